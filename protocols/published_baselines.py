@@ -1,7 +1,7 @@
-"""The published protocols to the last bit, for audits and comparison only.
+"""The published protocols to the last bit, for audits and comparison only: their noise protects nobody.
 
-Their noise protects nobody. π_LAP is emulated on integers as MP-SPDZ computes it with `sfix.round_nearest =
-True`, deterministically, so counting draws gives the exact distribution.
+π_LAP is emulated on integers as MP-SPDZ computes it with `sfix.round_nearest = True`, so that counting draws
+gives its exact distribution.
 """
 
 import math
@@ -171,7 +171,7 @@ def _cubic(coefficients: tuple[float, ...], x: int) -> int:
 
 
 def _divide(a: int, b: int) -> int:
-    """Return a / b for b > 0 by Goldschmidt's iteration (Catrina and Saxena 2010), rounded as MP-SPDZ does."""
+    """Return a / b for b > 0: Goldschmidt's iteration (Catrina and Saxena 2010), rounded as in MP-SPDZ."""
     k, f = TOTAL_BITS, FRACTION_BITS
     scale = 1 << k - b.bit_length()
     w = nearest((int(2.9142 * 2**k) - 2 * b * scale) * scale, 2 * (k - f))

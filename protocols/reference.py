@@ -27,8 +27,7 @@ def block_counts(
 ) -> list[int]:
     """Count records per block of score bins: by level, pair, and from the lowest scores up.
 
-    `pair` indexes (group, label) per record; `sizes` are thresholds per block of each level, counted from the
-    end.
+    `pair` indexes (group, label); `sizes` are thresholds per block of each level, counted from the end.
     """
     counted = []
     for size in sizes:
@@ -43,7 +42,7 @@ def block_counts(
 def noise_of_bits(coins: Sequence[tuple[int, int]], bits: Sequence[int]) -> int:
     """Return the noise of given fair bits, by comparing integers.
 
-    `coins` are (numerator, bits), lowest first; `bits` are the sign, then each coin's bits, lowest first.
+    `coins` are (numerator, bits), lowest first; `bits` are the sign, then each coin's, lowest first.
     """
     stream = iter(bits)
     sign = next(stream)
@@ -57,8 +56,8 @@ def noise_of_bits(coins: Sequence[tuple[int, int]], bits: Sequence[int]) -> int:
 def gaussian_of_bits(coins: Sequence[tuple[int, int]], added: Sequence[int], bits: Sequence[int]) -> int:
     """Return the joint Gaussian noise of given fair bits, by comparing integers.
 
-    `coins` are (numerator, bits) of each compared probability; `added` is how many bits are added at each
-    doubling; `bits` are the sign, the word, lowest bit first, and the bits to add.
+    `coins` are (numerator, bits) of each probability; `added` are numbers of bits added at each doubling;
+    `bits` are the sign, the word, lowest first, and those to add.
     """
     width = max(of_coin for _, of_coin in coins)
     word = sum(bit << i for i, bit in enumerate(bits[1 : 1 + width]))
@@ -73,7 +72,7 @@ def gaussian_of_bits(coins: Sequence[tuple[int, int]], added: Sequence[int], bit
 def first_below(sizes: Sequence[int], caps: Sequence[int], above: int, noise: Sequence[int]) -> int:
     """Return how many caps come before the first that few enough clients exceed, both with noise.
 
-    `noise` is that of `above`, then of each cap's count. The last cap is the answer if no other is found.
+    `noise` is that of `above`, then of each cap's count.
     """
     for i, cap in enumerate(caps[:-1]):
         if sum(size > cap for size in sizes) + noise[1 + i] <= above + noise[0]:

@@ -237,8 +237,8 @@ PI_RW_SLOTS = replace(
 def _blocks_of_bins(arguments: Mapping[str, str]) -> LinearQueries:
     """Return the release of trees, of `score_columns` sets of groups if records have several scores.
 
-    Such a record is in one bin of each set, in the histogram of its group and of having the set's label. Only
-    records with all scores in one bin are listed; others move as many nodes.
+    Such a record is in one bin of each set, in the histogram of its group and of having the set's label.
+    Listed are records with all scores in one bin; others move as many nodes.
     """
     sizes, bins = tuple(map(int, arguments["blocks"].split("."))), int(arguments["bins"])
     one = CountTree(bins, sizes).release(_cells(arguments))
@@ -413,8 +413,8 @@ def with_distributed_noise(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec 
 def with_noise_made_ahead(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec | None:
     """Return the protocol with joint noise made before, if it has a place for it.
 
-    Where each party holds a column of sums, it is π_SUM again. Elsewhere noise comes from parties' files, and
-    excludes replicated shares, which lie in the same file.
+    Where each party holds a column of sums, it is π_SUM again. Elsewhere noise comes from parties' files;
+    replicated shares lie in the same file, so they exclude it.
     """
     if not (spec.distributed_noise or spec.name == PI_COUNT.name) or form.path is REPLICATED:
         return None

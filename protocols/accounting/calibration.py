@@ -67,7 +67,7 @@ class LinearQueries:
 class AboveThreshold:
     """Index of the first of `queries` noisy counts at or below a noisy bound.
 
-    A client moves counts by 1, all the same way, so it does not matter how many (`guarantee_of_first_below`).
+    A client moves any number of counts, each by 1, all the same way.
     """
 
     queries: int
@@ -87,7 +87,7 @@ def sums_from_ends(groups: int, steps: int) -> LinearQueries:
     """Return the release of sums of distances from either end of the range, per group (π_GAP).
 
     Computes: a client of group g with value v, a whole number from -steps to steps, adds steps + v to node 2
-    g and steps - v to node 2 g + 1: always 2 steps in all.
+    g and steps - v to node 2 g + 1.
     """
     return LinearQueries(
         2 * groups, tuple((node,) for node in range(2 * groups)), ((2 * steps,),) * (2 * groups), True
@@ -110,8 +110,8 @@ class NeighboringRelation(StrEnum):
 def default_relation(max_count: int) -> NeighboringRelation:
     """Return the relation that a release protects by default.
 
-    The number of clients is public, so a client's only record is protected against replacement; if it may
-    have several, their number is secret, too.  [test: tests/protocols/test_calibration.py]
+    The number of clients is public, so a client cannot hide a single record, only its content. If it may have
+    several, their number is secret, too.  [test: tests/protocols/test_calibration.py]
     """
     return NeighboringRelation.REPLACE_ONE if max_count == 1 else NeighboringRelation.ADD_OR_REMOVE_ONE
 
@@ -155,12 +155,12 @@ class NoisePlan:
 
     Attributes:
         nodes: How many values get noise.
-        changed: L1 sensitivity: by how much two neighbors' values differ in all, at most.
-        largest: By how much a single value differs, at most.
+        changed: L1 sensitivity: the most by which two neighbors' values differ in all.
+        largest: The most by which a single value differs.
         node_epsilon, node_delta_bits: Arguments that the program is compiled with.
         coins: Joint noise, else empty.
         exact: Realized guarantee of the whole release.
-        opened: Whether the noisy values are revealed, not only what follows from them.
+        opened: Whether noisy values are revealed, not only results that follow from them.
         release: The values that get noise; None for an index.
         own: Distributed noise, else None.
     """
@@ -210,7 +210,7 @@ class NoisePlan:
 def nodes_changed(release: LinearQueries, neighbors: Neighbors) -> int:
     """Return the most by which two neighbors' counts differ in all.
 
-    A replaced record is one removed and one added; a client that is zeroed out is `cap` records removed.
+    A replaced record is one removed and one added; a zeroed client is `cap` records removed.
     [test: tests/protocols/test_calibration.py, tests/harness/clients/test_exchanged_records.py]
     """
     return neighbors.cap * release.most_nodes_of_a_record * (2 if neighbors.are_replaced else 1)
@@ -219,8 +219,8 @@ def nodes_changed(release: LinearQueries, neighbors: Neighbors) -> int:
 def possible_moves(release: LinearQueries, neighbors: Neighbors) -> frozenset[tuple[int, ...]]:
     """Return by how much a record moves each value, for all neighbors that may be the worst.
 
-    Computes: for counts, `nodes_changed` ones; else the sorted amounts of records, or pairs of records, in
-    listed cells.
+    Computes: for counts, `nodes_changed` ones; else the sorted amounts of all records, or pairs, in listed
+    cells.
     [test: tests/protocols/test_exact_moves.py]
     """
     if not release.amounts:
@@ -257,8 +257,7 @@ def plan_noise(
 ) -> NoisePlan:
     """Choose a release's coins and compute its guarantee exactly.
 
-    Computes: epsilon and delta shared evenly among the units by which two neighbors' nodes differ (theorem
-    8).
+    Computes: epsilon and delta shared evenly among the units by which neighbors differ (theorem 8).
     Guarantees: exact.epsilon <= epsilon and exact.delta <= delta.
     [test: tests/protocols/test_calibration.py, tests/harness/releases/test_client_unit.py,
     tests/harness/clients/test_exchanged_records.py]
@@ -357,7 +356,7 @@ def guarantee_of_first_below(coins: tuple[Coin, ...], queries: int) -> Guarantee
     """Return the guarantee of the index of the first noisy count at or below a noisy bound.
 
     Source: AboveThreshold (Dwork and Roth 2014, Algorithm 1), for counts that all move the same way.
-    Computes: theorem 12: two ratios of neighboring atoms, and an outermost atom of each sample.
+    Computes: theorem 12.
     Guarantees: for every such pair of counts; counts that move both ways would need a third ratio.
     [test: tests/protocols/test_above_threshold.py, by enumeration]
     """

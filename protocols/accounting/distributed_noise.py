@@ -70,9 +70,9 @@ class Moves:
 def guarantee_of_distributed(noise: DistributedNoise, moves: Moves, epsilon: Fraction) -> Guarantee:
     """Return the guarantee of the honest parties' noises.
 
-    Computes: Laplace: epsilon is the rate times all units; delta adds up bounds of the moved values at their
-    shares of epsilon. Gaussian: delta of all losses together at the given epsilon, at the worst way to share
-    amounts; for several records of a client, Gaussian DP and `distance`.
+    Computes: for Laplace noise, epsilon is the rate times all units, and delta adds up bounds of the moved
+    values. For Gaussian noise, delta is that of all losses together at the given epsilon and the worst way to
+    share amounts; for several records of a client it comes from Gaussian DP and `distance`.
     Guarantees: upper bounds, of the exact distribution of the sum.  [test:
     tests/protocols/test_distributed_noise.py]
     """
@@ -107,7 +107,7 @@ def _shared(amount: int) -> list[tuple[int, ...]]:
 def _laplace_delta(noise: DistributedNoise, moves: Moves) -> Fraction:
     """Return a bound of delta with each value at its share of epsilon.
 
-    Computes: a move by s as s moves by 1. The bound is convex in s, so the fewest values that move are worst.
+    Computes: a move by s as s moves by 1; convex in s, so the fewest values that move are worst.
     """
     per_unit = move_delta(noise, 1, noise.rate) / (exp_bounds(noise.rate)[0] - 1)
 
@@ -145,9 +145,8 @@ def _loss(noise: DistributedNoise, moved: int, step: Fraction) -> LossDistributi
 def rho(noise: DistributedNoise) -> Fraction:
     """Return rho with D_alpha <= alpha rho s^2, alpha whole, for the ideal sum moved by s.
 
-    The ideal sum has `honest` independent discrete Gaussians with the table's ratio. The smaller of two
-    bounds is that of one of them, or that of a discrete Gaussian with the sum's variance, which the sum is
-    within a factor e^(+-tau) of.
+    The ideal sum has `honest` independent discrete Gaussians with the table's ratio. It is within a factor
+    e^(+-tau) of the discrete Gaussian of its variance.
     Proof: theorem 4.  [test: tests/protocols/test_distributed_noise.py]
     """
     one = noise.rate * noise.honest  # 1 / (2 sigma_i^2)
@@ -171,8 +170,7 @@ def _root_up(x: Fraction) -> Fraction:
 def distance(noise: DistributedNoise) -> Fraction:
     """Return a bound of a Gaussian table's total variation distance from its ideal.
 
-    Computes: the ideal mass beyond the edge, from at most sqrt(one / pi) at 0 (Poisson summation), and a
-    rounding of each entry.
+    Computes: the mass beyond the edge, from at most sqrt(one / pi) at 0 (Poisson summation), and rounding.
     """
     one = noise.rate * noise.honest
     outside = 2 * _power_below(one * (noise.edge + 1) ** 2) / (1 - _power_below(one * (2 * noise.edge + 3)))
@@ -222,8 +220,7 @@ def design_distributed(
 ) -> tuple[DistributedNoise, Guarantee]:
     """Choose a table that keeps to epsilon and delta with nearly as little noise as possible.
 
-    Computes: a rate and an edge by continuous formulas, then less rate or more edge until the table's
-    guarantee is enough.
+    Computes: continuous formulas, then less rate or more edge until the table's guarantee is enough.
 
     Raises:
         ValueError: No table does.
@@ -260,7 +257,7 @@ def design_distributed(
 def gaussian_rate(moves: Moves, epsilon: Fraction, delta: Fraction) -> float:
     """Return 1 / (2 sigma^2) of continuous Gaussian noise with this delta.
 
-    Only + - * / and correctly rounded functions of floats, so that all hosts derive the same rate.
+    Only + - * / and correctly rounded functions, so that all hosts derive the same rate.
     [test: tests/protocols/test_distributed_noise.py]
     """
     low, high = 1e-9, 1e3  # of the move over sigma

@@ -56,8 +56,7 @@ def estimate_delta(tally: Tally, epsilon: float, confidence: float) -> Estimate:
 def chernoff_interval(share: float, tail: float) -> tuple[float, float]:
     """Return the least and the largest p with relative entropy d(share, p) <= `tail`.
 
-    Of n samples that hit with probability p, a share misses p on a given side with probability exp(-n tail)
-    at most.
+    The share of n samples misses p on a given side with probability exp(-n tail) at most.
     """
 
     down = _reach(lambda by: _entropy(share, share - by) <= tail, share)

@@ -1,8 +1,4 @@
-"""Exact privacy of noise from its probability mass function alone.
-
-The audit uses nothing of the noise's design. Outcomes are grouped by their likelihood ratio under two
-neighbors.
-"""
+"""Exact privacy of noise from its probability mass function alone, whatever its design."""
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
@@ -133,7 +129,7 @@ def _excess(masses: Masses, ratio: Fraction) -> Fraction:
 def curve_of_distribution(distribution: Mapping[int, Fraction], shifts: Iterable[int]) -> PrivacyCurve:
     """Return the privacy of a count with noise of any distribution.
 
-    `shifts` are the differences of neighbors' counts, in the distribution's units; each is taken both ways.
+    `shifts` are differences of neighbors' counts, in the distribution's units; each is taken both ways.
     """
     scale = lcm(*(mass.denominator for mass in distribution.values()))
     whole = {
@@ -159,9 +155,8 @@ def second_moment(distribution: Mapping[int, Fraction]) -> Fraction:
 def curve_of_coins(coins: tuple[Coin, ...], sensitivity: int = 1) -> PrivacyCurve:
     """Return the privacy of the default noise, for any number of coins.
 
-    Computes: for counts that differ by s, the ratio on one side of zero depends on the low bits of x and the
-    length of a carry above them: at most 2^b (k - b + 1) groups, b the bits of s, k the coins. Else atom by
-    atom.
+    Computes: for counts that differ by s, the ratio on one side of zero depends on low bits and the length of
+    a carry: at most 2^b (k - b + 1) groups, b the bits of s, k the coins. Else atom by atom.
     Guarantees: equal to `curve_of_distribution` of the enumerated distribution.
     [test: tests/protocols/test_exact_privacy.py]
 
@@ -224,9 +219,9 @@ def _grouped(masses: Iterable[Masses]) -> tuple[Masses, ...]:
 
 
 def composed(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
-    """Return the privacy of several values with independent noise.
+    """Return the exact privacy of several values with independent noise.
 
-    Exact, not a composition bound. The curves list their pairs of neighbors in the same order.
+    The curves list their pairs of neighbors in the same order.
 
     Raises:
         ValueError: One step would take more than 50 000 products.

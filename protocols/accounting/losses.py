@@ -1,8 +1,8 @@
 """Privacy losses of many independent noises together, never too low.
 
-A loss ln(P / Q) between two multiples of a step is split into two outcomes with these losses and, together,
-the same masses, on which no test is worse (Doroshenko et al. 2022, "Connect the dots"). Integers only,
-rounded towards larger losses.
+A loss between two multiples of a step is split into two outcomes with these losses and the same masses
+together, on which no test is worse (Doroshenko et al. 2022, "Connect the dots"). Integers are rounded towards
+larger losses.
 """
 
 from bisect import bisect_right

@@ -90,13 +90,10 @@ def plan_rounds(
     Guarantees: exact.epsilon <= epsilon and exact.delta <= delta, for all rounds together.
     [test: tests/protocols/test_rounds.py]
 
-    Args:
-        squares: Bound on the squared norm of the difference of two neighbors' sums in a round.
-        coordinates: Of a sum.
-        rounds: At least 1.
-        epsilon: Above 0, at most 32.
-        delta: Between 0 and 1.
-        distributed: Numbers of parties and of honest parties, for discrete Gaussian noise. None: joint noise.
+    `squares` bounds the squared norm by which two neighbors' sums of a round differ. `epsilon` is at most 32.
+    `distributed` are the numbers of parties and of honest parties, for discrete Gaussian noise; None: joint
+    noise.
+
     Raises:
         ValueError: No noise reaches these; the message says why.
     """

@@ -18,8 +18,8 @@ def count_blocks(histograms: int, bins: int, sizes) -> int:
 def block_sums(secret_integer, counts, histograms: int, bins: int, sizes):
     """Add up the bins of each block, without communication.
 
-    Blocks are aligned at the highest bin, and a level's lowest block holds the rest. `counts` and the result
-    go histogram by histogram, lowest first; the result level by level.
+    Blocks are aligned at the highest bin; a level's lowest block holds the rest. `counts` goes histogram by
+    histogram, lowest first, and so does each level of the result.
     """
     values = [counts]
     for size in sizes[1:]:

@@ -1,6 +1,6 @@
 """Masked values that clients send to running parties, so that no active party can change them.
 
-A virtual machine sees one client, its party's front (`harness/clients/gateway.py`), which passes every client
+A virtual machine's only client is its party's front (`harness/clients/gateway.py`), which passes every client
 its own part. Values travel client by client.
 """
 
@@ -23,8 +23,8 @@ def checks(parts: int) -> int:
 def front(listen_for_clients, accept_client_connection, get_cmdline_arg):
     """Wait for the party's own front; return its connection number.
 
-    MP-SPDZ accepts a client without a certificate. Only the party's own host knows the number, which is
-    random and a run-time argument, as is the port.
+    Later messages go to the number, which is random and known on the party's host only: MP-SPDZ accepts
+    clients without a certificate. Number and port are run-time arguments.
     """
     port, number = get_cmdline_arg(0)._v, get_cmdline_arg(1)._v
     listen_for_clients(port)
@@ -40,9 +40,9 @@ def columns_of_clients(
     Source: masked client input (Damgård, Damgård, Nielsen, Nordholt, Toft, eprint 2015/1006), with subset
     sums of a client's masks in place of products, which are unsound modulo 2^64: a mask that is off by 2^63
     passes half the time.
-    Computes: parties send shares of the masks r and of `checks` offsets per part. Clients choose subsets of
-    r, whose sums plus offsets the parties check and open. A client compares, and only then sends its values
-    plus r. A client of which parties hold different data counts as 0.
+    Computes: parties send shares of masks r and of offsets. Clients choose subsets of r, whose sums plus
+    offsets parties check and open. A client compares, and only then sends its values plus r. A client of
+    which parties hold different data counts as 0.
     Guarantees: if a party alters what clients learn of r modulo 2^64, each of these clients notices, except
     that one does not with probability 2^-CHECKS.  [test: tests/harness/clients/test_input_masks.py]
     No client, whatever it does or leaves undone, ends the run or has parties compute on different numbers.
@@ -51,10 +51,8 @@ def columns_of_clients(
     client its own masks and offsets.
 
     `secret`, `public` and `personal` are MP-SPDZ's sint, cint and personal. `parts` equal runs of values,
-    each an upload of one client or a part of it, are checked on their own.
-
-    Returns:
-        Secret vector of columns * clients values, a column after the other.
+    each an upload of one client or a part of it, are checked on their own. Values are returned a column after
+    the other.
     """
     size = columns * clients
     words = DIGEST_WORDS * parts

@@ -52,7 +52,7 @@ class Coin:
 def exp_bounds(x: Fraction) -> tuple[Fraction, Fraction]:
     """Enclose e^x between rationals (lower, upper), relatively less than 2^-100 apart.
 
-    Computes: Taylor's series, rounded down and up; from n >= 2x on terms at least halve.
+    Computes: Taylor's series; from n >= 2x on terms at least halve.
 
     Raises:
         ValueError: x is not from 0 to 64.
@@ -109,7 +109,7 @@ def design_coins(epsilon: Fraction, delta_bits: int) -> tuple[Coin, ...]:
     Source: truncated geometric bits (Dwork et al. 2006, "Our data, ourselves"); the ratios and the dyadic
     search are ours.
     Computes: a frontier search, lowest coin first. Coin t must have odds >= e^-epsilon times the product of
-    the odds below it, rounded up to some number of fair bits.
+    the odds below it.
     Guarantees: the result passes `check`; its mean square error is at most 1.02 times that of the ideal,
     untruncated sampler at the same epsilon.  [test: tests/protocols/test_coins.py]
     Edge cases: at large epsilon a second coin only serves delta.

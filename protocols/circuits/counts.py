@@ -29,21 +29,13 @@ def column_totals(secret_integer, columns, clients: int, cells: int):
 
 
 def counts_by_product(secret_integer, columns, clients: int, groups: int, labels: int):
-    """Count records per (group, label) from group indicators and label counts.
+    """Count records per (group, label) from group indicators and label counts, label fastest.
 
     Source: PrivFairFL, Protocol 2, lines 2-8, for any number of groups. T has no column for the last group,
     whose counts are what the others leave over.
     Computes: C(s, y) = <T_s, LC_y>; (groups - 1) * labels * clients multiplications, opened once per inner
-    product.
-
-    Args:
-        secret_integer: MP-SPDZ's sint.
-        columns: (groups - 1 + labels) * clients secret values, a column after the other, indicators first.
-        clients: Their number.
-        groups: Their number.
-        labels: Their number.
-    Returns:
-        Secret vector of counts, label fastest.
+    product. `columns` are (groups - 1 + labels) * clients secret values, a column after the other, indicators
+    first.
     """
 
     def column(j):
@@ -59,7 +51,7 @@ def counts_by_product(secret_integer, columns, clients: int, groups: int, labels
 
 
 def confusion_by_product(secret_integer, columns, records: int, groups: int, labels: int):
-    """Count records per (group, label, predicted label) from indicators of each record.
+    """Count records per (group, label, predicted label) from indicators, prediction fastest.
 
     Source: PrivFairFL, Protocol 3 and Table 5: for 2 groups and 2 labels tp, ys, ps and tps of every record,
     four multiplications. The last group and label have no column; their counts are what the others leave
@@ -67,9 +59,6 @@ def confusion_by_product(secret_integer, columns, records: int, groups: int, lab
     Computes: (labels - 1)^2 multiplications per record opened one by one, and (groups - 1) * (labels^2 - 1)
     per record in inner products, each opened once. `columns` are groups, labels, predictions: (groups - 1 + 2
     * (labels - 1)) * records secret values, a column after the other.
-
-    Returns:
-        Secret vector of counts, prediction fastest.
     """
 
     def column(j):

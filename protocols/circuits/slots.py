@@ -25,9 +25,9 @@ def slot_blocks(slots: int, per_lane: int) -> list[tuple[int, int]]:
     """Divide slots into blocks of (slots per lane, lanes), none left over and none added.
 
     With several slots in a lane, blocks have `MOST_LANES` lanes, except that one may have fewer or one more.
-    A party could fill an empty slot of a lane. No block has one lane where others have more, as MP-SPDZ would
-    read parties' bits in another order.  [test: tests/protocols/test_slots.py,
-    tests/programs/test_pi_rw_slots.py]
+    A party could fill an added slot. No block has one lane where others have more, as MP-SPDZ would read it
+    out of order.
+    [test: tests/protocols/test_slots.py, tests/programs/test_pi_rw_slots.py]
     """
     lanes, rest = divmod(slots, per_lane)
     if rest == 1:
@@ -42,7 +42,7 @@ def slot_blocks(slots: int, per_lane: int) -> list[tuple[int, int]]:
 
 
 def cell_of_code(code: int, cells: int) -> int:
-    """Return the cell of a code, -1 for none; the highest bit only tells cells apart where it has to."""
+    """Return the cell of a code, -1 for none; the highest bit counts only where cells need it."""
     low = code % (1 << (slot_bits(cells) - 1))
     return (code if low + (1 << (slot_bits(cells) - 1)) <= cells else low) - 1
 
@@ -50,8 +50,8 @@ def cell_of_code(code: int, cells: int) -> int:
 def cell_indicators(bits, cells: int) -> list:
     """Return, per cell, whether a slot's code stands for it.
 
-    Computes: an indicator per value of the low bits; the highest bit splits only as many as it has to. cells
-    + 1 - slot_bits ANDs, one fewer where all are split.
+    Computes: indicators of the low bits, of which the highest bit splits only as many as it has to. cells + 1
+    - slot_bits ANDs, one fewer where all are split.
     Guarantees: one indicator is 1 at most, whatever the bits.  [test: tests/protocols/test_slots.py]
     """
     *low, high = bits
@@ -81,7 +81,7 @@ def _one_hot(bits) -> list:
 def bit_count(bits) -> list:
     """Return how many of the bits are 1, lane by lane, as bits, lowest first.
 
-    Computes: full adders, and a half adder for a pair that is left over; one AND each.
+    Computes: full and half adders, one AND each.
     """
     columns, weight = [list(bits)], 0
     while weight < len(columns):
@@ -116,9 +116,9 @@ def counts_of_slots(
 ):
     """Count, per cell, the slots that stand for it.
 
-    Each party inputs XOR shares of the bits of all clients' slots, slot by slot, as `slot_blocks` divides
-    them; by the path `REPLICATED` it holds shares of slots as integers. `memory` is MP-SPDZ's sbits,
-    for_range and break_point, needed if `per_lane` is above 1.
+    Each party inputs XOR shares of all slots' bits, as `slot_blocks` divides them, or by the path
+    `REPLICATED` holds shares of slots as integers. `memory` is MP-SPDZ's sbits, for_range and break_point, if
+    `per_lane` is above 1.
     """
     total = 0
     names = secret_integer, bit_vector, memory
@@ -130,7 +130,7 @@ def counts_of_slots(
 
 
 def value_bits(steps: int) -> int:
-    """Return how many bits v + steps takes, for v from -steps to steps."""
+    """Return the bits of v + steps, for v from -steps to steps."""
     return (2 * steps).bit_length()
 
 
@@ -145,13 +145,10 @@ def sums_of_slots(
     memory=(),
     path: str = "shares",
 ):
-    """Add up, per group, the distances of slots' values from either end of the range.
+    """Add up, per group, slots' steps + v, then steps - v.
 
     A slot is the code of a group, then v + steps, lowest bit first; a value above the range counts nowhere.
     All else is as for `counts_of_slots`.
-
-    Returns:
-        Secret vector: each group's sum of steps + v, then of steps - v.
     """
     total, width, names = 0, slot_bits(groups), (secret_integer, bit_vector, memory)
     for found in _blocks(names, path, parties, slots, per_lane, width + value_bits(steps)):
@@ -168,7 +165,7 @@ def sums_of_slots(
 
 
 def _in_groups(code, value, groups: int, steps: int):
-    """Return, per group, whether a slot is in it, and the bits of its value there, else 0."""
+    """Return, per group, whether a slot is in it, and there the bits of its value."""
     on_the_grid = flip(Coin(2 * steps + 1, len(value)), value)  # value < 2 steps + 1
     members = [one & on_the_grid for one in cell_indicators(code, groups)]
     return members, [[member & bit for bit in value] for member in members]

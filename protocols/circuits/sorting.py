@@ -2,7 +2,6 @@
 
 A plane is one bit of all keys, 64 to a word, in the engine's memory. An element's place has `place_bits`
 bits: in layout A the high 6 are the lane in a word, in layout B the low 6; the others are the word's number.
-The network exchanges words half of the memory apart, and transposes between the layouts.
 """
 
 from __future__ import annotations
@@ -13,10 +12,9 @@ _ONES = (1 << WORD) - 1
 
 
 def counts_of_keys(secret_integer, names, keys, records: int, cells: int):
-    """Count how often each of 0 ... cells - 1 is among the keys.
+    """Count how often each of 0 ... cells - 1 is among the keys, from the lowest bits of each key alone.
 
-    Computes: from the lowest bits of each key alone, the keys below j + 1 less those below j. `names` are
-    MP-SPDZ's sbits, sbitvec, regint, for_range, if_ and break_point.
+    `names` are MP-SPDZ's sbits, sbitvec, regint, for_range, if_ and break_point.
     """
     sbits, sbitvec, *control = names
     ranks = MarkerRanks((sbits, *control), records, cells)
@@ -109,8 +107,8 @@ class MarkerRanks:
     def _sort(self, planes: int) -> None:
         """Sort in layout A, lowest first.
 
-        A merge of 2^p places sorts downwards where bit p of the place is 1, by inverting all bits there.
-        Inverting waits for that bit to separate the halves of the memory.
+        A merge of 2^p places sorts downwards where bit p of the place is 1, by inverting all bits there, once
+        that bit separates the halves of the memory.
         """
         lanes_from = self._word_bits  # in layout A higher bits of places are lanes
 

@@ -1,7 +1,7 @@
 """Group means and gaps from locally private reports: estimates, exact variances, valid intervals.
 
-Formulas are in the scale from -1 to 1, for any number of groups d; results are in the declared range. a:
-probability that a group is kept; p = (1 - a) / (d - 1): of each other group; c: gain of a kept value.
+Formulas are in the scale from -1 to 1, for d groups; results are in the declared range. a: probability that a
+group is kept; p = (1 - a) / (d - 1): of each other group; c: gain of a kept value.
 
 Source: Juarez and Korolova 2022, Definition 7, Theorem 9, Eqs. 19 and 20, derived again for any d.
 """
@@ -21,7 +21,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Tally:
-    """Number of reports and sum of their values, per reported group; tallies of different clients add up."""
+    """Number of reports and sum of their values, per reported group."""
 
     counts: Integers
     sums: Floats
@@ -86,7 +86,7 @@ def estimate_means(
     sizes: Sequence[int] | None = None,
     confidence: float = CONFIDENCE,
 ) -> list[Estimate]:
-    """Estimate each group's mean value: sum of reported values / (a c n), n its size, else the estimate of that.
+    """Estimate each group's mean value: sum of reported values / (a c n), n its true or estimated size.
 
     Guarantees: each interval holds with at least this confidence; they may fail together.
     [test: tests/statistical/test_local_dp.py]
@@ -106,8 +106,8 @@ def estimate_gaps(
 ) -> list[Estimate]:
     """Estimate mean of A - mean of B for all pairs A < B, signed: absolute values would be biased upwards.
 
-    Computes: with known sizes the interval is `half_width` of the difference itself, else the difference of
-    two intervals of half the failure each. All else is as for `estimate_means`.
+    Computes: with known sizes the interval is `half_width` of the difference itself, else a difference of
+    intervals with half the failure each. All else is as for `estimate_means`.
     """
     failure = 1 - confidence
     means = _means(totals, mechanism, sizes, failure / 2)
@@ -123,14 +123,14 @@ def estimate_gaps(
 
 
 def mean_weights(sizes: Sequence[float], group: int) -> Floats:
-    """Return the weights, shape (d,), of a group's mean in a linear estimate; sizes are above 0."""
+    """Return a group's mean as weights, shape (d,), of a linear estimate; sizes are above 0."""
     weights = np.zeros(len(sizes))
     weights[group] = 1 / sizes[group]
     return weights
 
 
 def gap_weights(sizes: Sequence[float], a: int, b: int) -> Floats:
-    """Return the weights, shape (d,), of mean of a - mean of b in a linear estimate."""
+    """Return mean of a - mean of b as weights, shape (d,), of a linear estimate."""
     return mean_weights(sizes, a) - mean_weights(sizes, b)
 
 
@@ -139,8 +139,8 @@ def variance(
 ) -> float:
     """Return the variance of the sum over groups of weight x (sum of the reported values) / (a c).
 
-    Computes: a client adds its report's weight times v', of mean c v if its group is kept, else 0. For one
-    mean and d = 2 these are Eqs. 19 and 20. Two groups' means are uncorrelated (Theorem 9, any d).
+    Computes: a client adds its report's weight times v', of mean c v if its group is kept, else 0: Eqs. 19
+    and 20 for one mean and d = 2. Two groups' means are uncorrelated (Theorem 9, any d).
     Guarantees: exact for M_R; for M_L at most 1/(4 steps^2) per kept client too large.
     [test: tests/protocols/test_local_estimates.py]
 
@@ -157,11 +157,10 @@ def variance(
 
 
 def half_width(mechanism: Mechanism, sizes: Sequence[float], weights: Floats, failure: float) -> float:
-    """Return t with P(|estimate - truth| >= t) <= failure, whatever the values; tighter than Chebyshev's.
+    """Return t with P(|estimate - truth| >= t) <= failure, whatever the values.
 
-    Computes: Chernoff's bound, min over s > 0 of (Psi(s) + ln(2 / failure)) / s, where Psi(s) adds up over
-    clients a bound of ln E[e^(s (T - E[T]))], T a client's contribution with the worst value. -s and -v give
-    the same.
+    Computes: Chernoff's bound, min over s > 0 of (Psi(s) + ln(2 / failure)) / s, where Psi(s) bounds the sum
+    over clients of ln E[e^(s (T - E[T]))], T a client's contribution, at the worst values. -s gives the same.
     Guarantees: holds for every n, in floating-point arithmetic.  [test: tests/statistical/test_local_dp.py]
     """
     keep, move = _grr(mechanism)
@@ -181,7 +180,7 @@ def half_width(mechanism: Mechanism, sizes: Sequence[float], weights: Floats, fa
 
 
 def least_value(function: Callable[[Floats], Floats], low: float, high: float) -> float:
-    """Return nearly the least value between two points above 0 of a function with one valley."""
+    """Return nearly the least value of a function with one valley, between two points above 0."""
     for _ in range(4):
         points = np.geomspace(low, high, 25)
         values = function(points)
@@ -208,10 +207,10 @@ def least_enough(enough: Callable[[float], bool], start: float = 1.0) -> int:
 def _means(
     totals: Tally, mechanism: Mechanism, sizes: Sequence[int] | None, failure: float
 ) -> list[Estimate]:
-    """Return the means in the scale from -1 to 1, with intervals that are not yet cut to it.
+    """Return means in the scale from -1 to 1, with uncut intervals.
 
-    Where sizes are estimated, the size and the sum each have half of the failure. A kept client spreads more
-    than a moved one (a >= p), so the largest size in its interval gives the widest bound of the sum.
+    Estimated sizes and sums each take half of the failure. A kept client spreads more than a moved one (a >=
+    p), so the largest size in its interval gives the widest bound of the sum.
     """
     groups, clients = mechanism.grr.groups, totals.clients
     if sizes is not None and (len(sizes) != groups or min(sizes) < 0 or sum(sizes) != clients):

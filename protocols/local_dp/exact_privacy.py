@@ -36,8 +36,7 @@ def worst_ratio(distributions: Iterable[Distribution]) -> Fraction:
 def epsilon_of_r(mechanism: MechanismR) -> Fraction:
     """Return M_R's epsilon, rounded up to a multiple of 10^-12.
 
-    Computes: each report's probability is affine in the value, so ratios are largest at ends of the range;
-    three groups stand for all.
+    Probabilities are affine in the value, so ends of the range are worst; three groups stand for all.
     """
     groups = range(min(mechanism.grr.groups, 3))
     inputs = [(group, Fraction(end)) for group in groups for end in (-1, 1)]
@@ -48,9 +47,8 @@ def epsilon_of_l(odds: Fraction, epsilon_2: Fraction, k: Fraction) -> Fraction |
     """Return M_L's epsilon, rounded up; None if no epsilon holds.
 
     Computes: an output y has density keep C e^(-r |y - v|), r = epsilon_2 / 2, where the group is kept, else
-    move C' e^(-s |y|), s = epsilon_2 / k. If s differs from r, the log-ratio has no bound for large |y|. Else
-    it is ln(odds), odds = keep / move, plus a function that is piecewise linear and extreme at y and v in
-    {-1, 0, 1}.
+    move C' e^(-s |y|), s = epsilon_2 / k. If r = s, their log-ratio is ln(odds), odds = keep / move, plus a
+    function that is piecewise linear and extreme at y and v in {-1, 0, 1}. Else it has no bound.
     """
     rate, moved_rate = epsilon_2 / 2, epsilon_2 / k
     if rate != moved_rate:

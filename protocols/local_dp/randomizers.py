@@ -1,8 +1,8 @@
 """A client's group and value under local differential privacy: GRR, M_R and M_L.
 
 Source: Juarez and Korolova 2022, "You can't fix what you can't measure", Algorithm 1; notation as there, d
-the number of groups. `private` mechanisms have corrected budgets that keep to epsilon; `with_budgets` takes
-the published ones, and `epsilon` is then the real guarantee.
+the number of groups. `private` mechanisms keep to epsilon by corrected budgets; `with_budgets` takes the
+published ones, and `epsilon` is then the real guarantee.
 """
 
 import math
@@ -232,11 +232,7 @@ class MechanismR(Mechanism):
 
     @property
     def worst_ratio(self) -> Fraction:
-        """e^epsilon, exactly.
-
-        The distribution is affine in v, so ends of the range are worst. The ratios are of another value of
-        the same group, and of another group both ways.
-        """
+        """e^epsilon, exactly. The distribution is affine in v, so ends of the range are worst."""
         odds = self.grr.odds
         return max(self.truth / (1 - self.truth), 2 * odds * self.truth, 1 / (2 * odds * (1 - self.truth)))
 
@@ -274,8 +270,8 @@ class MechanismR(Mechanism):
 class MechanismL(Mechanism):
     """M_L with k = 2: the value plus discrete Laplace noise of scale 2/epsilon_2.
 
-    No other k is LDP at any epsilon (`exact_privacy`). v is rounded at random to a multiple of 1/steps, and
-    gets noise X/steps, P(X = x) exactly proportional to e^(-|x| epsilon_2 / (2 steps)).
+    No other k is LDP at any epsilon (`exact_privacy`). v is rounded at random to a multiple of 1/steps; its
+    noise is X/steps, P(X = x) exactly proportional to e^(-|x| epsilon_2 / (2 steps)).
     """
 
     grr: Grr

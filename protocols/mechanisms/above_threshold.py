@@ -36,10 +36,8 @@ def allowed_above(epsilon: Fraction, counts: int, missing_in: int = 1) -> int:
     Guarantees: the least τ that at most c clients exceed minimizes it.
     [test: tests/protocols/test_above_threshold.py]
 
-    Args:
-        epsilon: Above 0, of a number that one record moves by 1, divided among a client's records.
-        counts: Released numbers.
-        missing_in: In how many of them a record beyond the cap is missing.
+    `epsilon` > 0 is that of a number that one record moves by 1. A record beyond the cap is missing in
+    `missing_in` numbers.
     """
     return math.ceil(Fraction(counts) / (epsilon * missing_in)) - 1
 

@@ -1,7 +1,6 @@
 """A histogram as a tree of block counts, for cumulative counts with one epsilon.
 
-A record is in one block of every level. A cumulative count is a sum of few blocks, so its noise grows with
-their number instead of that of bins; least squares uses all blocks.
+A record is in one block of every level. A cumulative count is a sum of few blocks, so it has little noise.
 """
 
 import math
@@ -29,7 +28,6 @@ class CountTree:
     up.
 
     Attributes:
-        bins: Their number, at least 1.
         blocks: Bins per block of each level, from 1 up, each a multiple of the one before. (1,) is the flat
             histogram.
     """
@@ -74,8 +72,8 @@ class CountTree:
 
         Source: Hay et al. 2010, for any number of children.
         Computes: row j estimates the records in bins j and above, for noise of equal variance. Going up, each
-        node gets its best estimate from below; going down, its difference is shared among its children by
-        their variances.
+        node gets its best estimate from below; going down, its children share its difference by their
+        variances.
         Guarantees: the least-squares solution; unbiased.  [test: tests/protocols/test_count_tree.py]
         """
         values = np.split(np.eye(self.nodes), np.cumsum(self.counts)[:-1])
@@ -153,8 +151,7 @@ def best_tree(
 ) -> CountTree:
     """Choose the tree whose cumulative counts have the least mean square error.
 
-    Computes: for each number of levels a descent over the blocks, with the noise of their nodes; more levels
-    until that no longer helps.
+    Computes: for each number of levels a descent over the blocks, until more levels do not help.
     Guarantees: no neighbor (a block's factor one more or less) is better.
     [test: tests/protocols/test_count_tree.py]
 
@@ -196,11 +193,11 @@ def node_variance(
 
 
 def square_root_error(bins: int, neighbors: Neighbors, epsilon: Fraction, delta: Fraction) -> float:
-    """Return the RMS error of cumulative counts by the square-root factorization.
+    """Return the RMS error of cumulative counts by the square-root factorization, in floats, for plans.
 
     Source: Fichtenberger, Henzinger and Upadhyay 2023; noise: Balle and Wang 2018, theorem 8.
     Computes: the matrix of cumulative sums is R R, R lower triangular with c_k = (2k choose k)/4^k on its
-    k-th diagonal. R x gets noise; a record moves it by a column of R at most. In floats, for plans only.
+    k-th diagonal. R x gets Gaussian noise; a record moves it by a column of R at most.
     [test: tests/protocols/test_count_tree.py]
     """
     squares = np.cumsum(np.cumprod([1.0, *(1 - 1 / (2 * k) for k in range(1, bins))]) ** 2)

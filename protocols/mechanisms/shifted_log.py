@@ -117,8 +117,8 @@ def expected_errors(distribution: ShiftedLog, counts: npt.ArrayLike, coins: Sequ
 def worst_relative_error(distribution: ShiftedLog, least: int, coins: Sequence[Coin | float]) -> float:
     """Return a bound of E|estimate - n| / n over whole n from `least` to `distribution.most`.
 
-    Computes: estimates rise with the count, so between neighboring points a < b E|.| is at most E(.)+ at b +
-    E(.)- at a + (b - a). Exact up to 512 counts per power of two; above, at most 1/512 of n too large.
+    Computes: exact up to 512 counts per power of two. Above, for n between points a < b, E|.| is at most
+    E(.)+ at b + E(.)- at a + (b - a), as estimates rise with the count: at most 1/512 of n too large.
     [test: tests/protocols/test_shifted_log.py]
     """
     points = _points(least, distribution.most)
@@ -166,9 +166,8 @@ def plan_logarithm(
 ) -> tuple[ShiftedLog, Fraction]:
     """Choose the logarithm and the noise that protect large groups best, within an error and a budget.
 
-    Computes: the most noise that keeps to the target, since only noise protects a record in a large group;
-    and the least power of 2 as offset for which a record in a small group spends at most epsilon. With offset
-    > most it is plain noise.
+    Computes: the most noise that keeps to the target, for the least power of 2 as offset with which a record
+    in a small group spends at most epsilon. With offset > most it is plain noise.
 
     Returns:
         The logarithm, and the epsilon that the release is charged.

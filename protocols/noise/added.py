@@ -1,8 +1,8 @@
 """Noise of a revealed value: joint, the sum of the parties' own samples, or several of these.
 
-Errors are those of value + `offset`, which is unbiased. Sums of errors have float masses on a grid, whose
-tails are right within a relative 10^-9; quantiles allow for that. Parties draw from tables, whose guarantees
-come from exact convolutions, however near the sum is to discrete Laplace or Gaussian noise.
+Errors are those of value + `offset`, which is unbiased. Sums of errors have float masses on a grid, right
+within a relative 10^-9 in each tail; quantiles allow for that. Parties draw from tables, and guarantees come
+from exact convolutions of these.
 """
 
 import os
@@ -89,8 +89,8 @@ class DistributedNoise:
     def draw(self, n: int) -> Integers:
         """Return n noises of one party, from the operating system's randomness.
 
-        Computes: inversion of a uniform word of 128 bits, always by as many comparisons without branches.
-        Which entries are read depends on the word.
+        Computes: inversion of a word of 128 bits, by a fixed number of comparisons without branches. Memory
+        accesses depend on the word.
         Guarantees: exact probabilities.  [test: tests/protocols/test_tables.py]
         """
         high, low = _cumulative(self.weights)
@@ -148,7 +148,7 @@ def _weights(distribution: NoiseDistribution, rate: Fraction, edge: int, honest:
     """Round a party's distribution down to multiples of 2^-128; the rest goes to 0.
 
     Computes, in fixed point: Laplace: the difference of two negative binomials of shape 1 / honest with ratio
-    e^-rate, rounded up; Gaussian: g^(x^2), g = e^(-rate honest), rounded up.
+    e^-rate; Gaussian: g^(x^2), g = e^(-rate honest). Ratios are rounded up.
     """
     if distribution is NoiseDistribution.LAPLACE:
         ratio, terms = _exp_up(rate), [_ONE]

@@ -1,7 +1,6 @@
 """Exact distribution, privacy and error of the default noise.
 
-It repeats the check of `circuits.coins` from the probability mass function, for manifests. Theorems are those
-of docs/explanation/theorems.md.
+Theorems are those of docs/explanation/theorems.md.
 """
 
 from bisect import bisect_left
