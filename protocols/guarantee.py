@@ -44,8 +44,7 @@ class Budget:
         delta: None sets no limit.
         order: Order of the Rényi divergences by which a ledger adds up runs.
         runs: How many runs, all with the same noise, were declared before the first. `order` and `runs` need
-            a delta
-            and exclude each other.
+            a delta and exclude each other.
     """
 
     epsilon: Fraction

@@ -49,8 +49,7 @@ class InputForm:
 
     Attributes:
         multiplies_client_values: Whether a client's value is a factor of a secret x secret product. Then
-            plain
-            additive shares are not safe against an active party.
+            plain additive shares are not safe against an active party.
         summed_by_party: Whether each party adds up its column before the run, whatever the number of clients.
         public: What the execution shows besides the domain.
         capped: Who keeps a client to its contribution bound, where clients can be the privacy unit.
@@ -106,19 +105,16 @@ class ProtocolSpec:
         outputs: Names of the `OUT` lines.
         revealed: Opened values, and to whom.
         release: Maps arguments by name, and `steps` where values are on a grid, to the queries that are
-            answered
-            with noise, from which every guarantee is derived. None: no guarantee can be stated.
+            answered with noise, from which every guarantee is derived. None: no guarantee can be stated.
         portable: Whether the program keeps to the embedded engine's subset.
         input_paths: Those that its text has.
         uses_edabits: Whether it turns integers into bits; MP-SPDZ makes edaBits by the thousand.
         linear: Whether it only adds, except for products of its input form, so that a shifted share shifts
-            the
-            result, no more. Otherwise active models run it on bits alone, which stay bits.
+            the result, no more. Otherwise active models run it on bits alone, which stay bits.
         slot_bits: Maps arguments to the bits of a slot, where slots are shared bit by bit.
         fair_bits: Maps arguments to a party's fair bits per noise sample.
         compared: Maps arguments to the number of compared integers, each of whose masks in a field fails with
-            a small
-            probability. Not known of programs that are not portable.
+            a small probability. Not known of programs that are not portable.
         distributed_noise: Whether it has a place for that (`with_distributed_noise`).
         makes_piece, uses_piece: Whether it keeps shares of noise for another run, or takes such shares.
         made_up: Whether it is for benchmarks, on made-up records alone.

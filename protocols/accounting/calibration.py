@@ -135,8 +135,7 @@ class Neighbors:
     Attributes:
         cap: The most records of a client that count, where clients are zeroed out.
         malleable_slots: Whether a party can change a client's slots. If it flips bits m, a code x becomes x ^
-            m, and
-            0 for nothing becomes m, so a record that goes leaves another in its place.
+            m, and 0 for nothing becomes m, so a record that goes leaves another in its place.
     """
 
     relation: NeighboringRelation

@@ -70,8 +70,7 @@ class PrivacyCurve:
 
     Attributes:
         pairs: Per pair of neighbors that may be the worst, the masses (p, q) of all outcomes with the same p
-            / q,
-            falling, q = 0 first.
+            / q, falling, q = 0 first.
     """
 
     pairs: tuple[tuple[Masses, ...], ...]
@@ -276,7 +275,7 @@ def impossible_mass(coins: tuple[Coin, ...], amounts: Iterable[int]) -> Fraction
 
 
 def impossible_mass_of_clients(coins: tuple[Coin, ...], nodes: int, cap: int) -> Fraction:
-    """Return that bound for `cap` records at once, in `nodes` counts each."""
+    """Return `impossible_mass` of `cap` records that come or go at once, in `nodes` counts each."""
     top, scale = (1 << len(coins)) - 1, 1 << sum(coin.bits for coin in coins)
     uncovered, heaviest = [0], [0]  # times the scale: by one count that moves by s; by counts, by s in all
     for n in range(cap):

@@ -125,9 +125,9 @@ def plan_rounds(
 def gaussian_loss(noise: RoundNoise, lost: Fraction, farthest: int) -> tuple[Fraction, Fraction]:
     """Return mu^2 and d: a move by s, up to `farthest`, is s mu-Gaussian DP but for d.
 
-    Computes: theorem 4 (docs/explanation/theorems.md). For joint noise L is that of its table without its
-    ends, whose mass, about `lost`, is d. For distributed noise L is twice its rho, and d the `distance` of
-    all honest tables.
+    Computes: theorem 4 of docs/explanation/theorems.md. For joint noise its L is that of the table without
+    its ends, and d, about `lost`, is their mass. For distributed noise L is twice its rho, and d the
+    `distance` of all honest tables.
     [test: tests/protocols/test_rounds.py]
 
     Raises:

@@ -29,7 +29,7 @@ def guarantee(coins: tuple[Coin, ...], units: int = 1) -> Guarantee:
 
 
 def outer_mass(coins: tuple[Coin, ...], values: int) -> Fraction:
-    """Return the mass of the outermost `values` on one side."""
+    """Return the mass of the outermost `values` on one side, which a move by as many uncovers."""
     return cumulative(coins, values - 1 - (1 << len(coins)))
 
 
