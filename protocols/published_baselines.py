@@ -29,12 +29,12 @@ Logarithm = Callable[[int], int]  # from and to units of 2^-16
 
 
 def laplace_distribution(scale: Fraction, logarithm: Logarithm, *, rounded: bool) -> dict[int, Fraction]:
-    """Return the exact distribution of the published π_LAP, in units of 2^-16, or of 1 if rounded.
+    """Return the exact distribution of the published π_LAP: integers if rounded, else in units of 2^-16.
 
     Source: PrivFairFL, Protocol 1, with sgn(u) = 2 GTE(u, 0) - 1 for its GTE(u, 0), which would make every
     negative u 0.
-    Computes: -b sgn(u) ln(1 - 2|u|) for u uniform on the multiples of 2^-16 in [-1/2, 1/2), scale b =
-    sensitivity / epsilon with 16 fractional bits.
+    Computes: -b sgn(u) ln(1 - 2|u|) for u uniform on the multiples of 2^-16 in [-1/2, 1/2). The scale b,
+    sensitivity / epsilon, has 16 fractional bits. Rounding is half up.
     Edge cases: u = -1/2 asks for ln(0), and is left out if the logarithm raises ValueError, as the ideal one
     does.
     [test: tests/protocols/test_published_baselines.py]
@@ -80,10 +80,10 @@ def each_threshold(histograms: int, thresholds: int) -> LinearQueries:
 
 
 def composed_laplace(epsilon: float, times: int, delta: float) -> float:
-    """Return an epsilon of `times` values with ideal Laplace noise of `epsilon` each, at delta.
+    """Return an epsilon of `times` values with ideal Laplace noise of `epsilon` each, at delta, in floats.
 
-    Source: Doroshenko et al. 2022, "Connect the dots", which only adds to delta. It is 0.01 above the least
-    epsilon at most. delta is not much below 10^-9, where rounding of the FFT would show.
+    Source: Doroshenko et al. 2022, "Connect the dots": its steps only add to delta. The result is at most
+    0.01 above the least epsilon. Not for delta much below 10^-9, where rounding of the FFT shows.
     [test: tests/protocols/test_published_baselines.py]
     """
     steps = 200

@@ -70,7 +70,7 @@ def gaussian_of_bits(coins: Sequence[tuple[int, int]], added: Sequence[int], bit
 
 
 def first_below(sizes: Sequence[int], caps: Sequence[int], above: int, noise: Sequence[int]) -> int:
-    """Return how many caps come before the first that few enough clients exceed, both with noise.
+    """Return how many caps come before the first that few enough clients exceed, with noise on both sides.
 
     `noise` is that of `above`, then of each cap's count.
     """

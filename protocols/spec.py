@@ -22,7 +22,7 @@ from protocols.mechanisms.shifted_log import ShiftedLog
 
 @dataclass(frozen=True)
 class InputPath:
-    """A way of clients' values to the parties.
+    """A way by which clients' values reach the parties.
 
     Attributes:
         described: As in manifests.

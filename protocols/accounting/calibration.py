@@ -196,7 +196,7 @@ class NoisePlan:
     def if_replaced(self) -> Guarantee:
         """Guarantee of the same noise if a record is replaced.
 
-        For counts both double; delta does not where a value moves by twice as much.
+        For counts epsilon and delta double; delta does not if a value moves by twice as much.
         [test: tests/harness/pipeline/test_manifest.py]
         """
         assert self.release is not None

@@ -1,8 +1,8 @@
 """Privacy losses of many independent noises together, never too low.
 
-A loss between two multiples of a step is split into two outcomes with these losses and the same masses
-together, on which no test is worse (Doroshenko et al. 2022, "Connect the dots"). Integers are rounded towards
-larger losses.
+An outcome whose loss lies between two multiples of a step is split into two with these losses and, together,
+its masses; no test does worse on them (Doroshenko et al. 2022, "Connect the dots"). All is in integers,
+rounded towards larger losses.
 """
 
 from bisect import bisect_right
@@ -49,7 +49,7 @@ class LossDistribution:
         return Fraction(bound, 1 << BITS + _FIXED)
 
     def composed(self, other: "LossDistribution") -> "LossDistribution":
-        """Return the distribution of both losses together, of the same step."""
+        """Return the distribution of both losses together; they have the same step."""
         products = convolution([self.masses, other.masses])
         masses = [-(-product >> BITS) for product in products]
         return _trimmed(self.step, self.lowest + other.lowest, masses, self.certain + other.certain)

@@ -42,7 +42,7 @@ class Concentrated:
     Source: Dong, Roth and Su 2022.
 
     Attributes:
-        rho: D_alpha <= alpha rho for every alpha > 1, and delta at epsilon is at most `gaussian_delta`.
+        rho: D_alpha <= alpha rho for every alpha > 1; delta at epsilon is at most that of `gaussian_delta`.
         certain: Mass of either neighbor that this leaves out.
         apart: Total variation distance from distributions for which all this holds.
     """

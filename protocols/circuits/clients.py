@@ -12,7 +12,7 @@ DIGEST_WORDS = 4  # of 64 bits: SHA-256
 
 
 def checks(parts: int) -> int:
-    """Return how many random subset sums are compared per part, with as many clients at most.
+    """Return how many random subset sums are compared per part, for `parts` clients at most.
 
     Each lets a changed mask pass half the time. A party may try one client after another, so the number grows
     by one whenever clients double.
@@ -41,10 +41,10 @@ def columns_of_clients(
     sums of a client's masks in place of products, which are unsound modulo 2^64: a mask that is off by 2^63
     passes half the time.
     Computes: parties send shares of masks r and of offsets. Clients choose subsets of r, whose sums plus
-    offsets parties check and open. A client compares, and only then sends its values plus r. A client of
+    offsets the parties check and open. A client compares, and only then sends its values plus r. A client of
     which parties hold different data counts as 0.
-    Guarantees: if a party alters what clients learn of r modulo 2^64, each of these clients notices, except
-    that one does not with probability 2^-CHECKS.  [test: tests/harness/clients/test_input_masks.py]
+    Guarantees: if a party alters what clients learn of r modulo 2^64, each of these clients notices; the
+    probability that one does not is 2^-CHECKS.  [test: tests/harness/clients/test_input_masks.py]
     No client, whatever it does or leaves undone, ends the run or has parties compute on different numbers.
     [test: tests/commands/test_clients.py]
     Reveals: digests of what clients sent to all parties alike; subset sums, uniform by their offsets; to each

@@ -163,7 +163,7 @@ class _Partial:
     """The lowest coins of a design.
 
     Attributes:
-        odds: Product of their odds.
+        odds: Product of the coins' odds.
         edge: Product of their numerators.
         mean, variance: Of their part of the magnitude.
         below: The odds, as a float.

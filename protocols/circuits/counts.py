@@ -57,8 +57,8 @@ def confusion_by_product(secret_integer, columns, records: int, groups: int, lab
     four multiplications. The last group and label have no column; their counts are what the others leave
     over.
     Computes: (labels - 1)^2 multiplications per record opened one by one, and (groups - 1) * (labels^2 - 1)
-    per record in inner products, each opened once. `columns` are groups, labels, predictions: (groups - 1 + 2
-    * (labels - 1)) * records secret values, a column after the other.
+    per record in inner products, each opened once. `columns` are secret values, a column of `records` after
+    the other: groups - 1 groups, labels - 1 labels, labels - 1 predictions.
     """
 
     def column(j):

@@ -29,8 +29,8 @@ class JointGaussian:
     """Noise near a discrete Gaussian, made by all parties and known to none; its mean is 0.
 
     Attributes:
-        rate, steps: The coarse sample is k or -1 - k, k = 0, .., steps, with probability near c e^(-rate (k +
-            1/2)^2). rate (steps + 1/2)^2 is 256 at most.
+        rate, steps: The coarse sample is k or -1 - k for k = 0, .., steps. Its probability is nearly
+            proportional to e^(-rate (k + 1/2)^2); rate (steps + 1/2)^2 is 256 at most.
         levels: How often it is refined, at least once.
     """
 

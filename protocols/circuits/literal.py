@@ -20,7 +20,7 @@ def made_up(public_integer, data: str, number: int):
     """Return evenly spread public integers below 2^32, multiples of 2^32 / phi.
 
     Raises:
-        ValueError: `data` is not `MADE_UP`: somebody wants other records.
+        ValueError: `data` is not `MADE_UP`, so the caller wants other records.
     """
     if data != MADE_UP:
         raise ValueError(

@@ -1,7 +1,8 @@
 """The default noise as a circuit: truncated geometric bits, a sign by complement.
 
-Source: Dwork et al. 2006, "Our data, ourselves" (geometric bits); the sign by complement is ours. Bits are
-anything with & ^ ~ that holds n lanes. Parties input the fair bits.
+Source: Dwork et al. 2006, "Our data, ourselves" (geometric bits); the sign by complement is ours.
+
+Bits are anything with & ^ ~ that holds n lanes. Parties input the fair bits.
 """
 
 from __future__ import annotations
@@ -85,8 +86,8 @@ def flip(coin, fair):
 
     Computes: the numerator's runs of equal bits, highest first, make a chain t_k = a_k & ~t_(k+1), where a_k
     says that the run's bits are all as the numerator's. With p_k = a_1 & ... & a_k, t_1 is p_1 ^ ... ^ p_k ^
-    (p_k & t_(k+1)) for any k; the k of least depth is taken. bits - 1 ANDs, about half as deep as there are
-    runs.  [test: tests/protocols/test_truncated_noise.py]
+    (p_k & t_(k+1)) for any k; the k of least depth is taken. That is bits - 1 ANDs, about half as deep as
+    there are runs, or as a balanced tree for one run.  [test: tests/protocols/test_truncated_noise.py]
     """
     assert len(fair) == coin.bits
     numerator = [coin.numerator >> i & 1 for i in range(coin.bits)]

@@ -1,7 +1,8 @@
 """Group means and gaps from locally private reports: estimates, exact variances, valid intervals.
 
-Formulas are in the scale from -1 to 1, for d groups; results are in the declared range. a: probability that a
-group is kept; p = (1 - a) / (d - 1): of each other group; c: gain of a kept value.
+Formulas are in the scale from -1 to 1, for d groups; results are in the declared range. There a is the
+probability that a group is kept, p = (1 - a) / (d - 1) that of each other group, and c the gain of a kept
+value.
 
 Source: Juarez and Korolova 2022, Definition 7, Theorem 9, Eqs. 19 and 20, derived again for any d.
 """
@@ -55,10 +56,10 @@ class Estimate:
 
     Attributes:
         groups: One for a mean, two for a gap.
-        value: Unbiased where group sizes are known, so it may leave the range; nan for an estimated size <=
-            0.
+        value: Unbiased where group sizes are known, so it may leave the range; nan if a size is estimated at
+            0 or less.
         low, high: Interval, cut to what the range allows.
-        says_something: Whether the interval excludes any of that; False: too few clients.
+        says_something: Whether the interval excludes any of the range; False: too few clients.
     """
 
     groups: tuple[int, ...]
@@ -123,14 +124,14 @@ def estimate_gaps(
 
 
 def mean_weights(sizes: Sequence[float], group: int) -> Floats:
-    """Return a group's mean as weights, shape (d,), of a linear estimate; sizes are above 0."""
+    """Return the weights, shape (d,), that estimate a group's mean; sizes are above 0."""
     weights = np.zeros(len(sizes))
     weights[group] = 1 / sizes[group]
     return weights
 
 
 def gap_weights(sizes: Sequence[float], a: int, b: int) -> Floats:
-    """Return mean of a - mean of b as weights, shape (d,), of a linear estimate."""
+    """Return the weights, shape (d,), that estimate mean of a - mean of b."""
     return mean_weights(sizes, a) - mean_weights(sizes, b)
 
 
@@ -139,8 +140,9 @@ def variance(
 ) -> float:
     """Return the variance of the sum over groups of weight x (sum of the reported values) / (a c).
 
-    Computes: a client adds its report's weight times v', of mean c v if its group is kept, else 0: Eqs. 19
-    and 20 for one mean and d = 2. Two groups' means are uncorrelated (Theorem 9, any d).
+    Computes: a client adds the weight of its reported group times v', whose mean is c v if the group is kept
+    and 0 if it moved. One mean with d = 2 gives Eqs. 19 and 20. Two groups' means are uncorrelated (Theorem
+    9, for any d).
     Guarantees: exact for M_R; for M_L at most 1/(4 steps^2) per kept client too large.
     [test: tests/protocols/test_local_estimates.py]
 
@@ -190,9 +192,9 @@ def least_value(function: Callable[[Floats], Floats], low: float, high: float) -
 
 
 def least_enough(enough: Callable[[float], bool], start: float = 1.0) -> int:
-    """Return a number that is enough, at most 1 % above one that is not; more is better.
+    """Return a number that is enough, at most 1 % above one that is not.
 
-    Half of `start`, which is at least 1, is assumed not to be enough.
+    More is always enough, too. Half of `start`, which is at least 1, is assumed not to be.
     """
     high = start
     while not enough(high):

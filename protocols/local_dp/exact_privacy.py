@@ -65,7 +65,7 @@ def epsilon_of_l(odds: Fraction, epsilon_2: Fraction, k: Fraction) -> Fraction |
 def log_ratio_of_l(epsilon_1: Fraction, epsilon_2: Fraction, k: Fraction, output: int) -> float:
     """Return ln of the ratio of value 1 in the reported group to another group, at an output >= 1.
 
-    For continuous Laplace noise; it grows without bound for k < 2, falls for k > 2: no epsilon holds.
+    The noise is continuous. For k < 2 the ratio grows without bound, for k > 2 it falls, so no epsilon holds.
     """
     return float(epsilon_1 + epsilon_2 * (Fraction(output) / k - Fraction(output - 1, 2))) + log(k / 2)
 

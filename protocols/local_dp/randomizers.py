@@ -130,7 +130,7 @@ class Grr:
 
 
 class Mechanism(ABC):
-    """GRR on the group, and a perturbed value, taken as 0 where the group moved.
+    """GRR on the group, and a perturbed value, which is set to 0 first where the group moved.
 
     With v in [-1, 1] and v' the reported value, in the same scale: E[v' | kept] = gain v, E[v' | moved] = 0.
     """
@@ -197,7 +197,7 @@ class Mechanism(ABC):
 
 @dataclass(frozen=True)
 class MechanismR(Mechanism):
-    """M_R: the value rounded at random to -1 or 1, then true with probability `truth`.
+    """M_R: the value is rounded at random to -1 or 1, then told truly with probability `truth`.
 
     Computes: P(g', v' | g, v) = keep (1 + (2 truth - 1) v v') / 2 if g' = g, else move / 2.
     """

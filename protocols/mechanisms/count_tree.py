@@ -1,6 +1,7 @@
 """A histogram as a tree of block counts, for cumulative counts with one epsilon.
 
-A record is in one block of every level. A cumulative count is a sum of few blocks, so it has little noise.
+A record is in one block of every level. A cumulative count is a sum of few blocks, so its noise grows with
+their number only.
 """
 
 import math
@@ -72,8 +73,8 @@ class CountTree:
 
         Source: Hay et al. 2010, for any number of children.
         Computes: row j estimates the records in bins j and above, for noise of equal variance. Going up, each
-        node gets its best estimate from below; going down, its children share its difference by their
-        variances.
+        node gets its best estimate from below. Going down, a node's difference is shared among its children
+        by their variances.
         Guarantees: the least-squares solution; unbiased.  [test: tests/protocols/test_count_tree.py]
         """
         values = np.split(np.eye(self.nodes), np.cumsum(self.counts)[:-1])
@@ -197,7 +198,7 @@ def square_root_error(bins: int, neighbors: Neighbors, epsilon: Fraction, delta:
 
     Source: Fichtenberger, Henzinger and Upadhyay 2023; noise: Balle and Wang 2018, theorem 8.
     Computes: the matrix of cumulative sums is R R, R lower triangular with c_k = (2k choose k)/4^k on its
-    k-th diagonal. R x gets Gaussian noise; a record moves it by a column of R at most.
+    k-th diagonal. R x gets Gaussian noise; a record moves it by a column of R at most, a replaced one by two.
     [test: tests/protocols/test_count_tree.py]
     """
     squares = np.cumsum(np.cumprod([1.0, *(1 - 1 / (2 * k) for k in range(1, bins))]) ** 2)

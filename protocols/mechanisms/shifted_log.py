@@ -51,7 +51,7 @@ class ShiftedLog:
 
     @property
     def lines_above_first(self) -> int:
-        """How many straight lines begin above the first: comparisons of a count."""
+        """How many straight lines follow the first; a count takes as many comparisons."""
         return self.bits - 1 - self.lowest
 
     def step(self, count: int) -> int:
@@ -117,9 +117,10 @@ def expected_errors(distribution: ShiftedLog, counts: npt.ArrayLike, coins: Sequ
 def worst_relative_error(distribution: ShiftedLog, least: int, coins: Sequence[Coin | float]) -> float:
     """Return a bound of E|estimate - n| / n over whole n from `least` to `distribution.most`.
 
-    Computes: exact up to 512 counts per power of two. Above, for n between points a < b, E|.| is at most
-    E(.)+ at b + E(.)- at a + (b - a), as estimates rise with the count: at most 1/512 of n too large.
-    [test: tests/protocols/test_shifted_log.py]
+    Computes: errors at up to 512 counts per power of two. Between two of these counts, a < b, the error is at
+    most its upward part at b, its downward part at a, and b - a together, as estimates rise with the count.
+    The bound is exact where all counts are computed, and else at most 1/512 of n too large.  [test:
+    tests/protocols/test_shifted_log.py]
     """
     points = _points(least, distribution.most)
     above, below = _error_parts(distribution, points, coins)
@@ -225,8 +226,8 @@ def _error_parts(
 ) -> tuple[Floats, Floats]:
     """Return E max(estimate - n, 0) and E max(n - estimate, 0) at each count.
 
-    Computes: the estimate is one straight line per power of 2, so mass and mean of G between its ends are
-    enough.
+    Computes: the estimate is one straight line per power of 2, so the mass and the mean of the noise's
+    magnitude G between the line's ends are enough.
     """
     unit, lines = float(1 << distribution.bits), distribution.bits - distribution.lowest
     z = distribution.value(counts)

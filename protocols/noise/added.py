@@ -54,7 +54,7 @@ class DistributedNoise:
         rate: Of the honest parties' sum: P(x) is nearly proportional to e^(-rate |x|) for Laplace, to
             e^(-rate x^2) for Gaussian.
         edge: A party's noise is from -edge to edge.
-        honest: How many of the parties, at least, nobody corrupts.
+        honest: How many parties, at least, nobody corrupts.
     """
 
     distribution: NoiseDistribution
