@@ -138,7 +138,7 @@ def _losses(noise: DistributedNoise, move: tuple[int, ...], step: Fraction) -> L
 @lru_cache(maxsize=64)
 def _loss(noise: DistributedNoise, moved: int, step: Fraction) -> LossDistribution:
     weights = noise.summed(noise.honest)
-    outcomes = zip(weights, (0,) * moved + weights, strict=False)  # the neighbour's last values are not ours
+    outcomes = zip(weights, (0,) * moved + weights, strict=False)  # the neighbor's last values have no p
     return loss_distribution(outcomes, 1 << BITS * noise.honest, step)
 
 

@@ -27,9 +27,7 @@ def input_widths(n_bits: int) -> list[int]:
 
 
 OWN_ARGUMENTS = ("law", "rate", "edge")  # of a program with distributed noise
-KEPT_ARGUMENTS = (
-    "kept",
-)  # of a program with noise made before: the place of its first value in parties' files
+KEPT_ARGUMENTS = ("kept",)  # where noise made before begins in parties' files
 
 
 def default_noise(secret_integer, bit_vector, parties: int, lanes: int, *law, turn=0):

@@ -197,7 +197,7 @@ class Mechanism(ABC):
 
 @dataclass(frozen=True)
 class MechanismR(Mechanism):
-    """M_R: the value is rounded at random to -1 or 1, then told truly with probability `truth`.
+    """M_R: the value is rounded at random to -1 or 1, then reported truly with probability `truth`.
 
     Computes: P(g', v' | g, v) = keep (1 + (2 truth - 1) v v') / 2 if g' = g, else move / 2.
     """

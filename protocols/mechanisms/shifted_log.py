@@ -232,10 +232,8 @@ def _error_parts(
     unit, lines = float(1 << distribution.bits), distribution.bits - distribution.lowest
     z = distribution.value(counts)
     ends = unit * np.arange(lines + 1)
-    ends[0], ends[-1] = (
-        distribution.value(0),
-        distribution.value(distribution.most),
-    )  # the estimate stays within these
+    # The estimate stays within the outermost ends.
+    ends[0], ends[-1] = distribution.value(0), distribution.value(distribution.most)
     parts = []
     for sign in (1.0, -1.0):  # of the noise: the estimate is that of z + sign * (G + 1/2)
         order = ends if sign > 0 else ends[::-1]
