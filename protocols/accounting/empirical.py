@@ -40,8 +40,8 @@ class Estimate:
 def estimate_delta(tally: Tally, epsilon: float, confidence: float) -> Estimate:
     """Estimate how well the tallied event tells neighbors apart at epsilon.
 
-    Computes: Chernoff's bound with the relative entropy, for each of four tails. Samples are independent, but
-    need not have one distribution.
+    Computes: Chernoff's bound with the relative entropy, for each of four tails; independent samples need not
+    have one distribution.
     Guarantees: P(true value outside low .. high) <= 1 - confidence.
     [test: tests/protocols/test_empirical.py]
     """

@@ -40,9 +40,9 @@ def columns_of_clients(
     Source: masked client input (Damgård, Damgård, Nielsen, Nordholt, Toft, eprint 2015/1006), with subset
     sums of a client's masks in place of products, which are unsound modulo 2^64: a mask that is off by 2^63
     passes half the time.
-    Computes: parties send shares of masks r and of offsets. Clients choose subsets of r, whose sums plus
-    offsets the parties check and open. A client compares, and only then sends its values plus r. A client of
-    which parties hold different data counts as 0.
+    Computes: clients choose subsets of the masks r, whose sums plus random offsets the parties check and
+    open. A client compares, and only then sends its values plus r. A client of which parties hold different
+    data counts as 0.
     Guarantees: if a party alters what clients learn of r modulo 2^64, each of these clients notices; the
     probability that one does not is 2^-CHECKS.  [test: tests/harness/clients/test_input_masks.py]
     No client, whatever it does or leaves undone, ends the run or has parties compute on different numbers.

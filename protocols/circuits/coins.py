@@ -166,7 +166,7 @@ class _Partial:
         odds: Product of the coins' odds.
         edge: Product of their numerators.
         mean, variance: Of their part of the magnitude.
-        below: The odds, as a float.
+        below: `odds` as a float.
     """
 
     coins: tuple[Coin, ...]

@@ -89,8 +89,8 @@ class JointGaussian:
 def gaussian(noise: JointGaussian, fair, secret_integer):
     """Map `noise.bits` fair bits to one noise sample per lane.
 
-    Computes: M = how many of the probabilities the word is below; T = M, or -1 - M by the sign; `levels`
-    times, T becomes 2 T plus a sum of fair bits less its mean.
+    Computes: M, how many of the probabilities the word is below, or -1 - M by the sign; doubled `levels`
+    times, each time with a sum of fair bits less its mean.
     Guarantees: those of its table.  [test: tests/protocols/test_joint_gaussian.py]
     """
     rest = fair[len(fair) - sum(refinements(noise.levels)) :]

@@ -49,11 +49,8 @@ def instances(form: str, for_range, number: int, step):
 def laplace(secret_integer, secret_fixed, bit_vector, log, parties: int, lanes: int, epsilon: str):
     """Sample the published noise of scale b = 1 / epsilon, in fixed point.
 
-    Source: PrivFairFL, Protocol 1, with sgn(u) = 2 GTE(u, 0) - 1 for its GTE(u, 0), which makes every
-    negative u zero.
-    Computes: -b sgn(u) ln(1 - 2 |u|), u uniform on the multiples of 2^-16 in [-1/2, 1/2), by XOR of parties'
-    bits.
-    Guarantees: none to rely on: `protocols.published_baselines.laplace_distribution`.
+    Source: PrivFairFL, Protocol 1, changed as in `protocols.published_baselines.laplace_distribution`, which
+    shows that it guarantees nothing to rely on.
     Edge cases: u = -1/2 asks for ln(0), for which MP-SPDZ returns about -4.03.
 
     Raises:

@@ -68,7 +68,6 @@ def cell_indicators(bits, cells: int) -> list:
 
 
 def _one_hot(bits) -> list:
-    """Return an indicator per value of the bits, lowest value first."""
     if len(bits) == 1:
         return [~bits[0], bits[0]]
     *low, high = bits
@@ -165,7 +164,7 @@ def sums_of_slots(
 
 
 def _in_groups(code, value, groups: int, steps: int):
-    """Return, per group, whether a slot is in it, and there the bits of its value."""
+    """Return each group's members, and there the bits of their values."""
     on_the_grid = flip(Coin(2 * steps + 1, len(value)), value)  # value < 2 steps + 1
     members = [one & on_the_grid for one in cell_indicators(code, groups)]
     return members, [[member & bit for bit in value] for member in members]
@@ -193,7 +192,7 @@ def _blocks(names, path: str, parties: int, slots: int, per_lane: int, width: in
 
 
 def _read_in_a_loop(bit_vector, parties: int, lanes: int, n_bits: int, times: int, memory):
-    """Return the bits of `times` calls of `xor_of_inputs`, one after the other."""
+    """Return the bits of `times` calls of `xor_of_inputs`."""
     sbits, for_range, break_point = memory
     words = lanes // _WORD
     place = sbits.get_type(_WORD).malloc(n_bits * times * words)

@@ -138,7 +138,6 @@ def _grouped(count: int, size: int) -> Integers:
 
 
 def _parts(size: int, part: int) -> list[int]:
-    """Return the sizes of a block's parts, from the highest bin down."""
     return [part] * (size // part) + [size % part] * (size % part > 0)
 
 
@@ -213,7 +212,7 @@ def square_root_error(bins: int, neighbors: Neighbors, epsilon: Fraction, delta:
 
 
 def _descend(bins: int, levels: int) -> CountTree | None:
-    """Return the best blocks for so many levels, if there are any, by steps from equal factors."""
+    """Return the best blocks for so many levels, if any, by steps from equal factors."""
     largest = max(2, round(bins ** (1 / levels)))
     even = (_tree(bins, (factor,) * (levels - 1)) for factor in range(largest, 1, -1))
     better = tree = next(filter(None, even), None)

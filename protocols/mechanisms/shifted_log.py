@@ -226,8 +226,8 @@ def _error_parts(
 ) -> tuple[Floats, Floats]:
     """Return E max(estimate - n, 0) and E max(n - estimate, 0) at each count.
 
-    Computes: the estimate is one straight line per power of 2, so the mass and the mean of the noise's
-    magnitude G between the line's ends are enough.
+    The estimate is one straight line per power of 2: mass and mean of the noise's magnitude between its ends
+    suffice.
     """
     unit, lines = float(1 << distribution.bits), distribution.bits - distribution.lowest
     z = distribution.value(counts)
@@ -251,7 +251,7 @@ def _error_parts(
 
 
 def _mass_and_mean_below(coins: Sequence[Coin | float], ends: Floats) -> tuple[Floats, Floats]:
-    """Return P(G < n) and E[G; G < n] of the noise's magnitude G for whole n >= 0, from its bits."""
+    """Return P(G < n) and E[G; G < n] of the noise's magnitude G for whole n >= 0."""
     chances = [float(coin.probability) if isinstance(coin, Coin) else coin for coin in coins]
     n = np.minimum(ends, float(1 << len(chances))).astype(np.int64)
     chances.append(0.0)  # of the bit above, which is 1 in n if all of G is below
