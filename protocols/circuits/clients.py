@@ -64,7 +64,7 @@ def columns_of_clients(
     subsets = public.read_from_socket(number, size=size).bit_decompose(checks(parts))
     sums = secret.concat([part_sums(masks * chosen, parts) for chosen in subsets]) + offsets
     opened = sums.reveal()
-    check_point()  # no client may learn a sum that a party tampered with
+    check_point()  # no client may be told a sum that a party tampered with
     opened.write_to_socket(number, [opened])
     compare_at_fronts(secret, public, personal, number, check_point, parties, words)
     masked = public.read_from_socket(number, size=size)
