@@ -1,4 +1,4 @@
-"""What each protocol is, whatever runs it: arguments, noise, privacy, and an oracle in the clear.
+"""Every protocol without an engine: arguments, noise, privacy, and an oracle in the clear.
 
-Imports: `protocols.circuits` and numpy; never `harness`. Start with `spec`.
+Imports: `protocols.circuits` and numpy, never `harness`. Start with `spec`.
 """

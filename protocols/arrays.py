@@ -1,4 +1,4 @@
-"""Names of the kinds of arrays that functions take and return; docstrings say their shapes."""
+"""Names of the kinds of arrays that functions take and return."""
 
 import numpy as np
 import numpy.typing as npt

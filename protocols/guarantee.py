@@ -1,4 +1,4 @@
-"""(epsilon, delta)-differential privacy as a value: exact, added up, and held against a budget."""
+"""(epsilon, delta)-differential privacy as a value: exact, added up, and compared with a budget."""
 
 import math
 from collections.abc import Iterable
@@ -6,32 +6,26 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 MAX_ORDER = 1 << 12
-MAX_RUNS = 10_000  # that are declared
-MAX_EPSILON = Fraction(64)  # of a budget that is not kept by basic composition
+MAX_RUNS = 10_000  # in one declaration
+MAX_EPSILON = Fraction(64)  # of a budget that is kept by a filter or by declared runs
 LOST = Fraction(1, 8)  # of a filter's delta, for each neighbor's masses outside of a pair
-SUMMED = Fraction(1, 16)  # of a filter's delta, for runs that it admits by the sums of epsilon and delta
+SUMMED = Fraction(1, 16)  # of a filter's delta, for runs that are admitted by sums of epsilon and delta
 
 
 @dataclass(frozen=True)
 class Guarantee:
-    """(epsilon, delta)-differential privacy, both exact rational upper bounds.
-
-    `epsilon` is the least multiple of 10^-12 whose exponential provably reaches the worst ratio.
-    """
+    """(epsilon, delta)-differential privacy, both exact rational upper bounds."""
 
     epsilon: Fraction
     delta: Fraction
 
     def __add__(self, other: "Guarantee") -> "Guarantee":
-        """Return what two releases protect together, by basic composition."""
         return Guarantee(self.epsilon + other.epsilon, self.delta + other.delta)
 
     def __sub__(self, other: "Guarantee") -> "Guarantee":
-        """Return what is left of a total when `other` is spent; below 0 where more is."""
         return Guarantee(self.epsilon - other.epsilon, self.delta - other.delta)
 
     def __mul__(self, times: Fraction | int) -> "Guarantee":
-        """Return a share of a total, or what so many releases of this kind protect together."""
         return Guarantee(self.epsilon * times, self.delta * times)
 
     def within(self, limit: "Guarantee") -> bool:
@@ -39,15 +33,18 @@ class Guarantee:
         return self.epsilon <= limit.epsilon and self.delta <= limit.delta
 
 
-NOTHING = Guarantee(Fraction(0), Fraction(0))  # is spent by what releases nothing
+NOTHING = Guarantee(Fraction(0), Fraction(0))  # spent where nothing is released
 
 
 @dataclass(frozen=True)
 class Budget:
-    """The most that all releases about one population may spend. delta: None: not limited.
+    """The most that all releases about one population may spend.
 
-    order: of the Renyi divergences by which a ledger adds up, instead of epsilons and deltas; runs: how many
-    runs, all with the same noise, were declared before the first; with delta, and one of the two at most.
+    Attributes:
+        delta: None sets no limit.
+        order: Order of the Rényi divergences by which a ledger adds up runs.
+        runs: How many runs, all with the same noise, were declared before the first. `order` and `runs` need
+            a delta and exclude each other.
     """
 
     epsilon: Fraction
@@ -57,21 +54,21 @@ class Budget:
 
     @property
     def rule(self) -> str:
-        """How runs add up, as ledgers write it, unless by the sums of epsilon and delta; else empty."""
+        """How runs add up, as ledgers write it; empty for sums of epsilon and delta."""
         return f"order={self.order}" if self.order else f"runs={self.runs}" if self.runs else ""
 
     def allows(self, total: Guarantee) -> bool:
-        """Return whether a total is within the budget; all of it may be spent."""
+        """Return whether a total is within the budget, which may be spent in full."""
         return total.epsilon <= self.epsilon and (self.delta is None or total.delta <= self.delta)
 
     def left(self, spent: Guarantee) -> "Budget":
-        """Return what may still be spent, 0 where more was spent than the budget now is."""
+        """Return the unspent rest, 0 where more was spent than the budget now allows."""
         delta = None if self.delta is None else max(Fraction(0), self.delta - spent.delta)
         return Budget(max(Fraction(0), self.epsilon - spent.epsilon), delta)
 
 
 def compose(guarantees: Iterable[Guarantee]) -> Guarantee:
-    """Return what several releases protect together, of one unit, under one relation.
+    """Return the guarantee of several releases together, for one privacy unit under one relation.
 
     Computes: the sums of epsilon and of delta (basic composition), exactly.
     Guarantees: holds although later releases are chosen after earlier ones were seen.
@@ -81,9 +78,9 @@ def compose(guarantees: Iterable[Guarantee]) -> Guarantee:
 
 
 def renyi_order(epsilon: Fraction, delta: Fraction) -> int:
-    """Return the order that lets most runs alike into this budget, if their losses are nearly Gaussian.
+    """Return the order that fits most identical runs into a budget, for nearly Gaussian losses.
 
-    Computes: by floats; whichever order it is, a filter that keeps to it is valid.
+    A filter is valid with any order, so floats may choose it.
     """
     need = -math.log(delta * (1 - 2 * LOST - SUMMED))
 

@@ -1,8 +1,7 @@
-"""What the published protocols do, to the last bit, so that they can be audited: for comparison only.
+"""The published protocols to the last bit, for audits and comparison only: their noise protects nobody.
 
-Nothing here makes noise that protects anybody. π_LAP is emulated on integers as MP-SPDZ computes it with
-`sfix.round_nearest = True`; there every step is deterministic, so the noise's distribution is the image of
-the uniform draw, with an exact count of draws per value.
+π_LAP is emulated on integers as MP-SPDZ computes it with `sfix.round_nearest = True`, so that counting draws
+gives its exact distribution.
 """
 
 import math
@@ -21,8 +20,8 @@ FRACTION_BITS, TOTAL_BITS = 16, 31  # MP-SPDZ's defaults for sfix
 ONE = 1 << FRACTION_BITS
 _RING_BITS = 64
 
-# The rational approximation of log2 on [1/2, 1] that MP-SPDZ takes: Hart et al., "Computer
-# Approximations" (1968), index LOG2 2524; lowest coefficient first.
+# MP-SPDZ's rational approximation of log2 on [1/2, 1]: Hart et al., "Computer Approximations" (1968), index
+# LOG2 2524; lowest coefficient first.
 _NUMERATOR = (-2.05466671951, -8.8626599391, 6.10585199015, 4.81147460989)
 _DENOMINATOR = (0.353553425277, 4.54517087629, 6.42784209029, 1.0)
 
@@ -30,18 +29,18 @@ Logarithm = Callable[[int], int]  # from and to units of 2^-16
 
 
 def laplace_distribution(scale: Fraction, logarithm: Logarithm, *, rounded: bool) -> dict[int, Fraction]:
-    """Return the distribution of the published π_LAP's noise, exactly.
+    """Return the exact distribution of the published π_LAP: integers if rounded, else in units of 2^-16.
 
-    Source: PrivFairFL, Protocol 1, with sgn(u) = 2 GTE(u, 0) - 1 for its GTE(u, 0), which would make
-    every negative u 0.
-    Computes: x = -b sgn(u) ln(1 - 2|u|) for u uniform on the 2^16 multiples of 2^-16 in [-1/2, 1/2); b is
-    multiplied after the logarithm, as a constant with 16 fractional bits, rounded to nearest.
-    Edge cases: u = -1/2 asks for ln(0). It counts as a draw if the logarithm answers; the ideal one
-    raises ValueError, and that draw is left out.
-    Args: scale: b, sensitivity / epsilon; rounded: to an integer, half up, before it is opened.
-    Returns: masses by value, in units of 2^-16, or of 1 if rounded.
+    Source: PrivFairFL, Protocol 1, with sgn(u) = 2 GTE(u, 0) - 1 for its GTE(u, 0), which would make every
+    negative u 0.
+    Computes: -b sgn(u) ln(1 - 2|u|) for u uniform on the multiples of 2^-16 in [-1/2, 1/2). The scale b,
+    sensitivity / epsilon, has 16 fractional bits. Rounding is half up.
+    Edge cases: u = -1/2 asks for ln(0), and is left out if the logarithm raises ValueError, as the ideal one
+    does.
     [test: tests/protocols/test_published_baselines.py]
-    Raises: OverflowError: the scale is so large that MP-SPDZ's fixed-point numbers would wrap around.
+
+    Raises:
+        OverflowError: MP-SPDZ's fixed-point numbers would wrap around.
     """
     draws: Counter[int] = Counter()
     for u in range(-ONE // 2, ONE // 2):
@@ -60,18 +59,17 @@ def laplace_distribution(scale: Fraction, logarithm: Logarithm, *, rounded: bool
 
 @lru_cache(maxsize=4)
 def protocol_4(groups: int, thresholds: int) -> LinearQueries:
-    """Return what Protocol 4 noises: TP, FN, FP, TN per group at every threshold, each by itself.
+    """Return Protocol 4's release: TP, FN, FP, TN per group and threshold, each with its own noise.
 
-    Source: PrivFairFL, Protocol 4, for two labels. A score of at least 0 passes the first threshold, 0.
+    Source: PrivFairFL, for two labels. A score of at least 0 passes the first threshold, 0.
     """
     return each_threshold(2 * groups, thresholds)
 
 
 def each_threshold(histograms: int, thresholds: int) -> LinearQueries:
-    """Return the release of two counts at every threshold: the scores at or above it, and those below.
+    """Return the release of counts at or above, and below, every threshold.
 
-    Computes: the cell (histogram, b), b = 1 .. thresholds, holds the records that pass b thresholds: one of
-    them counts as positive at the first b and as negative at all others.
+    The cell (histogram, b), b = 1 .. thresholds, holds the records that pass b thresholds.
     """
     columns = tuple(
         tuple(2 * h * thresholds + (t if t < passed else thresholds + t) for t in range(thresholds))
@@ -82,16 +80,14 @@ def each_threshold(histograms: int, thresholds: int) -> LinearQueries:
 
 
 def composed_laplace(epsilon: float, times: int, delta: float) -> float:
-    """Return an epsilon that `times` values with ideal Laplace noise have at delta, in floats.
+    """Return an epsilon of `times` values with ideal Laplace noise of `epsilon` each, at delta, in floats.
 
-    Computes: the privacy loss of one value, each step of it split between the step's two ends so that both
-    data sets' masses stay ("connect the dots", Doroshenko et al. 2022), which only adds to delta;
-    convolved by FFT; bisection. Step epsilon / 100: 0.01 more than the least epsilon at most.
+    Source: Doroshenko et al. 2022, "Connect the dots": its steps only add to delta. The result is at most
+    0.01 above the least epsilon. Not for delta much below 10^-9, where rounding of the FFT shows.
     [test: tests/protocols/test_published_baselines.py]
-    Args: epsilon: of one value; delta: not much below 10^-9, where rounding of the FFT would show.
     """
     steps = 200
-    x = np.linspace(0, epsilon, steps + 1)  # the noise in units of its scale; the loss is epsilon - 2x
+    x = np.linspace(0, epsilon, steps + 1)  # noise in units of its scale; the loss is epsilon - 2x
     loss, h = epsilon - 2 * x, 2 * epsilon / steps
     p, q = -np.diff(np.exp(-x)) / 2, np.diff(np.exp(x - epsilon)) / 2
     upper = (p - q * np.exp(loss[1:])) / -np.expm1(-h)
@@ -113,24 +109,28 @@ def composed_laplace(epsilon: float, times: int, delta: float) -> float:
 
 @lru_cache(maxsize=ONE)
 def ideal_log(x: int) -> int:
-    """Return ln(x / 2^16) * 2^16, rounded to nearest. Raises: ValueError: x <= 0."""
+    """Return ln(x / 2^16) * 2^16, rounded to nearest.
+
+    Raises:
+        ValueError: x is not above 0.
+    """
     if x <= 0:
         raise ValueError("there is no logarithm of 0")
-    with gmpy2.context(precision=160):  # no logarithm of a rational is so near to the middle of two integers
+    with gmpy2.context(precision=160):  # no rational's logarithm is so near a middle of two integers
         return int(gmpy2.rint(gmpy2.log(gmpy2.mpfr(x) / ONE) * ONE))
 
 
 @lru_cache(maxsize=ONE)
 def mp_spdz_log(x: int) -> int:
-    """Return MP-SPDZ's `log_fx(x, e)` with `sfix.round_nearest = True`, to the last bit.
+    """Return MP-SPDZ's `log_fx(x, e)` with `sfix.round_nearest = True`, to the last bit, in units of 2^-16.
 
-    Source: the arithmetic of MP-SPDZ's `Compiler/mpc_math.py` and `Compiler/library.py` at 16 of 31 bits
-    in a ring of 64: normalise to [1/2, 1), a quotient of two cubics, times ln 2.
-    Guarantees: equal to what MP-SPDZ opens, for every argument that π_LAP has.
+    Source: MP-SPDZ's `Compiler/mpc_math.py` and `Compiler/library.py` at 16 of 31 bits in a ring of 64.
+    Guarantees: equal to MP-SPDZ's, for every argument that π_LAP has.
     [test: tests/programs/test_published.py]
-    Edge cases: x = 0 has no logarithm; MP-SPDZ returns about -4.03 without a word, and so does this.
-    Args: x: in units of 2^-16, 0 <= x < 2^30. Returns: in units of 2^-16.
-    Raises: ValueError: x is out of range.
+    Edge cases: MP-SPDZ returns about -4.03 for x = 0, without an error.
+
+    Raises:
+        ValueError: x, in units of 2^-16, is not from 0 to 2^30 - 1.
     """
     if not 0 <= x < 1 << TOTAL_BITS - 1:
         raise ValueError(f"the logarithm's argument must be in [0, 2^30), not {x}")
@@ -142,15 +142,16 @@ def mp_spdz_log(x: int) -> int:
     return nearest(log2 * _fixed(math.log(2)), FRACTION_BITS)
 
 
-# How often the event of tests/statistical/test_published_truncation.py showed in noise of scale 1 that model
-# `ring` of MP-SPDZ 3a0a7b1d opened with its default, probabilistic truncation: every draw 32 times.
+# The event of tests/statistical/test_published_truncation.py, in noise of scale 1 that model `ring` of
+# MP-SPDZ 3a0a7b1d opened with its default, probabilistic truncation; every draw 32 times.
 TRUNCATED = Tally(samples=2_097_152, hits=988_069, moved=83_640)
 
 
 def nearest(value: int, bits: int) -> int:
-    """Return value / 2^bits rounded half up, as MP-SPDZ rounds a product to nearest.
+    """Return value / 2^bits rounded half up, as MP-SPDZ rounds a product.
 
-    Raises: OverflowError: MP-SPDZ's ring would have wrapped.
+    Raises:
+        OverflowError: MP-SPDZ's ring would wrap around.
     """
     if not -(1 << _RING_BITS - 2) <= value < 1 << _RING_BITS - 2:
         raise OverflowError("a product does not fit MP-SPDZ's ring of 64 bits")
@@ -162,7 +163,7 @@ def _fixed(constant: float) -> int:
 
 
 def _cubic(coefficients: tuple[float, ...], x: int) -> int:
-    """Evaluate a polynomial of degree 3; powers are rounded one by one, their combination once."""
+    """Evaluate a polynomial of degree 3, rounding powers one by one, their combination once."""
     square = nearest(x * x, FRACTION_BITS)
     powers = (x, square, nearest(square * x, FRACTION_BITS))
     terms = sum(_fixed(c) * power for c, power in zip(coefficients[1:], powers, strict=True))
@@ -170,7 +171,7 @@ def _cubic(coefficients: tuple[float, ...], x: int) -> int:
 
 
 def _divide(a: int, b: int) -> int:
-    """Return a / b for b > 0: Goldschmidt's iteration (Catrina and Saxena 2010), as MP-SPDZ rounds it."""
+    """Return a / b for b > 0: Goldschmidt's iteration (Catrina and Saxena 2010), rounded as in MP-SPDZ."""
     k, f = TOTAL_BITS, FRACTION_BITS
     scale = 1 << k - b.bit_length()
     w = nearest((int(2.9142 * 2**k) - 2 * b * scale) * scale, 2 * (k - f))

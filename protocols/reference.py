@@ -9,14 +9,14 @@ from protocols.arrays import Integers
 
 
 def counts(group: Integers, label: Integers, groups: int, labels: int) -> Integers:
-    """Count records: shape (groups, labels). Args: group, label: indices, shape (records,)."""
+    """Count records from indices of shape (records,): shape (groups, labels)."""
     table = np.zeros((groups, labels), dtype=np.int64)
     np.add.at(table, (group, label), 1)
     return table
 
 
 def confusion(group: Integers, label: Integers, prediction: Integers, groups: int, labels: int) -> Integers:
-    """Count records: shape (groups, labels, labels), predicted ones last. Args: as in `counts`."""
+    """Count records from indices of shape (records,): shape (groups, labels, predicted labels)."""
     table = np.zeros((groups, labels, labels), dtype=np.int64)
     np.add.at(table, (group, label, prediction), 1)
     return table
@@ -25,10 +25,9 @@ def confusion(group: Integers, label: Integers, prediction: Integers, groups: in
 def block_counts(
     pair: Integers, score: Sequence[float], pairs: int, thresholds: Sequence[float], sizes: Sequence[int]
 ) -> list[int]:
-    """Count records per block of score bins: level by level, pair by pair, from the lowest scores up.
+    """Count records per block of score bins: by level, pair, and from the lowest scores up.
 
-    Args: pair: of group and label, an index per record; sizes: thresholds per block of each level. The
-    highest block begins `size` thresholds from the end, the lowest at no score at all.
+    `pair` indexes (group, label); `sizes` are thresholds per block of each level, counted from the end.
     """
     counted = []
     for size in sizes:
@@ -41,10 +40,9 @@ def block_counts(
 
 
 def noise_of_bits(coins: Sequence[tuple[int, int]], bits: Sequence[int]) -> int:
-    """Return the noise that given fair bits make, by comparing integers.
+    """Return the noise of given fair bits, by comparing integers.
 
-    Args: coins: (numerator, bits) of each, lowest first; bits: the sign, then each coin's, lowest bit
-    first.
+    `coins` are (numerator, bits), lowest first; `bits` are the sign, then each coin's, lowest first.
     """
     stream = iter(bits)
     sign = next(stream)
@@ -56,10 +54,10 @@ def noise_of_bits(coins: Sequence[tuple[int, int]], bits: Sequence[int]) -> int:
 
 
 def gaussian_of_bits(coins: Sequence[tuple[int, int]], added: Sequence[int], bits: Sequence[int]) -> int:
-    """Return the joint Gaussian noise that given fair bits make, by comparing integers.
+    """Return the joint Gaussian noise of given fair bits, by comparing integers.
 
-    Args: coins: (numerator, bits) of each probability that the word is compared with; added: how many bits
-    are added each time that the sample is doubled; bits: the sign, the word, lowest bit first, and those.
+    `coins` are (numerator, bits) of each probability; `added` are numbers of bits added at each doubling;
+    `bits` are the sign, the word, lowest first, and those to add.
     """
     width = max(of_coin for _, of_coin in coins)
     word = sum(bit << i for i, bit in enumerate(bits[1 : 1 + width]))
@@ -72,10 +70,9 @@ def gaussian_of_bits(coins: Sequence[tuple[int, int]], added: Sequence[int], bit
 
 
 def first_below(sizes: Sequence[int], caps: Sequence[int], above: int, noise: Sequence[int]) -> int:
-    """Return how many caps come before the first that so few clients exceed, with noise on either number.
+    """Return how many caps come before the first that few enough clients exceed, with noise on both sides.
 
-    Args: sizes: how many records each client has; caps: the last holds whatever is exceeded; noise: of
-    `above`, then of each cap's count.
+    `noise` is that of `above`, then of each cap's count.
     """
     for i, cap in enumerate(caps[:-1]):
         if sum(size > cap for size in sizes) + noise[1 + i] <= above + noise[0]:
@@ -84,7 +81,7 @@ def first_below(sizes: Sequence[int], caps: Sequence[int], above: int, noise: Se
 
 
 def sums_from_ends(group: Sequence[int], value: Sequence[int], groups: int, steps: int) -> list[int]:
-    """Return, per group, the sums of its clients' distances from the lower and the upper end of the range."""
+    """Return, per group, its clients' summed distances from the lower and the upper end of the range."""
     totals = []
     for s in range(groups):
         members = [v for g, v in zip(group, value, strict=True) if g == s]
@@ -93,9 +90,9 @@ def sums_from_ends(group: Sequence[int], value: Sequence[int], groups: int, step
 
 
 def shifted_log(count: int, offset: int, most: int) -> int:
-    """Return log2(count + offset) in units of 2^-E, above that of the power of 2 below the offset.
+    """Return log2(count + offset) - o in units of 2^-E, o the whole part of log2(offset).
 
-    Computes: straight lines between powers of 2, the last of which goes on above `most`.
+    Computes: straight lines between powers of 2; the last line goes on above `most`.
     """
     bits = (offset + most).bit_length()
     power = min((count + offset).bit_length(), bits) - 1

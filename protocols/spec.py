@@ -1,4 +1,4 @@
-"""What each protocol takes, computes and opens, as data that engines, reports and audits share."""
+"""Arguments, queries and revealed values of each protocol, as data for engines, reports and audits."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -22,10 +22,12 @@ from protocols.mechanisms.shifted_log import ShiftedLog
 
 @dataclass(frozen=True)
 class InputPath:
-    """By which way clients' values reach the parties.
+    """A way by which clients' values reach the parties.
 
-    Attributes: described: as manifests say it; authenticated: whether no active party can change a value
-    unnoticed; portable: whether every engine has it.
+    Attributes:
+        described: As in manifests.
+        authenticated: Whether no active party can change a value unnoticed.
+        portable: Whether every engine has it.
     """
 
     name: str
@@ -37,7 +39,7 @@ class InputPath:
 SHARES = InputPath("shares", "additive shares", authenticated=False, portable=True)
 CLIENTS = InputPath("clients", "authenticated client input", authenticated=True, portable=False)
 REPLICATED = InputPath("replicated", "replicated shares", authenticated=True, portable=False)
-AT_REST = (SHARES, REPLICATED)  # until the parties run
+AT_REST = (SHARES, REPLICATED)  # paths of values that wait for a run
 PATHS: dict[str, InputPath] = {path.name: path for path in (SHARES, CLIENTS, REPLICATED)}
 
 
@@ -45,12 +47,13 @@ PATHS: dict[str, InputPath] = {path.name: path for path in (SHARES, CLIENTS, REP
 class InputForm:
     """How clients' values enter a program.
 
-    Attributes: multiplies_client_values: whether a client value is a factor of a secret x secret
-    product; then plain additive shares are not safe against an active server; summed_by_party:
-    whether each party adds up its own column before the run, so that the program's cost does not
-    depend on the number of clients; public: what the execution shows besides the domain; path: the way
-    of the values; capped: where clients can be the privacy unit, who keeps a client to its cap; shares_bits:
-    whether what is shared is bits, by XOR.
+    Attributes:
+        multiplies_client_values: Whether a client's value is a factor of a secret x secret product. Then
+            plain additive shares are not safe against an active party.
+        summed_by_party: Whether each party adds up its column before the run, whatever the number of clients.
+        public: What the execution shows besides the domain.
+        capped: Who keeps a client to its contribution bound, where clients can be the privacy unit.
+        shares_bits: Whether bits are shared, by XOR.
     """
 
     name: str
@@ -62,9 +65,10 @@ class InputForm:
     shares_bits: bool = False
 
     def by(self, path: InputPath) -> "InputForm":
-        """Return the same form with values that come by `path`; a party cannot add up what clients send.
+        """Return the same form for values that come by `path`.
 
-        Replicated shares are all integers: those of a slot's code have bits, whatever they are.
+        A party cannot add up what clients send. Replicated shares are integers, and those of a slot's code
+        have bits.
         """
         summed = self.summed_by_party and path is not CLIENTS
         return replace(
@@ -73,9 +77,9 @@ class InputForm:
 
     @property
     def exchangeable(self) -> bool:
-        """Whether a party that changes its share of a slot puts a record of its choice into an empty one.
+        """Whether a party that changes its share of a slot can put a record into an empty one.
 
-        It does where bits are what keeps a client to its cap: any bits are a record, or none.
+        True if the form enforces the contribution bound, as any bits are then a record or none.
         """
         return self.capped == ENFORCED and not self.path.authenticated
 
@@ -94,24 +98,27 @@ def _cells(arguments: Mapping[str, str]) -> int:
 class ProtocolSpec:
     """One protocol, independent of any engine.
 
-    Attributes: name: the program `Programs/Source/<name>.mpc`; source: paper and protocol; arguments:
-    the program's arguments, in order; outputs: names of the `OUT` lines; revealed: what is opened, to whom;
-    release: from the program's arguments by name (epsilon and delta_bits are not needed), and `steps` where
-    clients' values are on a grid, to the linear map whose values it noises, or to what it opens instead of
-    noisy values, from which every guarantee is derived; None where nobody has declared one, and then the
-    program releases nothing that a guarantee could be stated for; portable: whether the program keeps to the
-    subset that the embedded engine runs; input_paths: the ways that its text has for clients' values;
-    uses_edabits: whether it turns integers into bits by the thousand, as which MP-SPDZ makes its edaBits at
-    least; linear: whether, up to the noise, it only adds up what is not multiplied by its input
-    form, so that who shifts a share shifts what is opened, no more; else active models run it on bits alone,
-    which stay bits;
-    slot_bits: where clients' slots are shared bit by bit, from the program's arguments to the bits of one;
-    fair_bits: from the program's arguments to how many fair bits a sample of its noise takes of each party;
-    compared: to how many integers it compares, whose masks in a field hide them but for a small probability
-    each; not known of programs that are not portable; distributed_noise: whether it has a place for noise of
-    the parties' own, see `with_distributed_noise`; makes_piece, uses_piece: whether it keeps shares of noise
-    for another run, or takes such shares in; made_up: whether it is for benchmarks, on records of its
-    own alone. [test: tests/harness/engines/test_mpyc_masks.py]
+    Attributes:
+        name: The program `Programs/Source/<name>.mpc`.
+        source: Paper and protocol.
+        arguments: The program's, in order.
+        outputs: Names of the `OUT` lines.
+        revealed: Opened values, and to whom.
+        release: Maps arguments by name, and `steps` where values are on a grid, to the queries that are
+            answered with noise, from which every guarantee is derived. None: no guarantee can be stated.
+        portable: Whether the program keeps to the embedded engine's subset.
+        input_paths: Those that its text has.
+        uses_edabits: Whether it turns integers into bits; MP-SPDZ makes edaBits by the thousand.
+        linear: Whether it only adds, except for products of its input form, so that a shifted share shifts
+            the result, no more. Otherwise active models run it on bits alone, which stay bits.
+        slot_bits: Maps arguments to the bits of a slot, where slots are shared bit by bit.
+        fair_bits: Maps arguments to a party's fair bits per noise sample.
+        compared: Maps arguments to the number of compared integers, each of whose masks in a field fails with
+            a small probability. Not known of programs that are not portable.
+        distributed_noise: Whether it has a place for that (`with_distributed_noise`).
+        makes_piece, uses_piece: Whether it keeps shares of noise for another run, or takes such shares.
+        made_up: Whether it is for benchmarks, on made-up records alone.
+    [test: tests/harness/engines/test_mpyc_masks.py]
     """
 
     name: str
@@ -135,22 +142,26 @@ class ProtocolSpec:
 
     @property
     def adds_to_sums(self) -> bool:
-        """Whether its noise, or zeros in its place, is added to each party's column before it is input."""
+        """Whether noise, or zeros, is added to each party's column before input."""
         return self.name in (PI_SUM.name, PI_SUM_OFFLINE.name)
 
     @property
     def draws_distributed_noise(self) -> bool:
-        """Whether its noise is what the parties draw for themselves, as its arguments say."""
+        """Whether its arguments ask for distributed noise."""
         return self.arguments[-len(OWN_ARGUMENTS) :] == OWN_ARGUMENTS
 
     def by(self, path: InputPath) -> "ProtocolSpec":
-        """Return the protocol for values that come by `path`, of which its program may have to be told."""
+        """Return the protocol for values that come by `path`."""
         known = path is not REPLICATED or "path" in self.arguments
         return self if known else replace(self, arguments=("path", *self.arguments))
 
 
 def declared_release(spec: ProtocolSpec, arguments: Mapping[str, str]) -> LinearQueries:
-    """Return the linear map that a protocol noises. Raises: ValueError: nobody has declared it."""
+    """Return a protocol's linear queries.
+
+    Raises:
+        ValueError: It declares none.
+    """
     release = spec.release(arguments) if spec.release else None
     if not isinstance(release, LinearQueries):
         raise ValueError(f"{spec.name} declares no linear map, so nothing says what one record changes in it")
@@ -166,16 +177,16 @@ SPLIT = InputForm("split", False, True, _PUBLIC, capped=HONEST)
 PRODUCT = InputForm("product", True, False, _PUBLIC)
 PRODUCT_PER_RECORD = replace(PRODUCT, public=(*_PUBLIC, RECORDS_OF_UPLOADS))
 SCORED_SPLIT = replace(SPLIT, public=(*_PUBLIC, "thresholds"))
-# A key enters as its bits, which are bits whatever a server adds to its share: that moves a record to
-# another cell, or out of all, and the key of none into a cell.
+# A key enters as its bits, which are bits whatever a party adds to its share. That moves a record to another
+# cell, or out of all, and the key of none into a cell.
 KEYS = InputForm("keys", False, False, (*_PUBLIC, RECORDS_OF_UPLOADS, "thresholds"), capped=ENFORCED)
-# A slot is bits, which are bits whatever a server does to its share: that moves what is in it, empty or not.
+# A slot is bits, which are bits whatever a party does to its share: that changes its record, or fills it.
 SLOTS = InputForm("slots", False, False, _PUBLIC, capped=ENFORCED, shares_bits=True)
 VALUED_SPLIT = replace(
     SPLIT, public=("groups", "range and grid of values", "number of clients", "number of uploads")
 )
 NO_INPUT = InputForm("none", False, False, ())
-INPUT_FORMS = {form.name: form for form in (SPLIT, PRODUCT, KEYS, SLOTS)}  # of what clients share
+INPUT_FORMS = {form.name: form for form in (SPLIT, PRODUCT, KEYS, SLOTS)}  # of clients' shares
 
 PI_LAP = ProtocolSpec(
     name="pi_lap",
@@ -220,10 +231,10 @@ PI_RW_SLOTS = replace(
 
 
 def _blocks_of_bins(arguments: Mapping[str, str]) -> LinearQueries:
-    """Return the release of trees, of `score_columns` sets of groups where a record has several scores.
+    """Return the release of trees, of `score_columns` sets of groups if records have several scores.
 
-    Such a record is in one bin of each set, in the histogram of its group and of whether it has the set's
-    label. Listed are the records whose scores are all in one bin: others move as many nodes.
+    Such a record is in one bin of each set, in the histogram of its group and of having the set's label.
+    Listed are records with all scores in one bin; others move as many nodes.
     """
     sizes, bins = tuple(map(int, arguments["blocks"].split("."))), int(arguments["bins"])
     one = CountTree(bins, sizes).release(_cells(arguments))
@@ -383,10 +394,10 @@ PI_ROUNDS = ProtocolSpec(
 
 
 def with_distributed_noise(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec | None:
-    """Return the protocol with distributed noise, None if it has no place for that.
+    """Return the protocol with distributed noise, if it has a place for it.
 
-    Where each party holds a column of sums, whatever is released is linear in it: all of that is π_SUM.
-    Elsewhere the parties' noises are one more vector that they input.
+    Where each party holds a column of sums, it is π_SUM. Elsewhere the parties' noises are one more input
+    vector.
     """
     if not spec.distributed_noise:
         return None
@@ -396,10 +407,10 @@ def with_distributed_noise(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec 
 
 
 def with_noise_made_ahead(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec | None:
-    """Return the protocol with joint noise that its parties made before, None if it has no place for that.
+    """Return the protocol with joint noise made before, if it has a place for it.
 
-    Where each party holds a column of sums, in which all that is released is linear, it is π_SUM again.
-    Elsewhere the program takes its noise from what the parties keep. Replicated shares lie in the same file.
+    Where each party holds a column of sums, it is π_SUM again. Elsewhere noise comes from parties' files;
+    replicated shares lie in the same file, so they exclude it.
     """
     if not (spec.distributed_noise or spec.name == PI_COUNT.name) or form.path is REPLICATED:
         return None

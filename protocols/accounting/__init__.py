@@ -1,4 +1,4 @@
-"""Privacy as arithmetic: what a record changes, the noise that this takes, and what it then protects.
+"""Privacy as arithmetic: what a record changes, the noise for it, and the resulting guarantee.
 
 Imports: `protocols.noise`, `protocols.circuits`. Start with `calibration`.
 """

@@ -1,4 +1,7 @@
-"""What a release noises, whom a guarantee protects, and how epsilon and delta spread over noisy values."""
+"""Noisy values of a release, whom it protects, and how epsilon and delta spread over them.
+
+Theorems are those of docs/explanation/theorems.md; a node is a value that gets noise.
+"""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -19,16 +22,17 @@ from protocols.guarantee import Guarantee
 from protocols.noise.added import DistributedNoise, NoiseDistribution
 from protocols.noise.truncated import guarantee, guarantee_of_clients, guarantee_of_moves, log_upper_bound
 
-_EPSILON_GRID = 10**12  # a node's epsilon is rounded down to this grid: it names the compiled program
+_EPSILON_GRID = 10**12  # a value's epsilon, which names the compiled program, is rounded down to this grid
 
 
 @dataclass(frozen=True)
 class LinearQueries:
-    """Noisy nodes that are integer combinations of disjoint cells; a record is in one cell.
+    """Nodes that are integer combinations of disjoint cells; a record is in one cell.
 
-    Attributes: columns: per cell, the nodes that one more record in it changes, each by 1 (a node never
-    counts a record twice), or by `amounts`, as many per cell; shared: whether the cells listed are the
-    corners alone of what a record can be, which shares its amount among them (theorem 11).
+    Attributes:
+        columns: Per cell, the distinct nodes that one more record in it changes.
+        amounts: By how much, per cell and node; empty: each by 1.
+        shared: Whether only the corners of a record's possible cells are listed (theorem 11).
     """
 
     nodes: int
@@ -50,41 +54,40 @@ class LinearQueries:
 
     @property
     def most_nodes_of_a_record(self) -> int:
-        """How many nodes one record added or removed changes at most; each changes by 1."""
+        """The most nodes that one record changes."""
         return max(len(column) for column in self.columns)
 
     def record(self, cell: int) -> dict[int, int]:
-        """Return by how much one more record in this cell changes each node."""
+        """Return by how much one more record in a cell changes each node."""
         amounts = self.amounts[cell] if self.amounts else (1,) * len(self.columns[cell])
         return dict(zip(self.columns[cell], amounts, strict=True))
 
 
 @dataclass(frozen=True)
 class AboveThreshold:
-    """The index of the first of `queries` counts that is, with noise, at or below a bound with noise.
+    """Index of the first of `queries` noisy counts at or below a noisy bound.
 
-    Nothing else is opened. A client that comes or goes moves the counts that it moves all the same way, each
-    by 1, so that it does not matter how many (`calibration.guarantee_of_first_below`).
+    A client moves any number of counts, each by 1, all the same way.
     """
 
     queries: int
 
     @property
     def nodes(self) -> int:
-        """How many values get noise: the counts, and the bound."""
+        """Values with noise: the counts and the bound."""
         return self.queries + 1
 
 
 def each_cell_once(cells: int) -> LinearQueries:
-    """Return the release of every cell with noise of its own (π_RW, π_CF)."""
+    """Return the release of every cell (π_RW, π_CF)."""
     return LinearQueries(cells, tuple((cell,) for cell in range(cells)))
 
 
 def sums_from_ends(groups: int, steps: int) -> LinearQueries:
-    """Return the release of sums of values' distances from either end of the range, per group (π_GAP).
+    """Return the release of sums of distances from either end of the range, per group (π_GAP).
 
-    Computes: a client of group g with value v, a whole number from -steps to steps, adds steps + v to node
-    2 g and steps - v to node 2 g + 1: 2 steps in all, whatever v is. The corners are v = steps and -steps.
+    Computes: a client of group g with value v, a whole number from -steps to steps, adds steps + v to node 2
+    g and steps - v to node 2 g + 1.
     """
     return LinearQueries(
         2 * groups, tuple((node,) for node in range(2 * groups)), ((2 * steps,),) * (2 * groups), True
@@ -92,12 +95,12 @@ def sums_from_ends(groups: int, steps: int) -> LinearQueries:
 
 
 def logarithms(cells: int, step: int) -> LinearQueries:
-    """Return the release of a logarithm per cell that one more record moves by `step` at most (π_COUNT)."""
+    """Return the release of a logarithm per cell; a record moves it by `step` at most (π_COUNT)."""
     return LinearQueries(cells, tuple((cell,) for cell in range(cells)), ((step,),) * cells)
 
 
 class NeighboringRelation(StrEnum):
-    """Which two data sets the released values must not tell apart."""
+    """How two data sets differ that released values must not tell apart."""
 
     ADD_OR_REMOVE_ONE = "add_or_remove_one"
     REPLACE_ONE = "replace_one"
@@ -105,11 +108,10 @@ class NeighboringRelation(StrEnum):
 
 
 def default_relation(max_count: int) -> NeighboringRelation:
-    """Return whom a release protects unless the user says otherwise.
+    """Return the relation that a release protects by default.
 
-    With one record per client at most, who takes part is known to have one (the number of clients is
-    public), so what it says is what needs protection; else how many a client has is secret too.
-    [test: tests/protocols/test_calibration.py]
+    The number of clients is public, so a client cannot hide a single record, only its content. If it may have
+    several, their number is secret, too.  [test: tests/protocols/test_calibration.py]
     """
     return NeighboringRelation.REPLACE_ONE if max_count == 1 else NeighboringRelation.ADD_OR_REMOVE_ONE
 
@@ -122,7 +124,7 @@ class PrivacyUnit(StrEnum):
 
 
 def unit_of(relation: NeighboringRelation) -> PrivacyUnit:
-    """Return what a relation adds, removes or replaces: all records of a client where it zeroes one out."""
+    """Return the privacy unit of a relation."""
     return PrivacyUnit.CLIENT if relation is NeighboringRelation.ZERO_OUT_ONE else PrivacyUnit.RECORD
 
 
@@ -130,9 +132,10 @@ def unit_of(relation: NeighboringRelation) -> PrivacyUnit:
 class Neighbors:
     """Two data sets that the released values must not tell apart.
 
-    Attributes: cap: the most records of a client that are counted, where clients are zeroed out;
-    malleable_slots: whether a party can change what a client's slots hold, so that a record that is gone
-    leaves another in its place: where it flips bits m, a code x becomes x ^ m, and 0 for nothing becomes m.
+    Attributes:
+        cap: The most records of a client that count, where clients are zeroed out.
+        malleable_slots: Whether a party can change a client's slots. If it flips bits m, a code x becomes x ^
+            m, and 0 for nothing becomes m, so a record that goes leaves another in its place.
     """
 
     relation: NeighboringRelation
@@ -141,20 +144,24 @@ class Neighbors:
 
     @property
     def are_replaced(self) -> bool:
-        """Whether a record that goes may leave another in its place."""
+        """Whether another record may replace one that goes."""
         return self.malleable_slots or self.relation is NeighboringRelation.REPLACE_ONE
 
 
 @dataclass(frozen=True)
 class NoisePlan:
-    """The noise of one release: its coins, and the guarantee that they add up to.
+    """The noise of one release, and its guarantee.
 
-    Attributes: nodes: how many values get noise; changed: by how much two neighbours' values differ at
-    most, in all: the L1 sensitivity; largest: by how much a single one does, 1 for counts where a record is
-    the unit; node_epsilon, node_delta_bits: what the program is compiled with; exact: the realised
-    guarantee of the whole release; opened: whether the noisy values are, not only what follows from them;
-    release: what gets the noise, None if that is an index; own: distributed noise, None if it is
-    joint; then there are no coins.
+    Attributes:
+        nodes: How many values get noise.
+        changed: L1 sensitivity: the most by which two neighbors' values differ in all.
+        largest: The most by which a single value differs.
+        node_epsilon, node_delta_bits: Arguments that the program is compiled with.
+        coins: Joint noise, else empty.
+        exact: Realized guarantee of the whole release.
+        opened: Whether noisy values are revealed, not only results that follow from them.
+        release: The values that get noise; None for an index.
+        own: Distributed noise, else None.
     """
 
     neighbors: Neighbors
@@ -172,24 +179,24 @@ class NoisePlan:
 
     @property
     def relation(self) -> NeighboringRelation:
-        """Which data sets it does not tell apart."""
+        """The neighboring relation."""
         return self.neighbors.relation
 
     @property
     def unit(self) -> PrivacyUnit:
-        """What they differ in."""
+        """The privacy unit."""
         return unit_of(self.relation)
 
     @property
     def noise(self) -> tuple[Coin, ...] | DistributedNoise:
-        """What is added to a value."""
+        """Noise of each value."""
         return self.own or self.coins
 
     @property
     def if_replaced(self) -> Guarantee:
-        """What the same noise protects if one record is replaced by another.
+        """Guarantee of the same noise if a record is replaced.
 
-        Twice as much of both for counts; not of delta where a value moves by twice as much.
+        For counts epsilon and delta double; delta does not if a value moves by twice as much.
         [test: tests/harness/pipeline/test_manifest.py]
         """
         assert self.release is not None
@@ -200,20 +207,20 @@ class NoisePlan:
 
 
 def nodes_changed(release: LinearQueries, neighbors: Neighbors) -> int:
-    """Return by how much two neighbours' counts differ at most, in all.
+    """Return the most by which two neighbors' counts differ in all.
 
-    A replaced record is one removed and one added: twice the nodes of one, which a record that moves
-    between cells without a common node reaches. A client that is zeroed out is `cap` records removed.
+    A replaced record is one removed and one added; a zeroed client is `cap` records removed.
     [test: tests/protocols/test_calibration.py, tests/harness/clients/test_exchanged_records.py]
     """
     return neighbors.cap * release.most_nodes_of_a_record * (2 if neighbors.are_replaced else 1)
 
 
 def possible_moves(release: LinearQueries, neighbors: Neighbors) -> frozenset[tuple[int, ...]]:
-    """Return by how much one record has the values of neighbours differ, for all that may be furthest apart.
+    """Return by how much a record moves each value, for all neighbors that may be the worst.
 
-    Computes: of counts of records, `nodes_changed` ones; else, of each record or pair of records in listed
-    cells, the amounts that are not 0, sorted.  [test: tests/protocols/test_exact_moves.py]
+    Computes: for counts, `nodes_changed` ones; else the sorted amounts of all records, or pairs, in listed
+    cells.
+    [test: tests/protocols/test_exact_moves.py]
     """
     if not release.amounts:
         return frozenset([(1,) * nodes_changed(release, replace(neighbors, cap=1))])
@@ -233,9 +240,10 @@ def possible_moves(release: LinearQueries, neighbors: Neighbors) -> frozenset[tu
 
 
 def moves_of(release: LinearQueries, neighbors: Neighbors) -> Moves:
-    """Return how far the noisy values of neighbours are apart.
+    """Return how far neighbors' noisy values are apart.
 
-    Raises: ValueError: a client has one value, not a few.
+    Raises:
+        ValueError: The cap is not 1, and clients have one value each, or are not zeroed out.
     """
     cap, zeroed = neighbors.cap, neighbors.relation is NeighboringRelation.ZERO_OUT_ONE
     if cap < 1 or (cap > 1 and (release.amounts or not zeroed)):
@@ -246,16 +254,15 @@ def moves_of(release: LinearQueries, neighbors: Neighbors) -> Moves:
 def plan_noise(
     release: LinearQueries | AboveThreshold, neighbors: Neighbors, epsilon: Fraction, delta: Fraction
 ) -> NoisePlan:
-    """Choose the coins for a release, and compute its guarantee exactly.
+    """Choose a release's coins and compute its guarantee exactly.
 
-    Computes: epsilon and delta shared evenly among the units by which two neighbours' nodes differ. A node
-    that moves by s uncovers its s outermost atoms, each at most e^(epsilon of a unit) times its outer
-    neighbour.
+    Computes: epsilon and delta shared evenly among the units by which neighbors differ (theorem 8).
     Guarantees: exact.epsilon <= epsilon and exact.delta <= delta.
     [test: tests/protocols/test_calibration.py, tests/harness/releases/test_client_unit.py,
     tests/harness/clients/test_exchanged_records.py]
-    Args: epsilon: total, > 0; delta: total, in (0, 1).
-    Raises: ValueError: no coins reach them; the message says which bound.
+
+    Raises:
+        ValueError: delta is not in (0, 1), or no coins reach epsilon and delta; the message says which bound.
     """
     if not 0 < delta < 1:
         raise ValueError("delta must be between 0 and 1")
@@ -286,12 +293,14 @@ def plan_distributed_noise(
     parties: int,
     tolerated: int,
 ) -> NoisePlan:
-    """Choose the table from which each party draws its own noise, and compute what the honest ones protect.
+    """Choose the table of each party's noise and compute the guarantee of the honest parties' noises.
 
-    Guarantees: exact.epsilon <= epsilon and exact.delta <= delta, whoever is corrupted, up to `tolerated`.
+    Guarantees: exact.epsilon <= epsilon and exact.delta <= delta, whichever `tolerated` parties are
+    corrupted.
     [test: tests/protocols/test_distributed_noise.py]
-    Args: distribution: of the sum; parties, tolerated: of the model; else as for `plan_noise`.
-    Raises: ValueError: no table reaches them; the message says why.
+
+    Raises:
+        ValueError: No table reaches these, or the release is an index.
     """
     if isinstance(release, AboveThreshold):
         raise ValueError("which count is the first below a bound is found inside, with joint noise only")
@@ -309,8 +318,7 @@ def _plan_first_below(
 ) -> NoisePlan:
     """Choose the coins for an index: half of epsilon for each of two ratios, delta shared by all samples.
 
-    A party that flips bits of a slot has two neighbours differ in another pair of codes: of two codes one
-    still exceeds all caps that the other does, so that all counts move the same way.
+    Flipped bits of a slot double nothing: of any two codes one exceeds all caps that the other does.
     """
     if neighbors.relation is not NeighboringRelation.ZERO_OUT_ONE:
         raise ValueError(
@@ -327,10 +335,9 @@ def _plan_first_below(
 def _coins(
     epsilon: Fraction, units: int, delta: Fraction, largest: int = 1
 ) -> tuple[Fraction, int, tuple[Coin, ...]]:
-    """Return a value's epsilon and delta_bits, and coins that keep to them.
+    """Return epsilon, delta_bits and coins of a value.
 
-    Args: epsilon: of so many units; delta: of a unit of a value that moves by `largest`.
-    Raises: ValueError: there are no such coins.
+    `epsilon` is for all units; `delta` is for a unit of a value that moves by `largest`.
     """
     node_epsilon = Fraction(epsilon * _EPSILON_GRID // units, _EPSILON_GRID)
     bits = bits_at_most(delta / exp_bounds(node_epsilon * (largest - 1))[1])
@@ -340,20 +347,16 @@ def _coins(
 
 
 def bits_at_most(delta: Fraction) -> int:
-    """Return the least delta_bits of coins, b, with 2^-b <= delta."""
+    """Return the least delta_bits b with 2^-b <= delta."""
     return max(MIN_DELTA_BITS, (math.ceil(1 / delta) - 1).bit_length())
 
 
 def guarantee_of_first_below(coins: tuple[Coin, ...], queries: int) -> Guarantee:
-    """Return what the index of the first noisy count at or below a noisy bound gives away.
+    """Return the guarantee of the index of the first noisy count at or below a noisy bound.
 
     Source: AboveThreshold (Dwork and Roth 2014, Algorithm 1), for counts that all move the same way.
-    Computes: B_i = [E_i + X_i <= c + X_0], X_0 .. X_n independent of one distribution; the least i with B_i
-    is opened. Let one client less lower some E_i by 1, and none rises. From more to less: with X_0 lower by
-    1 no earlier index becomes likelier to stop, and the i-th bound moves by at most 1. From less to more:
-    earlier indices stop less likely already, and the i-th bound moves by at most 1. So two ratios of
-    neighbouring atoms, and what truncation leaves uncovered: an outermost atom of X_0, and one of each X_i.
-    Guarantees: (epsilon, delta) for every such pair of counts; counts that move both ways would take a third
-    ratio.  [test: tests/protocols/test_above_threshold.py, by enumeration]
+    Computes: theorem 12.
+    Guarantees: for every such pair of counts; counts that move both ways would need a third ratio.
+    [test: tests/protocols/test_above_threshold.py, by enumeration]
     """
     return Guarantee(2 * log_upper_bound(worst_ratio(coins)), (queries + 1) * edge_mass(coins))

@@ -1,4 +1,7 @@
-"""What the noises of honest parties protect together, from their tables, and which tables to choose."""
+"""Guarantees of honest parties' noises together, and the choice of tables.
+
+Theorems are those of docs/explanation/theorems.md.
+"""
 
 import math
 from collections import Counter
@@ -15,23 +18,24 @@ from protocols.circuits.coins import MAX_EPSILON, exp_bounds
 from protocols.guarantee import Guarantee
 from protocols.noise.added import BITS, DistributedNoise, NoiseDistribution
 
-RATE_GRID = 10**15  # a rate is rounded down to this grid
-_STEPS = 256  # of the loss, in its standard deviation over all values that move
+RATE_GRID = 10**15  # rates are rounded down to this grid
+_STEPS = 256  # per standard deviation of the loss over all values that move
 TRIES = 100
-_COARSEST = Fraction(1, 5)  # a rate that `gaussian_square` covers
+_COARSEST = Fraction(1, 5)  # largest rate that `gaussian_square` covers
 _PRECISION = 256  # bits
-_DELTA_GRID, _SLACK = 1 << 200, 1 << 50  # of a delta; more than its rounding errors
-SHRINK = Fraction(1999, 2000)  # of a rate that protects a little too little
+_DELTA_GRID, _SLACK = 1 << 200, 1 << 50  # of a delta; the slack exceeds rounding errors
+SHRINK = Fraction(1999, 2000)  # factor for a rate that protects a little too little
 _FIXED = 256
 _PI_SQUARED = Fraction(98696, 10000)  # rounded down
 
 
 @dataclass(frozen=True)
 class Moves:
-    """How far the noisy values of two neighbours are apart, in all ways that may be the furthest.
+    """How far two neighbors' noisy values are apart, in all ways that may be the worst.
 
-    Attributes: each: the amounts by which values move, for one record; cap: how many records move at once,
-    each one value of each level; then `each` is one way, a move by 1 for each level.
+    Attributes:
+        each: Ways, each with the amounts by which values move for one record.
+        cap: How many records move at once. Above 1, `each` is one way, a move by 1 for each level.
     """
 
     each: Collection[tuple[int, ...]]
@@ -39,37 +43,36 @@ class Moves:
 
     @property
     def units(self) -> int:
-        """By how much values move in all, at most."""
+        """The most by which values move in all."""
         return self.cap * max(map(sum, self.each))
 
     @property
     def squares(self) -> int:
-        """The sum of the squares of the moves, at most: all records of a client in one cell."""
+        """The largest sum of the moves' squares: all records of a client in one cell."""
         return self.cap**2 * max(sum(a * a for a in move) for move in self.each)
 
     @property
     def largest(self) -> int:
-        """By how much a single value moves, at most."""
+        """The most by which a single value moves."""
         return self.cap * max(map(max, self.each))
 
     @property
     def levels(self) -> int:
-        """How many values a single record moves, at most."""
+        """The most values that a single record moves."""
         return max(map(len, self.each))
 
     @property
     def values(self) -> int:
-        """How many values move, at most."""
+        """The most values that move."""
         return self.cap * self.levels
 
 
 def guarantee_of_distributed(noise: DistributedNoise, moves: Moves, epsilon: Fraction) -> Guarantee:
-    """Return what the honest parties' noises protect.
+    """Return the guarantee of the honest parties' noises.
 
-    Computes: Laplace: epsilon is the rate times all units that move; delta the sum of bounds of the moved
-    values' own, each at its share of epsilon, which are largest where they do not spread. Gaussian: at the
-    given epsilon, the delta of all values' losses together, however a value shares its amount with others;
-    where a client has several records, which spread in too many ways, by Gaussian DP and `distance`.
+    Computes: for Laplace noise, epsilon is the rate times all units, and delta adds up bounds of the moved
+    values. For Gaussian noise, delta is that of all losses together at the given epsilon and the worst way to
+    share amounts; for several records of a client it comes from Gaussian DP and `distance`.
     Guarantees: upper bounds, of the exact distribution of the sum.  [test:
     tests/protocols/test_distributed_noise.py]
     """
@@ -88,11 +91,9 @@ def guarantee_of_distributed(noise: DistributedNoise, moves: Moves, epsilon: Fra
 
 
 def _shared(amount: int) -> list[tuple[int, ...]]:
-    """Return moves of one value, or of two, of which one is no shorter in any than a and amount - a are.
+    """Return moves of one or two values that dominate every move by a and amount - a.
 
-    Computes: for every a from amount / 2 up; the parts' squares add up to at most that of the amount, so that
-    these moves tell hardly more than the first, of one value by all of it.
-    Proof: docs/explanation/theorems.md, theorem 15.  [test: tests/protocols/test_distributed_noise.py]
+    Proof: theorem 15.  [test: tests/protocols/test_distributed_noise.py]
     """
     moves: list[tuple[int, ...]] = [(amount,)]
     rest = 0  # how much the other value moves by at most, so far
@@ -104,10 +105,9 @@ def _shared(amount: int) -> list[tuple[int, ...]]:
 
 
 def _laplace_delta(noise: DistributedNoise, moves: Moves) -> Fraction:
-    """Return a bound of delta, each value at its share of epsilon.
+    """Return a bound of delta with each value at its share of epsilon.
 
-    Computes: a move by s is s moves by 1: sum over j < s of e^(rate j) times the delta of one. That is convex
-    in s, so the bound is largest where as few values as can move by as much as they can.
+    Computes: a move by s as s moves by 1; convex in s, so the fewest values that move are worst.
     """
     per_unit = move_delta(noise, 1, noise.rate) / (exp_bounds(noise.rate)[0] - 1)
 
@@ -119,10 +119,7 @@ def _laplace_delta(noise: DistributedNoise, moves: Moves) -> Fraction:
 
 @lru_cache(maxsize=256)
 def move_delta(noise: DistributedNoise, moved: int, epsilon: Fraction) -> Fraction:
-    """Return the delta at epsilon of a value that moves by so much: the exact hockey-stick divergence.
-
-    The distribution is its own mirror image, so that it is the same for a move down.
-    """
+    """Return the exact hockey-stick divergence at epsilon of a value that moves by `moved`, up or down."""
     ratio = int(exp_bounds(epsilon)[0] * (1 << _FIXED))
     weights = noise.summed(noise.honest)
     before = (0,) * moved + weights
@@ -141,18 +138,16 @@ def _losses(noise: DistributedNoise, move: tuple[int, ...], step: Fraction) -> L
 @lru_cache(maxsize=64)
 def _loss(noise: DistributedNoise, moved: int, step: Fraction) -> LossDistribution:
     weights = noise.summed(noise.honest)
-    outcomes = zip(weights, (0,) * moved + weights, strict=False)  # the neighbour's last values are not ours
+    outcomes = zip(weights, (0,) * moved + weights, strict=False)  # the neighbor's last values have no p
     return loss_distribution(outcomes, 1 << BITS * noise.honest, step)
 
 
 def rho(noise: DistributedNoise) -> Fraction:
-    """Return rho such that D_alpha <= alpha rho s^2, alpha whole, for the ideal sum and that moved by s.
+    """Return rho with D_alpha <= alpha rho s^2, alpha whole, for the ideal sum moved by s.
 
-    The ideal: `honest` independent discrete Gaussians with the table's ratio. -ln of its probabilities is
-    convex by at most 2 rho. Two bounds, the smaller holds: that of one of the noises, 1 / (2 sigma_i^2). Or:
-    the sum is within a factor e^(+-tau) of the discrete Gaussian of the sum's variance, 1 / (2 sigma^2), and
-    four of its probabilities are compared.
-    Proof: docs/explanation/theorems.md, theorem 4.  [test: tests/protocols/test_distributed_noise.py]
+    The ideal sum has `honest` independent discrete Gaussians with the table's ratio. It is within a factor
+    e^(+-tau) of the discrete Gaussian of its variance.
+    Proof: theorem 4.  [test: tests/protocols/test_distributed_noise.py]
     """
     one = noise.rate * noise.honest  # 1 / (2 sigma_i^2)
     if noise.honest == 1:
@@ -173,10 +168,9 @@ def _root_up(x: Fraction) -> Fraction:
 
 
 def distance(noise: DistributedNoise) -> Fraction:
-    """Return a bound of the total variation distance of a party's Gaussian table from its ideal distribution.
+    """Return a bound of a Gaussian table's total variation distance from its ideal.
 
-    Computes: the ideal mass beyond the edge, which falls by e^(-one (2 edge + 3)) from one value to the next,
-    from at most sqrt(one / pi) at 0 (Poisson summation); and a rounding of each entry.
+    Computes: the mass beyond the edge, from at most sqrt(one / pi) at 0 (Poisson summation), and rounding.
     """
     one = noise.rate * noise.honest
     outside = 2 * _power_below(one * (noise.edge + 1) ** 2) / (1 - _power_below(one * (2 * noise.edge + 3)))
@@ -184,17 +178,19 @@ def distance(noise: DistributedNoise) -> Fraction:
 
 
 def _power_below(exponent: Fraction) -> Fraction:
-    """Return an upper bound of e^-exponent, also where its ratio was rounded up, as a table's is."""
+    """Return an upper bound of e^-exponent, also for a ratio rounded up, as a table's."""
     whole, rest = divmod(exponent, 32)
     slack = Fraction((1 << BITS) + 1, 1 << BITS)
     return slack / (exp_bounds(rest)[0] * exp_bounds(Fraction(32))[0] ** min(whole, 8))
 
 
 def gaussian_square(curvature: Fraction) -> Fraction:
-    """Return mu^2: noise is s mu-Gaussian DP for a move by s, of which -ln P is convex by at most this.
+    """Return mu^2: if -ln P is convex by `curvature` at most, a move by s is s mu-Gaussian DP.
 
-    Proof: docs/explanation/theorems.md, theorem 4.  [test: tests/protocols/test_rounds.py]
-    Raises: ValueError: the curvature is above 1/2.
+    Proof: theorem 4.  [test: tests/protocols/test_rounds.py]
+
+    Raises:
+        ValueError: The curvature is above 1/2.
     """
     if curvature > Fraction(1, 2):
         raise ValueError(
@@ -222,11 +218,12 @@ def design_distributed(
     parties: int,
     honest: int,
 ) -> tuple[DistributedNoise, Guarantee]:
-    """Choose a table whose guarantee keeps to epsilon and delta, with nearly as little noise as possible.
+    """Choose a table that keeps to epsilon and delta with nearly as little noise as possible.
 
-    Computes: a rate and an edge by continuous formulas; then, from the table, what that protects; and a
-    larger edge or a lower rate, until it is enough.
-    Raises: ValueError: no table does.
+    Computes: continuous formulas, then less rate or more edge until the table's guarantee is enough.
+
+    Raises:
+        ValueError: No table does.
     """
     if delta <= 0:
         why = (
@@ -258,9 +255,9 @@ def design_distributed(
 
 
 def gaussian_rate(moves: Moves, epsilon: Fraction, delta: Fraction) -> float:
-    """Return 1 / (2 sigma^2) at which continuous noise has this delta, by the bound that will be used.
+    """Return 1 / (2 sigma^2) of continuous Gaussian noise with this delta.
 
-    Computes: floats, by + - * / and correctly rounded functions: hosts derive the same one on every machine.
+    Only + - * / and correctly rounded functions, so that all hosts derive the same rate.
     [test: tests/protocols/test_distributed_noise.py]
     """
     low, high = 1e-9, 1e3  # of the move over sigma

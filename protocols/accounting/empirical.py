@@ -1,7 +1,7 @@
-"""What opened samples alone say about privacy: a lower bound of delta, never an upper one.
+"""Lower bounds of delta from revealed samples alone.
 
-For noise whose distribution nobody can write down, such as fixed-point noise under MP-SPDZ's probabilistic
-truncation. Every figure from here is labelled empirical.
+For noise of unknown distribution, such as fixed-point noise under MP-SPDZ's probabilistic truncation. Every
+figure from here is labeled empirical.
 """
 
 import math
@@ -11,9 +11,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Tally:
-    """How often an event that was fixed before showed among samples.
+    """How often an event, fixed beforehand, occurred among samples.
 
-    Attributes: hits: samples in the event; moved: samples that would be in it, were the count one larger.
+    Attributes:
+        hits: Samples in the event.
+        moved: Samples that would be in it if the count were one larger.
     """
 
     samples: int
@@ -23,10 +25,11 @@ class Tally:
 
 @dataclass(frozen=True)
 class Estimate:
-    """How well one event tells two neighbours apart: P(E) - e^epsilon Q(E); delta is at least that.
+    """How well one event tells two neighbors apart: P(E) - e^epsilon Q(E), a lower bound of delta.
 
-    Attributes: low, high: hold that event's true value with the confidence asked for. So delta is at least
-    `low`; nothing bounds it from above, as another event may do better.
+    Attributes:
+        low, high: Interval of that event's true value. delta is at least `low`; another event may exceed
+            `high`.
     """
 
     value: float
@@ -35,11 +38,11 @@ class Estimate:
 
 
 def estimate_delta(tally: Tally, epsilon: float, confidence: float) -> Estimate:
-    """Estimate how well the tallied event tells neighbours apart at epsilon.
+    """Estimate how well the tallied event tells neighbors apart at epsilon.
 
-    Computes: Chernoff's bound with the relative entropy, for each of the four tails of the two masses. It
-    holds for independent samples that need not have one distribution: one per draw of a finite number is as
-    good. Guarantees: P(true value outside low .. high) <= 1 - confidence.
+    Computes: Chernoff's bound with the relative entropy, for each of four tails; independent samples need not
+    have one distribution.
+    Guarantees: P(true value outside low .. high) <= 1 - confidence.
     [test: tests/protocols/test_empirical.py]
     """
     ratio, n = math.exp(epsilon), tally.samples
@@ -51,10 +54,9 @@ def estimate_delta(tally: Tally, epsilon: float, confidence: float) -> Estimate:
 
 
 def chernoff_interval(share: float, tail: float) -> tuple[float, float]:
-    """Return the least and the largest p whose relative entropy d(share, p) is at most `tail`.
+    """Return the least and the largest p with relative entropy d(share, p) <= `tail`.
 
-    Of n samples that hit with probability p, a share that misses p on a given side has probability
-    exp(-n tail) at most.
+    The share of n samples misses p on a given side with probability exp(-n tail) at most.
     """
 
     down = _reach(lambda by: _entropy(share, share - by) <= tail, share)
@@ -63,13 +65,12 @@ def chernoff_interval(share: float, tail: float) -> tuple[float, float]:
 
 
 def _entropy(a: float, p: float) -> float:
-    """Return a ln(a/p) + (1-a) ln((1-a)/(1-p)), the relative entropy of two coins."""
     pairs = [(x, y) for x, y in ((a, p), (1 - a, 1 - p)) if x]
     return math.inf if any(y <= 0 for _, y in pairs) else sum(x * math.log(x / y) for x, y in pairs)
 
 
 def _reach(inside: Callable[[float], bool], most: float) -> float:
-    """Return how far one can go, rounded up, where all up to there is inside and all beyond is not."""
+    """Return, rounded up, how far `inside` holds."""
     low, high = 0.0, most
     while high - low > 1e-12:
         middle = (low + high) / 2

@@ -1,10 +1,4 @@
-"""What noise protects, recomputed from its probability mass function alone, in exact rationals.
-
-An audit knows a distribution and how far a count moves; it takes nothing from how the noise was designed. Two
-neighbours' outcomes are grouped by likelihood ratio, and everything else follows from the groups: delta at
-every epsilon, the least epsilon at a delta, and the composition of several noisy values. What a sampler's
-circuit takes is counted on wires.
-"""
+"""Exact privacy of noise from its probability mass function alone, whatever its design."""
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
@@ -23,17 +17,23 @@ from protocols.circuits.coins import Coin, exp_bounds
 from protocols.circuits.noise import fair_bits_per_sample, two_sided_geometric
 from protocols.noise.truncated import log_upper_bound
 
-MAX_SENSITIVITY = 64  # the work grows with its square
-MAX_PRODUCTS = 50_000  # of likelihood ratios, for one more value in a composition
+MAX_SENSITIVITY = 64  # work grows with its square
+MAX_PRODUCTS = 50_000  # of likelihood ratios, per value of a composition
 
 _ZERO = Fraction(0)
 
-Masses = tuple[Fraction, Fraction]  # of the same outcomes, under one data set and under its neighbour
+Masses = tuple[Fraction, Fraction]  # of the same outcomes, under a data set and under its neighbor
 
 
 @dataclass
 class Gates:
-    """What a circuit takes. Attributes: gates: ANDs on vectors; ands: of single bits; depth: ANDs in turn."""
+    """Cost of a circuit.
+
+    Attributes:
+        gates: ANDs of vectors.
+        ands: ANDs of single bits.
+        depth: ANDs one after the other.
+    """
 
     gates: int = 0
     ands: int = 0
@@ -41,7 +41,7 @@ class Gates:
 
 
 class Wire:
-    """A vector of bits that knows how many ANDs are before it; wires of a circuit share what they count."""
+    """A vector of bits that counts the ANDs before it."""
 
     def __init__(self, counted: Gates, lanes: int = 1, depth: int = 0) -> None:
         self.counted, self.lanes, self.depth = counted, lanes, depth
@@ -59,16 +59,18 @@ class Wire:
         return self
 
     def store_in_mem(self, _address: object) -> None:
-        """Stand for putting it into an engine's memory."""
+        """Do nothing; engines store it in memory."""
 
 
 @dataclass(frozen=True)
 class PrivacyCurve:
-    """How well outcomes tell a data set from its neighbour: delta as a function of epsilon, exactly.
+    """Delta as an exact function of epsilon.
 
     Source: the hockey-stick divergence, delta(epsilon) = max over events E of P(E) - e^epsilon Q(E).
-    Attributes: pairs: for each pair of neighbours that may be the worst, the masses (p, q) of all
-    outcomes with the same p / q, by falling p / q, q = 0 first.
+
+    Attributes:
+        pairs: Per pair of neighbors that may be the worst, the masses (p, q) of all outcomes with the same p
+            / q, falling, q = 0 first.
     """
 
     pairs: tuple[tuple[Masses, ...], ...]
@@ -80,7 +82,7 @@ class PrivacyCurve:
 
     @cached_property
     def _sums(self) -> list[tuple[list[Fraction], list[Masses]]]:
-        """Per pair, the finite ratios, falling, and the masses of all groups before each of them."""
+        """Per pair, the finite ratios, falling, and the masses of all groups before each."""
         tables = []
         for pair in self.pairs:
             ratios = [p / q for p, q in pair if q]
@@ -90,17 +92,17 @@ class PrivacyCurve:
         return tables
 
     def delta_bounds(self, epsilon: Fraction) -> tuple[Fraction, Fraction]:
-        """Enclose delta(epsilon), 0 <= epsilon <= 64, between rationals: e^epsilon is no rational."""
+        """Enclose delta(epsilon), 0 <= epsilon <= 64, between rationals."""
         low, high = exp_bounds(epsilon)
         return self.delta(high), self.delta(low)
 
     @property
     def impossible(self) -> Fraction:
-        """The mass that tells the neighbours apart for certain: delta at every large enough epsilon."""
+        """Mass that tells the neighbors apart for certain."""
         return max(sum((p for p, q in pair if not q), _ZERO) for pair in self.pairs)
 
     def least_ratio(self, delta: Fraction) -> Fraction | None:
-        """Return the least e^epsilon >= 1 that has at most this delta, exactly; None if none has."""
+        """Return the least e^epsilon >= 1 with at most this delta, exactly, if any."""
         if self.impossible > delta:
             return None
         least = Fraction(1)
@@ -113,27 +115,25 @@ class PrivacyCurve:
         return least
 
     def least_epsilon(self, delta: Fraction) -> Fraction | None:
-        """Return an upper bound, within 10^-12, of the least epsilon at this delta; None if none has it."""
+        """Return an upper bound, within 10^-12, of the least epsilon at this delta, if any."""
         ratio = self.least_ratio(delta)
         return None if ratio is None else log_upper_bound(ratio)
 
 
 def _excess(masses: Masses, ratio: Fraction) -> Fraction:
-    """Return by how much p exceeds the ratio times q."""
     p, q = masses
     return p - ratio * q
 
 
 def curve_of_distribution(distribution: Mapping[int, Fraction], shifts: Iterable[int]) -> PrivacyCurve:
-    """Return the privacy of a count that noise of this distribution is added to.
+    """Return the privacy of a count with noise of any distribution.
 
-    Args: distribution: mass of every value, any distribution; shifts: by how much neighbours' counts differ,
-    in the distribution's units; each is taken both ways.
+    `shifts` are differences of neighbors' counts, in the distribution's units; each is taken both ways.
     """
     scale = lcm(*(mass.denominator for mass in distribution.values()))
     whole = {
         x: int(mass * scale) for x, mass in distribution.items()
-    }  # integers: a distribution may have 10^5 values
+    }  # integers, as there may be 10^5 values
     pairs = []
     for shift in shifts:
         for moved in (shift, -shift):
@@ -146,7 +146,7 @@ def curve_of_distribution(distribution: Mapping[int, Fraction], shifts: Iterable
 
 
 def second_moment(distribution: Mapping[int, Fraction]) -> Fraction:
-    """Return E[X^2], exactly. Args: distribution: mass of every value."""
+    """Return E[X^2], exactly, from the mass of every value."""
     scale = lcm(*(mass.denominator for mass in distribution.values()))  # integers, as for a curve
     return Fraction(sum(int(mass * scale) * x * x for x, mass in distribution.items()), scale)
 
@@ -154,12 +154,13 @@ def second_moment(distribution: Mapping[int, Fraction]) -> Fraction:
 def curve_of_coins(coins: tuple[Coin, ...], sensitivity: int = 1) -> PrivacyCurve:
     """Return the privacy of the default noise, for any number of coins.
 
-    Computes: for counts that differ by s <= sensitivity, P(X = x) / P(X = x - s) on one side of zero
-    depends on the low bits of n and on how far a carry runs above them, and the bits are independent: at
-    most 2^b (k - b + 1) groups, b the bits of s. Across zero, and at the edge, atom by atom.
-    Guarantees: equal to `curve_of_distribution` of the enumerated distribution.  [test:
-    tests/protocols/test_exact_privacy.py] Args: coins: k of them, lowest bit first; sensitivity: 1 to 64,
-    less than 2^k. Raises: ValueError: the sensitivity is out of range.
+    Computes: for counts that differ by s, the ratio on one side of zero depends on low bits and the length of
+    a carry: at most 2^b (k - b + 1) groups, b the bits of s, k the coins. Else atom by atom.
+    Guarantees: equal to `curve_of_distribution` of the enumerated distribution.
+    [test: tests/protocols/test_exact_privacy.py]
+
+    Raises:
+        ValueError: The sensitivity is not from 1 to 64 and below 2^k.
     """
     if not 1 <= sensitivity <= min(MAX_SENSITIVITY, (1 << len(coins)) - 1):
         raise ValueError(
@@ -174,14 +175,12 @@ def curve_of_coins(coins: tuple[Coin, ...], sensitivity: int = 1) -> PrivacyCurv
             groups += [(half * up, half * down), (half * down, half * up)]
         edge = half * sum(_mass(coins, (1 << len(coins)) - 1 - n) for n in range(s))
         groups += [(edge, _ZERO), (_ZERO, edge)]
-        pairs.append(
-            _grouped(groups)
-        )  # the same when the count moves down: the distribution is its own mirror image
+        pairs.append(_grouped(groups))  # the same for a move down: the distribution is its own mirror image
     return PrivacyCurve(tuple(pairs))
 
 
 def _mass(coins: tuple[Coin, ...], n: int) -> Fraction:
-    """Return P(G = n) for coins that are the bits of G; all of n's lowest len(coins) bits."""
+    """Return P(G = n mod 2^k) for k coins, the bits of G."""
     return prod(
         (coin.probability if n >> i & 1 else 1 - coin.probability for i, coin in enumerate(coins)),
         start=Fraction(1),
@@ -189,7 +188,7 @@ def _mass(coins: tuple[Coin, ...], n: int) -> Fraction:
 
 
 def _one_side(coins: tuple[Coin, ...], s: int) -> list[Masses]:
-    """Return masses of {n + s} and of {n}, for all n with n + s < 2^k, grouped by the ratio of the two."""
+    """Return masses of {n + s} and of {n}, n + s < 2^k, grouped by their ratio."""
     bits = s.bit_length()
     low, high = coins[:bits], coins[bits:]
     groups = []
@@ -206,7 +205,7 @@ def _one_side(coins: tuple[Coin, ...], s: int) -> list[Masses]:
 
 
 def _grouped(masses: Iterable[Masses]) -> tuple[Masses, ...]:
-    """Merge outcomes with the same likelihood ratio; check that both sides are distributions."""
+    """Merge outcomes of equal likelihood ratio; check both distributions."""
     by_ratio: dict[Fraction | float, Masses] = defaultdict(lambda: (_ZERO, _ZERO))
     for p, q in masses:
         if p or q:
@@ -219,11 +218,12 @@ def _grouped(masses: Iterable[Masses]) -> tuple[Masses, ...]:
 
 
 def composed(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
-    """Return the privacy of several values with independent noise, each moved as its curve says.
+    """Return the exact privacy of several values with independent noise.
 
-    Computes: products of masses, grouped by the product of their ratios; exact, not a composition bound.
-    Args: curves: of as many pairs of neighbours each, in the same order.
-    Raises: ValueError: one step would take more than 50 000 products.
+    The curves list their pairs of neighbors in the same order.
+
+    Raises:
+        ValueError: One step would take more than 50 000 products.
     """
     pairs = []
     for together in zip(*(curve.pairs for curve in curves), strict=True):
@@ -237,14 +237,9 @@ def composed(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
 
 
 def values_moved(release: LinearQueries, neighbors: Neighbors) -> int:
-    """Return by how much two neighbours' noisy values differ at most, in all: the L1 sensitivity.
+    """Return the L1 sensitivity of the noisy values.
 
-    Where each differs by 1, that is how many do.
-
-    Computes: the largest column; where a record is replaced, the largest difference of two columns; where a
-    client is zeroed out, the largest column as many times as it has records, `cap` at most, or the largest
-    difference, if others are exchanged for them.
-    Guarantees: equal to the largest L1 distance between the values of any two neighbouring data sets.
+    Guarantees: equal to the largest L1 distance between the values of any two neighboring data sets.
     [test: tests/harness/privacy/test_audit_releases.py, tests/harness/clients/test_exchanged_records.py]
     """
     if release.amounts:
@@ -262,10 +257,7 @@ def values_moved(release: LinearQueries, neighbors: Neighbors) -> int:
 
 
 def amounts_moved(release: LinearQueries, neighbors: Neighbors) -> set[tuple[int, ...]]:
-    """Return by how much noisy values differ, those that do, for all neighbours that listed cells make.
-
-    Computes: rows of the dense matrix of the map, or all differences of two of them, or both.
-    """
+    """Return the amounts by which neighbors' noisy values differ."""
     rows = np.zeros((release.cells, release.nodes), dtype=np.int64)
     for cell, column in enumerate(release.columns):
         np.add.at(rows[cell], list(column), release.amounts[cell] if release.amounts else 1)
@@ -277,16 +269,13 @@ def amounts_moved(release: LinearQueries, neighbors: Neighbors) -> set[tuple[int
 
 
 def impossible_mass(coins: tuple[Coin, ...], amounts: Iterable[int]) -> Fraction:
-    """Return a bound of the mass that tells neighbours apart for certain: each count's outermost atoms."""
+    """Return a bound of the mass that tells neighbors apart for certain."""
     top = (1 << len(coins)) - 1
     return sum((sum((_mass(coins, top - n) for n in range(a)), _ZERO) for a in amounts), _ZERO) / 2
 
 
 def impossible_mass_of_clients(coins: tuple[Coin, ...], nodes: int, cap: int) -> Fraction:
-    """Return a bound of that mass where `cap` records come or go at once, in `nodes` counts each.
-
-    Computes: for every way to spread them over counts, by the ways to spread fewer; the heaviest.
-    """
+    """Return `impossible_mass` of `cap` records that come or go at once, in `nodes` counts each."""
     top, scale = (1 << len(coins)) - 1, 1 << sum(coin.bits for coin in coins)
     uncovered, heaviest = [0], [0]  # times the scale: by one count that moves by s; by counts, by s in all
     for n in range(cap):
@@ -297,7 +286,7 @@ def impossible_mass_of_clients(coins: tuple[Coin, ...], nodes: int, cap: int) ->
 
 
 def cost(coins: tuple[Coin, ...]) -> Gates:
-    """Return what the circuit of the default noise takes, by running it on wires that count."""
+    """Return the cost of the default noise's circuit."""
     gates = Gates()
     two_sided_geometric(coins, [Wire(gates) for _ in range(fair_bits_per_sample(coins))])
     return gates

@@ -1,9 +1,8 @@
-"""Privacy losses of many independent noises together, numerically and never too low.
+"""Privacy losses of many independent noises together, never too low.
 
-A loss ln(P / Q) lies between two multiples of a step. Its outcome is taken for two, with the same mass under
-both data sets in all, whose losses are these multiples: forgetting which of the two it was gives the outcome
-back, so that no test is worse on them (Doroshenko et al. 2022, "Connect the dots"). What is rounded, is
-rounded towards larger losses. All is done in integers.
+An outcome whose loss lies between two multiples of a step is split into two with these losses and, together,
+its masses; no test does worse on them (Doroshenko et al. 2022, "Connect the dots"). All is in integers,
+rounded towards larger losses.
 """
 
 from bisect import bisect_right
@@ -16,8 +15,8 @@ from itertools import accumulate
 from protocols.circuits.coins import exp_bounds
 from protocols.noise.added import convolution, repeated_sum
 
-BITS = 192  # of masses, which are multiples of 2^-192
-_NEGLIGIBLE = 1 << BITS - 150  # mass of either end that a distribution gives up, upwards
+BITS = 192  # masses are multiples of 2^-192
+_NEGLIGIBLE = 1 << BITS - 150  # mass at either end that is moved towards larger losses
 _FIXED = 256
 _ONE = 1 << _FIXED
 
@@ -26,8 +25,11 @@ _ONE = 1 << _FIXED
 class LossDistribution:
     """A distribution of the privacy loss that no adversary beats.
 
-    Attributes: step: of losses; lowest: the first mass's loss, in steps; masses: times 2^192; certain: mass,
-    likewise, of what tells the data sets apart for certain.
+    Attributes:
+        step: Of losses.
+        lowest: Loss of the first mass, in steps.
+        masses: Times 2^192.
+        certain: Mass, times 2^192, that tells the data sets apart for certain.
     """
 
     step: Fraction
@@ -36,7 +38,7 @@ class LossDistribution:
     certain: int
 
     def delta(self, epsilon: Fraction) -> Fraction:
-        """Return an upper bound of delta at epsilon >= 0: E[1 - e^(epsilon - loss)], where positive."""
+        """Return an upper bound of delta at epsilon >= 0."""
         first = max(int(epsilon / self.step) + 1, self.lowest)  # the least loss above epsilon
         beyond = first * self.step - epsilon
         shrunk = _reciprocal(exp_bounds(beyond)[1]) if beyond <= 64 else 0
@@ -47,7 +49,7 @@ class LossDistribution:
         return Fraction(bound, 1 << BITS + _FIXED)
 
     def composed(self, other: "LossDistribution") -> "LossDistribution":
-        """Return the distribution of both losses together. Args: other: of the same step."""
+        """Return the distribution of both losses together; they have the same step."""
         products = convolution([self.masses, other.masses])
         masses = [-(-product >> BITS) for product in products]
         return _trimmed(self.step, self.lowest + other.lowest, masses, self.certain + other.certain)
@@ -62,9 +64,13 @@ def loss_distribution(
 ) -> LossDistribution:
     """Return the distribution of the loss of these outcomes.
 
-    Args: outcomes: masses under the data set and under its neighbour, times `total`; any order; step: at most
-    1; most: multiples of the step, on either side of 0, beyond which losses are infinite, or this far below.
     Guarantees: `delta` is never below the outcomes' own.  [test: tests/protocols/test_losses.py]
+
+    Args:
+        outcomes: Masses under the data set and under its neighbor, times `total`.
+        total: Of all masses.
+        step: At most 1.
+        most: Steps on either side of 0. Larger losses count as infinite; smaller ones are raised to -most.
     """
     powers = _powers(step, most)
     low, _ = exp_bounds(step)
@@ -86,7 +92,7 @@ def loss_distribution(
 
 @lru_cache(maxsize=8)
 def _powers(step: Fraction, most: int) -> list[int]:
-    """Return powers of e^step from -most to most in fixed point, rounded down."""
+    """Return powers of e^step from -most to most, rounded down."""
     low, high = exp_bounds(step)
     up, down = int(low * _ONE), _reciprocal(high)
     rise = accumulate(range(most), lambda power, _: power * up >> _FIXED, initial=_ONE)
@@ -104,7 +110,7 @@ def _reciprocal(x: Fraction) -> int:
 
 
 def _trimmed(step: Fraction, lowest: int, masses: list[int], certain: int) -> LossDistribution:
-    """Give up both ends of negligible mass: the lowest losses are raised, the highest are certain."""
+    """Remove negligible ends: the lowest losses are raised, the highest become certain."""
     below, above = list(accumulate(masses)), list(accumulate(reversed(masses)))
     start, end = bisect_right(below, _NEGLIGIBLE), len(masses) - bisect_right(above, _NEGLIGIBLE)
     start = min(start, max(0, end - 1))

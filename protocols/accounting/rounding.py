@@ -1,4 +1,4 @@
-"""Reads numbers exactly; rounds what is spent up and what is left down, so that nothing is shown too good."""
+"""Exact reading of numbers, and rounding that never flatters privacy or a budget."""
 
 import math
 import re
@@ -6,12 +6,12 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
 _POWER = re.compile(r"(\d{1,3})\^(-?\d{1,3})")
-_RATIO = re.compile("[1-9][0-9]{0,399}/[1-9][0-9]{0,399}")  # as fractions are written in messages and files
-_LONGEST = 40  # characters of other numbers
+_RATIO = re.compile("[1-9][0-9]{0,399}/[1-9][0-9]{0,399}")  # fractions in messages and files
+_LONGEST = 40  # characters of any other number
 
 
 def exact_number(text: str) -> Fraction | None:
-    """Return a number written as `1`, `0.1`, `1/3`, `1e-3` or `2^-40`, exactly; None if it is none."""
+    """Return a number written as `1`, `0.1`, `1/3`, `1e-3` or `2^-40`, exactly; else None."""
     power = _POWER.fullmatch(text.strip())
     if power:
         base, exponent = int(power[1]), int(power[2])
@@ -32,12 +32,12 @@ def float_up(value: Fraction) -> float:
 
 
 def digits_up(value: Fraction, digits: int) -> str:
-    """Return value with so many significant digits, rounded up: 0.99700211 as 0.9971 for 4."""
+    """Return value with `digits` significant digits, rounded up: 0.99700211 as 0.9971 for 4."""
     return _digits(value, digits, ROUND_CEILING)
 
 
 def digits_down(value: Fraction, digits: int) -> str:
-    """Return value with so many significant digits, rounded down: 0.99709 as 0.9970 for 4."""
+    """Return value with `digits` significant digits, rounded down: 0.99709 as 0.9970 for 4."""
     return _digits(value, digits, ROUND_FLOOR)
 
 
@@ -48,9 +48,8 @@ def exact_text(value: Fraction) -> str:
 
 
 def interval_shown(low: float, high: float, decimals: int) -> str:
-    """Return an interval with so many decimals, rounded outwards: it holds what it held.
+    """Return an interval rounded outwards, after rounding to the twelfth decimal.
 
-    Computes: beyond the twelfth decimal ends are what floats make of them, and are rounded to nearest.
     [test: tests/harness/pipeline/test_manifest.py]
     """
     return f"{_end(low, decimals, ROUND_FLOOR)} – {_end(high, decimals, ROUND_CEILING)}"

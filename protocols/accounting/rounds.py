@@ -1,7 +1,7 @@
-"""What many rounds of noisy sums protect together, and the noise that this takes: by Gaussian DP, exactly.
+"""Guarantee of many rounds of noisy sums together, by Gaussian DP, and the noise for it.
 
-A round opens sums of vectors of integers, whose neighbours' are apart by a bounded norm. Each round may
-depend on what earlier ones opened.
+Neighbors' sums of integer vectors are apart by a bounded norm; a round may depend on what earlier ones
+revealed.
 """
 
 import math
@@ -25,23 +25,26 @@ from protocols.circuits.gaussian import JointGaussian, refinements
 from protocols.guarantee import Guarantee
 from protocols.noise.added import BITS, MAX_EDGE, DistributedNoise, NoiseDistribution
 
-_RHO_GRID = 10**15  # a rho is rounded up to this grid
-_FARTHER = 1 << 40  # times less than needed a table is apart: a longer one costs its parties nothing
-_LOST = Fraction(1, 256)  # of delta, for what truncated noise is apart from what Gaussian DP is shown for
-_FINE = 16  # the least variance of a coarse joint sample, below which its refinements show
-_MAX_LEVELS = 11  # of a table of 2^17 values or so
-_LARGEST = 250  # -ln of a probability that joint noise has
+_RHO_GRID = 10**15  # rho is rounded up to this grid
+_FARTHER = 1 << 40  # how much nearer than needed a table is to its ideal: longer tables cost nothing
+_LOST = Fraction(1, 256)  # of delta, for the distance of truncated noise from noise with Gaussian DP
+_FINE = 16  # least variance of a coarse joint sample; below, its refinements show
+_MAX_LEVELS = 11  # about 2^17 values in a table
+_LARGEST = 250  # -ln of the least probability in joint noise
 
 RoundNoise = JointGaussian | DistributedNoise
 
 
 @dataclass(frozen=True)
 class Concentrated:
-    """What rounds lose: sqrt(2 rho)-Gaussian DP (Dong, Roth and Su 2022), so rho-zCDP, but for a little mass.
+    """Privacy loss of rounds: sqrt(2 rho)-Gaussian DP, so rho-zCDP, but for a little mass.
 
-    Attributes: rho: D_alpha <= alpha rho for every alpha > 1, and delta at epsilon is at most that of
-    `gaussian_delta`; certain: mass of either neighbour that this leaves out; apart: the distance in total
-    variation from distributions of which all this holds.
+    Source: Dong, Roth and Su 2022.
+
+    Attributes:
+        rho: D_alpha <= alpha rho for every alpha > 1; delta at epsilon is at most that of `gaussian_delta`.
+        certain: Mass of either neighbor that this leaves out.
+        apart: Total variation distance from distributions for which all this holds.
     """
 
     rho: Fraction
@@ -49,20 +52,23 @@ class Concentrated:
     apart: Fraction
 
     def delta(self, epsilon: Fraction, times: int = 1) -> Fraction:
-        """Return delta at epsilon of so many times the same, together."""
+        """Return delta at epsilon of `times` such losses together."""
         return gaussian_delta(2 * times * self.rho, epsilon) + times * self.lost_at(epsilon)
 
     def lost_at(self, epsilon: Fraction) -> Fraction:
-        """Return what of delta is lost at epsilon: what is apart counts for both neighbors."""
+        """Return the part of delta for lost mass."""
         return self.certain + (1 + exp_bounds(epsilon)[1]) * self.apart
 
 
 @dataclass(frozen=True)
 class RoundsPlan:
-    """Noise for rounds, and what it protects.
+    """Noise for rounds, and its guarantee.
 
-    Attributes: noise: of each coordinate; distribution: a program's arguments for it; exact: what it
-    protects in all rounds together, at the epsilon that was asked; loss: the same at every epsilon.
+    Attributes:
+        noise: Of each coordinate.
+        distribution: The program's arguments for it.
+        exact: Guarantee of all rounds together, at the requested epsilon.
+        loss: The same at every epsilon.
     """
 
     noise: RoundNoise
@@ -79,15 +85,17 @@ def plan_rounds(
     delta: Fraction,
     distributed: tuple[int, int] | None = None,
 ) -> RoundsPlan:
-    """Choose the noise of each coordinate of each round, with nearly as little of it as possible.
+    """Choose the noise of each coordinate of each round, with nearly as little as possible.
 
     Guarantees: exact.epsilon <= epsilon and exact.delta <= delta, for all rounds together.
     [test: tests/protocols/test_rounds.py]
-    Args:
-        squares: the most that the squares by which two neighbours' sums of a round differ add up to.
-        distributed: how many parties there are, and how many of them nobody corrupts, where each adds
-            discrete Gaussian noise of its own; None for joint noise.
-    Raises: ValueError: no noise reaches epsilon and delta; the message says why.
+
+    `squares` bounds the squared norm by which two neighbors' sums of a round differ. `epsilon` is at most 32.
+    `distributed` are the numbers of parties and of honest parties, for discrete Gaussian noise; None: joint
+    noise.
+
+    Raises:
+        ValueError: No noise reaches these; the message says why.
     """
     if not (0 < epsilon <= 32 and 0 < delta < 1 and rounds >= 1 and squares >= 1):
         raise ValueError("epsilon must be above 0 and at most 32, delta between 0 and 1")
@@ -115,14 +123,15 @@ def plan_rounds(
 
 
 def gaussian_loss(noise: RoundNoise, lost: Fraction, farthest: int) -> tuple[Fraction, Fraction]:
-    """Return mu^2 and d: noise is s mu-Gaussian DP for a move by s, but for d.
+    """Return mu^2 and d: a move by s, up to `farthest`, is s mu-Gaussian DP but for d.
 
-    Computes: L, the most by which -ln P is convex: ln(P(x)^2 / (P(x - 1) P(x + 1))) is from 0 to L for all x.
-    Then mu^2 is at most L (1 + L / 2). Of joint noise, L of its table, but for its ends, whose mass is d; of
-    distributed noise twice its rho, and d the `distance` in total variation of all honest parties' tables.
-    Proof: docs/explanation/theorems.md, theorem 4.  [test: tests/protocols/test_rounds.py]
-    Args: lost: how much joint noise may lose, about; farthest: the largest s.
-    Raises: ValueError: there is no such L below 1/2.
+    Computes: theorem 4 of docs/explanation/theorems.md. For joint noise its L is that of the table without
+    its ends, and d, about `lost`, is their mass. For distributed noise L is twice its rho, and d the
+    `distance` of all honest tables.
+    [test: tests/protocols/test_rounds.py]
+
+    Raises:
+        ValueError: There is no L up to 1/2.
     """
     if isinstance(noise, DistributedNoise):
         curvature, apart = 2 * rho(noise), noise.honest * distance(noise)
@@ -132,7 +141,7 @@ def gaussian_loss(noise: RoundNoise, lost: Fraction, farthest: int) -> tuple[Fra
 
 
 def _curvature(noise: JointGaussian, lost: Fraction, farthest: int) -> tuple[Fraction, Fraction]:
-    """Return L of a table, but for its ends, and what these lose: where one of two neighbours is in them."""
+    """Return L of a table without its ends, and the mass lost if a neighbor is in them."""
     weights, total = noise.weights, 1 << noise.bits
     ends = sum(1 for mass in accumulate(weights[: noise.largest]) if 8 * mass <= lost * total)
     first, curvature = max(0, ends - farthest), Fraction(0)
@@ -149,7 +158,7 @@ def _curvature(noise: JointGaussian, lost: Fraction, farthest: int) -> tuple[Fra
 
 
 def largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Return about the largest rho such that sqrt(2 rho)-Gaussian DP has at most this delta at epsilon."""
+    """Return about the largest rho whose sqrt(2 rho)-Gaussian DP has at most this delta."""
     low, high = 1e-16, 1e3
     for _ in range(60):
         middle = math.sqrt(low * high)

@@ -1,32 +1,30 @@
-"""Counts of blocks of neighbouring bins, level by level, from the counts of the bins."""
+"""Counts of blocks of neighboring bins from the counts of the bins."""
 
 from __future__ import annotations
 
 
 def block_sizes(text: str) -> list[int]:
-    """Read the bins per block of each level, from 1 up, as programs' arguments give them: 1.14.182."""
+    """Read the bins per block of each level, from 1 up, as 1.14.182."""
     sizes = [int(size) for size in text.split(".")]
     assert sizes[0] == 1 and all(size > 1 for size in sizes[1:])
     return sizes
 
 
 def count_blocks(histograms: int, bins: int, sizes) -> int:
-    """Return how many blocks there are on all levels of all histograms."""
+    """Return the number of blocks on all levels of all histograms."""
     return histograms * sum(-(-bins // size) for size in sizes)
 
 
 def block_sums(secret_integer, counts, histograms: int, bins: int, sizes):
-    """Add up the bins of each block; linear, so without communication.
+    """Add up the bins of each block, without communication.
 
-    Computes: level by level, histogram by histogram, from the lowest block up. Blocks are aligned at
-    the highest bin; a level's lowest block holds what is left over.
-    Args: counts: secret vector of histograms * bins counts, a histogram's bins lowest first; sizes: bins
-    per block of each level, from 1 up. Returns: secret vector of `count_blocks` values, the counts first.
+    Blocks are aligned at the highest bin; a level's lowest block holds the rest. `counts` goes histogram by
+    histogram, lowest first, and so does each level of the result.
     """
     values = [counts]
     for size in sizes[1:]:
         for first in range(0, histograms * bins, bins):
-            lowest = (bins - 1) % size + 1  # how many bins the lowest block has
+            lowest = (bins - 1) % size + 1  # bins in the lowest block
             starts = [first, *range(first + lowest, first + bins, size)]
             stops = [*starts[1:], first + bins]
             for start, stop in zip(starts, stops):

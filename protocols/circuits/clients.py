@@ -1,32 +1,30 @@
-"""Values that clients send to the running parties, masked, so that no active party can change them.
+"""Masked values that clients send to running parties, so that no active party can change them.
 
-MP-SPDZ's client interface carries the bytes; each party's front (`harness/clients/gateway.py`) is the one
-client that its virtual machine sees, and passes every client its own part. Values travel client by client:
-all of the first client's, then all of the second's.
+A virtual machine's only client is its party's front (`harness/clients/gateway.py`), which passes every client
+its own part. Values travel client by client.
 """
 
 from __future__ import annotations
 
-CHECKS = 40  # a changed mask passes with 2^-40, whichever of the clients it is tried on
-MOST_CHECKS = 64  # subsets that a word of a client's seed can choose
+CHECKS = 40  # a changed mask passes with probability 2^-40, whichever client it is tried on
+MOST_CHECKS = 64  # subsets that a word of a client's seed chooses
 DIGEST_WORDS = 4  # of 64 bits: SHA-256
 
 
 def checks(parts: int) -> int:
-    """Return how many random subset sums are compared per part, when as many clients are tried at most.
+    """Return how many random subset sums are compared per part, for `parts` clients at most.
 
-    Each lets a changed mask pass half the time; a party that has one client leave out its values goes on to
-    try the next. So there is a sum more whenever the number of tries doubles.
+    Each lets a changed mask pass half the time. A party may try one client after another, so the number grows
+    by one whenever clients double.
     """
     return CHECKS + (parts - 1).bit_length()
 
 
 def front(listen_for_clients, accept_client_connection, get_cmdline_arg):
-    """Wait for the party's own front; return the number that it connects under.
+    """Wait for the party's own front; return its connection number.
 
-    Port and number are run-time arguments of the virtual machine: they differ between parties and runs.
-    What follows talks to that number, not to whoever was accepted: MP-SPDZ lets a client in without a
-    certificate, but the number is random and known on the party's own host only.
+    Later messages go to the number, which is random and known on the party's host only: MP-SPDZ accepts
+    clients without a certificate. Number and port are run-time arguments.
     """
     port, number = get_cmdline_arg(0)._v, get_cmdline_arg(1)._v
     listen_for_clients(port)
@@ -37,25 +35,24 @@ def front(listen_for_clients, accept_client_connection, get_cmdline_arg):
 def columns_of_clients(
     secret, public, personal, number, check_point, columns: int, clients: int, parts: int, parties: int
 ):
-    """Return clients' values, `columns` of each: what they sent, minus random masks that only they learned.
+    """Return clients' values: what they sent, minus random masks that only they learned.
 
-    Source: masked client input (Damgård, Damgård, Nielsen, Nordholt, Toft, eprint 2015/1006). There a
-    client checks one product per mask; here, random subset sums of all its masks: the product is unsound
-    modulo 2^64, where a mask that is off by 2^63 passes half the time, and costs `spdz2k` 16 times the
-    traffic.
-    Computes: the parties send their shares of the masks r and of `checks` offsets s per part; then the
-    clients choose the subsets; the parties open s + the sum of each subset of r, and check that no party
-    tampered; a client compares with what it was sent, and only then sends its values plus r. Subsets and
-    values count once all parties are seen to have the same of a client; else that client's are 0, 0 and 0.
-    Guarantees: if a party alters what clients learn of r modulo 2^64, each of these clients notices, but for
-    probability 2^-CHECKS that one does not.  [test: tests/harness/clients/test_input_masks.py]
-    Nothing that a client does, or leaves undone, ends the run or has parties compute on different numbers.
+    Source: masked client input (Damgård, Damgård, Nielsen, Nordholt, Toft, eprint 2015/1006), with subset
+    sums of a client's masks in place of products, which are unsound modulo 2^64: a mask that is off by 2^63
+    passes half the time.
+    Computes: clients choose subsets of the masks r, whose sums plus random offsets the parties check and
+    open. A client compares, and only then sends its values plus r. A client of which parties hold different
+    data counts as 0.
+    Guarantees: if a party alters what clients learn of r modulo 2^64, each of these clients notices; the
+    probability that one does not is 2^-CHECKS.  [test: tests/harness/clients/test_input_masks.py]
+    No client, whatever it does or leaves undone, ends the run or has parties compute on different numbers.
     [test: tests/commands/test_clients.py]
     Reveals: digests of what clients sent to all parties alike; subset sums, uniform by their offsets; to each
     client its own masks and offsets.
-    Args: secret, public, personal: MP-SPDZ's sint, cint and personal; number: of the front; parts: how many
-    equal runs of values are checked on their own; each is one client's upload, or a part of it.
-    Returns: secret vector of columns * clients values, a column after the other.
+
+    `secret`, `public` and `personal` are MP-SPDZ's sint, cint and personal. `parts` equal runs of values,
+    each an upload of one client or a part of it, are checked on their own. Values are returned a column after
+    the other.
     """
     size = columns * clients
     words = DIGEST_WORDS * parts
@@ -71,13 +68,13 @@ def columns_of_clients(
     opened.write_to_socket(number, [opened])
     compare_at_fronts(secret, public, personal, number, check_point, parties, words)
     masked = public.read_from_socket(number, size=size)
-    present = public.read_from_socket(number, size=size)  # 1, or 0 for a client that is left out
+    present = public.read_from_socket(number, size=size)  # 0 for a client that is left out, else 1
     values = (masked - masks) * present
     return values.concat([values.get_vector(j, clients, columns) for j in range(columns)])
 
 
 def compare_at_fronts(secret, public, personal, number, check_point, parties: int, words: int):
-    """Show every front what all fronts have: `words` integers of each, party by party.
+    """Show every front the `words` integers of all fronts, party by party.
 
     Guarantees: all honest parties see the same; nobody chooses its own after it saw another's.
     [test: tests/programs/test_check_before_opening.py]
@@ -89,7 +86,7 @@ def compare_at_fronts(secret, public, personal, number, check_point, parties: in
 
 
 def part_sums(values, parts: int):
-    """Add up each of `parts` equal runs of values; as many steps as the shorter side is long."""
+    """Add up each of `parts` equal runs of values."""
     size = len(values) // parts
     if parts < size:
         return values.concat([values.get_vector(k * size, size).sum() for k in range(parts)])

@@ -1,8 +1,7 @@
-"""Coins for the default noise: dyadic, cheap, and checked in exact rationals.
+"""Coins for the default noise: dyadic, cheap, checked in exact rationals.
 
-Runs inside MP-SPDZ's compiler as well, so it imports the standard library only. What decides whether
-a set of coins is private is exact; floats only rank candidates, and only by + - * /, so that every
-Python derives the same coins.
+MP-SPDZ's compiler runs it too. Floats only rank candidates, by + - * /, so that every Python derives the same
+coins.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ MAX_EPSILON = Fraction(20)
 MAX_COINS = 30
 MIN_DELTA_BITS, MAX_DELTA_BITS = 20, 128
 
-_GRID_BITS = 256  # e^x is enclosed on this dyadic grid, far finer than any coin
+_GRID_BITS = 256  # dyadic grid for e^x, far finer than any coin
 _MAX_FLIPS = 160  # fair bits of one coin
-_FRONTIER = 24  # partial designs kept per level of the search
-_CANDIDATES = 16  # ways to make one coin that the search considers
-_NEVER = 1e-40  # odds that change no float of an error: its weights are 2^60 at most
-_NOISE_OVERHEAD = 1.02  # mean square error allowed, relative to the ideal sampler's
+_FRONTIER = 24  # partial designs per level of the search
+_CANDIDATES = 16  # ways to make one coin in the search
+_NEVER = 1e-40  # odds too small to change an error, whose weights are 2^60 at most
+_NOISE_OVERHEAD = 1.02  # allowed mean square error, relative to the ideal sampler's
 
 
 @dataclass(frozen=True)
 class Coin:
-    """A coin that shows 1 with probability ``numerator / 2**bits``, made from ``bits`` fair bits."""
+    """A coin that shows 1 with probability `numerator / 2**bits`, from `bits` fair bits."""
 
     numerator: int
     bits: int
@@ -51,13 +50,12 @@ class Coin:
 
 
 def exp_bounds(x: Fraction) -> tuple[Fraction, Fraction]:
-    """Enclose e^x between two rationals.
+    """Enclose e^x between rationals (lower, upper), relatively less than 2^-100 apart.
 
-    Computes: Taylor's series with every term rounded down for the lower bound and up for the upper;
-    once n >= 2x the terms at least halve, so the tail is at most the last term.
+    Computes: Taylor's series; from n >= 2x on terms at least halve.
 
-    Args: x: 0 <= x <= 64. Returns: (lower, upper), less than 2^-100 apart, relatively.
-    Raises: ValueError: x out of range.
+    Raises:
+        ValueError: x is not from 0 to 64.
     """
     if not 0 <= x <= 64:
         raise ValueError(f"exp_bounds takes 0 <= x <= 64, not {x}")
@@ -74,12 +72,10 @@ def exp_bounds(x: Fraction) -> tuple[Fraction, Fraction]:
 
 
 def worst_ratio(coins: tuple[Coin, ...]) -> Fraction:
-    """Return e^(realised epsilon) of the sampler for sensitivity 1, exactly.
+    """Return e^epsilon of the sampler for sensitivity 1, exactly.
 
-    Source: the odds identity P(n+1)/P(n) = o_t / (o_0 ... o_{t-1}), t the number of trailing ones of
-    n; so as many ratios as there are coins cover every pair of neighbouring atoms of one sign. Across
-    the sign the ratio is 1.
-    Guarantees: max over neighbouring atoms, both ways.  [test: tests/protocols/test_truncated_noise.py]
+    Source: docs/explanation/noise.md, theorem 1.
+    Guarantees: max over neighboring atoms, both ways.  [test: tests/protocols/test_truncated_noise.py]
     """
     worst, below = Fraction(1), Fraction(1)
     for coin in coins:
@@ -90,14 +86,15 @@ def worst_ratio(coins: tuple[Coin, ...]) -> Fraction:
 
 
 def edge_mass(coins: tuple[Coin, ...]) -> Fraction:
-    """Return the mass of the outermost atom on one side: delta for sensitivity 1, exactly."""
+    """Return the mass of the outermost atom on one side: the exact delta for sensitivity 1."""
     return prod((coin.probability for coin in coins), start=Fraction(1, 2))
 
 
 def check(coins: tuple[Coin, ...], epsilon: Fraction, delta_bits: int) -> None:
-    """Assert that the coins' sampler is (epsilon, 2^-delta_bits)-DP for sensitivity 1.
+    """Check that the coins' noise is (epsilon, 2^-delta_bits)-DP for sensitivity 1.
 
-    Raises: ValueError: it is not, or the enclosure of e^epsilon is too coarse to say.
+    Raises:
+        ValueError: It is not, or the enclosure of e^epsilon is too coarse to say.
     """
     if not coins or worst_ratio(coins) > exp_bounds(epsilon)[0]:
         raise ValueError(f"the coins exceed epsilon = {epsilon}")
@@ -107,19 +104,23 @@ def check(coins: tuple[Coin, ...], epsilon: Fraction, delta_bits: int) -> None:
 
 @lru_cache(maxsize=64)
 def design_coins(epsilon: Fraction, delta_bits: int) -> tuple[Coin, ...]:
-    """Find the cheapest coins, in AND gates, that are private and waste little accuracy.
+    """Find the coins with the fewest AND gates that are private and accurate.
 
-    Source: truncated geometric bits (Dwork et al. 2006, "Our data, ourselves"); the ratios and the
-    dyadic search are ours.
-    Computes: a frontier search, lowest coin first. Coin t must have odds >= e^-epsilon times the
-    product of the odds below it; each candidate rounds that bound up to some number of fair bits.
-    Guarantees: the result passes `check`; its mean square error is at most 1.02 times that of the
-    ideal, untruncated sampler at the same epsilon.  [test: tests/protocols/test_coins.py]
-    Edge cases: at large epsilon a second coin exists only to carry delta.
-    Args: epsilon: per unit of sensitivity, rational, in [10^-7, 20]; delta_bits: in [20, 128], the
-    outermost atom weighs at most 2^-delta_bits.
-    Returns: coins for the bits of the magnitude, lowest first; at most 30.
-    Raises: ValueError: a parameter is out of range, or no coins within 30 bits reach it.
+    Source: truncated geometric bits (Dwork et al. 2006, "Our data, ourselves"); the ratios and the dyadic
+    search are ours.
+    Computes: a frontier search, lowest coin first. Coin t must have odds >= e^-epsilon times the product of
+    the odds below it.
+    Guarantees: the result passes `check`; its mean square error is at most 1.02 times that of the ideal,
+    untruncated sampler at the same epsilon.  [test: tests/protocols/test_coins.py]
+    Edge cases: at large epsilon a second coin only serves delta.
+
+    Args:
+        epsilon: Per unit of sensitivity, rational, in [10^-7, 20].
+        delta_bits: In [20, 128]; the outermost atom weighs at most 2^-delta_bits.
+    Returns:
+        At most 30 coins, for the bits of the magnitude, lowest first.
+    Raises:
+        ValueError: A parameter is out of range, or 30 coins do not reach them.
     """
     if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
         raise ValueError(f"epsilon per unit must be between 10^-7 and 20, not {float(epsilon):g}")
@@ -161,8 +162,11 @@ def design_coins(epsilon: Fraction, delta_bits: int) -> tuple[Coin, ...]:
 class _Partial:
     """The lowest coins of a design.
 
-    Attributes: gates: that they cost; odds: the product of theirs; edge: the product of their numerators;
-    mean, variance: of what they add to the magnitude; below: the odds, as a float.
+    Attributes:
+        odds: Product of the coins' odds.
+        edge: Product of their numerators.
+        mean, variance: Of their part of the magnitude.
+        below: `odds` as a float.
     """
 
     coins: tuple[Coin, ...]
@@ -174,7 +178,6 @@ class _Partial:
     below: float
 
     def then(self, coin: Coin) -> _Partial:
-        """Return the design with one coin more."""
         weight, odds = float(1 << len(self.coins)), coin.numerator / ((1 << coin.bits) - coin.numerator)
         p = odds / (1 + odds)
         return _Partial(
@@ -188,7 +191,7 @@ class _Partial:
         )
 
     def error_if_ideal_above(self, q: float) -> float:
-        """Return the mean square error of the sampler if all further coins met their bound exactly."""
+        """Return the mean square error if all further coins met their bound exactly."""
         mean, variance, below = self.mean, self.variance, self.below
         weight = float(1 << len(self.coins))
         for _ in range(len(self.coins), MAX_COINS + 1):
@@ -203,7 +206,7 @@ class _Partial:
 
 
 def _candidates(odds_min: Fraction, odds_max: Fraction) -> Iterator[Coin]:
-    """Yield coins of growing cost, each closer to the bound from above than all cheaper ones."""
+    """Yield coins of growing cost, each closer to the bound from above."""
     p_min, p_max = odds_min / (1 + odds_min), odds_max / (1 + odds_max)
     many, closest = 0, Coin(1, 1)
     for bits in range(1, _MAX_FLIPS + 1):
@@ -220,7 +223,7 @@ def _candidates(odds_min: Fraction, odds_max: Fraction) -> Iterator[Coin]:
 
 
 def _pareto(states: list[_Partial]) -> list[_Partial]:
-    """Keep, of states sorted by cost, those whose odds are lower than all cheaper ones'."""
+    """Keep, of states sorted by cost, those with the lowest odds so far."""
     kept: list[_Partial] = []
     for state in states:
         if not kept or state.odds < kept[-1].odds:

@@ -1,4 +1,4 @@
-"""Counts of records per (group, label) over all clients, from either input form."""
+"""Counts of records over all clients, from either input form."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ REPLICATED = "replicated"
 
 
 def with_path(arguments):
-    """Return a program's arguments with the input path after its name: additive shares if they name none."""
+    """Return a program's arguments with an input path, by default additive shares."""
     name, first, *others = arguments
     return [name, *([] if first == REPLICATED else ["shares"]), first, *others]
 
 
 def input_columns(secret_integer, parties: int, size: int, path: str = "shares"):
-    """Add up the parties' additive shares of `size` values, or take their replicated ones as they are.
+    """Add up the parties' additive shares of `size` values, or take replicated shares.
 
     Guarantees: replicated shares are what the machine itself would hold of the values: a party that takes
     other ones deviates as it could by any message.  [test: tests/programs/test_replicated.py]
-    Args: secret_integer: MP-SPDZ's sint or what stands for it. Returns: one secret vector.
     """
     if path == REPLICATED:
         _, (column,) = secret_integer.read_from_file(0, size=size)
@@ -25,19 +24,18 @@ def input_columns(secret_integer, parties: int, size: int, path: str = "shares")
 
 
 def column_totals(secret_integer, columns, clients: int, cells: int):
-    """Add up each of `cells` columns of `clients` values, a column after the other."""
+    """Add up each of `cells` columns of `clients` values."""
     return secret_integer.concat([columns.get_vector(j * clients, clients).sum() for j in range(cells)])
 
 
 def counts_by_product(secret_integer, columns, clients: int, groups: int, labels: int):
-    """Count records per (group, label) from group indicators and label counts.
+    """Count records per (group, label) from group indicators and label counts, label fastest.
 
-    Source: PrivFairFL, Protocol 2, lines 2-8, for any number of groups; notation as there except that
-    T has one column per group but the last, whose counts are what the others leave over.
-    Computes: C(s, y) = <T_s, LC_y>; (groups - 1) * labels * clients multiplications, opened once per
-    inner product.
-    Args: columns: secret vector of (groups - 1 + labels) * clients values, a column after the other,
-    indicators first. Returns: secret vector of groups * labels counts, label fastest.
+    Source: PrivFairFL, Protocol 2, lines 2-8, for any number of groups. T has no column for the last group,
+    whose counts are what the others leave over.
+    Computes: C(s, y) = <T_s, LC_y>; (groups - 1) * labels * clients multiplications, opened once per inner
+    product. `columns` are (groups - 1 + labels) * clients secret values, a column after the other, indicators
+    first.
     """
 
     def column(j):
@@ -53,15 +51,14 @@ def counts_by_product(secret_integer, columns, clients: int, groups: int, labels
 
 
 def confusion_by_product(secret_integer, columns, records: int, groups: int, labels: int):
-    """Count records per (group, label, predicted label) from indicators of each record.
+    """Count records per (group, label, predicted label) from indicators, prediction fastest.
 
-    Source: PrivFairFL, Protocol 3 and Table 5: for 2 groups and 2 labels tp, ys, ps and tps of every
-    record, four multiplications; notation as there except that the last group and label have no column,
-    and their counts are what the others leave over.
-    Computes: (labels - 1)^2 multiplications per record opened one by one; (groups - 1) * (labels^2 - 1)
-    per record in inner products, each opened once.
-    Args: columns: secret vector of (groups - 1 + 2 * (labels - 1)) * records values, a column after the
-    other: groups, labels, predictions. Returns: secret vector of counts, prediction fastest.
+    Source: PrivFairFL, Protocol 3 and Table 5: for 2 groups and 2 labels tp, ys, ps and tps of every record,
+    four multiplications. The last group and label have no column; their counts are what the others leave
+    over.
+    Computes: (labels - 1)^2 multiplications per record opened one by one, and (groups - 1) * (labels^2 - 1)
+    per record in inner products, each opened once. `columns` are secret values, a column of `records` after
+    the other: groups - 1 groups, labels - 1 labels, labels - 1 predictions.
     """
 
     def column(j):

@@ -1,8 +1,7 @@
-"""Joint Gaussian noise: as a circuit, a coarse sample by comparisons, refined by fair bits; and its table.
+"""Joint Gaussian noise, as a circuit and as a table.
 
 Source: inversion from a table of cumulative probabilities; subdivision by binomial weights, as of B-splines
 (Lane and Riesenfeld 1980). The choice of both, and their privacy (`protocols.accounting.rounds`), is ours.
-The circuit draws nothing: parties input the fair bits.
 """
 
 from __future__ import annotations
@@ -14,24 +13,25 @@ from functools import cached_property
 from protocols.circuits.coins import Coin, exp_bounds
 from protocols.circuits.noise import default_noise, flip, xor_of_inputs
 
-JOINT_ARGUMENTS = ("law", "shape")  # of a program whose parties make Gaussian noise together
+JOINT_ARGUMENTS = ("law", "shape")  # of a program with joint Gaussian noise
 JOINT_GAUSSIAN = "joint-gaussian"
 _DIGITS = 14  # significant bits of a probability
 _ONE = 1 << 512
 
 
 def refinements(levels: int) -> list[int]:
-    """Return how many fair bits are added each time that a sample is doubled."""
+    """Return how many fair bits are added at each doubling."""
     return [8, 8, *[6] * levels][:levels]
 
 
 @dataclass(frozen=True)
 class JointGaussian:
-    """Noise near a discrete Gaussian, which the parties make together and nobody knows; its mean is 0.
+    """Noise near a discrete Gaussian, made by all parties and known to none; its mean is 0.
 
-    Attributes: rate, steps: of the coarse sample, which is k or -1 - k, k = 0, .., steps, with a probability
-    near c e^(-rate (k + 1/2)^2); rate (steps + 1/2)^2 is 256 at most; levels: how often it is refined, 1 or
-    more.
+    Attributes:
+        rate, steps: The coarse sample is k or -1 - k for k = 0, .., steps. Its probability is nearly
+            proportional to e^(-rate (k + 1/2)^2); rate (steps + 1/2)^2 is 256 at most.
+        levels: How often it is refined, at least once.
     """
 
     rate: Fraction
@@ -45,12 +45,12 @@ class JointGaussian:
         return cls(Fraction(rate), int(steps), int(levels))
 
     def arguments(self) -> dict[str, object]:
-        """Return the arguments of a program whose parties make it, by name."""
+        """Return the program's arguments for this noise, by name."""
         return dict(zip(JOINT_ARGUMENTS, (JOINT_GAUSSIAN, f"{self.rate}.{self.steps}.{self.levels}")))
 
     @cached_property
     def coins(self) -> list[Coin]:
-        """P(k >= 1), .., P(k >= steps): each has 14 significant bits, whatever its size."""
+        """P(k >= 1), .., P(k >= steps), each with 14 significant bits."""
         parts = range(1, 2 * self.steps + 2, 2)
         masses, coins = [int(_ONE / exp_bounds(self.rate * n * n / 16)[0] ** 4) for n in parts], []
         for k in range(1, len(masses)):
@@ -62,12 +62,12 @@ class JointGaussian:
 
     @property
     def bits(self) -> int:
-        """How many fair bits a sample takes: a sign, a word that is compared, and those that refine it."""
+        """Fair bits per sample: a sign, a word, and the bits to add."""
         return 1 + max(coin.bits for coin in self.coins) + sum(refinements(self.levels))
 
     @cached_property
     def weights(self) -> list[int]:
-        """P(-largest), .., P(largest), times 2^bits; exact, and the same both ways."""
+        """P(-largest), .., P(largest), times 2^bits; exact and symmetric."""
         chances = [Fraction(1), *(coin.probability for coin in self.coins), Fraction(0)]
         word = max(chance.denominator for chance in chances)
         half = [int((most - least) * word) for most, least in zip(chances, chances[1:])]
@@ -87,12 +87,11 @@ class JointGaussian:
 
 
 def gaussian(noise: JointGaussian, fair, secret_integer):
-    """Map fair bits to one noise sample per lane.
+    """Map `noise.bits` fair bits to one noise sample per lane.
 
-    Computes: M = how many of the probabilities the word is below; T = M, or -1 - M by the sign; `levels`
-    times, T becomes 2 T plus a sum of fair bits; less its mean, a whole number.
+    Computes: M, how many of the probabilities the word is below, or -1 - M by the sign; doubled `levels`
+    times, each time with a sum of fair bits less its mean.
     Guarantees: those of its table.  [test: tests/protocols/test_joint_gaussian.py]
-    Args: fair: `noise.bits` bits.
     """
     rest = fair[len(fair) - sum(refinements(noise.levels)) :]
     sign, word = fair[0], fair[1 : len(fair) - len(rest)]
@@ -106,10 +105,7 @@ def gaussian(noise: JointGaussian, fair, secret_integer):
 
 
 def noise_by_law(secret_integer, bit_vector, parties: int, lanes: int, *law, turn=0):
-    """Make the noise of a release, by any distribution: as `default_noise`, and joint Gaussian noise besides.
-
-    Args: law: as there, or the `JOINT_ARGUMENTS`.
-    """
+    """Make `default_noise`, or joint Gaussian noise by the `JOINT_ARGUMENTS`."""
     if law[0] != JOINT_GAUSSIAN:
         return default_noise(secret_integer, bit_vector, parties, lanes, *law, turn=turn)
     noise = JointGaussian.of(law[1])

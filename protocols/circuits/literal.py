@@ -1,7 +1,6 @@
-"""Steps of the published protocols as they are printed, in fixed point: for `benchmarks/literal` alone.
+"""Steps of the published protocols as printed, for `benchmarks/literal` alone.
 
-No step makes noise that protects anybody, so nobody's data may get here: programs make their records up in
-the clear, and share them then.
+Their noise protects nobody, so programs make up their records in the clear and share them then.
 """
 
 from __future__ import annotations
@@ -11,17 +10,17 @@ from fractions import Fraction
 
 from protocols.circuits.noise import to_integer, xor_of_inputs
 
-FRACTION_BITS, TOTAL_BITS = 16, 31  # the most that MP-SPDZ's division has room for modulo 2^64
+FRACTION_BITS, TOTAL_BITS = 16, 31  # the most that MP-SPDZ's division takes modulo 2^64
 MADE_UP = "made-up"
 ONE_BY_ONE, AT_ONCE = "one-by-one", "at-once"
-_MOST_SCALE = 1000  # of noise, which 31 bits then hold
+_MOST_SCALE = 1000  # of noise that fits 31 bits
 
 
 def made_up(public_integer, data: str, number: int):
-    """Return public integers below 2^32 that are spread evenly, to make records of: multiples of 2^32 / phi.
+    """Return evenly spread public integers below 2^32, multiples of 2^32 / phi.
 
-    Args: public_integer: MP-SPDZ's regint; data: the program's argument of that name.
-    Raises: ValueError: it is not `MADE_UP`, so somebody wants other records.
+    Raises:
+        ValueError: `data` is not `MADE_UP`, so the caller wants other records.
     """
     if data != MADE_UP:
         raise ValueError(
@@ -32,10 +31,12 @@ def made_up(public_integer, data: str, number: int):
 
 
 def instances(form: str, for_range, number: int, step):
-    """Take a step of a protocol for each instance: one after the other, as printed, or for all at once.
+    """Take a step for each instance: one after the other, as printed, or all at once.
 
-    Args: for_range: MP-SPDZ's; step: takes the first instance, and how many there are.
-    Raises: ValueError: there is no such form.
+    `step` takes the first instance and the number of instances.
+
+    Raises:
+        ValueError: There is no such form.
     """
     if form == AT_ONCE:
         step(0, number)
@@ -46,16 +47,14 @@ def instances(form: str, for_range, number: int, step):
 
 
 def laplace(secret_integer, secret_fixed, bit_vector, log, parties: int, lanes: int, epsilon: str):
-    """Sample the published noise of scale b = 1 / epsilon.
+    """Sample the published noise of scale b = 1 / epsilon, in fixed point.
 
-    Source: PrivFairFL, Protocol 1, with sgn(u) = 2 GTE(u, 0) - 1 for its GTE(u, 0), which makes every
-    negative u zero.
-    Computes: u uniform on the multiples of 2^-16 from -1/2 to below 1/2, two's complement of 16 bits of each
-    party, XORed; then -b sgn(u) ln(1 - 2 |u|).
-    Guarantees: none to rely on: `protocols.published_baselines.laplace_distribution`.
+    Source: PrivFairFL, Protocol 1, changed as in `protocols.published_baselines.laplace_distribution`, which
+    shows that it guarantees nothing to rely on.
     Edge cases: u = -1/2 asks for ln(0), for which MP-SPDZ returns about -4.03.
-    Args: secret_integer, secret_fixed, bit_vector, log: MP-SPDZ's sint, sfix, sbitvec and log_fx.
-    Returns: secret fixed-point vector. Raises: ValueError: b is above 1000, which has no room.
+
+    Raises:
+        ValueError: b is above 1000.
     """
     scale = 1 / Fraction(epsilon)
     if not 0 < scale <= _MOST_SCALE:
@@ -67,10 +66,9 @@ def laplace(secret_integer, secret_fixed, bit_vector, log, parties: int, lanes: 
 
 
 def confusion(label, predicted, group):
-    """Return an instance's share in TP, FP, FN and TN of the protected group, then of the other.
+    """Return an instance's TP, FP, FN and TN of the protected group, then of the other.
 
-    Source: PrivFairFL, Protocol 3: four multiplications.
-    Args: vectors of bits, one lane an instance.
+    Source: PrivFairFL, Protocol 3: four multiplications. Arguments are vectors of bits, one lane an instance.
     """
     tp, ys, ps = label * predicted, label * group, predicted * group
     tps = tp * group
@@ -80,5 +78,5 @@ def confusion(label, predicted, group):
 
 
 def add_to(totals, lanes):
-    """Add the sum of each vector's lanes to its total, in memory."""
+    """Add each vector's sum to its total, in memory."""
     totals.assign_vector(totals.get_vector() + totals.value_type.concat([lane.sum() for lane in lanes]))

@@ -1,8 +1,8 @@
 """The default noise as a circuit: truncated geometric bits, a sign by complement.
 
 Source: Dwork et al. 2006, "Our data, ourselves" (geometric bits); the sign by complement is ours.
-Bits are anything with & ^ ~ that holds n lanes: MP-SPDZ's sbits, the embedded engine's secret bits,
-numpy arrays of bool. The circuit draws nothing: parties input the fair bits.
+
+Bits are anything with & ^ ~ that holds n lanes. Parties input the fair bits.
 """
 
 from __future__ import annotations
@@ -12,43 +12,42 @@ from fractions import Fraction
 from protocols.circuits.coins import design_coins
 from protocols.circuits.counts import input_columns
 
-MAX_INPUT_WIDTH = 63  # bits per lane that one binary input instruction takes; more come out as zeros
+MAX_INPUT_WIDTH = 63  # bits per lane of a binary input instruction; more become zeros
 
 
 def fair_bits_per_sample(coins) -> int:
-    """Return how many fair bits one sample takes: all coins' and the sign."""
+    """Return the fair bits of a sample: all coins' and the sign."""
     return 1 + sum(coin.bits for coin in coins)
 
 
 def input_widths(n_bits: int) -> list[int]:
-    """Split n_bits fair bits per lane into the widths in which a party inputs them."""
+    """Split n_bits bits per lane into widths of inputs."""
     full, rest = divmod(n_bits, MAX_INPUT_WIDTH)
     return [MAX_INPUT_WIDTH] * full + [rest] * (rest > 0)
 
 
-OWN_ARGUMENTS = ("law", "rate", "edge")  # of a program whose parties draw noise of their own
-KEPT_ARGUMENTS = (
-    "kept",
-)  # of a program whose parties keep noise: the number of its first value in their files
+OWN_ARGUMENTS = ("law", "rate", "edge")  # of a program with distributed noise
+KEPT_ARGUMENTS = ("kept",)  # where noise made before begins in parties' files
 
 
 def default_noise(secret_integer, bit_vector, parties: int, lanes: int, *law, turn=0):
-    """Make the noise of a release: one independent sample for each value that it opens.
+    """Make the noise of a release: an independent secret sample for each revealed value.
 
-    Source: the paper's π_GR-RANDOM for the fair bits, which all parties draw; the sampler is this module's.
-    Guarantees: adding it to values of sensitivity 1 is (epsilon, 2^-delta_bits)-DP towards all that do not
-    know every party's bits.
-    [test: tests/protocols/test_programs.py, tests/protocols/test_truncated_noise.py]
-    Where noise is the parties' own it is the sum of what they input, and its guarantee that of those samples
-    which honest parties drew.  [test: tests/harness/engines/test_distributed_noise.py]
-    Where parties made joint noise before, they take shares of it.
+    Source: PrivFairFL's π_GR-RANDOM for the fair bits, which all parties draw; the sampler is this module's.
+    Guarantees: adding it to values of sensitivity 1 is (epsilon, 2^-delta_bits)-DP towards all who do not
+    know every party's bits.  [test: tests/protocols/test_programs.py,
+    tests/protocols/test_truncated_noise.py]
+    Distributed noise is the sum of parties' inputs, and has the guarantee of honest parties' samples.
+    [test: tests/harness/engines/test_distributed_noise.py]
+    Parties take shares of joint noise that was made before.
     [test: tests/harness/pipeline/test_preprocessing.py]
-    Reveals: nothing; the samples are secret.
-    Args: secret_integer, bit_vector: MP-SPDZ's sint and sbitvec, or what stands for them; parties: r; lanes:
-    samples; law: as programs' last arguments give it: epsilon and delta_bits per unit, a rational number and
-    an integer; or of distributed noise the `OWN_ARGUMENTS`, which their processes draw by; or the
-    `KEPT_ARGUMENTS`; turn: how many rounds before have taken noise that was kept.
-    Returns: secret vector of `lanes` integers. Raises: ValueError: no coins reach epsilon and delta.
+    Reveals: nothing.
+
+    `law` is a unit's epsilon, rational, and delta_bits; or the `OWN_ARGUMENTS`; or the `KEPT_ARGUMENTS`, of
+    which `turn` earlier rounds have taken their parts.
+
+    Raises:
+        ValueError: No coins reach epsilon and delta.
     """
     if len(law) == len(OWN_ARGUMENTS):
         return input_columns(secret_integer, parties, lanes)
@@ -62,13 +61,11 @@ def default_noise(secret_integer, bit_vector, parties: int, lanes: int, *law, tu
 
 
 def xor_of_inputs(bit_vector, parties: int, lanes: int, n_bits: int) -> list:
-    """XOR bits that all parties input: what is shared among them so, or what they draw.
+    """XOR bits that all parties input, shared or drawn.
 
-    Guarantees: every lane of every bit is uniform as long as one party's are, and authenticated where
-    the model is active.  [test: tests/programs/test_random_bits.py]
+    Guarantees: every lane of every bit is uniform as long as one party's are, and authenticated where the
+    model is active.  [test: tests/programs/test_random_bits.py]
     Reveals: nothing.
-    Args: bit_vector: MP-SPDZ's sbitvec or what stands for it; parties: r; lanes: of each bit.
-    Returns: n_bits secret bits of `lanes` lanes each.
     """
     drawn = []
     for width in input_widths(n_bits):
@@ -83,13 +80,12 @@ def xor_of_inputs(bit_vector, parties: int, lanes: int, n_bits: int) -> list:
 
 
 def flip(coin, fair):
-    """Return [r < numerator] for r the integer of fair bits, lowest first.
+    """Return [r < numerator], r the integer of fair bits, lowest first.
 
     Computes: the numerator's runs of equal bits, highest first, make a chain t_k = a_k & ~t_(k+1), where a_k
-    says that the run's bits are all as the numerator's. With p_k = a_1 & ... & a_k, t_1 is
-    p_1 ^ ... ^ p_k ^ (p_k & t_(k+1)), for any k: both factors are made at the same time, and the k of least
-    depth is taken. bits - 1 ANDs, as deep as a balanced tree for one run, and about half as deep as there are
-    runs for many.  [test: tests/protocols/test_truncated_noise.py]
+    says that the run's bits are all as the numerator's. With p_k = a_1 & ... & a_k, t_1 is p_1 ^ ... ^ p_k ^
+    (p_k & t_(k+1)) for any k; the k of least depth is taken. That is bits - 1 ANDs, about half as deep as
+    there are runs, or as a balanced tree for one run.  [test: tests/protocols/test_truncated_noise.py]
     """
     assert len(fair) == coin.bits
     numerator = [coin.numerator >> i & 1 for i in range(coin.bits)]
@@ -104,7 +100,7 @@ def flip(coin, fair):
 
 
 def _chain(runs, k):
-    """Return (depth, t_1) of a chain of runs that is cut below its k-th one. Args: runs: of (depth, bit)."""
+    """Return (depth, t_1) of a chain of (depth, bit) runs, cut below its k-th."""
     below = _and_all(runs[-1])
     for run in runs[-2 : k - len(runs) - 1 : -1]:
         below = _and_all([*run, (below[0], ~below[1])])
@@ -118,13 +114,11 @@ def _chain(runs, k):
 
 
 def two_sided_geometric(coins, fair) -> list:
-    """Map fair bits to the two's complement bits of one noise sample per lane.
+    """Map fair bits to two's complement bits of a noise sample per lane, lowest first.
 
     Computes: G = sum of 2^i flip(coin_i); X = G if the sign bit is 0, -1-G if it is 1.
     Guarantees: `coins.check` gives its (epsilon, delta); X + 1/2 has mean 0.
     [test: tests/protocols/test_truncated_noise.py, by full enumeration]
-    Args: coins: magnitude, lowest first; fair: `fair_bits_per_sample(coins)` bits.
-    Returns: len(coins) + 1 bits, lowest first; the last one weighs -2^len(coins).
     """
     sign, used = fair[0], 1
     magnitude = []
@@ -136,7 +130,7 @@ def two_sided_geometric(coins, fair) -> list:
 
 
 def to_integer(bits, secret_integer):
-    """Convert two's complement bits to one secret integer per lane."""
+    """Convert two's complement bits to secret integers."""
     parts = [secret_integer(bit) * (1 << i) for i, bit in enumerate(bits[:-1])]
     return sum(parts) - secret_integer(bits[-1]) * (1 << (len(bits) - 1))
 

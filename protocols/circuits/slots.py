@@ -1,7 +1,7 @@
-"""Counts of what is in clients' slots: secret bits expanded to an indicator per cell, and those counted.
+"""Counts of clients' slots: secret bits are expanded to indicators of cells.
 
-A slot is a code of `slot_bits` bits: 0 is null, code c is cell c - 1; what is left over stands for some
-cell, too, so that any string of bits is one record at most. Nothing has to be checked.
+A slot is a code of `slot_bits` bits: 0 is null, code c is cell c - 1, other codes are some cell. So any bits
+are one record at most, without a check.
 """
 
 from __future__ import annotations
@@ -10,24 +10,23 @@ from protocols.circuits.coins import Coin
 from protocols.circuits.counts import REPLICATED, input_columns
 from protocols.circuits.noise import flip, xor_of_inputs
 
-# A party's bits are input lane by lane, each by instructions of its own; what is beyond is read in a loop,
-# so that a program does not grow with the clients. A multiple of 64, which is a word of the memory.
+# Each lane of a party's input has its own instructions. More lanes are read in a loop, so that programs do
+# not grow with the clients. A multiple of 64, a word of the memory.
 MOST_LANES = 2048
 _WORD = 64
 
 
 def slot_bits(cells: int) -> int:
-    """Return how many bits a slot takes: there is a code for each cell, and one for none."""
+    """Return the bits of a slot: a code per cell and one for none."""
     return cells.bit_length()
 
 
 def slot_blocks(slots: int, per_lane: int) -> list[tuple[int, int]]:
-    """Divide slots into blocks of (slots per lane, lanes), with none left over and none added.
+    """Divide slots into blocks of (slots per lane, lanes), none left over and none added.
 
-    Where several slots are in a lane, blocks have `MOST_LANES` lanes, but for one that may have fewer, or one
-    more. An empty slot that only filled a lane would be one more that a server could fill. No block has one
-    lane where others have more: MP-SPDZ reads a single lane by another instruction, and puts instructions of
-    a kind together, so that parties' bits would be read in another order than they are in.
+    With several slots in a lane, blocks have `MOST_LANES` lanes, except that one may have fewer or one more.
+    A party could fill an added slot. No block has one lane where others have more, as MP-SPDZ would read it
+    out of order.
     [test: tests/protocols/test_slots.py, tests/programs/test_pi_rw_slots.py]
     """
     lanes, rest = divmod(slots, per_lane)
@@ -43,7 +42,7 @@ def slot_blocks(slots: int, per_lane: int) -> list[tuple[int, int]]:
 
 
 def cell_of_code(code: int, cells: int) -> int:
-    """Return the cell that a code stands for, -1 for none: the highest bit tells only what has to be told."""
+    """Return the cell of a code, -1 for none; the highest bit counts only where cells need it."""
     low = code % (1 << (slot_bits(cells) - 1))
     return (code if low + (1 << (slot_bits(cells) - 1)) <= cells else low) - 1
 
@@ -51,10 +50,9 @@ def cell_of_code(code: int, cells: int) -> int:
 def cell_indicators(bits, cells: int) -> list:
     """Return, per cell, whether a slot's code stands for it.
 
-    Computes: an indicator per value of all bits but the highest, which then splits as many of them as there
-    have to be; cells + 1 - slot_bits ANDs, one fewer where all are split.
+    Computes: indicators of the low bits, of which the highest bit splits only as many as it has to. cells + 1
+    - slot_bits ANDs, one fewer where all are split.
     Guarantees: one indicator is 1 at most, whatever the bits.  [test: tests/protocols/test_slots.py]
-    Args: bits: `slot_bits(cells)` secret bits, lowest first, with lanes.
     """
     *low, high = bits
     found = _one_hot(low) if low else []
@@ -70,7 +68,6 @@ def cell_indicators(bits, cells: int) -> list:
 
 
 def _one_hot(bits) -> list:
-    """Return an indicator per value of the bits, lowest value first."""
     if len(bits) == 1:
         return [~bits[0], bits[0]]
     *low, high = bits
@@ -83,8 +80,7 @@ def _one_hot(bits) -> list:
 def bit_count(bits) -> list:
     """Return how many of the bits are 1, lane by lane, as bits, lowest first.
 
-    Computes: full adders, three bits of a weight for one and a carry, until there is one of each weight; a
-    pair that is left over takes a half adder. One AND each.
+    Computes: full and half adders, one AND each.
     """
     columns, weight = [list(bits)], 0
     while weight < len(columns):
@@ -119,11 +115,9 @@ def counts_of_slots(
 ):
     """Count, per cell, the slots that stand for it.
 
-    Computes: per lane in bits; only the bits of a lane's count become integers.
-    Args: secret_integer, bit_vector: MP-SPDZ's sint and sbitvec or what stands for them; slots: of all
-    clients together, whose bits each party inputs XOR shares of, as `slot_blocks` divides them, slot by
-    slot; by the path `REPLICATED` it holds shares of them as integers; memory: MP-SPDZ's sbits, for_range and
-    break_point, needed for several slots in a lane. Returns: secret vector of counts.
+    Each party inputs XOR shares of all slots' bits, as `slot_blocks` divides them, or by the path
+    `REPLICATED` holds shares of slots as integers. `memory` is MP-SPDZ's sbits, for_range and break_point, if
+    `per_lane` is above 1.
     """
     total = 0
     names = secret_integer, bit_vector, memory
@@ -135,7 +129,7 @@ def counts_of_slots(
 
 
 def value_bits(steps: int) -> int:
-    """Return how many bits v + steps takes, for v from -steps to steps."""
+    """Return the bits of v + steps, for v from -steps to steps."""
     return (2 * steps).bit_length()
 
 
@@ -150,11 +144,10 @@ def sums_of_slots(
     memory=(),
     path: str = "shares",
 ):
-    """Add up, per group, how far the values in slots are from either end of the range.
+    """Add up, per group, slots' steps + v, then steps - v.
 
-    Computes: a slot's value is compared with the largest; each of its bits, within its group, is counted.
-    Args: as `counts_of_slots`; a slot: the code of a group, then v + steps, lowest bit first. Returns:
-    secret vector of 2 * groups values, the sums of steps + v and of steps - v of each group.
+    A slot is the code of a group, then v + steps, lowest bit first; a value above the range counts nowhere.
+    All else is as for `counts_of_slots`.
     """
     total, width, names = 0, slot_bits(groups), (secret_integer, bit_vector, memory)
     for found in _blocks(names, path, parties, slots, per_lane, width + value_bits(steps)):
@@ -171,14 +164,14 @@ def sums_of_slots(
 
 
 def _in_groups(code, value, groups: int, steps: int):
-    """Return, per group, whether a slot is one of it, and its value's bits, 0 elsewhere."""
+    """Return each group's members, and there the bits of their values."""
     on_the_grid = flip(Coin(2 * steps + 1, len(value)), value)  # value < 2 steps + 1
     members = [one & on_the_grid for one in cell_indicators(code, groups)]
     return members, [[member & bit for bit in value] for member in members]
 
 
 def _blocks(names, path: str, parties: int, slots: int, per_lane: int, width: int):
-    """Yield the slots of blocks, `width` bits each; blocks that are alike, as one."""
+    """Yield the slots of blocks, `width` bits each; equal blocks as one."""
     secret_integer, bit_vector, memory = names
     if path == REPLICATED:
         words, lanes = input_columns(secret_integer, parties, slots, path), -(-slots // per_lane)
@@ -199,7 +192,7 @@ def _blocks(names, path: str, parties: int, slots: int, per_lane: int, width: in
 
 
 def _read_in_a_loop(bit_vector, parties: int, lanes: int, n_bits: int, times: int, memory):
-    """Return what as many `xor_of_inputs` give, one after the other in each bit's lanes."""
+    """Return the bits of `times` calls of `xor_of_inputs`."""
     sbits, for_range, break_point = memory
     words = lanes // _WORD
     place = sbits.get_type(_WORD).malloc(n_bits * times * words)

@@ -1,9 +1,7 @@
 """Counts of secret keys, by a sorting network on secret bits among public markers.
 
-Bits are kept as planes: one bit of all keys, 64 to a word, in the engine's memory. An element's place is a
-number of `place_bits` bits. In layout A the high 6 bits say which of a word's 64 lanes it is in, in layout
-B the low 6; the others are the word's number. The network exchanges words only: it shuffles them until
-those to be compared are half of the memory apart, and transposes from one layout to the other.
+A plane is one bit of all keys, 64 to a word, in the engine's memory. An element's place has `place_bits`
+bits: in layout A the high 6 are the lane in a word, in layout B the low 6; the others are the word's number.
 """
 
 from __future__ import annotations
@@ -14,11 +12,9 @@ _ONES = (1 << WORD) - 1
 
 
 def counts_of_keys(secret_integer, names, keys, records: int, cells: int):
-    """Count how often each of 0 ... cells - 1 is among the keys.
+    """Count how often each of 0 ... cells - 1 is among the keys, from the lowest bits of each key alone.
 
-    Computes: the lowest bits of each key alone; the keys below j + 1 less those below j.
-    Args: names: MP-SPDZ's sbits, sbitvec, regint, for_range, if_ and break_point, in this order; keys: secret
-    vector of `records` integers. Returns: secret vector of counts.
+    `names` are MP-SPDZ's sbits, sbitvec, regint, for_range, if_ and break_point.
     """
     sbits, sbitvec, *control = names
     ranks = MarkerRanks((sbits, *control), records, cells)
@@ -31,17 +27,15 @@ def counts_of_keys(secret_integer, names, keys, records: int, cells: int):
 
 
 class MarkerRanks:
-    """For each marker 1 ... cells, how many keys are smaller.
+    """How many keys are smaller than each marker 1 ... cells.
 
-    Source: bitonic sorting on the shuffle network (Batcher 1968; Stone 1971); the markers are then routed
-    to places of their own number by a reverse banyan network, which monotone compact packets do not
-    congest (Nassimi and Sahni 1981), while they record where they came from.
-    Computes: sorts (key, is a record) with one marker (j, 0) per j; marker j ends up at j - 1 places plus
-    the number of keys below j, which its origin tells. For 2^p places p (p + 1) / 2 * 2^(p - 1) compared
-    pairs of 2 * (key bits + 1) ANDs, and p * 2^(p - 1) routed ones of about 16.
-    Guarantees: what is done, and where, depends on the numbers of records and cells only; keys above
-    `cells` count nowhere.  [test: tests/programs/test_pi_roc_records.py]
-    Args: names: MP-SPDZ's sbits, regint, for_range, if_ and break_point, in this order.
+    Source: bitonic sorting on the shuffle network (Batcher 1968; Stone 1971), then a reverse banyan network,
+    which monotone compact packets do not congest (Nassimi and Sahni 1981).
+    Computes: sorts (key, is a record) with one marker (j, 0) per j, so that marker j is at place j - 1 plus
+    the number of keys below j. Then each marker moves to place j and carries that origin. 2^p places take
+    p(p+1)/2 * 2^(p-1) compared pairs of 2 (key bits + 1) ANDs, and p * 2^(p-1) routed pairs of about 16.
+    Guarantees: operations and addresses depend on the numbers of records and cells only; keys above `cells`
+    count nowhere.  [test: tests/programs/test_pi_roc_records.py]
     """
 
     def __init__(self, names, records: int, cells: int) -> None:
@@ -50,7 +44,7 @@ class MarkerRanks:
         self._record_words = -(-records // WORD)
         needed = WORD * (self._record_words + -(-cells // WORD))
         self.key_bits = cells.bit_length()
-        self.no_key = (1 << self.key_bits) - 1  # not below any marker, so counted nowhere
+        self.no_key = (1 << self.key_bits) - 1  # below no marker, so counted nowhere
         self.missing = -records % WORD
         self.place_bits = max(2 * LANE_BITS, (needed - 1).bit_length())
         self._word_bits = self.place_bits - LANE_BITS
@@ -60,9 +54,9 @@ class MarkerRanks:
         self._halves = self._sbits.get_type(WORD * self._half)
 
     def of(self, key, secret_integer):
-        """Return the ranks of markers 1 ... cells as one secret vector.
+        """Return the ranks as one secret vector.
 
-        Args: key: `key_bits` secret bits of `records` + `missing` lanes each, lowest first.
+        `key` is `key_bits` secret bits of `records` + `missing` lanes each, lowest first.
         """
         sorted_planes = 1 + self.key_bits
         routed_planes = 1 + max(self.key_bits, self.place_bits)
@@ -83,7 +77,6 @@ class MarkerRanks:
         return self._memory + plane * self._words
 
     def _fill(self, key) -> None:
-        """Put records, then markers, into memory; what is left over is filled with keys of all ones."""
         constants: dict = {}
 
         def constant(value: int):
@@ -111,12 +104,12 @@ class MarkerRanks:
         value.store_in_mem(self._plane(plane) + word)
 
     def _sort(self, planes: int) -> None:
-        """Sort in layout A, lowest first; bits of the place from the highest to the lowest of each merge.
+        """Sort in layout A, lowest first.
 
-        A merge of 2^p places sorts downwards where bit p of the place is 1: there all bits are inverted
-        meanwhile. Inverting waits for that bit to separate the halves of the memory.
+        A merge of 2^p places sorts downwards where bit p of the place is 1, by inverting all bits there, once
+        that bit separates the halves of the memory.
         """
-        lanes_from = self._word_bits  # in layout A the places' bits from here on are lanes
+        lanes_from = self._word_bits  # in layout A higher bits of places are lanes
 
         @self._for_range(1, lanes_from + 1)
         def _(p):
@@ -163,8 +156,9 @@ class MarkerRanks:
             self._shuffle(planes)
 
     def _route(self, planes: int) -> None:
-        """Move marker j to place j, bit by bit from the lowest; each bit of its key, when it has been used,
-        makes room for that bit of the place where it was.
+        """Move marker j to place j, bit by bit from the lowest.
+
+        A bit of its key, once used, makes room for that bit of its origin.
         """
         everything = self._sbits.get_type(WORD * self._words)
         (~everything.load_mem(self._plane(0))).store_in_mem(self._plane(0))  # now: is a marker
@@ -203,7 +197,7 @@ class MarkerRanks:
         (high ^ change).store_in_mem(self._plane(plane) + self._half)
 
     def _compare(self, planes: int) -> None:
-        """Put the smaller of each two elements half of the memory apart into the lower half."""
+        """Put the smaller of two elements half of the memory apart into the lower half."""
         pairs = [(self._lower(plane), self._upper(plane)) for plane in range(planes)]
         low, high = pairs[0]
         greater = low & ~high
@@ -219,7 +213,7 @@ class MarkerRanks:
         self._break_point()
 
     def _shuffle(self, planes: int) -> None:
-        """Rotate the word's number: its second highest bit becomes the highest, the highest the lowest."""
+        """Rotate the word's number: its highest bit becomes the lowest."""
 
         @self._for_range(self._half)
         def _(i):
@@ -232,7 +226,7 @@ class MarkerRanks:
         self._copy_back(planes)
 
     def _rotate(self, planes: int, low) -> None:
-        """Shuffle until the words below `low`, a power of 2, are as far apart as can be."""
+        """Shuffle until words below `low`, a power of 2, are as far apart as can be."""
         high = self._words // low
 
         @self._for_range(low)
@@ -246,7 +240,7 @@ class MarkerRanks:
         self._copy_back(planes)
 
     def _unshuffle(self, planes: int) -> None:
-        """Rotate the word's number the other way: its lowest bit becomes the highest."""
+        """Rotate the word's number: its lowest bit becomes the highest."""
 
         @self._for_range(self._half)
         def _(i):

@@ -1,4 +1,4 @@
-"""Local differential privacy: a client randomises its own record; estimates and audits of that.
+"""Local differential privacy: a client randomizes its own record; estimates and audits of the reports.
 
 Imports: `protocols.noise`, `protocols.circuits`. Start with `randomizers`.
 """

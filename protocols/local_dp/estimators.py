@@ -1,7 +1,8 @@
-"""Group means and gaps from locally private reports: estimates, exact variances, intervals that hold.
+"""Group means and gaps from locally private reports: estimates, exact variances, valid intervals.
 
-All formulas are in the scale from -1 to 1 and for any number of groups d; results are in the declared range.
-a: probability that a group is kept; p = (1 - a) / (d - 1): of each other; c: the gain of a kept value.
+Formulas are in the scale from -1 to 1, for d groups; results are in the declared range. There a is the
+probability that a group is kept, p = (1 - a) / (d - 1) that of each other group, and c the gain of a kept
+value.
 
 Source: Juarez and Korolova 2022, Definition 7, Theorem 9, Eqs. 19 and 20, derived again for any d.
 """
@@ -21,10 +22,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Tally:
-    """All that estimates need of reports, per reported group: how many, and the sum of values.
-
-    Tallies of different clients add up, so any number of clients takes the same memory.
-    """
+    """Number of reports and sum of their values, per reported group."""
 
     counts: Integers
     sums: Floats
@@ -34,14 +32,15 @@ class Tally:
 
     @property
     def clients(self) -> int:
-        """How many clients reported, whatever group."""
+        """All reports."""
         return int(self.counts.sum())
 
 
 def tally(reports: Reports, mechanism: Mechanism) -> Tally:
     """Count reports and add up their values, in the scale from -1 to 1.
 
-    Raises: ValueError: a report names no declared group.
+    Raises:
+        ValueError: A report names no declared group.
     """
     d = mechanism.grr.groups
     if reports.groups.size and not 0 <= reports.groups.min() <= reports.groups.max() < d:
@@ -53,11 +52,14 @@ def tally(reports: Reports, mechanism: Mechanism) -> Tally:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean or a gap in the declared range's unit, and an interval that holds it with the confidence asked.
+    """A mean or a gap in the declared range's unit, with an interval.
 
-    Attributes: groups: which, one for a mean, two for a gap; value: unbiased where group sizes are known, so
-    it may lie outside the range; nan where a group's estimated size is not above 0; low, high: within what
-    the range allows; says_something: whether they exclude any of that; False: too few clients.
+    Attributes:
+        groups: One for a mean, two for a gap.
+        value: Unbiased where group sizes are known, so it may leave the range; nan if a size is estimated at
+            0 or less.
+        low, high: Interval, cut to what the range allows.
+        says_something: Whether the interval excludes any of the range; False: too few clients.
     """
 
     groups: tuple[int, ...]
@@ -74,10 +76,7 @@ def estimate_sizes(totals: Tally, mechanism: Mechanism) -> Floats:
 
 
 def size_half_width(mechanism: Mechanism, clients: int, failure: float) -> float:
-    """Return t with P(|estimated size - size| >= t) <= failure, whatever the sizes.
-
-    Computes: Hoeffding's inequality for `clients` independent values 0 or 1.
-    """
+    """Return t with P(|estimated size - size| >= t) <= failure, by Hoeffding's inequality."""
     keep, move = _grr(mechanism)
     return math.sqrt(clients * math.log(2 / failure) / 2) / (keep - move)
 
@@ -88,13 +87,14 @@ def estimate_means(
     sizes: Sequence[int] | None = None,
     confidence: float = CONFIDENCE,
 ) -> list[Estimate]:
-    """Estimate each group's mean value.
+    """Estimate each group's mean value: sum of reported values / (a c n), n its true or estimated size.
 
-    Computes: sum of reported values / (a c n), n the group's size if `sizes` is given, else its estimate.
     Guarantees: each interval holds with at least this confidence; they may fail together.
     [test: tests/statistical/test_local_dp.py]
-    Edge cases: a group of size 0, or whose size may be 0 for all that the reports say: the whole range.
-    Args: sizes: true ones, if they are known.  Raises: ValueError: they do not add up to the clients.
+    Edge cases: the interval of a group that may have size 0 is the whole range.
+
+    Raises:
+        ValueError: The sizes do not add up to the clients.
     """
     return [_in_range(mean, mechanism) for mean in _means(totals, mechanism, sizes, 1 - confidence)]
 
@@ -105,11 +105,10 @@ def estimate_gaps(
     sizes: Sequence[int] | None = None,
     confidence: float = CONFIDENCE,
 ) -> list[Estimate]:
-    """Estimate mean of A - mean of B for all pairs A < B: signed, as an absolute value would be biased up.
+    """Estimate mean of A - mean of B for all pairs A < B, signed: absolute values would be biased upwards.
 
-    Computes: the difference of the estimated means. Its interval: with known sizes `half_width` of the
-    difference itself; else the difference of two intervals of half the failure each.
-    Guarantees, Edge cases, Args, Raises: as for `estimate_means`.
+    Computes: with known sizes the interval is `half_width` of the difference itself, else a difference of
+    intervals with half the failure each. All else is as for `estimate_means`.
     """
     failure = 1 - confidence
     means = _means(totals, mechanism, sizes, failure / 2)
@@ -125,30 +124,29 @@ def estimate_gaps(
 
 
 def mean_weights(sizes: Sequence[float], group: int) -> Floats:
-    """Return the weights, shape (d,), that make a linear estimate of a group's mean. Args: sizes: above 0."""
+    """Return the weights, shape (d,), that estimate a group's mean; sizes are above 0."""
     weights = np.zeros(len(sizes))
     weights[group] = 1 / sizes[group]
     return weights
 
 
 def gap_weights(sizes: Sequence[float], a: int, b: int) -> Floats:
-    """Return the weights, shape (d,), that make a linear estimate of mean of a - mean of b."""
+    """Return the weights, shape (d,), that estimate mean of a - mean of b."""
     return mean_weights(sizes, a) - mean_weights(sizes, b)
 
 
 def variance(
     mechanism: Mechanism, sizes: Sequence[float], weights: Floats, mean_squares: Sequence[float] | None = None
 ) -> float:
-    """Return the variance of sum over groups of weight x (sum of the reported values) / (a c).
+    """Return the variance of the sum over groups of weight x (sum of the reported values) / (a c).
 
-    Computes: a client of g adds w_h v' for its reported group h; clients are independent, so with
-    E[v'] = c v kept, 0 moved, the sum over g of
-    n_g (a w_g^2 E[v'^2 | kept] + p E[v'^2 | moved] sum of w_h^2 over h != g - a^2 c^2 w_g^2 E[v^2]),
-    divided by (a c)^2. For one mean and d = 2 these are Eqs. 19 and 20. A client is in one reported group and
-    adds a mean other than 0 to one group only, so two groups' means are uncorrelated: Theorem 9, any d.
-    Guarantees: exact for M_R; for M_L at most 1/(4 steps^2) per kept client above it.
+    Computes: a client adds the weight of its reported group times v', whose mean is c v if the group is kept
+    and 0 if it moved. One mean with d = 2 gives Eqs. 19 and 20. Two groups' means are uncorrelated (Theorem
+    9, for any d).
+    Guarantees: exact for M_R; for M_L at most 1/(4 steps^2) per kept client too large.
     [test: tests/protocols/test_local_estimates.py]
-    Args: sizes: of the groups; mean_squares: E[v^2] per group, in the scale from -1 to 1; None: the worst.
+
+    `mean_squares` are E[v^2] per group, in the scale from -1 to 1; None: the worst.
     """
     keep, move = _grr(mechanism)
     gain, total = mechanism.gain, 0.0
@@ -161,14 +159,11 @@ def variance(
 
 
 def half_width(mechanism: Mechanism, sizes: Sequence[float], weights: Floats, failure: float) -> float:
-    """Return t with P(|estimate - truth| >= t) <= failure, whatever the values; tighter than Chebyshev's.
+    """Return t with P(|estimate - truth| >= t) <= failure, whatever the values.
 
-    Computes: Chernoff's bound, min over s > 0 of (Psi(s) + ln(2 / failure)) / s, where Psi(s) adds up, over
-    clients, a bound of ln E[e^(s (T - E[T]))], T what one adds. With t_h = s w_h / (a c), a client of g with
-    value v has E[e^(sT)] = a E[e^(t_g v') | kept] + p (sum of E[e^(t_h v') | moved] over h != g), and
-    E[sT] = a c t_g v; the worst v in [-1, 1] is taken. -s gives the same bound, with -v for v.
+    Computes: Chernoff's bound, min over s > 0 of (Psi(s) + ln(2 / failure)) / s, where Psi(s) bounds the sum
+    over clients of ln E[e^(s (T - E[T]))], T a client's contribution, at the worst values. -s gives the same.
     Guarantees: holds for every n, in floating-point arithmetic.  [test: tests/statistical/test_local_dp.py]
-    Args: sizes, weights, as for `variance`; failure: in (0, 1).
     """
     keep, move = _grr(mechanism)
     slopes = weights / (keep * mechanism.gain)
@@ -187,7 +182,7 @@ def half_width(mechanism: Mechanism, sizes: Sequence[float], weights: Floats, fa
 
 
 def least_value(function: Callable[[Floats], Floats], low: float, high: float) -> float:
-    """Return a value of a function with one valley, near its least one between two points above 0."""
+    """Return nearly the least value of a function with one valley, between two points above 0."""
     for _ in range(4):
         points = np.geomspace(low, high, 25)
         values = function(points)
@@ -197,9 +192,9 @@ def least_value(function: Callable[[Floats], Floats], low: float, high: float) -
 
 
 def least_enough(enough: Callable[[float], bool], start: float = 1.0) -> int:
-    """Return a number that is enough, at most 1 % above one that is not, where more is better.
+    """Return a number that is enough, at most 1 % above one that is not.
 
-    Args: start: at least 1, the first that is tried; half of it is taken not to be enough.
+    More is always enough, too. Half of `start`, which is at least 1, is assumed not to be.
     """
     high = start
     while not enough(high):
@@ -214,11 +209,10 @@ def least_enough(enough: Callable[[float], bool], start: float = 1.0) -> int:
 def _means(
     totals: Tally, mechanism: Mechanism, sizes: Sequence[int] | None, failure: float
 ) -> list[Estimate]:
-    """Return the means in the scale from -1 to 1, intervals not yet cut to it.
+    """Return means in the scale from -1 to 1, with uncut intervals.
 
-    Where sizes are estimated, half of the failure goes to the group's size, half to its sum. The bound of
-    the sum grows with the group's size, as a kept client spreads more than a moved one (a >= p), so that the
-    largest size in its interval bounds all. A true mean is a sum in its interval over a size in its own.
+    Estimated sizes and sums each take half of the failure. A kept client spreads more than a moved one (a >=
+    p), so the largest size in its interval gives the widest bound of the sum.
     """
     groups, clients = mechanism.grr.groups, totals.clients
     if sizes is not None and (len(sizes) != groups or min(sizes) < 0 or sum(sizes) != clients):
@@ -243,7 +237,6 @@ def _means(
 
 
 def _in_range(estimate: Estimate, mechanism: Mechanism) -> Estimate:
-    """Cut the interval to what the range allows, and return all in the range's unit."""
     declared, most = mechanism.declared, float(len(estimate.groups))
     shift = declared.centre if len(estimate.groups) == 1 else 0.0
     low, high = min(max(estimate.low, -most), most), max(min(estimate.high, most), -most)

@@ -1,4 +1,4 @@
-"""What M_R and M_L protect, recomputed from their distributions over all inputs; no formula is reused."""
+"""Exact privacy of M_R and M_L, recomputed from their distributions."""
 
 from collections.abc import Iterable
 from fractions import Fraction
@@ -14,7 +14,7 @@ Distribution = dict[tuple[int, int], Fraction]  # probability of each report, gr
 
 
 def distribution_of_r(mechanism: MechanismR, group: int, value: Fraction) -> Distribution:
-    """Return the probability of each of the 2 d reports of M_R, step by step as the mechanism goes."""
+    """Return the probabilities of M_R's 2 d reports, step by step."""
     grr, distribution = mechanism.grr, Distribution()
     for reported in range(grr.groups):
         chance = grr.keep if reported == group else (1 - grr.keep) / (grr.groups - 1)
@@ -28,16 +28,15 @@ def distribution_of_r(mechanism: MechanismR, group: int, value: Fraction) -> Dis
 
 
 def worst_ratio(distributions: Iterable[Distribution]) -> Fraction:
-    """Return e^epsilon: the largest ratio of an outcome's probabilities under two distributions, exactly."""
+    """Return e^epsilon, the largest ratio of an outcome's probabilities, exactly."""
     listed = list(distributions)
     return max(one[y] / other[y] for one, other in product(listed, repeat=2) for y in one)
 
 
 def epsilon_of_r(mechanism: MechanismR) -> Fraction:
-    """Return M_R's epsilon over all inputs and outputs, rounded up to a multiple of 10^-12.
+    """Return M_R's epsilon, rounded up to a multiple of 10^-12.
 
-    Computes: each report's probability is affine in the value, so a ratio is largest at ends of the range;
-    groups but two are alike, so three stand for all.
+    Probabilities are affine in the value, so ends of the range are worst; three groups stand for all.
     """
     groups = range(min(mechanism.grr.groups, 3))
     inputs = [(group, Fraction(end)) for group in groups for end in (-1, 1)]
@@ -45,13 +44,11 @@ def epsilon_of_r(mechanism: MechanismR) -> Fraction:
 
 
 def epsilon_of_l(odds: Fraction, epsilon_2: Fraction, k: Fraction) -> Fraction | None:
-    """Return M_L's epsilon over all inputs and outputs, rounded up; None if no epsilon is one.
+    """Return M_L's epsilon, rounded up; None if no epsilon holds.
 
-    Computes: in the scale from -1 to 1, the distribution of an output y is keep C e^(-r |y - v|) where the
-    group is kept, r = epsilon_2 / 2, else move C' e^(-s |y|), s = epsilon_2 / k. If s differs from r, the
-    logarithm of the ratio of the two has a slope for all large |y|: no bound. Else C = C', and it is
-    ln(odds) plus what is piecewise linear in y and in v, extreme where slopes change: y and v in {-1, 0, 1},
-    on any such grid. Args: odds: keep / move.
+    Computes: an output y has density keep C e^(-r |y - v|), r = epsilon_2 / 2, where the group is kept, else
+    move C' e^(-s |y|), s = epsilon_2 / k. If r = s, their log-ratio is ln(odds), odds = keep / move, plus a
+    function that is piecewise linear and extreme at y and v in {-1, 0, 1}. Else it has no bound.
     """
     rate, moved_rate = epsilon_2 / 2, epsilon_2 / k
     if rate != moved_rate:
@@ -66,16 +63,15 @@ def epsilon_of_l(odds: Fraction, epsilon_2: Fraction, k: Fraction) -> Fraction |
 
 
 def log_ratio_of_l(epsilon_1: Fraction, epsilon_2: Fraction, k: Fraction, output: int) -> float:
-    """Return ln of the ratio between value 1 in the reported group and another group, at an output >= 1.
+    """Return ln of the ratio of value 1 in the reported group to another group, at an output >= 1.
 
-    Computes: continuous Laplace noise: epsilon_1 + ln(k / 2) + epsilon_2 (|y| / k - |y - 1| / 2). For k < 2
-    it grows with y, for k > 2 it falls: a counterexample to any epsilon.
+    The noise is continuous. For k < 2 the ratio grows without bound, for k > 2 it falls, so no epsilon holds.
     """
     return float(epsilon_1 + epsilon_2 * (Fraction(output) / k - Fraction(output - 1, 2))) + log(k / 2)
 
 
 def claimed_for_l(epsilon_1: Fraction, epsilon_2: Fraction, k: Fraction) -> float:
-    """Return what the paper's Theorem 6, Eq. (1), claims for any k."""
+    """Return the epsilon that the paper's Theorem 6, Eq. (1), claims."""
     shift = log(2 / k)
     return max(
         float(epsilon_2), shift + float(epsilon_2 / 2 - epsilon_1), -shift + float(epsilon_2 / k + epsilon_1)

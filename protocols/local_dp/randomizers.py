@@ -1,11 +1,8 @@
-"""A client's group and performance value under local differential privacy: GRR, M_R and M_L.
-
-A client library: numpy only. The client perturbs its tuple (group, value) on its own device; whoever collects
-the reports is trusted with nothing. What can be learned from reports is in `protocols.local_dp.estimators`.
+"""A client's group and value under local differential privacy: GRR, M_R and M_L.
 
 Source: Juarez and Korolova 2022, "You can't fix what you can't measure", Algorithm 1; notation as there, d
-the number of groups. The allocation of budgets is corrected: `MechanismR.private` and `MechanismL.private`
-keep to epsilon; with the published one, by `with_budgets`, `epsilon` is what it really gives.
+the number of groups. `private` mechanisms keep to epsilon by corrected budgets; `with_budgets` takes the
+published ones, and `epsilon` is then the real guarantee.
 """
 
 import math
@@ -32,12 +29,12 @@ MAX_GROUPS = 1 << 16
 MAX_STEPS = 1 << 18
 DEFAULT_STEPS = 1 << 16
 
-_EPSILON_GRID = 10**9  # budgets are rounded down to it, so that noise can be drawn exactly
+_EPSILON_GRID = 10**9  # budgets are rounded down to this grid, so that noise can be drawn exactly
 
 
 @dataclass(frozen=True)
 class ValueRange:
-    """The declared range of a client's performance value: public, and the same for all clients."""
+    """The declared range of performance values: public, the same for all clients."""
 
     low: float = -1.0
     high: float = 1.0
@@ -48,7 +45,7 @@ class ValueRange:
 
     @property
     def centre(self) -> float:
-        """The middle of the range."""
+        """Middle of the range."""
         return self.low / 2 + self.high / 2
 
     @property
@@ -57,7 +54,11 @@ class ValueRange:
         return self.high / 2 - self.low / 2
 
     def scaled(self, values: npt.ArrayLike) -> Floats:
-        """Map the range to [-1, 1]. Raises: ValueError: a value is outside it, or no number."""
+        """Map the range to [-1, 1].
+
+        Raises:
+            ValueError: A value is outside the range, or not a number.
+        """
         array = np.asarray(values, dtype=np.float64)
         for value in array[~((self.low <= array) & (array <= self.high))][:1]:
             raise ValueError(
@@ -69,7 +70,7 @@ class ValueRange:
 
 @dataclass(frozen=True)
 class Reports:
-    """What clients send: a group and a value each, perturbed. Values are integers, in units of 1/unit."""
+    """A perturbed group and value per client; values are integers, in units of 1/unit."""
 
     groups: Integers
     values: Integers
@@ -81,9 +82,11 @@ class Reports:
 
 @dataclass(frozen=True)
 class Grr:
-    """Generalised randomised response: the true group with probability `keep`, else another, uniformly.
+    """Generalized randomized response: the true group with probability `keep`, else another.
 
-    Attributes: groups: d, how many; keep: a multiple of 2^-64, at least 1/d, below 1.
+    Attributes:
+        groups: Their number d, 2 to 2^16.
+        keep: A multiple of 2^-64, at least 1/d, below 1.
     """
 
     groups: int
@@ -97,7 +100,7 @@ class Grr:
 
     @classmethod
     def private(cls, groups: int, epsilon: Fraction) -> "Grr":
-        """Return the response that is epsilon-LDP for the group alone, to within 2^-64 of keep."""
+        """Return the response that is epsilon-LDP for the group, to within 2^-64 of keep."""
         return cls(groups, _keep(groups, exp_bounds(_budget(epsilon))[0]))
 
     @property
@@ -111,7 +114,11 @@ class Grr:
         return self.keep / self.move
 
     def perturb(self, groups: npt.ArrayLike) -> Integers:
-        """Return a group per client. Args: groups: integers from 0 to d - 1. Raises: ValueError: others."""
+        """Return a perturbed group per client.
+
+        Raises:
+            ValueError: A group is not an integer from 0 to d - 1.
+        """
         true = np.asarray(groups)
         if true.ndim != 1 or not (true.size == 0 or np.issubdtype(true.dtype, np.integer)):
             raise ValueError("groups are a list of integers, one per client")
@@ -123,7 +130,7 @@ class Grr:
 
 
 class Mechanism(ABC):
-    """What M_R and M_L have in common: GRR on the group, the value set to 0 where the group moved.
+    """GRR on the group, and a perturbed value, which is set to 0 first where the group moved.
 
     With v in [-1, 1] and v' the reported value, in the same scale: E[v' | kept] = gain v, E[v' | moved] = 0.
     """
@@ -134,10 +141,11 @@ class Mechanism(ABC):
     def perturb(self, groups: npt.ArrayLike, values: npt.ArrayLike) -> Reports:
         """Perturb clients' tuples, each independently of all others.
 
-        Guarantees: `epsilon`-LDP per tuple and call: what a client says twice is charged twice.
+        Guarantees: `epsilon`-LDP per tuple and call: a client that reports twice spends it twice.
         [test: tests/protocols/test_local_mechanisms.py]
-        Args: groups: integers from 0 to d - 1; values: in the declared range; as many.
-        Raises: ValueError: an unknown group, a value outside the range.
+
+        Raises:
+            ValueError: An unknown group, a value outside the declared range, or different lengths.
         """
         true = np.asarray(groups)
         scaled = self.declared.scaled(values)
@@ -149,12 +157,12 @@ class Mechanism(ABC):
     @property
     @abstractmethod
     def unit(self) -> int:
-        """How many units of a report's value make 1 of the scale from -1 to 1."""
+        """Units of a report's value per 1 of the scale from -1 to 1."""
 
     @property
     @abstractmethod
     def epsilon(self) -> Fraction:
-        """The exact guarantee, over all inputs and outputs, rounded up to a multiple of 10^-12."""
+        """The exact guarantee, rounded up to a multiple of 10^-12."""
 
     @property
     @abstractmethod
@@ -168,12 +176,12 @@ class Mechanism(ABC):
 
     @abstractmethod
     def kept_square(self, mean_square: float) -> float:
-        """Return E[v'^2 | kept] where E[v^2] is this, rounding to the grid at its worst."""
+        """Return E[v'^2 | kept] for this E[v^2], at the worst rounding."""
 
     @property
     @abstractmethod
     def most_exponent(self) -> float:
-        """Below which |theta| the moments E[e^(theta v')] exist and can be computed."""
+        """Below this |theta| the moments E[e^(theta v')] exist and can be computed."""
 
     @abstractmethod
     def worst_exponent(self, theta: Floats, rest: Floats) -> Floats:
@@ -189,7 +197,7 @@ class Mechanism(ABC):
 
 @dataclass(frozen=True)
 class MechanismR(Mechanism):
-    """M_R: the value rounded at random to -1 or 1, then told truly with probability `truth`.
+    """M_R: the value is rounded at random to -1 or 1, then reported truly with probability `truth`.
 
     Computes: P(g', v' | g, v) = keep (1 + (2 truth - 1) v v') / 2 if g' = g, else move / 2.
     """
@@ -209,29 +217,22 @@ class MechanismR(Mechanism):
     def with_budgets(
         cls, groups: int, epsilon_1: Fraction, epsilon_2: Fraction, declared: ValueRange = ValueRange()
     ) -> "MechanismR":
-        """Return M_R with a budget for the group and one for the value; `epsilon` says what they add up to.
+        """Return M_R with a budget each for group and value.
 
-        Source: the paper's Theorem 5 claims max(epsilon_1, epsilon_2), which does not hold: 1.380 at 1 and 1.
+        The paper's Theorem 5 claims max(epsilon_1, epsilon_2), which is wrong: budgets of 1 and 1 give 1.380.
         """
         return cls(Grr.private(groups, epsilon_1), _keep(2, exp_bounds(_budget(epsilon_2))[0]), declared)
 
     @classmethod
     def private(cls, groups: int, epsilon: Fraction, declared: ValueRange = ValueRange()) -> "MechanismR":
-        """Return the M_R that is epsilon-LDP and tells most.
-
-        Computes: epsilon_2 = epsilon, epsilon_1 = ln((e^epsilon + 1) / 2), both rounded down to coins.
-        """
+        """Return the best epsilon-LDP M_R: epsilon_2 = epsilon, epsilon_1 = ln((e^epsilon + 1) / 2)."""
         ratio = exp_bounds(_budget(epsilon))[0]
         truth = _keep(2, ratio)
         return cls(Grr(groups, _keep(groups, ratio / (2 * truth))), truth, declared)
 
     @property
     def worst_ratio(self) -> Fraction:
-        """e^epsilon exactly: the largest ratio of an output's probabilities under two inputs.
-
-        Computes: the distribution is affine in v, so ends of the range are worst: another value of the same
-        group, truth / (1 - truth); another group, 2 keep truth / move, or move / (2 keep (1 - truth)).
-        """
+        """e^epsilon, exactly. The distribution is affine in v, so ends of the range are worst."""
         odds = self.grr.odds
         return max(self.truth / (1 - self.truth), 2 * odds * self.truth, 1 / (2 * odds * (1 - self.truth)))
 
@@ -247,7 +248,7 @@ class MechanismR(Mechanism):
         return 1.0
 
     def worst_exponent(self, theta: Floats, rest: Floats) -> Floats:
-        """By hand: E[e^(theta v')] = cosh theta + gain v sinh theta, so it is concave in v."""
+        """E[e^(theta v')] = cosh theta + gain v sinh theta is concave in v."""
         keep = float(self.grr.keep)
         base, slope = rest + keep * (np.cosh(theta) - 1), keep * self.gain
         rise, fall = slope * np.sinh(theta), slope * theta
@@ -267,12 +268,10 @@ class MechanismR(Mechanism):
 
 @dataclass(frozen=True)
 class MechanismL(Mechanism):
-    """M_L with k = 2: the value plus discrete Laplace noise of scale 2/epsilon_2, whether moved or not.
+    """M_L with k = 2: the value plus discrete Laplace noise of scale 2/epsilon_2.
 
-    Any other k, noise of scale k/epsilon_2 where the group moved, is no LDP at any epsilon; see
-    `protocols.local_dp.exact_privacy`.
-    Computes: v rounded at random to a multiple of 1/steps, plus X/steps, P(X = x) proportional to
-    e^(-|x| epsilon_2 / (2 steps)), x any integer: drawn exactly, so the guarantee is that of the formula.
+    No other k is LDP at any epsilon (`exact_privacy`). v is rounded at random to a multiple of 1/steps; its
+    noise is X/steps, P(X = x) exactly proportional to e^(-|x| epsilon_2 / (2 steps)).
     """
 
     grr: Grr
@@ -298,14 +297,14 @@ class MechanismL(Mechanism):
         declared: ValueRange = ValueRange(),
         steps: int = DEFAULT_STEPS,
     ) -> "MechanismL":
-        """Return M_L with a budget for the group and one for the value."""
+        """Return M_L with a budget each for group and value."""
         return cls(Grr.private(groups, epsilon_1), _budget(epsilon_2), steps, declared)
 
     @classmethod
     def private(
         cls, groups: int, epsilon: Fraction, declared: ValueRange = ValueRange(), steps: int = DEFAULT_STEPS
     ) -> "MechanismL":
-        """Return the M_L that is epsilon-LDP: epsilon_2 = epsilon, epsilon_1 = epsilon / 2."""
+        """Return the epsilon-LDP M_L: epsilon_2 = epsilon, epsilon_1 = epsilon / 2."""
         total = _budget(epsilon)
         return cls.with_budgets(groups, total / 2, total, declared, steps)
 
@@ -316,7 +315,7 @@ class MechanismL(Mechanism):
 
     @property
     def scale(self) -> Fraction:
-        """Of the noise, in units of the grid."""
+        """Scale of the noise, in units of the grid."""
         return 2 * self.steps / self.epsilon_2
 
     @property
@@ -335,7 +334,7 @@ class MechanismL(Mechanism):
         return float(self.epsilon_2 / 2)
 
     def worst_exponent(self, theta: Floats, rest: Floats) -> Floats:
-        """By hand: convex in v: an end is worst; rounding adds theta^2 / (8 steps^2) at most (Hoeffding)."""
+        """An end is worst, by convexity; rounding adds theta^2 / (8 steps^2) at most (Hoeffding)."""
         keep = float(self.grr.keep)
         noise = np.log(self.moved_moment(theta)) + theta**2 / (8 * self.steps**2)
         ends = [np.log1p(rest + keep * np.expm1(noise + theta * v)) - keep * theta * v for v in (-1.0, 1.0)]
@@ -343,7 +342,6 @@ class MechanismL(Mechanism):
         return largest
 
     def moved_moment(self, theta: Floats) -> Floats:
-        """With r = 1/scale and x = theta/steps, (1 - e^-r)^2 / ((1 - e^(x-r)) (1 - e^(-x-r)))."""
         half, x = 1 / (2 * float(self.scale)), theta / (2 * self.steps)
         moment: Floats = np.sinh(half) ** 2 / (np.sinh(half + x) * np.sinh(half - x))
         return moment

@@ -1,4 +1,4 @@
-"""How many records of a client count: a cap from a public grid, chosen with differential privacy (π_CAP)."""
+"""A contribution bound from a public grid, chosen with differential privacy (π_CAP)."""
 
 import math
 from collections.abc import Sequence
@@ -11,18 +11,17 @@ from protocols.circuits.coins import Coin
 
 
 def caps_up_to(most: int) -> tuple[int, ...]:
-    """Return the caps to choose from: powers of the square root of 2, rounded, and `most` itself.
+    """Return the caps to choose from: rounded powers of the square root of 2, and `most` >= 1.
 
     Guarantees: each is at most twice the one before, and from 6 on at most 1.5 times.
     [test: tests/protocols/test_above_threshold.py]
-    Args: most: the largest, >= 1.
     """
     powers = (math.isqrt(1 << 2 + i) + 1 >> 1 for i in range(2 * most.bit_length()))  # rounded 2^(i/2)
     return tuple(sorted({power for power in powers if power < most} | {most}))
 
 
 def clients_above(sizes: Sequence[int] | Integers, caps: Sequence[int]) -> Integers:
-    """Return E_i, the number of clients with more records than the i-th cap. It never rises with i."""
+    """Return E_i, how many clients have more records than the i-th cap."""
     ordered = np.sort(np.asarray(sizes, dtype=np.int64))
     return (len(ordered) - np.searchsorted(ordered, np.asarray(caps), side="right")).astype(np.int64)
 
@@ -30,20 +29,20 @@ def clients_above(sizes: Sequence[int] | Integers, caps: Sequence[int]) -> Integ
 def allowed_above(epsilon: Fraction, counts: int, missing_in: int = 1) -> int:
     """Return c, how many clients should have more records than the best cap.
 
-    Source: Amin et al. 2019, Section 3, for one sum: the best cap is the ceil(1/epsilon)-th largest
-    contribution, so that ceil(1/epsilon) - 1 exceed it.
-    Computes: with cap τ, noise of mean size τ / epsilon on each of `counts` released numbers, and each record
-    beyond the cap missing in `missing_in` of them: counts τ / epsilon + missing_in · sum of max(0, n_k - τ)
-    falls with τ as long as more than counts / (epsilon · missing_in) clients exceed it.
-    Guarantees: the least τ that at most c clients exceed minimises it.
+    Source: Amin et al. 2019, Section 3, for one sum: ceil(1/epsilon) - 1 clients exceed the best cap.
+    Computes: with cap τ the error of `counts` numbers is about counts τ / epsilon + missing_in · sum of
+    max(0, n_k - τ). It falls with τ as long as more than counts / (epsilon · missing_in) clients exceed τ.
+    Guarantees: the least τ that at most c clients exceed minimizes it.
     [test: tests/protocols/test_above_threshold.py]
-    Args: epsilon: of a number that one record moves by 1, divided among a client's records, > 0.
+
+    `epsilon` > 0 is that of a number which one record moves by 1; a client's records share it. A record
+    beyond the cap is missing in `missing_in` numbers.
     """
     return math.ceil(Fraction(counts) / (epsilon * missing_in)) - 1
 
 
 def best_cap(sizes: Sequence[int] | Integers, caps: Sequence[int], above: int) -> int:
-    """Return the least cap that at most `above` clients exceed, the last if none is: what noise blurs."""
+    """Return the least cap that at most `above` clients exceed, else the last: π_CAP without noise."""
     fits = np.flatnonzero(clients_above(sizes, caps)[:-1] <= above)
     return caps[int(fits[0])] if len(fits) else caps[-1]
 
@@ -51,10 +50,9 @@ def best_cap(sizes: Sequence[int] | Integers, caps: Sequence[int], above: int) -
 def distribution_of_first_below(
     coins: tuple[Coin, ...], counts: Sequence[int] | Integers, bound: int
 ) -> Floats:
-    """Return the probability of each index that may be opened, the number of counts for none: shape (n + 1,).
+    """Return the probability of each revealed index, the last for none: shape (n + 1,), float64.
 
-    Computes: for every value of X_0, the product over indices; float64.
-    Args: coins: of all noise; counts: E_i, in order; bound: c.
+    `coins` are those of all noise, `counts` are E_i in order, `bound` is c.
     """
     magnitudes = np.ones(1)
     for coin in coins:

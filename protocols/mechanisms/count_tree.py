@@ -1,7 +1,7 @@
-"""A histogram as a tree of block counts: cumulative counts with one epsilon for all of them.
+"""A histogram as a tree of block counts, for cumulative counts with one epsilon.
 
-A record is in one bin, so in one block of every level. Sums of few blocks make every cumulative
-count, so its noise grows with the number of blocks, not of bins; least squares uses all blocks.
+A record is in one block of every level. A cumulative count is a sum of few blocks, so its noise grows with
+their number only.
 """
 
 import math
@@ -23,13 +23,14 @@ MAX_LEVELS = 8
 
 @dataclass(frozen=True)
 class CountTree:
-    """Blocks of neighbouring bins, on several levels, aligned at the highest bin.
+    """Blocks of neighboring bins, on several levels, aligned at the highest bin.
 
-    The lowest block of a level holds what is left over. Nodes are numbered level by level, bins first,
-    within a level from the lowest block up.
+    The lowest block of a level holds the rest. Nodes are numbered level by level, bins first, from the lowest
+    up.
 
-    Attributes: bins: how many, lowest first; blocks: bins per block of each level, from 1 up, each a
-    multiple of the one before; (1,) is the flat histogram.
+    Attributes:
+        blocks: Bins per block of each level, from 1 up, each a multiple of the one before. (1,) is the flat
+            histogram.
     """
 
     bins: int
@@ -44,12 +45,12 @@ class CountTree:
 
     @cached_property
     def counts(self) -> tuple[int, ...]:
-        """How many blocks each level has."""
+        """Blocks of each level."""
         return tuple(-(-self.bins // size) for size in self.blocks)
 
     @property
     def nodes(self) -> int:
-        """How many blocks all levels have together."""
+        """Blocks of all levels."""
         return sum(self.counts)
 
     def block_of(self, level: int) -> Integers:
@@ -57,9 +58,9 @@ class CountTree:
         return _grouped(self.bins, self.blocks[level])
 
     def release(self, histograms: int) -> LinearQueries:
-        """Return the release of this tree for each of some disjoint histograms.
+        """Return the release of this tree for some disjoint histograms.
 
-        Nodes are numbered level by level over all histograms, so that the bins of all come first.
+        Nodes are numbered level by level over all histograms.
         """
         blocks = np.stack([self.block_of(level) for level in range(len(self.blocks))], axis=1)
         first = histograms * np.cumsum([0, *self.counts[:-1]])
@@ -68,14 +69,13 @@ class CountTree:
         return LinearQueries(histograms * self.nodes, columns)
 
     def estimator(self) -> Floats:
-        """Return the matrix that maps unbiased node values to the least-squares cumulative counts.
+        """Return the matrix, shape (bins, nodes), from unbiased nodes to least-squares cumulative counts.
 
-        Computes: row j estimates how many records are in bins j and above; among all bin counts, those
-        nearest to the nodes, which have noise of equal variance. Two passes over the levels: up, each
-        node's best estimate from what is below it; down, what it differs by is shared among its children
-        by their variances (Hay et al. 2010, for any number of children).
+        Source: Hay et al. 2010, for any number of children.
+        Computes: row j estimates the records in bins j and above, for noise of equal variance. Going up, each
+        node gets its best estimate from below. Going down, a node's difference is shared among its children
+        by their variances.
         Guarantees: the least-squares solution; unbiased.  [test: tests/protocols/test_count_tree.py]
-        Returns: shape (bins, nodes).
         """
         values = np.split(np.eye(self.nodes), np.cumsum(self.counts)[:-1])
         variances = [np.ones(count) for count in self.counts]
@@ -96,21 +96,21 @@ class CountTree:
         return cumulative
 
     def _parents(self, level: int) -> Integers:
-        """Return, for each block of the level below, the block of this level that it is in."""
+        """Return the block of this level for each block of the level below."""
         return _grouped(self.counts[level - 1], self.blocks[level] // self.blocks[level - 1])
 
     def mean_variance(self) -> float:
         """Return the mean variance of the least-squares cumulative counts, for noise of variance 1.
 
-        Computes: a cumulative count is w times the estimate of a block that it ends in, plus an error
-        independent of it, of variance r, plus whole blocks; w and r follow level by level.
+        Computes: a cumulative count is w times the estimate of a block that it ends in, plus an independent
+        error of variance r, plus whole blocks.
         Guarantees: that of `estimator`, without the matrix.  [test: tests/protocols/test_count_tree.py]
         """
         blocks = self.blocks
 
         @cache
         def node(level: int, size: int) -> tuple[float, list[tuple[float, float]]]:
-            """Return the variance from what is below, and (w, r) of each cumulative count in a block."""
+            """Return the variance from below, and (w, r) of each cumulative count in a block."""
             if level == 0:
                 return 1.0, [(1.0, 0.0)]
             children = [node(level - 1, part) for part in _parts(size, blocks[level - 1])]
@@ -132,13 +132,12 @@ class CountTree:
 
 
 def _grouped(count: int, size: int) -> Integers:
-    """Group `count` things, so many to a group from the last one down; return the group of each."""
+    """Return the group of each of `count` things, `size` to a group from the last down."""
     from_the_top = np.arange(count)[::-1] // size
     return from_the_top[:1] - from_the_top
 
 
 def _parts(size: int, part: int) -> list[int]:
-    """Cut a block into parts, from the highest bin down."""
     return [part] * (size // part) + [size % part] * (size % part > 0)
 
 
@@ -150,14 +149,14 @@ def best_tree(
     delta: Fraction,
     distribution: NoiseDistribution | None = None,
 ) -> CountTree:
-    """Choose the levels and blocks whose cumulative counts have the least mean square error.
+    """Choose the tree whose cumulative counts have the least mean square error.
 
-    Computes: for each number of levels, with the coins that its nodes would get, a descent over the
-    blocks; more levels until that no longer helps. `mean_variance` times the noise's own is exact.
-    Guarantees: no neighbour (a block's factor one more or less) is better.
+    Computes: for each number of levels a descent over the blocks, until more levels do not help.
+    Guarantees: no neighbor (a block's factor one more or less) is better.
     [test: tests/protocols/test_count_tree.py]
-    Args: distribution: of distributed noise, None for joint noise.
-    Raises: ValueError: no noise fits epsilon and delta.
+
+    Raises:
+        ValueError: No noise fits epsilon and delta.
     """
     best, least = CountTree(bins, (1,)), float("inf")
     for levels in range(1, MAX_LEVELS + 1):
@@ -178,9 +177,10 @@ def node_variance(
     delta: Fraction,
     distribution: NoiseDistribution | None = None,
 ) -> Fraction:
-    """Return the mean square error of one node's noise; of the parties' own, nearly, and but for a factor.
+    """Return a node's mean square error; for distributed noise nearly, up to a factor.
 
-    Raises: ValueError: no noise fits.
+    Raises:
+        ValueError: No noise fits epsilon and delta.
     """
     release = tree.release(1)
     if distribution is None:
@@ -193,12 +193,11 @@ def node_variance(
 
 
 def square_root_error(bins: int, neighbors: Neighbors, epsilon: Fraction, delta: Fraction) -> float:
-    """Return the RMS error of cumulative counts by the square-root factorization, with ideal Gaussian noise.
+    """Return the RMS error of cumulative counts by the square-root factorization, in floats, for plans.
 
     Source: Fichtenberger, Henzinger and Upadhyay 2023; noise: Balle and Wang 2018, theorem 8.
     Computes: the matrix of cumulative sums is R R, R lower triangular with c_k = (2k choose k)/4^k on its
-    k-th diagonal. R x has noise; a record moves R x by a column of R at most, one that is replaced by two.
-    In floats: it is for plans, and nothing is released by it.
+    k-th diagonal. R x gets Gaussian noise; a record moves it by a column of R at most, a replaced one by two.
     [test: tests/protocols/test_count_tree.py]
     """
     squares = np.cumsum(np.cumprod([1.0, *(1 - 1 / (2 * k) for k in range(1, bins))]) ** 2)
@@ -213,7 +212,7 @@ def square_root_error(bins: int, neighbors: Neighbors, epsilon: Fraction, delta:
 
 
 def _descend(bins: int, levels: int) -> CountTree | None:
-    """Return the best blocks for so many levels, from equal factors by steps of one; None: too many."""
+    """Return the best blocks for so many levels, if any, by steps from equal factors."""
     largest = max(2, round(bins ** (1 / levels)))
     even = (_tree(bins, (factor,) * (levels - 1)) for factor in range(largest, 1, -1))
     better = tree = next(filter(None, even), None)
@@ -224,7 +223,7 @@ def _descend(bins: int, levels: int) -> CountTree | None:
 
 
 def neighbours(tree: CountTree) -> list[CountTree]:
-    """Return the trees with as many levels and one factor between two levels one more or less."""
+    """Return the trees with one factor between two levels one more or less."""
     factors = [large // small for small, large in zip(tree.blocks, tree.blocks[1:], strict=False)]
     changed = [
         tuple(factor + step * (i == j) for j, factor in enumerate(factors))

@@ -1,7 +1,6 @@
-"""Privacy that grows with the group: the noisy shifted logarithm, its guarantee per count, and its error.
+"""Privacy that grows with the group: noisy shifted logarithms, their guarantees and errors.
 
-A count's logarithm gets noise of one scale, so that the noise is about proportional to the count. A record
-in a large group then moves less of what is opened than one in a small group.
+A logarithm's noise has one scale, so a record of a large group moves the revealed value less.
 """
 
 from bisect import bisect_left
@@ -21,9 +20,9 @@ from protocols.circuits.logarithm import scale_bits
 from protocols.guarantee import Guarantee
 from protocols.noise.truncated import error_bound, guarantee_of_moves
 
-MOST_COUNT = 1 << 24  # beyond, a unit of a logarithm has too little epsilon for the noise
-_POINTS = 1 << 9  # counts per power of two at which errors are computed, beyond that many: bounds between
-_SHARES = 64  # parts of epsilon that the search tells apart
+MOST_COUNT = 1 << 24  # beyond, the epsilon of a logarithm's unit is too small for the noise
+_POINTS = 1 << 9  # counts per power of two at which errors are computed; between them, bounds
+_SHARES = 64  # parts of epsilon in the search
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,10 @@ class ShiftedLog:
     """g(n) = log2(n + offset) in straight lines between powers of 2, in units of 2^-E, from 2^o up.
 
     Source: Finley et al. 2024 (shifted logarithm); Mitchell 1962 (straight lines); see `pi_count.mpc`.
-    Attributes: offset: >= 1; most: >= 1; counts above it lie on the last straight line.
+
+    Attributes:
+        offset: At least 1.
+        most: At least 1; larger counts lie on the last straight line.
     """
 
     offset: int
@@ -49,21 +51,20 @@ class ShiftedLog:
 
     @property
     def lines_above_first(self) -> int:
-        """How many powers of 2 above the first begin a straight line: with so many a count is compared."""
+        """How many straight lines follow the first; a count takes as many comparisons."""
         return self.bits - 1 - self.lowest
 
     def step(self, count: int) -> int:
-        """Return the most by which one record moves g where `count` are, one fewer or one more.
+        """Return the most by which a record, added or removed, moves g; it never rises with the count.
 
-        Computes: 2^(E-i), i the whole part of log2(max(count, 1) - 1 + offset), E - 1 at most; it never
-        rises with the count.                             [test: tests/protocols/test_shifted_log.py]
+        [test: tests/protocols/test_shifted_log.py]
         """
         power = (max(count, 1) - 1 + self.offset).bit_length() - 1
         return 1 << (self.bits - min(power, self.bits - 1))
 
     @property
     def first_step(self) -> int:
-        """The most by which a record moves g anywhere: what a release is charged for."""
+        """The most by which a record moves g anywhere: the charge of a release."""
         return self.step(0)
 
     def value(self, counts: npt.ArrayLike) -> Floats:
@@ -74,14 +75,14 @@ class ShiftedLog:
         return (power - self.lowest) * unit + (shifted / 2.0**power - 1) * unit
 
     def highest(self, count: int) -> int:
-        """Return g at a whole count, on the last straight line if it is above `most`."""
+        """Return g at a whole count, also above `most`."""
         return round(float(self.value(min(count, self.most)))) + 2 * max(0, count - self.most)
 
     def estimate(self, logarithms: npt.ArrayLike) -> Floats:
-        """Return the count whose g is opened + 1/2, held within [0, most].
+        """Return the count whose g is the revealed value + 1/2, held within [0, most].
 
-        Guarantees: as likely at most the true count as at least (median-unbiased), as X + 1/2 is symmetric
-        and the inverse rises.                            [test: tests/protocols/test_shifted_log.py]
+        Guarantees: median-unbiased, as X + 1/2 is symmetric and the inverse rises.
+        [test: tests/protocols/test_shifted_log.py]
         """
         return np.clip(self._inverse(np.asarray(logarithms, dtype=np.float64)), 0.0, self.most)
 
@@ -91,40 +92,35 @@ class ShiftedLog:
         return np.asarray(2.0 ** (part + self.lowest) * (1 + z / unit - part) - self.offset)
 
     def interval(self, logarithms: npt.ArrayLike, coins: tuple[Coin, ...], failure: Fraction) -> Floats:
-        """Return bounds that miss the true count with probability `failure` at most, shape (..., 2).
-
-        Computes: g within the exact bound of |X + 1/2|.
-        """
+        """Return bounds, shape (..., 2), that fail with probability `failure` at most."""
         bound = float(error_bound(coins, failure))
         z = np.asarray(logarithms, dtype=np.float64)
         return np.stack([self.estimate(z - bound), self.estimate(z + bound)], axis=-1)
 
     def guarantee_at(self, count: int, coins: tuple[Coin, ...]) -> Guarantee:
-        """Return (epsilon, delta) for a record of a group with `count` records, added or removed.
+        """Return the guarantee of a record, added or removed, in a group with `count` records.
 
-        Computes: `count` or a neighbour of it; the worst ratio of the noise once per unit that g moves, and
-        the outermost atoms that this uncovers.
-        Guarantees: never rises with the count.           [test: tests/protocols/test_shifted_log.py]
+        Guarantees: never rises with the count.  [test: tests/protocols/test_shifted_log.py]
         """
         return guarantee_of_moves(coins, [(self.step(count),)])
 
 
 def expected_errors(distribution: ShiftedLog, counts: npt.ArrayLike, coins: Sequence[Coin | float]) -> Floats:
-    """Return E|estimate - count| at real counts in [0, most], up to rounding of floats.
+    """Return E|estimate - count| at real counts in [0, most], in floats.
 
-    Args: coins: the noise's, or the probabilities of coins that need not exist.
+    `coins` are real ones, or probabilities of ideal ones.
     """
     above, below = _error_parts(distribution, np.asarray(counts, dtype=np.float64), coins)
     return above + below
 
 
 def worst_relative_error(distribution: ShiftedLog, least: int, coins: Sequence[Coin | float]) -> float:
-    """Return a bound of E|estimate - n| / n over all whole n from `least` to `distribution.most`.
+    """Return a bound of E|estimate - n| / n over whole n from `least` to `distribution.most`.
 
-    Computes: between neighbouring points a < b at which it is computed, estimates rise with the count, so
-    E|.| <= E(.)+ at b + E(.)- at a + (b - a). Exact up to 512 counts per power of two, where all counts
-    are points; above that at most 1/512 of n too large.   [test: tests/protocols/test_shifted_log.py]
-    Args: least: from 1 to `distribution.most`.
+    Computes: errors at up to 512 counts per power of two. Between two of these counts, a < b, the error is at
+    most its upward part at b, its downward part at a, and b - a together, as estimates rise with the count.
+    The bound is exact where all counts are computed, and else at most 1/512 of n too large.  [test:
+    tests/protocols/test_shifted_log.py]
     """
     points = _points(least, distribution.most)
     above, below = _error_parts(distribution, points, coins)
@@ -137,9 +133,9 @@ def worst_relative_error(distribution: ShiftedLog, least: int, coins: Sequence[C
 
 
 def rho_of(epsilon: Fraction) -> Fraction:
-    """Return rho of what tells neighbors apart by e^epsilon at most, both ways: theorem 18.
+    """Return rho of neighbors with likelihood ratios within e^(+-epsilon): theorem 18.
 
-    With delta besides, as of a truncated logarithm, it is delta-approximate zCDP.
+    With a delta, as of a truncated logarithm, it is delta-approximate zCDP.
     [test: tests/protocols/test_shifted_log.py]
     """
     return epsilon**2 / 2
@@ -147,7 +143,7 @@ def rho_of(epsilon: Fraction) -> Fraction:
 
 @dataclass(frozen=True)
 class ErrorTarget:
-    """What estimates have to keep to: E|estimate - n| <= relative * n for all n from `least` to `most`."""
+    """Required accuracy: E|estimate - n| <= relative * n for n from `least` to `most`."""
 
     relative: float
     least: int
@@ -161,7 +157,7 @@ class ErrorTarget:
             )
 
     def met_by(self, distribution: ShiftedLog, coins: Sequence[Coin | float]) -> bool:
-        """Return whether it is, by `worst_relative_error`."""
+        """Return whether `worst_relative_error` keeps to it."""
         return worst_relative_error(distribution, self.least, coins) <= self.relative
 
 
@@ -171,27 +167,25 @@ def plan_logarithm(
 ) -> tuple[ShiftedLog, Fraction]:
     """Choose the logarithm and the noise that protect large groups best, within an error and a budget.
 
-    Computes: what a record in a large group gives away depends on the noise alone, so the most noise that
-    keeps to the target, for the least power of 2 as offset with which a record in a small group gives
-    away epsilon at most: larger offsets err more on small groups, and others protect as much as the power
-    of 2 below them. With offset > most it is plain noise.
-    Args: epsilon, delta: the most that a release may be charged.
-    Returns: the logarithm, and the epsilon that the release is charged.
-    Raises: ValueError: not even plain noise keeps to the target; the message says what it reaches.
+    Computes: the most noise that keeps to the target, for the least power of 2 as offset with which a record
+    in a small group spends at most epsilon. With offset > most it is plain noise.
+
+    Returns:
+        The logarithm, and the epsilon that the release is charged.
+    Raises:
+        ValueError: Not even plain noise reaches the target; the message says what it reaches.
     """
     reached, last = float("inf"), target.most.bit_length()
     for power in range(last + 1):
         distribution = ShiftedLog(1 << power, target.most)
-        if (
-            epsilon < 4 * distribution.first_step * MIN_EPSILON
-        ):  # a unit of the logarithm would have too little
+        if epsilon < 4 * distribution.first_step * MIN_EPSILON:  # too little per unit of the logarithm
             continue
         release = logarithms(2, distribution.first_step)
         unit = epsilon / moves_of(release, neighbors).units
         if power < last and not target.met_by(distribution, _ideal_coins(unit)):
             continue
         least = _least_share(target, distribution, unit)
-        for share in range(least, _SHARES + 1):  # real coins err a little more than ideal ones
+        for share in range(least, _SHARES + 1):  # real coins err slightly more than ideal ones
             charged = epsilon * Fraction(share, _SHARES)
             coins = plan_noise(release, neighbors, charged, delta).coins
             reached = worst_relative_error(distribution, target.least, coins)
@@ -204,7 +198,6 @@ def plan_logarithm(
 
 
 def _least_share(target: ErrorTarget, distribution: ShiftedLog, unit: Fraction) -> int:
-    """Return how many parts of a unit's epsilon keep to the target with ideal coins, as all of them do."""
     shares = range(_SHARES // 4, _SHARES)
     index = bisect_left(
         shares, True, key=lambda share: target.met_by(distribution, _ideal_coins(unit * share / _SHARES))
@@ -213,13 +206,13 @@ def _least_share(target: ErrorTarget, distribution: ShiftedLog, unit: Fraction) 
 
 
 def _ideal_coins(epsilon: Fraction) -> list[float]:
-    """Return the chances of the bits of a geometric magnitude with ratio e^-epsilon, those above e^-64."""
+    """Return the bits' chances in a geometric magnitude of ratio e^-epsilon, above e^-64."""
     odds = takewhile(lambda x: x <= 64, (epsilon * 2**i for i in range(MAX_COINS + 1)))
     return [float(1 / (1 + exp_bounds(x)[0])) for x in odds]
 
 
 def _points(least: int, most: int) -> Floats:
-    """Return counts from `least` to `most`: all up to 512 per power of two, and so many beyond."""
+    """Return counts from `least` to `most`, 512 at most per power of two."""
     low, points = least, []
     while low <= most:
         high = min(1 << low.bit_length(), most + 1)
@@ -233,16 +226,14 @@ def _error_parts(
 ) -> tuple[Floats, Floats]:
     """Return E max(estimate - n, 0) and E max(n - estimate, 0) at each count.
 
-    Computes: the estimate is one straight line per power of 2, so each needs no more of the noise's
-    magnitude G than its mass and its mean between the ends of the line.
+    The estimate is one straight line per power of 2: mass and mean of the noise's magnitude between its ends
+    suffice.
     """
     unit, lines = float(1 << distribution.bits), distribution.bits - distribution.lowest
     z = distribution.value(counts)
     ends = unit * np.arange(lines + 1)
-    ends[0], ends[-1] = (
-        distribution.value(0),
-        distribution.value(distribution.most),
-    )  # the estimate is held within these
+    # The estimate stays within the outermost ends.
+    ends[0], ends[-1] = distribution.value(0), distribution.value(distribution.most)
     parts = []
     for sign in (1.0, -1.0):  # of the noise: the estimate is that of z + sign * (G + 1/2)
         order = ends if sign > 0 else ends[::-1]
@@ -260,10 +251,10 @@ def _error_parts(
 
 
 def _mass_and_mean_below(coins: Sequence[Coin | float], ends: Floats) -> tuple[Floats, Floats]:
-    """Return P(G < n) and E[G; G < n] of the noise's magnitude G for whole n >= 0, from its bits."""
+    """Return P(G < n) and E[G; G < n] of the noise's magnitude G for whole n >= 0."""
     chances = [float(coin.probability) if isinstance(coin, Coin) else coin for coin in coins]
     n = np.minimum(ends, float(1 << len(chances))).astype(np.int64)
-    chances.append(0.0)  # of the bit above, which is 1 in n where all of G is below
+    chances.append(0.0)  # of the bit above, which is 1 in n if all of G is below
     mass, mean = np.zeros(n.shape), np.zeros(n.shape)
     equal, prefix = np.ones(n.shape), np.zeros(n.shape)
     rest = float(sum((1 << i) * p for i, p in enumerate(chances)))

@@ -1,4 +1,4 @@
-"""The distributions of noise, exactly: distributions, quantiles, sums, draws.
+"""Exact distributions of noise: probabilities, quantiles, sums, draws.
 
 Imports: `protocols.circuits`. Start with `truncated`, the default noise.
 """

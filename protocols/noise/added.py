@@ -1,12 +1,8 @@
-"""What is added to a revealed value: one joint noise, from coins, or the sum of the parties' own; or several.
+"""Noise of a revealed value: joint, the sum of the parties' own samples, or several of these.
 
-`offset` is what makes it right on average; errors are those of value + offset. Sums of errors are on a grid:
-masses are added and multiplied as floats, all of them positive, so that every tail is right within a relative
-10^-9, by which quantiles are taken more strictly.
-
-The parties' own come from tables, each its own definition. A table is made near a distribution that is
-divisible, so that the noises of the honest parties add up to (nearly) discrete Laplace or Gaussian noise;
-how near decides no guarantee, since every guarantee is computed from the tables, by exact convolution.
+Errors are those of value + `offset`, which is unbiased. Sums of errors have float masses on a grid, right
+within a relative 10^-9 in each tail; quantiles allow for that. Parties draw from tables, and guarantees come
+from exact convolutions of these.
 """
 
 import os
@@ -29,22 +25,22 @@ from protocols.circuits.noise import OWN_ARGUMENTS
 from protocols.noise import truncated
 from protocols.noise.truncated import probability_mass
 
-BITS = 128  # of a table's probabilities, which are multiples of 2^-128
-MAX_EDGE = 1 << 16  # of a table, hence 131 073 entries at most
+BITS = 128  # a table's probabilities are multiples of 2^-128
+MAX_EDGE = 1 << 16  # a table has 131,073 entries at most
 
-_ONE = 1 << 256  # fixed point, in which a distribution's terms are worked out before they are rounded
+_ONE = 1 << 256  # fixed point for a distribution's terms, before they are rounded
 _CHUNK = 1 << 16  # draws at a time
-_FINE_BITS = 10  # of a magnitude that the grid of a sum tells apart
-_PLACES = 2048  # of the grid of a sum
-_CUT = 1e-10  # mass that one convolution may drop, on either side
+_FINE_BITS = 10  # of a magnitude on the grid of a sum
+_PLACES = 2048  # on the grid of a sum
+_CUT = 1e-10  # mass that a convolution may drop on each side
 _TOLERANCE = 1e-9
-_GRID = 4096  # cells of the grid on which sums with different factors are brought together
+_GRID = 4096  # cells of the common grid of sums with different factors
 
 T = TypeVar("T")
 
 
 class NoiseDistribution(StrEnum):
-    """What the noises of the honest parties add up to, nearly."""
+    """Approximate distribution of the sum of the honest parties' noises."""
 
     LAPLACE = "laplace"
     GAUSSIAN = "gaussian"
@@ -52,11 +48,13 @@ class NoiseDistribution(StrEnum):
 
 @dataclass(frozen=True)
 class DistributedNoise:
-    """The noise that each party draws of its own for a value, and adds before anything is revealed.
+    """Noise that each party draws for itself and adds before a value is revealed.
 
-    Attributes: rate: of the sum over the honest parties: P(x) near e^(-rate |x|) for Laplace, near
-    e^(-rate x^2) for Gaussian, times a constant; edge: a party's noise is from -edge to edge; parties: r;
-    honest: how many of them, at least, nobody corrupts.
+    Attributes:
+        rate: Of the honest parties' sum: P(x) is nearly proportional to e^(-rate |x|) for Laplace, to
+            e^(-rate x^2) for Gaussian.
+        edge: A party's noise is from -edge to edge.
+        honest: How many parties, at least, nobody corrupts.
     """
 
     distribution: NoiseDistribution
@@ -78,11 +76,11 @@ class DistributedNoise:
 
     @property
     def weights(self) -> tuple[int, ...]:
-        """P(-edge), .., P(edge) of one party's noise, times 2^128; exact, and the same both ways."""
+        """P(-edge), .., P(edge) of one party's noise, times 2^128; exact and symmetric."""
         return _weights(self.distribution, self.rate, self.edge, self.honest)
 
     def summed(self, terms: int) -> tuple[int, ...]:
-        """Return P(-terms edge), .., P(terms edge) of so many parties' sum, times 2^(128 terms).
+        """Return P(-terms edge), .., P(terms edge) of `terms` parties' sum, times 2^(128 terms).
 
         Guarantees: exact.  [test: tests/protocols/test_tables.py]
         """
@@ -91,10 +89,9 @@ class DistributedNoise:
     def draw(self, n: int) -> Integers:
         """Return n noises of one party, from the operating system's randomness.
 
-        Computes: inversion: how many cumulative probabilities are at most a uniform word of 128 bits, by as
-        many comparisons for every word, none of which branches. Which entries are read depends on the word.
+        Computes: inversion of a word of 128 bits, by a fixed number of comparisons without branches. Memory
+        accesses depend on the word.
         Guarantees: exact probabilities.  [test: tests/protocols/test_tables.py]
-        Returns: shape (n,).
         """
         high, low = _cumulative(self.weights)
         steps = high.size.bit_length() - 1
@@ -111,44 +108,47 @@ class DistributedNoise:
 
     @property
     def mean_square_error(self) -> Fraction:
-        """E[X^2] of the sum of all parties' noises, whose mean is 0; exact."""
+        """E[X^2] of all parties' sum, whose mean is 0; exact."""
         squares = sum(w * (i - self.edge) ** 2 for i, w in enumerate(self.weights))
         return Fraction(self.parties * squares, 1 << BITS)
 
     @property
     def largest(self) -> int:
-        """The largest sum of all parties' noises; the smallest is its negative."""
+        """The largest sum of all parties' noises."""
         return self.parties * self.edge
 
     def error_bound(self, failure: Fraction) -> Fraction:
-        """Return the least t >= 0 with P(|sum of all parties' noises| > t) <= failure, exactly."""
+        """Return the least t >= 0 with P(|all parties' sum| > t) <= failure, exactly."""
         allowed = failure * (1 << BITS * self.parties) / 2
         outer = accumulate(self.summed(self.parties))  # from the lowest value inwards
         inside = sum(1 for mass in outer if mass <= allowed)
         return Fraction(max(0, self.largest - inside))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the parameters, from which the table follows."""
+        """Return the parameters, which determine the table."""
         return {**asdict(self), "distribution": str(self.distribution), "rate": str(self.rate)}
 
     def arguments(self) -> dict[str, object]:
-        """Return the arguments of a program whose parties draw it, by name."""
+        """Return the program's arguments for this noise, by name."""
         return dict(zip(OWN_ARGUMENTS, (self.distribution, self.rate, self.edge), strict=True))
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> "DistributedNoise":
-        """Return the noise of these parameters. Raises: ValueError, KeyError, TypeError: they are none."""
+        """Return the noise with these parameters.
+
+        Raises:
+            ValueError, KeyError, TypeError: The parameters are invalid.
+        """
         edge, parties, honest = (int(fields[name]) for name in ("edge", "parties", "honest"))
         return cls(NoiseDistribution(fields["distribution"]), Fraction(fields["rate"]), edge, parties, honest)
 
 
 @lru_cache(maxsize=16)
 def _weights(distribution: NoiseDistribution, rate: Fraction, edge: int, honest: int) -> tuple[int, ...]:
-    """Round a party's distribution to multiples of 2^-128: down, but at 0, which has the rest.
+    """Round a party's distribution down to multiples of 2^-128; the rest goes to 0.
 
-    Computes: in fixed point. Laplace: the difference of two negative binomials of shape 1 / honest, with
-    ratio q = e^-rate rounded up, to which terms q^k (1/honest + k - 1 choose k) are worked out as far as
-    twice the edge; Gaussian: g^(x^2), g = e^(-rate honest) rounded up.
+    Computes, in fixed point: Laplace: the difference of two negative binomials of shape 1 / honest with ratio
+    e^-rate; Gaussian: g^(x^2), g = e^(-rate honest). Ratios are rounded up.
     """
     if distribution is NoiseDistribution.LAPLACE:
         ratio, terms = _exp_up(rate), [_ONE]
@@ -179,7 +179,7 @@ def _summed(weights: tuple[int, ...], terms: int) -> tuple[int, ...]:
 
 
 def convolution(factors: Sequence[Sequence[int]]) -> list[int]:
-    """Return the convolution of sequences of integers >= 0, exactly: as one product of long integers."""
+    """Return the exact convolution of sequences of integers >= 0."""
     width = prod(map(sum, factors)).bit_length() + 1
     product = prod(gmpy2.pack(list(factor), width) for factor in factors)
     coefficients = [int(value) for value in gmpy2.unpack(product, width)]
@@ -189,7 +189,7 @@ def convolution(factors: Sequence[Sequence[int]]) -> list[int]:
 
 @lru_cache(maxsize=16)
 def _cumulative(weights: tuple[int, ...]) -> tuple[Words, Words]:
-    """Return high and low words of cumulative weights less 1, padded by what no word exceeds."""
+    """Return high and low words of cumulative weights less 1, padded with the largest."""
     sums = [min(total, 1 << BITS) - 1 for total in accumulate(weights)]
     sums += [(1 << BITS) - 1] * ((1 << len(sums).bit_length()) - len(sums))
     high, low = ([total >> shift & ((1 << 64) - 1) for total in sums] for shift in (64, 0))
@@ -201,7 +201,7 @@ Single = tuple[Coin, ...] | DistributedNoise
 
 @dataclass(frozen=True)
 class Several:
-    """What is in a sum of revealed values: their noises, all independent."""
+    """Independent noises in a sum of revealed values."""
 
     each: tuple[Single, ...]
 
@@ -210,7 +210,7 @@ Noise = Single | Several
 
 
 def singles(noise: Noise) -> tuple[Single, ...]:
-    """Return the independent noises that it is the sum of."""
+    """Return the independent noises of a sum."""
     return noise.each if isinstance(noise, Several) else (noise,)
 
 
@@ -220,7 +220,7 @@ def offset(noise: Noise) -> float:
 
 
 def smallest(noise: Noise) -> int:
-    """Return the smallest value of the noise: by the mirror image, whose centre is minus the offset."""
+    """Return the smallest value of the noise."""
     return -largest(noise) - round(2 * offset(noise))
 
 
@@ -242,10 +242,7 @@ def mean_square_error(noise: Noise) -> Fraction:
 
 
 def error_bound(noise: Noise, failure: Fraction) -> Fraction:
-    """Return the least t such that the error is beyond it with probability at most `failure`, exactly.
-
-    Of several noises a t that is not below it: both sides are alike, and `noise_sum` bounds one.
-    """
+    """Return the least t with P(|error| > t) <= failure; for several noises an upper bound."""
     if isinstance(noise, Several):
         return Fraction(noise_sum(noise, 1).quantile(float(failure) / 2))
     if isinstance(noise, DistributedNoise):
@@ -257,8 +254,10 @@ def error_bound(noise: Noise, failure: Fraction) -> Fraction:
 class Distribution:
     """A discrete distribution on an even grid.
 
-    Attributes: start, step: of the grid; masses: of start + i step; lost: mass that is not there, which
-    counts as beyond every quantile; slack: how far the sum may be from what stands for it on the grid.
+    Attributes:
+        masses: Of start + i step.
+        lost: Missing mass, which counts as beyond every quantile.
+        slack: How far the sum may be from its place on the grid.
     """
 
     start: float
@@ -274,7 +273,7 @@ class Distribution:
         return grid
 
     def above(self, points: Floats) -> Floats:
-        """Return P(on the grid, > point) for each point."""
+        """Return P(grid value > point) for each point."""
         beyond = np.concatenate([np.cumsum(self.masses[::-1])[::-1], [0.0]])
         first = np.floor((points - self.start) / self.step) + 1
         result: Floats = beyond[np.clip(first, 0, self.masses.size).astype(np.int64)]
@@ -283,7 +282,8 @@ class Distribution:
     def quantile(self, failure: float) -> float:
         """Return t such that the sum is above t with probability at most `failure`.
 
-        Raises: ValueError: more mass is lost than that.
+        Raises:
+            ValueError: More mass is lost.
         """
         beyond = np.concatenate([np.cumsum(self.masses[::-1])[::-1][1:], [0.0]])
         allowed = failure * (1 - _TOLERANCE) - self.lost
@@ -293,14 +293,14 @@ class Distribution:
 
 
 def repeated(distribution: Distribution, terms: int) -> Distribution:
-    """Return the distribution of the sum of `terms` independent variables of this distribution."""
+    """Return the distribution of the sum of `terms` independent copies."""
     return repeated_sum(_cut(distribution), terms, _added)
 
 
 def weighted_sum(distributions: Sequence[Distribution], factors: Sequence[float]) -> Distribution:
-    """Return the distribution of the sum of independent variables, each times a factor >= 0.
+    """Return the distribution of independent variables' sum, each times a factor >= 0.
 
-    Computes: on a common grid, whose rounding is added to the slack.
+    Rounding to a common grid is added to the slack.
     """
     width = sum(
         f * distribution.step * distribution.masses.size
@@ -334,7 +334,6 @@ def _added(one: Distribution, other: Distribution) -> Distribution:
 
 
 def _cut(distribution: Distribution) -> Distribution:
-    """Drop the outermost masses."""
     first = int(np.searchsorted(np.cumsum(distribution.masses), _CUT))
     last = distribution.masses.size - int(np.searchsorted(np.cumsum(distribution.masses[::-1]), _CUT))
     return Distribution(
@@ -348,7 +347,7 @@ def _cut(distribution: Distribution) -> Distribution:
 
 @lru_cache(maxsize=64)
 def noise_sum(noise: Noise, terms: int, positive: bool = False) -> Distribution:
-    """Return the distribution of a sum of `terms` independent errors, or of their positive parts.
+    """Return the distribution of the sum of `terms` independent errors, or of their positive parts.
 
     Guarantees: a quantile is never below the exact one.
     [test: tests/protocols/test_added_noise.py]
@@ -363,7 +362,7 @@ def noise_sum(noise: Noise, terms: int, positive: bool = False) -> Distribution:
 
 
 def simulated_noise(noise: Noise, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-    """Draw independent errors, in the clear: for what-ifs and benchmarks, it protects nobody."""
+    """Draw independent errors in the clear, for what-ifs and benchmarks: they protect nobody."""
     if isinstance(noise, Several):
         return sum((simulated_noise(single, rng, shape) for single in noise.each), np.zeros(shape))
     if isinstance(noise, DistributedNoise):
@@ -377,8 +376,7 @@ def simulated_noise(noise: Noise, rng: np.random.Generator, shape: tuple[int, ..
 def _errors_of_coins(coins: tuple[Coin, ...], positive: bool) -> Distribution:
     """Return the distribution of an error, or of its positive part.
 
-    Computes: above 10 bits of magnitude the lowest are dropped, which are independent of the others: what
-    they can do is the slack.
+    Bits of the magnitude below the highest 10 are dropped and become slack.
     """
     low = max(0, len(coins) - _FINE_BITS)
     magnitudes = np.array([float(p) for g, p in probability_mass(coins[low:]).items() if g >= 0])
@@ -393,7 +391,6 @@ def _errors_of_coins(coins: tuple[Coin, ...], positive: bool) -> Distribution:
 
 
 def _errors_of_tables(noise: DistributedNoise, positive: bool) -> Distribution:
-    """Return the distribution of an error, or of its positive part; 2,048 values at most."""
     errors, masses = _values(noise), _masses(noise)
     width = -(-masses.size // _PLACES)
     places = np.rint((np.maximum(errors, 0) if positive else errors) / width).astype(np.int64)
@@ -402,7 +399,6 @@ def _errors_of_tables(noise: DistributedNoise, positive: bool) -> Distribution:
 
 
 def _errors_of_several(several: Several, positive: bool) -> Distribution:
-    """Return the distribution of the sum of all these errors, on one grid, or of its positive part."""
     distributions = [noise_sum(single, terms) for single, terms in Counter(several.each).items()]
     total = weighted_sum(distributions, [1.0] * len(distributions))
     if not positive:
@@ -416,5 +412,4 @@ def _values(noise: DistributedNoise) -> Integers:
 
 
 def _masses(noise: DistributedNoise) -> Floats:
-    """Return the mass of each of these values of the sum of all parties' noises."""
     return np.array([mass / (1 << BITS * noise.parties) for mass in noise.summed(noise.parties)])

@@ -1,8 +1,7 @@
-"""Random draws whose probabilities are exact, many at a time, from the operating system's randomness.
+"""Random draws with exact probabilities, from the operating system's randomness.
 
-No float decides anything, so what is proved of these distributions holds to the last bit (floating-point
-noise does not: Mironov 2012). The number of draws, hence the time, depends on the result; whoever times a
-client to the microsecond is not defended against.
+No float decides a draw (Mironov 2012). Its duration depends on the result: timing a client to the microsecond
+is not defended against.
 """
 
 import os
@@ -22,25 +21,19 @@ def words(n: int) -> Words:
 
 
 def coins(probability: Fraction, n: int) -> Bools:
-    """Toss n coins that show True with this probability, exactly.
-
-    Args: probability: in [0, 1), a multiple of 2^-64.
-    """
+    """Toss n coins with exactly this probability of True, a multiple of 2^-64 in [0, 1)."""
     return words(n) < np.uint64(int(probability * (1 << WORD_BITS)))
 
 
 def round_at_random(x: Floats) -> Integers:
-    """Round each value up or down, with the probabilities that have it as their mean.
-
-    Computes: up with the fractional part, taken to a multiple of 2^-53.
-    """
+    """Round each value up or down at random, without bias, to within 2^-53."""
     low = np.floor(x)
     up = words(len(x)) >> np.uint64(11) < np.round((x - low) * (1 << 53)).astype(np.uint64)
     return low.astype(np.int64) + up
 
 
 def below(bound: int, n: int) -> Integers:
-    """Return n uniform integers in [0, bound). Args: bound: 1 to 2^62."""
+    """Return n uniform integers in [0, bound), bound from 1 to 2^62."""
     mask = np.uint64((1 << (bound - 1).bit_length()) - 1)
     drawn = np.empty(n, dtype=np.int64)
     todo = np.arange(n)
@@ -53,7 +46,7 @@ def below(bound: int, n: int) -> Integers:
 def _exponential_coins(numerators: Integers, denominator: int) -> Bools:
     """Toss coins of probability e^(-u/t), 0 <= u <= t.
 
-    Source: von Neumann's series: of coins u/(t k), k = 1, 2, .., the first failure is at an odd k with
+    Source: von Neumann's series: the first failure of coins u/(t k), k = 1, 2, .., is at an odd k with
     probability 1 - u/t + (u/t)^2/2! - ..
     """
     tossed = np.zeros(len(numerators), dtype=bool)
@@ -70,10 +63,10 @@ def discrete_laplace(scale: Fraction, n: int) -> Integers:
     """Return n samples X with P(X = x) proportional to e^(-|x| / scale), x any integer.
 
     Source: Canonne, Kamath and Steinke 2020, "The discrete Gaussian for differential privacy", section 5.
-    Computes: with scale = t/s, u + t v for a uniform u < t, kept with probability e^(-u/t), and a v with
-    ratio e^-1 has ratio e^(-1/t); a whole s of these is one step; a fair sign, a negative 0 redrawn.
-    Guarantees: exact.                                 [test: tests/statistical/test_local_dp.py]
-    Args: scale: > 0; its numerator, in lowest terms, is 2^50 at most. Raises: ValueError: it is not.
+    Guarantees: exact.  [test: tests/statistical/test_local_dp.py]
+
+    Raises:
+        ValueError: The scale's numerator, in lowest terms, is not from 1 to 2^50.
     """
     t, s = scale.numerator, scale.denominator
     if not 1 <= t <= MAX_NUMERATOR:
@@ -91,7 +84,6 @@ def discrete_laplace(scale: Fraction, n: int) -> Integers:
 
 
 def _whole_scales(n: int) -> Integers:
-    """Return how often coins of probability e^-1 show True before the first that does not."""
     tosses = np.zeros(n, dtype=np.int64)
     alive = np.arange(n)
     while alive.size:

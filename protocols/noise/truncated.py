@@ -1,7 +1,6 @@
-"""What the default noise is, exactly: its distribution, its privacy, its error.
+"""Exact distribution, privacy and error of the default noise.
 
-`circuits.coins` decides, during compilation, that coins are private; here the same facts are derived
-a second time, from the probability mass function, and turned into the numbers that a manifest prints.
+Theorems are those of docs/explanation/theorems.md.
 """
 
 from bisect import bisect_left
@@ -16,11 +15,11 @@ from protocols.guarantee import Guarantee
 
 ENUMERABLE_COINS = 12
 
-_EPSILON_GRID = 10**12  # a printed epsilon is rounded up to this many parts
+_EPSILON_GRID = 10**12  # an epsilon is rounded up to a multiple of 1 / this
 
 
 def guarantee(coins: tuple[Coin, ...], units: int = 1) -> Guarantee:
-    """Return what one release protects whose counts move by `units` in all, each by at most 1.
+    """Return the guarantee if counts move by `units` in all, each by at most 1.
 
     Computes: the worst likelihood ratio to the power `units`; `units` edge atoms (basic composition).
     Guarantees: exact for one count; an upper bound for several.
@@ -30,20 +29,18 @@ def guarantee(coins: tuple[Coin, ...], units: int = 1) -> Guarantee:
 
 
 def outer_mass(coins: tuple[Coin, ...], values: int) -> Fraction:
-    """Return the mass of so many outermost values from one side: what a count that moves by them uncovers."""
+    """Return the mass of the outermost `values` on one side, which a move by as many uncovers."""
     return cumulative(coins, values - 1 - (1 << len(coins)))
 
 
 def guarantee_of_moves(
     coins: tuple[Coin, ...], moves: Iterable[tuple[int, ...]], shared: bool = False
 ) -> Guarantee:
-    """Return what one release protects whose counts move by any of these, an amount per count that moves.
+    """Return the guarantee if counts move by any of `moves`, an amount per moved count.
 
-    Computes: over all possible moves the most of: the worst ratio of neighbouring atoms, once per unit; what
-    each count uncovers (basic composition).
-    Guarantees: exact deltas, of shared amounts where no atom is lighter than one further out; epsilon up to
+    Computes: theorem 8, at the worst move; `shared` amounts may be those of several counts.
+    Guarantees: exact deltas, for shared amounts where no atom is lighter than one further out; epsilon up to
     the rounding of `log_upper_bound`, once per unit.  [test: tests/protocols/test_exact_moves.py]
-    Args: shared: whether each amount may be that of several counts together.
     """
     listed = set(moves)
     units = max(map(sum, listed))
@@ -54,11 +51,10 @@ def guarantee_of_moves(
 
 
 def uncovered_at_most(coins: tuple[Coin, ...], amount: int) -> Fraction:
-    """Return a bound of what a count uncovers that moves by so much, or counts that share the amount.
+    """Return a bound of the mass uncovered by one count of this amount, or by several that share it.
 
-    Computes: what one count uncovers, where no atom is lighter than one further out, as the odds of each bit
-    of the magnitude are at most those of all lower ones together; else a geometric series of the worst ratio.
-    Proof: docs/explanation/theorems.md, theorem 11.  [test: tests/protocols/test_exact_moves.py]
+    Computes: the mass for one count if no atom is lighter than one further out, else a geometric series of
+    the worst ratio. Proof: theorem 11.  [test: tests/protocols/test_exact_moves.py]
     """
     odds = accumulate((coin.odds for coin in coins), mul, initial=Fraction(1))
     falls = amount <= 1 << len(coins) and all(
@@ -71,12 +67,10 @@ def uncovered_at_most(coins: tuple[Coin, ...], amount: int) -> Fraction:
 
 
 def guarantee_of_clients(coins: tuple[Coin, ...], nodes: int, cap: int) -> Guarantee:
-    """Return what one release of counts protects from which `cap` records may be missing at once.
+    """Return the guarantee of counts for a client with up to `cap` records.
 
-    Computes: a record is in `nodes` counts, one of each level; the records of a client spread over a level
-    in any way. The worst ratio of neighbouring atoms, once per record and level; per level the most that
-    counts uncover which move by `cap` in all. Records that are exchanged move twice as many: on each level
-    counts that fall, by `cap` in all, and counts that rise.
+    Computes: theorem 9 for records in `nodes` counts, one per level. Exchanged records count on twice as many
+    levels (theorem 10).
     Guarantees: deltas of basic composition, for every way to spread.
     [test: tests/harness/releases/test_client_unit.py, tests/harness/clients/test_exchanged_records.py]
     """
@@ -85,11 +79,9 @@ def guarantee_of_clients(coins: tuple[Coin, ...], nodes: int, cap: int) -> Guara
 
 
 def most_uncovered(coins: tuple[Coin, ...], units: int) -> Fraction:
-    """Return a bound of the mass that counts uncover which move by so many units in all.
+    """Return a bound of the mass uncovered by counts that move by `units` in all.
 
-    Computes: with each outer atom raised to the heaviest further out, what s units uncover is convex in s,
-    so that it is most when one count moves by all of them. Where atoms do not get lighter inwards nothing
-    is raised, and the bound is what that count uncovers.
+    Computes: û of theorem 9. It is exact for one count where atoms do not get lighter inwards.
     """
     total = heaviest = before = Fraction(0)
     for uncovered in (outer_mass(coins, s) for s in range(1, units + 1)):
@@ -99,7 +91,7 @@ def most_uncovered(coins: tuple[Coin, ...], units: int) -> Fraction:
 
 
 def log_upper_bound(ratio: Fraction) -> Fraction:
-    """Return the least multiple of 10^-12 that provably is at least ln(ratio), 1 <= ratio <= e^64."""
+    """Return the least multiple of 10^-12 provably >= ln(ratio), 1 <= ratio <= e^64."""
     with localcontext() as context:
         context.prec = 60
         guess = (Decimal(ratio.numerator) / Decimal(ratio.denominator)).ln() * _EPSILON_GRID
@@ -110,9 +102,10 @@ def log_upper_bound(ratio: Fraction) -> Fraction:
 
 
 def probability_mass(coins: tuple[Coin, ...]) -> dict[int, Fraction]:
-    """Return the noise's probability mass function, every atom exactly, by full enumeration.
+    """Return the noise's exact probability mass function.
 
-    Raises: ValueError: more than 12 coins, whose 2^13 atoms and more are not worth listing.
+    Raises:
+        ValueError: More than 12 coins.
     """
     if len(coins) > ENUMERABLE_COINS:
         raise ValueError(f"{len(coins)} coins have too many atoms to list; at most {ENUMERABLE_COINS}")
@@ -130,7 +123,7 @@ def largest_noise(coins: tuple[Coin, ...]) -> int:
 
 
 def magnitude_moments(coins: tuple[Coin, ...]) -> tuple[Fraction, Fraction]:
-    """Return E[G] and E[G^2], from the independence of the bits."""
+    """Return E[G] and E[G^2] of the magnitude, exactly."""
     chances = [coin.probability for coin in coins]
     mean = sum(((1 << i) * p for i, p in enumerate(chances)), Fraction(0))
     variance = sum(((1 << 2 * i) * p * (1 - p) for i, p in enumerate(chances)), Fraction(0))
@@ -138,16 +131,13 @@ def magnitude_moments(coins: tuple[Coin, ...]) -> tuple[Fraction, Fraction]:
 
 
 def mean_square_error(coins: tuple[Coin, ...]) -> Fraction:
-    """Return E[(X + 1/2)^2], the error of opened + 1/2."""
+    """Return E[(X + 1/2)^2], the error of a revealed value + 1/2, exactly."""
     mean, square = magnitude_moments(coins)
     return square + mean + Fraction(1, 4)
 
 
 def magnitude_below(coins: tuple[Coin, ...], n: int) -> Fraction:
-    """Return P(G < n) for the magnitude G, exactly, for any number of coins.
-
-    Computes: digit by digit from the highest, since the bits are independent.
-    """
+    """Return P(G < n) for the magnitude G, exactly."""
     if n >= 1 << len(coins):
         return Fraction(1)
     below, equal_so_far = Fraction(0), Fraction(1)
@@ -159,16 +149,15 @@ def magnitude_below(coins: tuple[Coin, ...], n: int) -> Fraction:
 
 
 def cumulative(coins: tuple[Coin, ...], x: int) -> Fraction:
-    """Return P(X <= x), exactly, for any number of coins."""
+    """Return P(X <= x), exactly."""
     if x < 0:
         return (1 - magnitude_below(coins, -1 - x)) / 2
     return (1 + magnitude_below(coins, x + 1)) / 2
 
 
 def error_bound(coins: tuple[Coin, ...], failure: Fraction) -> Fraction:
-    """Return the least t with P(|X + 1/2| > t) <= failure, exactly.
+    """Return the least t with P(|X + 1/2| > t) <= failure, exactly; |X + 1/2| = G + 1/2.
 
-    Computes: |X + 1/2| = G + 1/2 whatever the sign; bisection on P(G < n).
     [test: tests/protocols/test_truncated_noise.py]
     """
     values = range(1, 1 << len(coins))
