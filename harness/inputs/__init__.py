@@ -1,5 +1,5 @@
-"""Records become shares, and shares become what parties feed: read, check, encode, split, add up.
+"""Reads, checks, encodes and shares records, at clients; adds up shares, at parties.
 
-A client's steps and a party's; no engine is needed. Imports: `system`, `errors`, `protocols`. Start
-with `record_schema`, then follow a record: `records`, `encoding`, `shares`.
+No engine is needed. Imports: `system`, `errors`, `protocols`. Start with `record_schema`, then follow a
+record through `records`, `encoding` and `shares`.
 """
