@@ -35,7 +35,7 @@ class _Run(NamedTuple):
 def add_up(directories: Sequence[Path], verify: Callable[[Path], object]) -> tuple[Weights, Files]:
     """Add up the counts of a chain's runs; return the weights that follow, and their files.
 
-    `verify` checks results that hosts signed.
+    `verify` checks results that hosts signed, and raises SignatureError.
     Computes: the sum of the counts, with the sum of the runs' independent noises, so intervals are as exact
     as for one run. The sum protects what each run does (theorem 16).
 

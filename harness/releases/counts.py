@@ -31,17 +31,20 @@ from protocols.mechanisms.shifted_log import ErrorTarget, ShiftedLog, expected_e
 from protocols.spec import PI_COUNT, ProtocolSpec
 
 CONFIDENCE = Fraction(95, 100)
-SIZES = (0, *(10**power for power in range(1, 7)))  # whose privacy is shown; of no group in particular
+SIZES = (0, *(10**power for power in range(1, 7)))  # sizes of cells whose privacy is shown
 
 
 @dataclass(frozen=True, eq=False)
 class GroupCounts:
-    """Estimated counts per (group, label), and what a record gives away where n others are.
+    """Estimated counts per (group, label).
 
-    Attributes: estimates: shape (groups, labels), within [0, the distribution's most]; intervals: shape
-    (groups, labels, 2), hold all counts up to that at once with probability `CONFIDENCE`, over the noise;
-    offset: of the logarithm; target: what the expected error keeps to; privacy_by_size: as the function of
-    that name.
+    Attributes:
+        estimates: Shape (groups, labels), from 0 to the distribution's `most`.
+        intervals: Shape (groups, labels, 2); all hold their counts at once with probability `CONFIDENCE` over
+            the noise, for counts up to `most`.
+        offset: The logarithm's offset.
+        target: The expected error that the counts keep to.
+        privacy_by_size: As the function of that name returns it.
     """
 
     domain: RecordDomain
@@ -52,7 +55,7 @@ class GroupCounts:
     privacy_by_size: Sequence[Mapping[str, float]]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields of `count.json` but for the privacy statement."""
+        """Return the fields of `count.json` without the privacy statement."""
         return {
             "groups": list(self.domain.groups),
             "labels": list(self.domain.labels),
@@ -68,9 +71,9 @@ class GroupCounts:
 
 
 def privacy_by_size(distribution: ShiftedLog, coins: tuple[Coin, ...]) -> list[dict[str, float]]:
-    """Return (epsilon, delta) of a record, added or removed, by the number of records in its cell.
+    """Return a record's (ε, δ), added or removed, by the number of records in its cell.
 
-    A function of the number alone: nothing in it comes from clients' counts.
+    It depends on that number alone, not on clients' counts.
     """
     sizes = [size for size in SIZES if size <= distribution.most]
     guarantees = [(size, distribution.guarantee_at(size, coins)) for size in sizes]
@@ -81,13 +84,13 @@ def privacy_by_size(distribution: ShiftedLog, coins: tuple[Coin, ...]) -> list[d
 
 
 def _logarithms(sizes: Mapping[str, int], *_: object) -> Declared:
-    """A choice of offset and largest count: all differ in the first step alone, which is what is charged."""
+    """Return any offset and largest count: all differ only in the first step, which is charged."""
     return PI_COUNT, {**sizes, "offset": 16, "most": 1000}
 
 
 @dataclass(frozen=True)
 class CountStatistic(Statistic[GroupCounts]):
-    """Counts with a relative error. Args: target: for the counts' expected error."""
+    """Counts whose expected relative error keeps to a target."""
 
     target: ErrorTarget
     spec: ProtocolSpec = PI_COUNT
