@@ -176,7 +176,7 @@ def curve_errors(noise: CurveNoise, sizes: Floats) -> Floats:
 
 
 def mean_errors(sizes: Floats, steps: int) -> Floats:
-    """Return the errors of groups' means, as shares of the range, for noise of variance 1 at the range's ends."""
+    """Return the errors of means at the range's ends, as shares of it, for noise of variance 1."""
     return np.asarray(math.sqrt(2) / (2 * steps * sizes))
 
 
