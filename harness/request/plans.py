@@ -76,7 +76,7 @@ _MORE = re.compile(",(?=(?:network|error|units)=)")
 
 
 def parse_plan(text: str, option: str = "plan") -> dict[str, str]:
-    """Read a plan as texts of `Expected`'s fields: `100`, `100,300` (clients, records) or `file`, then extras.
+    """Read a plan as texts of `Expected`'s fields: `100`, `100,300` (clients, records) or `file`, and extras.
 
     Extras are network, error and units, such as `network=wan`.
     """
