@@ -1,6 +1,6 @@
-"""The commands that users have, from a checkout as from an installed package.
+"""The users' commands, in a checkout as in an installed package.
 
-Each is made from a class that says its options, and runs a function that is imported then.
+Each is a class of options with a function, which is imported when the command runs.
 """
 
 from invoke import Collection

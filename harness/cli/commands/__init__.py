@@ -1,1 +1,1 @@
-"""The commands, one module for those that belong together: read options, call the pipeline, show."""
+"""Commands, in one module per subject: they read options, call the pipeline and show results."""

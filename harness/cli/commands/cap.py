@@ -1,4 +1,4 @@
-"""`cap`: how many records of a client are to count, chosen with differential privacy."""
+"""`cap` chooses a client's contribution bound with differential privacy."""
 
 import shlex
 from typing import Any
@@ -24,7 +24,7 @@ def cap(options: Any) -> None:
 
 
 def _following(options: Any, cap: str, model: str, curves: ProtocolSpec | None) -> list[Line]:
-    """Return what to do with the cap: the command line of each step."""
+    """Return the command lines that use the bound."""
     task = options.release
     if task == "counts":
         return [

@@ -18,7 +18,7 @@ from harness.views.parts import Part
 
 
 def train(options: TrainOptions) -> None:
-    """Train on a records file, and show the model and what it cost; or make the noise of that."""
+    """Train on a records file, and show the model and its costs; or make the noise ahead."""
     if options.preprocess is not None:
         make_noise(options, view.STEPS, _made_for_rounds)
         return
