@@ -1,5 +1,4 @@
-"""Reads, checks, encodes and shares records, at clients; adds up shares, at parties.
+"""Clients' records become shares, and parties' shares become inputs of runs; no engine is needed.
 
-No engine is needed. Imports: `system`, `errors`, `protocols`. Start with `record_schema`, then follow a
-record through `records`, `encoding` and `shares`.
+Imports: `system`, `errors`, `protocols`. Start with `record_schema`, then `records`, `encoding` and `shares`.
 """

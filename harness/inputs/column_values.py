@@ -1,4 +1,4 @@
-"""Column values as names and texts in files and messages."""
+"""Column values as names and texts."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _MISSING = ("None", "nan", "NaN", "<NA>", "NaT")  # what Python, numpy and panda
 
 
 def as_text(values: Sequence[Any]) -> list[str]:
-    """Return values as a CSV file has them: 1 for 1.0, and nothing where one is missing.
+    """Return values as a CSV file has them, with nothing for a missing one.
 
-    If all floats of the column are whole, they become integers: a missing value had made them floats.
+    Whole floats become integers if all floats are whole, as missing values make floats of integers.
     """
     floats = [value for value in values if isinstance(value, float) and not math.isnan(value)]
     are_whole = all(abs(value) < 2**53 and value % 1 == 0 for value in floats)
@@ -47,7 +47,7 @@ def refuse_variants(names: Sequence[str], what: str) -> None:
     """Refuse names that differ only in blanks, case, Unicode form or the spelling of a number.
 
     Raises:
-        RecordDomainError: Two names look alike. The message begins with `what` and gives both.
+        RecordDomainError: The message begins with `what` and gives both names.
     """
     by_plain_name: dict[object, str] = {}
     for name in names:
@@ -60,7 +60,7 @@ def refuse_variants(names: Sequence[str], what: str) -> None:
 
 
 def alike(name: str, declared: Sequence[str]) -> str:
-    """Return a message's end that points to a similar declared name; "" if there is none."""
+    """Return a message's end that points to a similar declared name, if any."""
     same = [other for other in declared if _plain(other) == _plain(name)]
     return (
         f"; only blanks, case or Unicode form set it apart from {same[0]!r}: write them alike" if same else ""

@@ -41,7 +41,7 @@ _NAMES = re.compile(  # dtypes of groups and labels
 
 
 def dtypes_of(frame: Any, names: Sequence[str]) -> dict[str, str]:
-    """Return dtypes as pandas writes them; "category of" precedes the dtype of categories."""
+    """Return dtypes as pandas writes them; "category of" precedes that of categories."""
     schema, known = frame.collect_schema(), frame.implementation
     natives = frame.to_native().dtypes if known.is_pandas_like() or known.is_dask() else {}
     return {name: _dtype(schema[name], natives.get(name), frame, name) for name in names}
@@ -66,14 +66,14 @@ def _dtype(kind: Any, native: Any, frame: Any, name: str) -> str:
 def dtype_of_texts(texts: Sequence[str]) -> str:
     """Return a CSV column's dtype: int64, float64 or bool if all texts have that form, else str.
 
-    A number with a leading zero, such as 01, is text.
+    Texts with a leading zero, such as 01, are str.
     """
     kinds = (dtype for dtype, form in _WRITTEN.items() if texts and all(map(form.fullmatch, texts)))
     return next(kinds, "str")
 
 
 def as_in_frame(texts: Sequence[str]) -> list[str]:
-    """Return a CSV column as `as_text` writes the column of a frame that was read from the file."""
+    """Return a CSV column as `as_text` writes it after a frame was read from the file."""
     distinct = [*dict.fromkeys(texts)]
     by_text = dict(zip(distinct, as_text(values_of(distinct, dtype_of_texts(distinct))), strict=True))
     return [by_text[text] for text in texts]
@@ -83,9 +83,7 @@ def values_of(names: Sequence[str], dtype: str) -> list[Any]:
     """Return the values that names stand for in a column of a dtype; datetimes stay texts.
 
     Raises:
-        ValueError: A name is no value of the dtype.
-        OverflowError: A number is too large.
-        KeyError: A name is no truth value.
+        ValueError, OverflowError, KeyError: A name is no value of the dtype.
     """
     kind = dtype.removeprefix(CATEGORY_OF).lower().partition("[")[0]
     if kind.startswith("bool"):
@@ -98,7 +96,7 @@ def values_of(names: Sequence[str], dtype: str) -> list[Any]:
 
 
 def as_index(names: Sequence[str], dtype: str | None) -> pd.Index:
-    """Return the values that names stand for as an index; without a dtype, the texts."""
+    """Return the values that names stand for as an index; texts without a dtype."""
     import pandas as pd
 
     if dtype is None:
@@ -132,12 +130,10 @@ def check_dtype(dtype: str, names: Sequence[str], where: str) -> None:
 def check_alike(by_file: Iterable[tuple[str, Sequence[str]]], name: str, texts: Sequence[str]) -> None:
     """Refuse a column that is numbers in one CSV file and text in another.
 
-    Args:
-        by_file: Yields each file's name and the column's texts there.
-        name: The column.
-        texts: Its texts in all files.
+    `by_file` yields each file's name and its texts; `texts` are those of all files.
+
     Raises:
-        RecordsError: Types differ; the message names two files.
+        RecordsError: The message names two files.
     """
     if len({dtype_of_texts([text]) for text in texts}) == 1:
         return  # every file has this type
@@ -158,7 +154,7 @@ def _plain(name: str) -> str:
 
 
 def present(path: str, header: list[str], names: Sequence[str], optional: str) -> list[str]:
-    """Return the columns to read, with the optional one only if the header has it in some spelling.
+    """Return the columns to read; the optional one only if the header has it in some spelling.
 
     Raises:
         RecordsError: Another column is missing, or one occurs twice.

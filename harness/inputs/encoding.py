@@ -1,4 +1,4 @@
-"""Input encodings: tables of integers to share, a row per client or per record."""
+"""Input encodings: tables of integers to share, a row per client or record."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ if TYPE_CHECKING:  # parties import this module without records
 
 
 def is_per_record(domain: RecordDomain, form: str) -> bool:
-    """Return whether a row is a record, which makes the number of records public."""
+    """Return whether a row is a record; the number of records is then public."""
     if form == KEYS.name:
         return domain.cap is None  # else each client has as many keys
     return form == PRODUCT.name and domain.kind is RecordKind.PREDICTION
 
 
 def shared_over(form: InputForm, domain: Ring) -> Ring:
-    """Return the ring that values are shared over, if the model computes over `domain`."""
+    """Return the ring of the shares, if the model computes over `domain`."""
     return XOR if form.shares_bits else domain
 
 
 def count_columns(domain: RecordDomain, form: str) -> int:
     """Return how many values a row has.
 
-    `split`: a count per cell. For performance values: per group, the steps from the value to the lower and to
-    the upper end of the range; both are 0 for other groups. `product` (as in PrivFairFL): an indicator for
-    each group but the last, then counts per cell of one group. For predictions, per record: indicators for
-    groups, labels and predicted labels, each without the last. `keys`: the record's cell; with a contribution
-    bound, the cell in each slot. `slots`: a code per slot. For sizes: how many candidate bounds the client
-    exceeds.
+    - `split`: a count per cell. Performance values: per group, the steps from the value to the lower and to
+      the upper end of the range, 0 and 0 for other groups.
+    - `product` (PrivFairFL): an indicator per group but the last, then counts per cell of one group.
+      Predictions: per record, indicators of group, label and predicted label, each without the last.
+    - `keys`: the record's cell, or with a contribution bound the cell in each slot.
+    - `slots`: a code per slot. Sizes: how many candidate bounds the client exceeds.
 
     Raises:
         RecordDomainError: Slots without a contribution bound, or keys of records with several scores.
@@ -119,7 +119,7 @@ def _capped(records: ClientRecords, cap: Cap, form: InputForm) -> Integers:
 
 
 def _valued_slots(records: ClientRecords) -> Integers:
-    """Return a slot per client: the group's code and, above it, value + steps; 0 without a value."""
+    """Return a slot per client: the group's code and, above it, value + steps; or 0."""
     domain, slots = records.domain, np.zeros((1, records.clients), dtype=np.int64)
     assert records.detail is not None and domain.values is not None
     value = (records.detail + domain.values.steps) << slot_bits(len(domain.groups))
@@ -135,10 +135,7 @@ def _caps_exceeded(records: ClientRecords) -> Integers:
 def input_bits(values: bytes, width: int, per_lane: int) -> bytes:
     """Return the integers, as text, that input a party's shares of slots to `circuits.slots`.
 
-    Args:
-        values: A word per slot.
-        width: How many of its lowest bits are used.
-        per_lane: How many slots a lane has.
+    `values` has a word per slot, of which the lowest `width` bits count.
     """
     words, integers, position = XOR.from_bytes(values).ravel(), [], 0
     for in_lane, lanes in slot_blocks(len(words), per_lane):

@@ -1,7 +1,6 @@
 """Public facts about records: groups, labels, grids of scores and performance values, the contribution bound.
 
-All clients and parties use the same domain, declared or inferred from one file. Only `Cap.choose` sees
-records: at the client, where it draws some of the client's own.
+All clients and parties use the same. Only `Cap.choose` sees records, at their own client.
 """
 
 from __future__ import annotations
@@ -64,9 +63,9 @@ class RecordDomain:
 
     Attributes:
         groups: At least two distinct names, sorted.
-        labels: As `groups`; empty with performance values. Predictions are labels.
+        labels: As `groups`, also of predictions; empty with performance values.
         inferred: Whether groups and labels were read off the records, which publishes them.
-        thresholds: The grid of scores, from 0; empty without scores.
+        thresholds: The grid of scores, from 0.
         values: The grid of performance values, one per client.
         cap: The contribution bound, if clients are the privacy unit.
     """
@@ -118,7 +117,7 @@ class RecordDomain:
     def shape(self) -> tuple[int, ...]:
         """The numbers of groups, labels and, if records hold more, score bins or predictions.
 
-        With several scores, each (score, group) is a group, with two labels: the score's, and any other.
+        With several scores each (score, group) is a group, whose labels are the score's and any other.
         """
         if self.values:
             return len(self.groups), 2  # sums of distances from the lower and the upper end of the range
@@ -131,12 +130,12 @@ class RecordDomain:
 
     @property
     def cells(self) -> int:
-        """How many cells there are; a record is in one per score, or in one."""
+        """How many cells there are; a record is in one, or one per score."""
         return math.prod(self.shape)
 
     @property
     def score_columns(self) -> int:
-        """How many scores a record has: one per label if there are more than two labels, else one."""
+        """How many scores a record has: one per label if there are more than two."""
         return len(self.labels) if self.kind is RecordKind.SCORE and len(self.labels) > 2 else 1
 
     @property
@@ -152,11 +151,7 @@ class RecordDomain:
         return self.cap.slots if self.cap else self.max_count
 
     def positive(self, label: str) -> int:
-        """Return the positive label's index; an empty name means the last label.
-
-        Raises:
-            RecordDomainError: The label is not declared.
-        """
+        """Return the positive label's index, or raise RecordDomainError; "" means the last label."""
         if label and label not in self.labels:
             raise RecordDomainError(
                 f"The positive label {label!r} is not declared "
@@ -168,7 +163,7 @@ class RecordDomain:
         """Return the domain for records of a kind, with 101 thresholds for scores unless others are declared.
 
         Raises:
-            RecordDomainError: `grid` differs from the domain's own thresholds.
+            RecordDomainError: The domain has thresholds of its own, and others than `grid`.
         """
         if grid and self.thresholds not in ((), grid):
             raise RecordDomainError(f"The domain has thresholds of its own; leave out {named('thresholds')}.")
@@ -203,20 +198,12 @@ class _Declared:
 
 
 def read_domain(path: Path) -> RecordDomain:
-    """Read a domain from JSON, in the format of docs/reference/files.md (`domain.json`).
-
-    Raises:
-        RecordDomainError: The file cannot be read or holds no domain.
-    """
+    """Read a domain from JSON (docs/reference/files.md); raise RecordDomainError if there is none."""
     return domain_from_json(read_json(path, _refusal(str(path))), str(path))
 
 
 def domain_from_json(fields: Any, where: str) -> RecordDomain:
-    """Check a parsed domain; messages begin with `where`.
-
-    Raises:
-        RecordDomainError: It is no domain.
-    """
+    """Check a parsed domain; raise RecordDomainError, whose message begins with `where`."""
     refusal = _refusal(where)
     if isinstance(fields, dict) and "values" in fields:
         fields = {"labels": [], "max_count": 1, **fields}
@@ -246,7 +233,7 @@ def _refusal(where: str) -> Refusal:
 
 
 def check_grid(thresholds: npt.ArrayLike) -> None:
-    """Refuse a grid that is empty, does not increase strictly, or leaves [0, 1] (ThresholdGridError)."""
+    """Raise ThresholdGridError for a grid that is empty, does not increase, or leaves [0, 1]."""
     grid = np.asarray(thresholds, dtype=float)
     if grid.ndim != 1 or not len(grid) or not ((grid >= 0) & (grid <= 1)).all():
         raise ThresholdGridError("The threshold grid must be a list of numbers from 0 to 1, at least one.")
@@ -261,23 +248,16 @@ def check_grid(thresholds: npt.ArrayLike) -> None:
 
 @lru_cache(maxsize=8)
 def even_grid(count: int = DEFAULT_THRESHOLDS) -> Grid:
-    """Return evenly spaced thresholds from 0 to 1, each the float nearest to its fraction.
-
-    Raises:
-        ThresholdGridError: There are fewer than 2 or more than 4096.
-    """
+    """Return 2 to 4096 even thresholds from 0 to 1, each the float nearest to its fraction."""
     if not 2 <= count <= MAX_THRESHOLDS:
         raise ThresholdGridError(f"A grid has 2 to {MAX_THRESHOLDS} thresholds, not {count}.")
     return tuple(j / (count - 1) for j in range(count))
 
 
 def as_grid(thresholds: Sequence[float]) -> Grid:
-    """Check thresholds, and prepend 0 if it is missing.
+    """Check thresholds (ThresholdGridError), and prepend 0 if it is missing.
 
     At threshold 0 every score is positive, so its counts are the totals in rates.
-
-    Raises:
-        ThresholdGridError: They do not increase, leave [0, 1], or are too many.
     """
     check_grid(thresholds)
     grid = tuple(map(float, thresholds))
@@ -290,7 +270,7 @@ def as_grid(thresholds: Sequence[float]) -> Grid:
 
 
 def grid_from_json(declared: int | Sequence[float]) -> Grid:
-    """Return the grid that JSON declares: a list, or the number of even thresholds."""
+    """Return the grid for a list, or for a number of even thresholds."""
     return even_grid(declared) if isinstance(declared, int) else as_grid(declared)
 
 
@@ -300,16 +280,13 @@ def grid_to_json(grid: Grid) -> int | list[float]:
 
 
 def bins_of(scores: npt.NDArray[np.float64], grid: Grid) -> npt.NDArray[np.int64]:
-    """Return the bin of each score in [0, 1]: the index of the last threshold that it reaches."""
+    """Return each score's bin: the index of the last threshold that it reaches."""
     return np.searchsorted(np.asarray(grid), scores, side="right") - 1
 
 
 @dataclass(frozen=True)
 class ValueGrid:
-    """A range of performance values, with `steps` steps on each side of its center.
-
-    All clients declare the same; it is never derived from values.
-    """
+    """A declared range of performance values, with `steps` steps on each side of its center."""
 
     low: float
     high: float
@@ -334,7 +311,7 @@ class ValueGrid:
         return self.high / 2 - self.low / 2
 
     def nearest(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-        """Return the nearest steps, from -steps at the lower end to steps at the upper end."""
+        """Return the nearest steps, from -steps to steps."""
         scaled = np.clip((values - self.centre) / self.radius, -1.0, 1.0)
         return np.rint(scaled * self.steps).astype(np.int64)
 
@@ -349,7 +326,7 @@ class Cap:
 
     Attributes:
         slots: How many records a client contributes at most.
-        weight_one: Whether a client fills all slots, in equal parts by its records, so that it weighs 1.
+        weight_one: Whether a client fills all slots, shared by its records, so that it weighs 1.
     """
 
     slots: int
@@ -422,11 +399,7 @@ def caps_to_choose_from(max_count: int) -> tuple[int, ...]:
 
 
 def cap_from_json(declared: Any, where: str) -> Cap:
-    """Check a parsed contribution bound.
-
-    Raises:
-        RecordDomainError: It is neither a whole number nor weight-one.
-    """
+    """Return a parsed contribution bound, or raise RecordDomainError."""
     if declared == WEIGHT_ONE:
         return Cap(WEIGHT_SLOTS, weight_one=True)
     if type(declared) is not int:

@@ -1,6 +1,6 @@
 """Clients' records, read from a source and checked against a declared public domain.
 
-All of this runs at the client, so messages may name rows, columns and values.
+All of this runs at the client, so messages may name rows and values.
 """
 
 from __future__ import annotations
@@ -40,9 +40,8 @@ class ClientRecords:
     """Records of M >= 1 clients, as arrays with an entry per set of equal records; a client may have none.
 
     Attributes:
-        client_ids: Names, shape (M,); `client` has indices into it.
-        detail: Score bins, indices of predicted labels, or steps of values; with several scores, shape (n,
-            labels).
+        client_ids: Names, shape (M,), to which `client` has indices.
+        detail: Score bins, predicted labels or steps of values; with several scores, shape (n, labels).
         count: How many records an entry stands for.
         columns: Dtypes of client_id, group and label; empty if unknown.
     """
@@ -100,7 +99,7 @@ class ClientRecords:
     def cell(self) -> npt.NDArray[np.int64]:
         """Each record's (group, label[, detail]) as one index; the last part varies fastest.
 
-        With several scores, shape (scores, n): (score, group), whether the label is the score's, and the bin.
+        With several scores, shape (scores, n): (score, group), whether the label is the score's, and bin.
         """
         if (scores := self.domain.score_columns) > 1:
             assert self.detail is not None
@@ -118,7 +117,7 @@ class ClientRecords:
         return _added_up(place, self.count, self.clients * cells).reshape(cells, self.clients)
 
     def in_parts(self, clients: int) -> Iterator[ClientRecords]:
-        """Yield the records in parts of at most so many clients, to bound memory."""
+        """Yield the records in parts of at most so many clients."""
         if clients >= self.clients:
             yield self
             return
@@ -131,7 +130,7 @@ class ClientRecords:
             yield self._kept(rows, client_ids=ids, client=self.client[rows] - start)
 
     def in_order(self) -> ClientRecords:
-        """Return the records sorted by client and cell; by cell alone if records are clients."""
+        """Return the records sorted by client and cell, or by cell if records are clients."""
         if self.each_is_client:
             return self._kept(np.lexsort(np.atleast_2d(self.cell)), client=self.client)
         return self._kept(np.lexsort((*np.atleast_2d(self.cell), self.client)))
@@ -150,7 +149,7 @@ class ClientRecords:
         return replace(self, **{**of_each, **changes})
 
     def check_unit(self, unit: str, cap: object) -> None:
-        """Raise OptionError if clients are to be protected and each record is its own client."""
+        """Raise OptionError if clients are to be protected but each record is one."""
         if self.each_is_client and (unit == "client" or cap):
             raise OptionError(
                 "Without a column client_id each record is a client of its own, so none has several to be "
@@ -158,7 +157,7 @@ class ClientRecords:
             )
 
     def of_one_group(self, say: Say) -> ClientRecords:
-        """Return the records of each client's largest group, the first if equal; `say` reports the others."""
+        """Return each client's largest group, the first if equal; `say` reports the rest."""
         sizes = self.counts_per_client().reshape(len(self.domain.groups), -1, self.clients).sum(axis=1)
         kept = sizes.argmax(axis=0)[self.client] == self.group
         if not kept.all():
@@ -184,7 +183,7 @@ class ClientRecords:
 
 @dataclass(frozen=True)
 class ScoreCut:
-    """Predicts the positive label, or the last if `label` is empty, for scores from the threshold on."""
+    """Predicts the positive label ("": the last) for scores from the threshold on."""
 
     threshold: float
     label: str = ""
@@ -214,24 +213,18 @@ def read_records(
     say: Say | None = None,
     grid: Grid = (),
 ) -> ClientRecords:
-    """Read, check and count records.
+    """Read, check and count records, with the same result for all kinds of sources.
 
     Columns are client_id, group and label, with score or prediction if asked for; performance values need
     client_id, group and value, a number or a fraction such as 17/20. Without client_id each record is its own
-    client. All kinds of sources give the same result, in order.  [test: tests/harness/inputs/test_frames.py]
+    client. Groups and labels are inferred without a domain, and `max_count` is for that case. `say` receives
+    a sentence per kind of row that is left out; client_id is then required, and an empty source is one client
+    without records. Without `say`, such rows are refused.
 
-    Args:
-        source: As for `table_at`.
-        domain: The declared domain; None infers groups and labels.
-        max_count: The most records of a client, for an inferred domain.
-        kind: What else to read.
-        cut: Makes predictions from the column score.
-        say: Receives a sentence per kind of row that is left out; None refuses such rows. With it client_id
-            is required, and an empty source is one client without records.
-        grid: Thresholds, if the domain has none.
     Raises:
         RecordsError: The message names the source and, where there is one, the row and value.
         RecordDomainError: An inferred domain has fewer than two groups or labels.
+    [test: tests/harness/inputs/test_frames.py]
     """
     names = _columns(kind, cut, domain)
     table = table_at(source, names, "" if say else "client_id")
@@ -246,7 +239,7 @@ def read_records(
 def read_singly(
     source: Any, more: Sequence[str], domain: RecordDomain | None, max_count: int = DEFAULT_MAX_COUNT
 ) -> tuple[ClientRecords, Counted]:
-    """Return records, an entry each, and all their values, in the source's order; else as `read_records`."""
+    """Return records, an entry each, and all their values, in the source's order."""
     table = table_at(source, [*_COLUMNS, *more], "client_id")
     rows = table.rows([*table.dtypes])
     return as_records(table, rows, domain, max_count), rows
@@ -360,7 +353,7 @@ def as_records(
 
 
 class _Check:
-    """Marks lines that are records of the domain; refuses others, or reports them as left out."""
+    """Marks lines that are records of the domain; refuses or reports others."""
 
     def __init__(self, table: Table, counted: Counted, say: Say | None) -> None:
         self._table, self._counted, self._say = table, counted, say
@@ -369,7 +362,7 @@ class _Check:
     def __call__(
         self, wrong: npt.ArrayLike, fault: str, mend: str, column: str, known: Sequence[str] = ()
     ) -> None:
-        """Leave lines out; in `fault`, {} stands for the value, and `mend` says what to do."""
+        """Leave lines out; in `fault`, {} stands for the value."""
         lines = np.flatnonzero(np.asarray(wrong, dtype=bool) & self.kept)
         if not len(lines):
             return
@@ -396,7 +389,7 @@ def _added_up(place: npt.NDArray[np.int64], count: npt.NDArray[np.int64], size: 
 def _drawn(
     client: npt.NDArray[np.int64], count: npt.NDArray[np.int64], most: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Return how many records of each line are in a random choice of at most `most` per client."""
+    """Return how many records of each line a random choice of `most` per client has."""
     line = np.repeat(np.arange(len(client)), count)
     drawn = np.frombuffer(os.urandom(8 * len(line)), dtype=np.uint64)
     order = np.lexsort((drawn, client[line]))
@@ -421,12 +414,12 @@ def _columns(kind: RecordKind, cut: ScoreCut | None, domain: RecordDomain | None
 
 
 def _numbers(texts: Sequence[str]) -> npt.NDArray[np.float64]:
-    """Return the numbers, or NaN for other texts; Python's float() would take 1_0 for 10."""
+    """Return numbers, or NaN; Python's float() would take 1_0 for 10."""
     return np.array([float(text) if _NUMBER.fullmatch(text) else np.nan for text in texts], dtype=np.float64)
 
 
 def _values(texts: Sequence[str], grid: ValueGrid, check: _Check) -> npt.NDArray[np.float64]:
-    """Return numbers, truth values as 0 and 1, and fractions such as 17/20, all within the range."""
+    """Return numbers, truth values and fractions such as 17/20, within the range."""
     parts = [_TRUTH.get(text.lower(), text).partition("/") for text in texts]
     top = _numbers([above for above, _, _ in parts])
     bottom = _numbers([below if slash else "1" for _, slash, below in parts])

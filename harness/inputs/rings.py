@@ -1,7 +1,6 @@
 """Rings of shares: MP-SPDZ's ring, MPyC's field, and bits.
 
-Elements are numpy arrays of shape (..., words) of little-endian 64-bit words, so a batch of a million clients
-is one array.
+Elements are arrays of shape (..., words) of 64-bit words, so that a million clients are one array.
 """
 
 from dataclasses import dataclass
@@ -60,7 +59,7 @@ class Ring:
     def expand(self, seed: bytes, values: int) -> Words:
         """Stretch a 32-byte seed to uniform elements, shape (values, words).
 
-        Computes: AES-256 in counter mode, from counter 0, so that every party gets the same elements.
+        Computes: AES-256 in counter mode, from counter 0, the same at every party.
         """
         from cryptography.hazmat.primitives.ciphers import (
             Cipher,

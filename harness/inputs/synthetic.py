@@ -1,4 +1,4 @@
-"""Synthetic clients and records for measuring costs, the same on every machine."""
+"""Synthetic clients and records for measuring costs, the same everywhere."""
 
 import random
 import zlib
@@ -22,8 +22,8 @@ _BELOW = 1 << 16
 class Federation:
     """The size of a federation and what its records hold.
 
-    Thresholds are 0 without scores, and `cap` is 0 where a record is the privacy unit. With performance
-    values each client has one record, whatever `records` says.
+    Thresholds are 0 without scores, and `cap` is 0 where records are the privacy unit. With performance
+    values each client has one record.
     """
 
     clients: int
@@ -36,7 +36,7 @@ class Federation:
 
     @property
     def is_possible(self) -> bool:
-        """Whether the records fit in a few GB; requests may come from others."""
+        """Whether the records fit in a few GB, as others may ask for them."""
         cells = self.groups * max(1, self.labels) * max(1, self.thresholds)
         least = min(self.clients, self.records, self.groups, 1 + self.labels, 1 + self.thresholds)
         return least > 0 and max(self.clients, self.records, cells, self.cap) <= MOST
@@ -57,10 +57,9 @@ class Federation:
         )
 
     def made_up(self) -> ClientRecords:
-        """Return records spread evenly over the clients, the same at each call.
+        """Return uniform and independent records, spread evenly over the clients, the same at each call.
 
-        Each client has one group, so every input encoding can hold it. Groups, labels and details are uniform
-        and independent: costs depend on none of them.
+        Each client has one group, so every input encoding can hold it; costs do not depend on values.
         """
         rng = np.random.default_rng([SEED, zlib.crc32(repr(self).encode())])
         domain, valued = self.domain, self.detail is RecordKind.VALUE
@@ -80,7 +79,6 @@ class Federation:
     def values_of(self, party: int, parties: int, form: InputForm, domain: Ring) -> bytes:
         """Return a party's input of a sharing whose share 0 holds all values and whose others are 0.
 
-        Nothing is secret, and the run costs the same.
         [test: tests/harness/inputs/test_synthetic.py]
         """
         over, table = shared_over(form, domain), columns_of(self.made_up(), form)
@@ -92,6 +90,6 @@ class Federation:
 
 
 def public_integers(parties: int, each: int) -> tuple[tuple[int, ...], ...]:
-    """Return each party's input to an arbitrary program: integers below 2^16, the same at each call."""
+    """Return each party's input to an arbitrary program: integers below 2^16."""
     rng = random.Random(SEED)
     return tuple(tuple(rng.randrange(_BELOW) for _ in range(each)) for _ in range(parties))

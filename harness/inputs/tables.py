@@ -1,7 +1,6 @@
 """Records in frames that narwhals knows, and in CSV and Parquet files of any size.
 
-Each source becomes a lazy frame. Its own engine groups and counts the records and returns a count per
-combination of values; DuckDB reads files in parts.
+A source's own engine groups and counts the records; DuckDB does so for files, in parts.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ if TYPE_CHECKING:  # pandas and duckdb take a second to load, so functions impor
 Say = Callable[[str], None]
 _PARQUET = (".parquet", ".pq")
 _NUMBER = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$".replace("(", "(?:")
-MISSING, WRONG = -2, -1  # bins of scores that are none
+MISSING, WRONG = -2, -1  # bins of empty scores, and of others outside [0, 1]
 _NO_UTF8 = "{} is not UTF-8 text; save it as CSV in UTF-8, or as Parquet."
 _NO_CSV = (
     "{} is not a well-formed CSV file after row {}; a value with a comma or a line break in it begins and "
@@ -49,9 +48,8 @@ class Counted:
     """Counts of records, a line per combination of values.
 
     Attributes:
-        values: Values by column, as in the source; of a line's scores, one.
-        records: Counts, shape (n,).
-        bins: Score bins, shape (n, score columns); -1 for no number from 0 to 1, -2 for nothing.
+        values: By column, as in the source; of a line's scores, one.
+        bins: Score bins, shape (n, score columns), or `WRONG` or `MISSING`.
     """
 
     values: Mapping[str, Sequence[Any]]
@@ -71,8 +69,8 @@ class Table:
     Attributes:
         where: The source's name in messages.
         dtypes: By column, as pandas writes them; "" for a CSV file's texts.
-        in_order: Yields each row's name for messages, and its value in a column; empty if rows are unordered.
-        faults: Reports malformed rows of CSV files once they are read, or refuses the first.
+        in_order: Yields each row's name in messages, and its value; empty if rows are unordered.
+        faults: Reports or refuses malformed rows of CSV files, once they are read.
         by_file: Yields each CSV file's name and a column's texts there.
     """
 
@@ -108,7 +106,7 @@ class Table:
         return Counted(values, np.ones(len(values[names[0]]), dtype=np.int64))
 
     def first(self, name: str, wrong: Sequence[Any]) -> tuple[str, str]:
-        """Return the name of the first row with one of these values, or of the table, and the value."""
+        """Return the name of the first row (or table) with one of these values, and the value."""
         texts = {as_text([value])[0] for value in wrong}
         for place, value in self.in_order(name):
             if (text := as_text([value])[0]) in texts:
@@ -143,10 +141,10 @@ def _in_brief(error: BaseException) -> str:
 
 
 def _with_bins(frame: nw.LazyFrame[Any], name: str, grid: Grid, bin_name: str) -> nw.LazyFrame[Any]:
-    """Add a column of a score's bins, the last thresholds reached, by comparisons.
+    """Add a column of a score's bins, by comparisons.
 
-    For even thresholds a product guesses the bin; comparisons with the neighboring thresholds correct it, as
-    it may be off by one.  [test: tests/harness/inputs/test_frames.py]
+    For even thresholds a product guesses the bin; comparisons correct it by up to one.
+    [test: tests/harness/inputs/test_frames.py]
     """
     score: Any = nw.col(name)
     if frame.collect_schema()[name] == nw.String:
@@ -172,7 +170,7 @@ def _with_bins(frame: nw.LazyFrame[Any], name: str, grid: Grid, bin_name: str) -
 
 
 def _with_number_of_text(frame: nw.LazyFrame[Any], name: str) -> nw.LazyFrame[Any]:
-    """Add the number that a text is, or null; DuckDB's own SQL is fastest."""
+    """Add a text's number, or null; DuckDB's own SQL is fastest."""
     if frame.implementation is nw.Implementation.DUCKDB:
         column = _quoted(name)
         number = f"CASE WHEN contains({column}, '_') THEN NULL ELSE TRY_CAST({column} AS DOUBLE) END"
@@ -183,7 +181,7 @@ def _with_number_of_text(frame: nw.LazyFrame[Any], name: str) -> nw.LazyFrame[An
 
 
 def _by_halves(score: nw.Expr, grid: Grid, low: int, high: int) -> nw.Expr:
-    """Return, by bisection, the index from low to below high of the last threshold that a score reaches."""
+    """Return, by bisection, the index of the last threshold that a score reaches."""
     if high - low == 1:
         return nw.lit(low)
     middle = (low + high) // 2
@@ -202,11 +200,9 @@ class Named:
 def table_at(source: Any, names: Sequence[str], optional: str = "") -> Table:
     """Return records as a table with these columns, reading only headers and schemas.
 
-    Args:
-        source: The path of a CSV or Parquet file, a directory or glob of either, any frame that narwhals
-            knows, or either in `Named`.
-        names: The columns.
-        optional: One of them, which may be missing.
+    A source is the path of a CSV or Parquet file, a directory or glob of either, a frame that narwhals knows,
+    or one of these as `Named`. The optional column may be missing.
+
     Raises:
         RecordsError: The source cannot be read, or lacks a column.
     """
@@ -237,7 +233,6 @@ def table_at(source: Any, names: Sequence[str], optional: str = "") -> Table:
 
 
 def _files(path: Path, where: str) -> list[str]:
-    """Return the files at a path, in a directory, or matching a glob."""
     if not path.is_dir():
         parent = Path(path.anchor)
         matching = parent.glob(str(path.relative_to(parent))) if not path.exists() else ()
@@ -268,7 +263,7 @@ def _sql(files: Sequence[str]) -> str:
 
 
 def _of_csv(where: str, files: Sequence[str], names: Sequence[str], optional: str) -> Table:
-    """Read CSV; rows are numbered as in a spreadsheet: the header is row 1, and blank lines count."""
+    """Read CSV, with rows numbered as in a spreadsheet: header 1, blank lines counted."""
     connection, kept = _engine().cursor(), [_kept_for_later(file) for file in files]
     with_copies = zip(files, kept, strict=True)
     paths = [file if copy is None else f"/dev/fd/{copy.fileno()}" for file, copy in with_copies]
@@ -330,7 +325,7 @@ def _of_csv(where: str, files: Sequence[str], names: Sequence[str], optional: st
 
 
 def _kept_for_later(file: str) -> Any:
-    """Return an unnamed copy of a source that can be read only once, such as a pipe; None for a file."""
+    """Return an unnamed copy of a pipe, which can be read only once; None for a file."""
     path = Path(file)
     if path.is_file() or not path.exists():
         return None
@@ -388,7 +383,7 @@ def _of_parquet(where: str, files: Sequence[str], names: Sequence[str], optional
 
 
 def frame_of(source: Any) -> Any:
-    """Return a frame as narwhals has it; raise RecordsError if it is none, or has a column twice."""
+    """Return a frame as narwhals has it, or raise RecordsError."""
     try:
         frame = nw.from_native(source, pass_through=True)
     except nw.exceptions.DuplicateError as error:
@@ -427,7 +422,7 @@ def _of_frame(source: Any, names: Sequence[str], optional: str) -> Table:
 
 
 def table_of(columns: Mapping[str, Any]) -> pd.DataFrame:
-    """Return Series of one index, arrays or lists as one table; raise RecordsError if rows differ."""
+    """Return columns as one table; raise RecordsError if their rows differ."""
     import pandas as pd
 
     indices = [column.index for column in columns.values() if isinstance(column, pd.Series)]

@@ -54,7 +54,7 @@ class Header:
 
 @contextmanager
 def opened(path: Path) -> Iterator[tuple[Header, BinaryIO]]:
-    """Yield an aggregate's header and its open file; raise ShareError if it is none."""
+    """Yield an aggregate's header and its open file, or raise ShareError."""
     refusal = _refusal(str(path))
     try:
         with open_regular(path) as file:
@@ -67,13 +67,13 @@ def opened(path: Path) -> Iterator[tuple[Header, BinaryIO]]:
 
 
 def read_header(path: Path) -> Header:
-    """Return an aggregate's header; raise ShareError if the file is none."""
+    """Return an aggregate's header, or raise ShareError."""
     with opened(path) as (header, _):
         return header
 
 
 def read_uploads(path: Path) -> tuple[str, ...]:
-    """Return the identities of all uploads; raise ShareError if the header's fingerprint differs."""
+    """Return the uploads' identities; raise ShareError if the fingerprint differs."""
     with opened(path) as (header, file):
         identities = tuple(file.readline().decode(errors="replace").split())
     if (len(identities), hash_of(identities)) != (header.uploads, header.fingerprint):
@@ -85,7 +85,7 @@ def check_aggregates(paths: Sequence[Path]) -> Header:
     """Check that the parties' aggregates hold the same uploads; return party 0's header.
 
     Raises:
-        ShareError: The message names the party that differs, and how.
+        ShareError: The message names the party that differs.
     """
     headers = [check_own(path, party) for party, path in enumerate(paths)]
     first = headers[0]
@@ -106,7 +106,7 @@ def check_aggregates(paths: Sequence[Path]) -> Header:
 
 
 def check_own(path: Path, party: int) -> Header:
-    """Return the header of a party's own aggregate; raise ShareError if it is another's."""
+    """Return the header of a party's own aggregate, or raise ShareError."""
     header = read_header(path)
     if header.party != party:
         raise ShareError(f"{path} is not the aggregate of party {party}; run `aggregate` again.")
@@ -114,7 +114,7 @@ def check_own(path: Path, party: int) -> Header:
 
 
 def extract_values(aggregate_file: Path, out: Path) -> Path:
-    """Write an aggregate's values alone, as engines read them; raise ShareError if it is damaged."""
+    """Write an aggregate's values for engines; raise ShareError if it is damaged."""
     with opened(aggregate_file) as (header, file):
         file.readline()
         values = file.read()

@@ -1,8 +1,8 @@
 """Splits clients' values into additive shares, and counts records that were shared.
 
-Any r - 1 of a client's r files are uniform, whatever the values. With replicated shares, party i's file holds
-all shares but number i: no single party can change a share, but any two parties together know the values.
-From here on, no message holds a value.
+Any r - 1 of a client's r files are uniform. With replicated shares, party i's file holds all shares but
+number i: no single party can change a share, but any two together know the values. From here on, no message
+holds a value.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ COUNTED_SCHEMA = 2  # version of the file that counts earlier uploads
 def split_into_shares(values: Words, ring: Ring, parties: int) -> Iterator[tuple[bytes, Words]]:
     """Yield each party's share: its payload in a file, and its elements, shape (n, words).
 
-    The last party's payload is its elements; any other is a seed that expands to them.
+    The last payload is the elements; the others are seeds, which expand to them.
     Guarantees: any r - 1 of the r shares are uniform and independent of the values, if expanded seeds count
     as random; all r add up to the values.
     [test: tests/harness/inputs/test_shares_properties.py]
@@ -49,7 +49,7 @@ def in_uploads(records: ClientRecords, form: InputForm, smaller: int = 1) -> Ite
     """Yield records in parts of about MAX_VALUES / `smaller` values, at least a client; report progress.
 
     Raises:
-        ShareError: A single client exceeds MAX_VALUES.
+        ShareError: A client exceeds MAX_VALUES.
     """
     values = count_columns(records.domain, form.name) * count_rows(records, form.name)
     at_once = records.clients * MAX_VALUES // max(1, values)
@@ -64,7 +64,7 @@ def in_uploads(records: ClientRecords, form: InputForm, smaller: int = 1) -> Ite
 
 @dataclass(frozen=True)
 class _Counted:
-    """The file's content: shared records by client, and hashes of the source files."""
+    """Shared records by client, and hashes of source files."""
 
     records: dict[str, int] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
@@ -75,7 +75,7 @@ def of_what_is_left(records: ClientRecords, source: Path, file: Path) -> ClientR
 
     The file is written before anything is shared, so records of an upload that then fails count as shared.
     Guarantees: all uploads made with this file, even concurrent ones, hold at most the domain's bound of a
-    client's records, if it has one, and no two come from the same source.
+    client's records, if there is one, and no two come from the same source.
 
     Raises:
         RecordsError: The file cannot be read or written, or the source was shared before.

@@ -1,7 +1,6 @@
 """Opens, checks and adds up a party's envelopes as they come, in little memory.
 
-A party by itself leaves out only envelopes that it cannot open; all parties' lists decide which uploads a run
-counts.
+A party by itself leaves out only what it cannot open; all parties' lists decide what a run counts.
 """
 
 import hashlib
@@ -46,12 +45,7 @@ _Start = Callable[[bytes], Callable[[], _Batch]]  # starts opening envelopes; it
 
 
 class Part(NamedTuple):
-    """Uploads that count.
-
-    Attributes:
-        digests: Their identities, sorted.
-        values: Shape (columns held, clients or 1, words), clients in the same order.
-    """
+    """Uploads that count: sorted identities, and values (columns held, clients or 1, words) in that order."""
 
     digests: Digests
     values: Words
@@ -61,8 +55,7 @@ class Part(NamedTuple):
 class Opener:
     """Opens a party's envelopes, also in other processes.
 
-    With a policy, envelopes whose clients do not allow the run are left out; with None, the caller judges by
-    the clients' bounds.
+    With a policy, uploads whose clients do not allow the run are left out; with None, the caller judges.
     """
 
     task: Task
@@ -79,8 +72,7 @@ class Opener:
         """Open envelopes that stand end to end.
 
         Returns:
-            For each envelope, the reason to leave it out, or its client's bounds or None; and the others'
-                values.
+            The reason to leave each out, or its client's bounds or None; and the values of the rest.
         """
         answers: list[str | ClientPolicy | None] = []
         shares, size = [], self.task.envelope_bytes(self.party)
@@ -128,8 +120,6 @@ class Count:
         opener: Opens envelopes.
         accepted: The identities that all parties accept; None accepts all that can be opened.
         checkpoint: A file that keeps the count across restarts, sealed for the party itself.
-    Attributes:
-        bounds: Clients' policies that allow less than the task, by identity.
     """
 
     def __init__(
@@ -143,7 +133,7 @@ class Count:
         self._there = bytearray()  # identities in the files, if there was a checkpoint
         self._saved = 0  # bytes of the checkpoint
         self._unsound: dict[str, bytearray] = defaultdict(bytearray)  # claimed identities by reason
-        self.bounds: dict[str, ClientPolicy] = {}
+        self.bounds: dict[str, ClientPolicy] = {}  # policies that allow less than the task, by identity
         self._batch: dict[bytes, bytes] = {}  # by identity
         self._waiting: deque[tuple[list[bytes], Callable[[], _Batch]]] = deque()
         self._pending: set[bytes] = set()
@@ -173,12 +163,11 @@ class Count:
         return self._parts[0]
 
     def add(self, place: Path | str, processes: int | None = None, cluster: str | None = None) -> None:
-        """Count the uploads in a directory or an object store.
+        """Count the uploads in a directory or an object store, in files that end in .share.
 
-        Args:
-            place: A directory, or a store's URL, with files that end in .share.
-            processes: How many processes open envelopes; 0 uses this one. Default: one per processor.
-            cluster: The address of a Dask scheduler whose workers open envelopes; they see the party's keys.
+        By default there is a process per processor; 0 uses this one. Workers of a Dask `cluster`, named by
+        its scheduler's address, see the party's keys.
+
         Raises:
             ShareError: The place, the checkpoint or the cluster failed, or a worker process died.
         """
@@ -199,7 +188,7 @@ class Count:
             self._finish(start, 0)
 
     def _finish(self, start: _Start, most: int) -> None:
-        """Have the batch opened, and count opened batches until at most `most` wait."""
+        """Have the batch opened, and count until at most `most` batches wait."""
         names = [*self._batch]
         for identity, wanted in zip(names, self._wanted(digests_in(b"".join(names))), strict=True):
             if not wanted:
@@ -226,7 +215,7 @@ class Count:
                 self._save()
 
     def _wanted(self, digests: Digests) -> NDArray[np.bool_]:
-        """Return which identities all parties accept and are not counted yet."""
+        """Return which identities are accepted and not counted yet."""
         counted = [Identities(part.digests).has(digests) for part in self._parts]
         wanted: NDArray[np.bool_] = ~np.logical_or.reduce(counted)
         return wanted if self._accepted is None else wanted & self._accepted.has(digests)
@@ -239,7 +228,7 @@ class Count:
             self._unsaved.append(part)
 
     def _save(self) -> None:
-        """Append to the checkpoint what it lacks; each seal is bound to all earlier ones."""
+        """Append to the checkpoint; each seal is bound to all earlier ones."""
         self._kept = time.monotonic()
         if self._checkpoint is None or not self._unsaved:
             return
@@ -266,7 +255,7 @@ class Count:
         return next((key, self.opener.keys[key.id]) for key in published if key.id in self.opener.keys)
 
     def _resume(self, checkpoint: Path) -> None:
-        """Restore a checkpoint, up to the first seal that is not of this count."""
+        """Restore a checkpoint, up to the first seal of another count."""
         ring, columns = self.opener.task.ring, len(self.opener.nothing.values)
         with checkpoint.open("rb") as file:
             left = os.fstat(file.fileno()).st_size
@@ -300,7 +289,7 @@ class Count:
                 self._leave_out(name, UNREADABLE)
 
     def _leave_out(self, name: str, reason: str) -> None:
-        """Note a file by the identity in its name, or else by the name's digest."""
+        """Note a file by its identity, or else by its name's digest."""
         digest = hashlib.sha256(os.fsencode(name)).digest()
         self._unsound[reason] += bytes.fromhex(name) if _IDENTITY.fullmatch(name) else digest
 
@@ -311,7 +300,7 @@ class Count:
 
     @property
     def unsound(self) -> dict[str, Identities]:
-        """By reason, the identities that left-out envelopes claim, or SHA-256 of files' names."""
+        """Claimed identities of left-out envelopes, or SHA-256 of files' names, by reason."""
         return {why: Identities(np.unique(digests_in(raw))) for why, raw in self._unsound.items()}
 
     def report(self) -> UploadReport:
@@ -326,14 +315,10 @@ class Count:
         return {name: bounds.get(name, allowed) for name in self.identities}
 
     def write(self, out: Path, left_out: Mapping[str, int]) -> Header:
-        """Write the party's aggregate and remove the checkpoint.
+        """Write the party's aggregate and remove the checkpoint; `left_out` counts other uploads by reason.
 
-        Args:
-            out: The aggregate's path.
-            left_out: How many other uploads all parties left out, by reason.
         Raises:
-            ShareError: Uploads are too few, too many, or gone although all parties accept them, or writing
-                fails.
+            ShareError: Uploads are too few, too many, or gone although accepted, or writing fails.
         """
         task = self.opener.task
         identities, digest = self.identities, hashlib.sha256()
@@ -358,7 +343,7 @@ class Count:
 
 @contextmanager
 def _pool(opener: Opener, processes: int, cluster: str | None) -> Iterator[tuple[_Start, int]]:
-    """Yield a function that has envelopes opened, and how many batches may wait."""
+    """Yield a function that has envelopes opened, and the limit of waiting batches."""
     if cluster:
         from distributed import Client, KilledWorker
 

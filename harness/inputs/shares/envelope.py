@@ -1,6 +1,6 @@
 """Envelopes: a client's upload as a small file per party, which only that party opens.
 
-docs/reference/share-files.md has the format, and what a carrier of envelopes learns.
+docs/reference/share-files.md has the format, and what a carrier learns.
 """
 
 import hashlib
@@ -90,7 +90,7 @@ def share(task: Task, records: ClientRecords, out: Path, bounds: ClientPolicy | 
 
     Raises:
         RecordsError: The records do not fit the encoding.
-        ShareError: As `seal_upload`, or files cannot be written.
+        ShareError: As `seal_upload`, or writing fails.
     [test: tests/harness/inputs/test_shares_places.py]
     """
     names = [f"party-{i}" for i in range(len(task.parties))]
@@ -129,7 +129,7 @@ def share(task: Task, records: ClientRecords, out: Path, bounds: ClientPolicy | 
 
 
 def _check_private(directory: Path) -> None:
-    """Make a party's directory; refuse one in which others can replace or remove files."""
+    """Make a party's directory; refuse one that others can write."""
     directory.mkdir(mode=0o700, exist_ok=True)
     if (reason := writable_by_others(directory)) is not None:
         raise ShareError(f"{reason}, so others could replace shares; name another --out, or chmod go-w it.")

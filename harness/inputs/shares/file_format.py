@@ -27,11 +27,11 @@ _NUMBER = re.compile("[0-9]{1,200}(/[1-9][0-9]{0,199})?")
 
 @dataclass(frozen=True)
 class ClientPolicy:
-    """The runs that all clients of a task allow, or that one client does.
+    """The runs that a task's clients, or one client, allow.
 
     Attributes:
         tasks: The releases that may use the upload.
-        total: The most that all runs on the upload spend together.
+        total: The most that all runs on it spend together.
         unit: The privacy unit to protect, at least.
     """
 
@@ -64,7 +64,7 @@ class ClientPolicy:
 
 
 def client_policy_from_json(fields: Mapping[str, Any], refusal: Refusal) -> ClientPolicy:
-    """Return the policy in a task, an envelope or an aggregate; raise ShareError if it is none."""
+    """Return the policy in a file, or raise ShareError."""
     texts = [fields.get(name) for name in _LIMITS]
     if not all(isinstance(text, str) and _NUMBER.fullmatch(text) for text in texts):
         raise ShareError(
@@ -90,7 +90,7 @@ def pieces_of(
 ) -> list[tuple[int, int]]:
     """Return each share that a party holds, with its bytes of salt and payload for all clients.
 
-    `value_bytes` is the size of the last share; the others are seeds.
+    Shares but the last are seeds; the last has `value_bytes`.
     """
     sizes = [clients * SEED_BYTES] * (parties - 1) + [value_bytes]
     return [(number, clients * SALT_BYTES + sizes[number]) for number in held_by(party, parties, copies)]
@@ -102,7 +102,7 @@ def hash_of(texts: Iterable[str]) -> str:
 
 
 def write_file(out: Path, *parts: bytes | Iterable[bytes]) -> None:
-    """Write a file whole or not at all; raise ShareError if that fails."""
+    """Write a file whole or not at all, or raise ShareError."""
     try:
         out.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(out, *parts)

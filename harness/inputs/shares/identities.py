@@ -1,4 +1,4 @@
-"""Sets of uploads' identities in arrays of 32 bytes each, since a party may have a hundred million."""
+"""Sets of uploads' identities, of which a party may have a hundred million, at 32 bytes each."""
 
 from collections.abc import Iterable, Iterator, Set as AbstractSet
 from typing import Any, BinaryIO
@@ -19,7 +19,7 @@ def digests_in(raw: bytes | bytearray) -> Digests:
 
 
 class Identities(AbstractSet[str]):
-    """A set of identities, which are 64 hexadecimal digits, by their sorted, distinct digests."""
+    """A set of identities (64 hexadecimal digits), kept as sorted, distinct digests."""
 
     def __init__(self, digests: Digests) -> None:
         self.digests = digests
@@ -37,7 +37,7 @@ class Identities(AbstractSet[str]):
 
     @classmethod
     def read(cls, file: BinaryIO, number: int) -> "Identities":
-        """Read so many identities as `texts` yields them, and a byte more; raise ValueError if that fails."""
+        """Read so many identities from `texts`, and a byte more; raise ValueError for others."""
         raw, left = bytearray(), max((2 * _BYTES + 1) * number, 1)
         while text := file.read(min(left, (2 * _BYTES + 1) * _AT_ONCE)):
             raw += bytes.fromhex(text.decode())
@@ -81,6 +81,6 @@ class Identities(AbstractSet[str]):
         return bool(Identities.of(other).has(self.digests).all())
 
     def texts(self) -> Iterator[str]:
-        """Yield the identities in order, some thousands at a time; joined, spaces separate them."""
+        """Yield the sorted identities, some thousands at a time, separated by spaces."""
         for start in range(0, len(self), _AT_ONCE):
             yield " " * (start > 0) + self.digests[start : start + _AT_ONCE].tobytes().hex(" ", _BYTES)

@@ -1,7 +1,7 @@
 """A party's keys: a task names the public ones, and the party's own directory holds the secret ones.
 
-Seals are HPKE in base mode (RFC 9180) and do not authenticate the sender. A P-256 key signs the party's lists
-of uploads. docs/reference/share-files.md has the formats.
+Seals are HPKE in base mode (RFC 9180) and do not authenticate the sender; docs/reference/share-files.md has
+the formats. A P-256 key signs the party's lists of uploads.
 """
 
 import hashlib
@@ -60,7 +60,7 @@ def is_date(text: str) -> bool:
 
 @dataclass(frozen=True)
 class SealingKey:
-    """A public key of a party, in hexadecimal digits, and the last day, UTC, on which clients seal for it."""
+    """A party's public key in hexadecimal digits, and the last day, UTC, on which clients use it."""
 
     public: str
     until: str
@@ -99,7 +99,7 @@ class SealingKey:
 
 
 def unseal(secret: bytes, sealed: bytes, info: bytes) -> bytes | None:
-    """Return the sealed bytes, or None if the secret key does not open them."""
+    """Return the sealed bytes, or None if the key does not fit."""
     try:
         return (_HYBRID if len(secret) > _CURVE else _CURVES).decrypt(sealed, _secret(secret), info)
     except InvalidTag:
@@ -165,7 +165,7 @@ class SealingParty:
         return active[0]
 
     def with_new_key(self, directory: Path, until: str, hybrid: bool) -> "SealingParty":
-        """Make a sealing key and, if missing, a signing key in the directory; return the party with both."""
+        """Make a sealing key, and a signing key if missing; return the party with both."""
         curve = X25519PrivateKey.generate()
         secret, public = curve.private_bytes_raw(), curve.public_key().public_bytes_raw()
         if hybrid:
@@ -184,13 +184,13 @@ class SealingParty:
 
 
 def read_party(path: Path) -> SealingParty:
-    """Return a party's published description; raise ShareError if the file is none."""
+    """Return a party's published description, or raise ShareError."""
     refusal = Refusal(ShareError, str(path), "what `./inv keys` writes", "ask the party for it")
     return as_type(SealingParty, read_json(path, refusal), refusal)
 
 
 def signing_key(directory: Path) -> ec.EllipticCurvePrivateKey:
-    """Return the party's secret signing key; raise ShareError if the directory has none."""
+    """Return a directory's secret signing key, or raise ShareError."""
     try:
         key = serialization.load_pem_private_key((directory / SIGNING).read_bytes(), None)
         assert isinstance(key, ec.EllipticCurvePrivateKey)
@@ -202,7 +202,7 @@ def signing_key(directory: Path) -> ec.EllipticCurvePrivateKey:
 
 
 def secrets_in(directory: Path) -> dict[bytes, bytes]:
-    """Return a directory's secret sealing keys by ID; raise ShareError if there are none, or invalid ones."""
+    """Return a directory's secret sealing keys by ID; raise ShareError for none or invalid ones."""
     secrets = {}
     for path in sorted(directory.glob("*.key")):
         try:

@@ -1,8 +1,7 @@
 """A party's list of its uploads, and the uploads that all parties accept.
 
-All parties count the uploads that each of them can open, and leave out all others for whatever reason. A
-client that sends one party something else, or all of them something invalid, harms only itself, and no party
-skips an upload alone.
+All parties count the uploads that each of them can open. A client that sends one party something else, or all
+of them something invalid, harms only itself, and no party skips an upload alone.
 """
 
 import hashlib
@@ -44,14 +43,11 @@ _UNSOUND = (UNREADABLE, WRONG_SIZE, CHANGED, UNCOVERED, COUNTED, OTHER_TASK, OTH
 
 @dataclass(frozen=True)
 class UploadReport:
-    """A party's own judgment of its uploads.
+    """A party's own judgment of its uploads for a task.
 
     Attributes:
-        party: Its number.
-        task: The name of the task that it opened them for.
         sound: The identities that it would accept.
-        unsound: By reason, the identities that all others claim, or SHA-256 of their files' names; 32 bytes
-            each.
+        unsound: By reason, the identities that others claim, or SHA-256 of their files' names; 32 bytes each.
         signature: The party's signature of `digest`; empty where hosts sign the whole list.
     """
 
@@ -80,7 +76,7 @@ class UploadReport:
 
 @dataclass(frozen=True)
 class Agreement:
-    """The identities that all parties accept, and how many others they left out, by reason."""
+    """The identities that all parties accept, and numbers of others by reason."""
 
     accepted: AbstractSet[str]
     left_out: Mapping[str, int]
@@ -88,8 +84,6 @@ class Agreement:
 
 @dataclass(frozen=True)
 class _Head:
-    """The first line of a party's list, with the numbers of identities that follow."""
-
     schema: int
     party: int
     task: str
@@ -99,12 +93,12 @@ class _Head:
 
 
 def common_uploads(reports: Sequence[UploadReport]) -> Agreement:
-    """Choose the uploads that are sound at every party, whose reports come in the order of their numbers.
+    """Choose the uploads that are sound at every party, given reports in the parties' order.
 
     Guarantees: the result depends only on the parties' lists, whoever computes it.
 
     Raises:
-        ShareError: No upload is sound everywhere, or parties opened them for different tasks.
+        ShareError: No upload is sound everywhere, or tasks differ.
     [test: tests/harness/inputs/test_agreeing.py]
     """
     for report in reports:
@@ -145,11 +139,7 @@ def _parts(report: UploadReport) -> tuple[_Head, list[Identities]]:
 
 
 def write_uploads(report: UploadReport, out: Path, key: ec.EllipticCurvePrivateKey | None = None) -> None:
-    """Write a party's list for all parties, signed by `key` unless hosts sign it as a whole.
-
-    Raises:
-        ShareError: It cannot be written.
-    """
+    """Write a party's list, signed by `key` unless hosts sign it as a whole, or raise ShareError."""
     head, parts = _parts(report)
     if key:
         head = replace(head, signature=signature_of(key, UploadReport, report.digest))
@@ -164,8 +154,7 @@ def read_lists(directory: Path, task: Task, *, signed: bool = True) -> Agreement
     key, which the task names, signs for it. Without, the caller has compared lists that hosts signed.
 
     Raises:
-        ShareError: As `common_uploads`, or a list is missing, damaged, of another task, or not signed by its
-            party.
+        ShareError: As `common_uploads`, or a list is missing, damaged, of another task, or not its party's.
     [test: tests/harness/inputs/test_agreeing.py]
     """
     reports = [_read_list(path) for path in sorted(directory.glob(f"*{LIST_SUFFIX}"))]

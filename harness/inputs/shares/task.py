@@ -1,4 +1,4 @@
-"""A task: the facts that the uploads of many clients share, in one file that never changes."""
+"""A task: the common facts of many clients' uploads, in one file that never changes."""
 
 import hashlib
 import json
@@ -77,12 +77,12 @@ class Task:
 
     @cached_property
     def domain(self) -> RecordDomain:
-        """The public facts about records; raises RecordDomainError if there is no such domain."""
+        """The public facts about records, or RecordDomainError."""
         return domain_from_json(self.record_domain, "the task")
 
     @cached_property
     def allowed(self) -> ClientPolicy:
-        """The runs that the task allows; raises ShareError if `policy` is none."""
+        """The runs that the task allows, or ShareError."""
         return client_policy_from_json(self.policy, _refusal("The task's policy"))
 
     @property
@@ -122,7 +122,7 @@ class Task:
         return HEAD_BYTES + self.parties[party].keys[0].overhead + sealed
 
     def secrets(self, party: int, directory: Path) -> dict[bytes, bytes]:
-        """Return a party's secret keys of this task, by ID; raise ShareError if its directory has none."""
+        """Return a party's secret keys of this task, by ID, or raise ShareError."""
         held = secrets_in(directory)
         own_keys = {key.id for key in self.parties[party].keys} & held.keys()
         if not own_keys:
@@ -130,7 +130,7 @@ class Task:
         return {key: held[key] for key in own_keys}
 
     def signer(self, party: int, directory: Path) -> ec.EllipticCurvePrivateKey:
-        """Return a party's secret signing key; raise ShareError if its directory has another, or none."""
+        """Return a party's secret signing key, or raise ShareError if the directory has another."""
         key = signing_key(directory)
         if key.public_key() != self.parties[party].verifier:
             raise ShareError(
@@ -139,7 +139,7 @@ class Task:
         return key
 
     def check_open(self) -> None:
-        """Raise ShareError if the time to share is over, by this machine's clock."""
+        """Raise ShareError if this machine's clock is past the last day."""
         if today() > self.until:
             raise ShareError(
                 f"The task ended on {self.until}, and this machine's clock says {today()}: nothing was "
@@ -147,7 +147,7 @@ class Task:
             )
 
     def check_count(self, uploads: int) -> None:
-        """Raise ShareError if uploads are too few, or so many that their sum could overflow."""
+        """Raise ShareError if uploads are too few, or their sum could overflow."""
         if uploads < self.least_uploads:
             raise ShareError(
                 f"{uploads} uploads can be counted, and a run of this task has {self.least_uploads} at "
@@ -158,7 +158,7 @@ class Task:
 
 
 def task_from_bytes(text: bytes, where: str) -> Task:
-    """Return the task in a file; raise ShareError if the file was changed or is none."""
+    """Return the task in a file; raise ShareError if it was changed or is none."""
     refusal = _refusal(where)
     task = as_type(Task, parse_json(text, refusal), refusal)
     if task.text != text:
@@ -167,7 +167,7 @@ def task_from_bytes(text: bytes, where: str) -> Task:
 
 
 def read_task(path: Path) -> Task:
-    """Return the task in a file; raise ShareError, as `task_from_bytes`."""
+    """Return the task in a file, or raise ShareError."""
     try:
         return task_from_bytes(path.read_bytes(), str(path))
     except OSError as error:
