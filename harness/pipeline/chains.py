@@ -1,4 +1,4 @@
-"""Adds up the counts of a chain's runs, each of its own uploads; this spends no ε."""
+"""Adds up the counts of a chain's runs; this spends no ε."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -36,8 +36,8 @@ def add_up(directories: Sequence[Path], verify: Callable[[Path], object]) -> tup
     """Add up the counts of a chain's runs; return the weights that follow, and their files.
 
     `verify` checks results that hosts signed, and raises SignatureError.
-    Computes: the sum of the counts, with the sum of the runs' independent noises, so intervals are as exact
-    as for one run. The sum protects what each run does (theorem 16).
+    Computes: the sum of the counts, with the sum of the runs' independent noises, so intervals are exact as
+    for one run. The sum protects what each run does (theorem 16).
 
     Raises:
         ResultFileError: A directory holds no run of the chain, or one that another holds.

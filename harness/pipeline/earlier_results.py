@@ -1,7 +1,4 @@
-"""Reads results of earlier runs, and chooses thresholds again on released curves.
-
-Both are post-processing, which spends no ε.
-"""
+"""Reads earlier results, and chooses thresholds again: post-processing, which spends no ε."""
 
 import time
 from collections.abc import Mapping
@@ -37,7 +34,7 @@ Fields = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class ReleasedCurves:
-    """Curves of an earlier run, with its directory as the user named it, and its manifest."""
+    """Curves of an earlier run, its directory as the user named it, and its manifest."""
 
     curves: NoisyCurves
     run: str
@@ -45,13 +42,13 @@ class ReleasedCurves:
 
     @property
     def privacy(self) -> dict[str, Any]:
-        """The manifest's statement of the privacy loss when the curves were revealed."""
+        """The manifest's privacy statement."""
         stated: dict[str, Any] = self.manifest["privacy"]
         return stated
 
 
 def read_curves(directory: Path) -> ReleasedCurves:
-    """Read the curves in a directory of `thresholds`, from a run or a later choice; errors as `as_curves`."""
+    """Read the curves of a run or a later choice; errors as `as_curves`."""
     return as_curves({name: read_result(directory / name, name) for name in (MANIFEST, CURVES)}, directory)
 
 
@@ -59,8 +56,8 @@ def as_curves(files: Files, directory: Path) -> ReleasedCurves:
     """Return the curves in a run's files; those of a later choice name the run that revealed them.
 
     Raises:
-        ResultFileError: The files are of another task or version, damaged, or do not belong together. Counts
-            that were changed consistently in all files go unnoticed.
+        ResultFileError: The files are of another task or version, or damaged. Counts that were changed
+            consistently in all files go unnoticed.
     """
     manifest = files[MANIFEST]
     if manifest.get("task") != "thresholds":
@@ -92,7 +89,7 @@ def choose_again(
 ) -> tuple[Thresholds, dict[str, dict[str, Any]]]:
     """Choose thresholds on released curves; return them and their files.
 
-    An empty `positive` keeps the run's positive label.
+    An empty `positive` keeps the run's label.
     Guarantees: the same options give the run's own thresholds, to the last bit on one machine.
 
     Raises:
@@ -120,7 +117,7 @@ def choose_again(
 
 
 def _as_written(read_curves: NoisyCurves, fields: Fields, privacy: dict[str, Any]) -> bool:
-    """Return whether a run would write exactly these fields, and whether they are consistent."""
+    """Return whether a run would write exactly these fields, and whether they agree."""
     curves, labels = read_curves.curves, (read_curves.positive, read_curves.negative)
     written = {"schema": SCHEMA, **read_curves.to_json(), "privacy": privacy}
     errors = written["standard_error"]
@@ -139,7 +136,7 @@ def _as_written(read_curves: NoisyCurves, fields: Fields, privacy: dict[str, Any
 
 
 def read_files(directory: Path) -> Files:
-    """Return a run's files; raise ResultFileError if there is no run of a known task."""
+    """Return a run's files; raise ResultFileError if there is no run."""
     names = [MANIFEST, *sorted(path.name for path in directory.glob("*.json") if path.name != MANIFEST)]
     files = {name: read_result(directory / name, name) for name in names}
     if files[MANIFEST].get("task") not in STATISTICS:
@@ -151,7 +148,7 @@ def read_files(directory: Path) -> Files:
 
 
 def found_in(files: Files, directory: Path) -> Any:
-    """Return the result in a run's files; raise ResultFileError if a file is missing or damaged.
+    """Return the result in a run's files, or raise ResultFileError.
 
     Guarantees: it equals the run's own result to the last bit.  [test: tests/fairshares/test_results.py]
     """

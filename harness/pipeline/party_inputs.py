@@ -1,4 +1,4 @@
-"""Public facts about a run's inputs, and the uploads that they come from."""
+"""Public facts about a run's inputs, and their uploads."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,13 +30,10 @@ class PartyInputs:
         uploads: The number of uploads or connections.
         rows: The number of rows, each a client or a record.
         values: A file per party; None where a party already has its values, or receives them.
-        sending: The clients that send during the run.
         batches: The identities of uploads that parties keep.
         uploaded: Bytes that clients sent to each party; empty if unknown.
         excluded: How many uploads all parties left out, by reason.
-        policies: The runs that the uploads' clients allow.
         admission: Which clients the task's servers let upload; "" without a task.
-        columns: Dtypes, as in `ClientRecords`.
     """
 
     domain: RecordDomain
@@ -75,14 +72,14 @@ class PartyInputs:
 
 
 def with_excluded(public: Mapping[str, Any], excluded: Mapping[str, int]) -> dict[str, Any]:
-    """Add uploads that were left out, by reason, to the public numbers of a run's inputs."""
+    """Add left-out uploads, by reason, to the public numbers of a run's inputs."""
     because = {**public.get("excluded_because", {}), **excluded}
     counts = {"excluded_uploads": sum(because.values()), "excluded_because": because}
     return {**public, **(counts if because else {})}
 
 
 def new_uploads(report: UploadReport, counted: CountedUploads) -> UploadReport:
-    """Return a report without uploads that earlier runs counted; raise UsedUploadsError if none are left."""
+    """Return a report without uploads that earlier runs counted; raise UsedUploadsError if none is left."""
     before = counted(report.sound)
     new = report.without(before, COUNTED)
     if before and not new.sound:
@@ -95,7 +92,7 @@ def new_uploads(report: UploadReport, counted: CountedUploads) -> UploadReport:
 
 
 def check_task(task: Task, form: InputForm, model: SecurityModel) -> None:
-    """Raise ShareError unless a task's uploads fit the security model and the input encoding."""
+    """Raise ShareError unless a task's uploads fit the model and the encoding."""
     wanted = (model.name, form.name, copies_of(form, model.parties))
     shared = (task.security, task.form, task.copies)
     if shared != wanted:
@@ -115,10 +112,10 @@ def check_task(task: Task, form: InputForm, model: SecurityModel) -> None:
 def feed_heads(
     heads: Sequence[Path], form: InputForm, model: SecurityModel, uploaded: tuple[int, ...] = ()
 ) -> PartyInputs:
-    """Check the parties' aggregates, or only their first two lines, and return the inputs without values.
+    """Check the parties' aggregates, or their first two lines, and return the inputs without values.
 
     Raises:
-        ShareError: They do not match each other, the model or the encoding, or hold too few uploads.
+        ShareError: They do not fit each other, the model or the encoding, or are too few.
     """
     return inputs_in(check_aggregates(heads), heads[0], form, model, uploaded)
 

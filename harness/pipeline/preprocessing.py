@@ -1,4 +1,4 @@
-"""Offline phase: makes the joint noise of releases and of training rounds before their inputs exist."""
+"""Offline phase: makes the joint noise of releases and training rounds before their inputs exist."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ from protocols.spec import PI_PREPROCESS, PI_PREPROCESS_ROUNDS
 
 @dataclass(frozen=True)
 class JointNoise:
-    """A piece's content: how many samples, their distribution, and each party's random bits per sample."""
+    """A piece's content: samples, their distribution, and each party's random bits per sample."""
 
     security: SecurityModel
     values: int
@@ -41,7 +41,7 @@ def joint_noise_of(prepared: PreparedRelease[Any]) -> JointNoise:
 def preprocess(
     noise: JointNoise, stock: Stock, runs: int, timeout_s: float, progress: Progress
 ) -> list[dict[str, Any]]:
-    """Make the noise of so many runs, a piece each; return the costs of each.
+    """Make the noise of so many runs, a piece each; return the costs.
 
     Guarantees: a piece enters the stock only after every party has ended well; a failed piece leaves neither
     shares nor keys, and earlier pieces stay.  [test: tests/harness/pipeline/test_preprocessing.py]
@@ -72,7 +72,7 @@ def what_it_took(result: EngineResult) -> dict[str, Any]:
 
 
 def noise_job(noise: JointNoise, directories: Sequence[Path]) -> Job:
-    """Return the job that makes a piece; each party writes its shares into its directory."""
+    """Return the job that makes a piece, with a directory for each party's shares."""
     parties = noise.security.parties
     return Job(
         spec=PI_PREPROCESS_ROUNDS if noise.law[0] == JOINT_GAUSSIAN else PI_PREPROCESS,
@@ -85,7 +85,7 @@ def noise_job(noise: JointNoise, directories: Sequence[Path]) -> Job:
 
 
 def terms_of(noise: JointNoise, certificates: Mapping[str, str] | None = None) -> str:
-    """Return a noise's name: a hash of its program, arguments, engine, model and, on hosts, certificates."""
+    """Return a noise's name: a hash of its program, arguments, engine, model and hosts' certificates."""
     model = noise.security
     job = noise_job(noise, [Path()] * model.parties)
     terms = [model.name, engine_of(model).program_hash(job, model), *sorted((certificates or {}).items())]
@@ -93,13 +93,13 @@ def terms_of(noise: JointNoise, certificates: Mapping[str, str] | None = None) -
 
 
 def taken(noise: JointNoise, stock: Stock, target: Path) -> Piece:
-    """Move a piece of this noise out of the stock for good; raise StockError if there is none."""
+    """Move a piece of this noise out of the stock for good, or raise StockError."""
     return stock.take(terms_of(noise), noise.security.parties, target)
 
 
 @contextmanager
 def charging_for(stock: Stock, piece: str) -> Iterator[None]:
-    """Wrap the charge of a run that has taken a piece ("" if none); errors then say that the piece is gone.
+    """Wrap the charge of a run that has taken a piece (or ""); errors then say that the piece is gone.
 
     Raises:
         UsedNoiseError: The piece was used before; the whole stock is destroyed.

@@ -1,4 +1,4 @@
-"""From a call to its run: the domain, the account, and one release or two."""
+"""From a call to its run: domain, account, and one release or two."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ _ANY = ("a", "b")  # groups or labels, where names do not matter
 
 
 def settings_of(call: ReleaseCall, hosts: Runner | None = None, say: Say = nothing_said) -> RunSettings:
-    """Check how a call's fields combine, and return the run's settings; with `hosts`, the call names a model.
+    """Check how a call's fields combine, and return the settings; with `hosts` the call names a model.
 
     Raises:
-        OptionError: Fields do not combine.
+        OptionError: Fields conflict.
         UnsupportedError: The model cannot run this.
     """
     request = call.request
@@ -78,7 +78,7 @@ def settings_of(call: ReleaseCall, hosts: Runner | None = None, say: Say = nothi
 
 
 def of_noise(call: ReleaseCall, hosts: Runner | None = None) -> PreparedRelease[Any]:
-    """Return the release whose noise is to be made ahead; raise OptionError if there is none."""
+    """Return the release whose noise is to be made ahead, or raise OptionError."""
     _check_undivided(call)
     request = call.request.but(offline=True, security=call.security or choose_model(None))
     of_values = request.task == "gap"
@@ -90,7 +90,7 @@ def of_noise(call: ReleaseCall, hosts: Runner | None = None) -> PreparedRelease[
 
 
 def domain_of_noise(records: Records, *, of_values: bool = False) -> RecordDomain:
-    """Return the declared domain, on which noise depends; raise OptionError if there is none."""
+    """Return the declared domain, on which noise depends, or raise OptionError."""
     domain: RecordDomain | None = declared_domain(records, of_values=of_values)
     if domain is None:
         raise OptionError(
@@ -101,7 +101,7 @@ def domain_of_noise(records: Records, *, of_values: bool = False) -> RecordDomai
 
 
 def _check_undivided(call: ReleaseCall) -> None:
-    """Raise OptionError if two releases divide ε, as noise for all of ε fits neither."""
+    """Refuse two releases that divide ε: noise for all of ε fits neither."""
     if call.cap == AUTO:
         raise OptionError(
             f"Noise is made ahead for one release that spends all of ε, and {named('cap', AUTO)} divides ε; "
@@ -115,12 +115,12 @@ def stock_of(call: Any) -> Stock:
 
 
 def chooses_cap(call: ReleaseCall) -> bool:
-    """Return whether a first release chooses the contribution bound; this needs all clients' records."""
+    """Return whether a first release chooses the contribution bound, from all clients' records."""
     return call.cap == AUTO and call.records is not None
 
 
 def _check_sources(call: ReleaseCall, *, at_hosts: bool) -> None:
-    """Raise OptionError unless a call has one consistent source of clients' values."""
+    """Refuse a call without one consistent source of clients' values."""
     if at_hosts and (call.records or call.shares):
         raise OptionError(
             f"Hosts hold the shares themselves; leave out {named('records' if call.records else 'shares')}, "
@@ -165,7 +165,7 @@ def _check_sources(call: ReleaseCall, *, at_hosts: bool) -> None:
 
 
 def cap_and_release(request: Request) -> tuple[Guarantee, Guarantee]:
-    """Divide a request's budget, for `cap="auto"`, into the parts of the bound and of the release."""
+    """Divide the budget of `cap="auto"` into the parts of the bound and of the release."""
     total = request.guarantee
     of_cap = Guarantee(request.cap_epsilon or total.epsilon * CAP_SHARE, total.delta * CAP_SHARE)
     if of_cap.epsilon >= total.epsilon:
@@ -183,12 +183,7 @@ def grid_of(call: ReleaseCall) -> Grid:
 
 
 def declared_domain(records: Records, *, of_values: bool = False) -> Any:
-    """Return the declared domain, or None to infer it.
-
-    Raises:
-        OptionError: Fields do not combine.
-        RecordDomainError: They declare no domain.
-    """
+    """Return the declared domain, or None to infer it; raise OptionError or RecordDomainError."""
     if of_values and (records.range or records.steps or not records.domain):
         return _declared_values(records)
     if records.domain:
@@ -219,7 +214,7 @@ def _declared_values(records: Records) -> RecordDomain:
 
 
 def score_cut(call: ReleaseCall) -> ScoreCut | None:
-    """Return the rule that makes predictions from scores, if the call has a threshold."""
+    """Return the rule that makes predictions from scores, if any."""
     if call.threshold is None:
         return None
     return ScoreCut(call.threshold, call.positive_label or "")
@@ -229,7 +224,7 @@ def with_cap(domain: RecordDomain, cap: Cap | None, unit: PrivacyUnit) -> Record
     """Return the domain with the requested contribution bound, else its own; 1 for clients with one value.
 
     Raises:
-        OptionError: The domain has another bound, or the bound exceeds the maximum count.
+        OptionError: The domain has another bound, or a smaller maximum count.
     """
     only_one = Cap(1) if domain.values and unit is PrivacyUnit.CLIENT else None
     chosen = cap or domain.cap or only_one
@@ -256,9 +251,9 @@ def run_on_records(
     progress: Progress,
     chosen: Callable[[ChosenCap, int, Guarantee], None] = lambda *_: None,
 ) -> Run[Any]:
-    """Run a release on records in files or a frame, first choosing the bound if the call says so.
+    """Run a release on records in files or a frame, choosing the bound first if the call says so.
 
-    `chosen` receives the bound, the number of clients, and the budget left for the release.
+    `chosen` receives the bound, the number of clients, and the remaining budget.
     """
     request, cut = settings.release, score_cut(call) if call.task == "confusion" else None
     statistic = _statistic(call, request)
@@ -303,8 +298,8 @@ def run_with_chosen_cap(
     differ. The bound's files stay if the statistic fails: its ε is spent, and the bound can be used again.
     The statistic's files state the privacy loss of both, for whichever bound is chosen.
 
-    If a run fails, `out` does not exist. All predictable faults are raised before anything is spent: noise or
-    a result that the largest bound does not allow, a budget too small for both, an existing directory.
+    If a run fails, `out` does not exist. All predictable faults come before any spending: a bound too large
+    for noise or result, a budget too small for both, an existing directory.
     """
     domain, cap_out, release = records.domain, cap_directory(out), settings.release
     if domain.cap:
@@ -345,7 +340,7 @@ def request_of_cap(request: Request, spends: Guarantee) -> CapRequest:
 
 
 def _statistic(call: ReleaseCall, request: Request) -> Statistic[Any]:
-    """Return the statistic; a bound for curves depends on the number of thresholds in the domain file."""
+    """Return the statistic; a bound for curves depends on the domain file's thresholds."""
     if request.task == "cap" and getattr(request, "release", "") == "thresholds" and call.domain:
         request = request.but(thresholds=len(read_domain(call.domain).thresholds) or None)
     return statistic_of(request)
@@ -360,7 +355,7 @@ def _check_unread(
 ) -> None:
     """Refuse a bound, an existing directory or an exceeded budget before any record is read.
 
-    Without a declared domain any names stand in, as what a release spends does not depend on them.
+    Any names stand in for undeclared ones, as they do not change the spending.
     [test: tests/commands/test_output.py]
     """
     request, total = settings.release, None

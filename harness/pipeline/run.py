@@ -1,4 +1,4 @@
-"""Runs any statistic: inputs, noise plan, charge, engine, result files and manifest."""
+"""Runs any statistic: inputs, noise plan, charge, engine, files and manifest."""
 
 import json
 import os
@@ -71,7 +71,7 @@ class RunSettings:
         return self.hosts or engine_of(self.release.security)
 
     def check_supported(self, spec: ProtocolSpec) -> None:
-        """Check that the model can run the protocol with this input encoding here.
+        """Check that the model can run the protocol with this encoding here.
 
         Raises:
             UnsupportedError: It cannot.
@@ -85,7 +85,7 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class Run(Generic[R]):
-    """A finished run: its result, manifest, entry in the ledger, directory, and files' contents by name."""
+    """A finished run: its result, manifest, ledger entry, directory and files."""
 
     found: R
     manifest: dict[str, Any]
@@ -105,18 +105,10 @@ def run_release(
 ) -> Run[R]:
     """Run a statistic's protocol; write its files and `manifest.json` into `out`.
 
-    If it fails, `out` does not exist, and no shares are left.
-
-    Args:
-        statistic: What to release.
-        source: Where the inputs come from.
-        settings: How to run.
-        out: A new directory.
-        progress: Receives the name of each step.
-        earlier: Manifests of releases on the same clients that led to this one. The files then state the loss
-            of all together, this one at its full budget, since its actual loss depends on what the earlier
-            ones revealed.
-        within: The ledger entry of a series that this run belongs to.
+    If it fails, `out` does not exist, and no shares are left. `earlier` holds manifests of releases on the
+    same clients that led to this one: the files then state the loss of all together, this one at its full
+    budget, since its actual loss depends on what the earlier ones revealed. `within` is the ledger entry of a
+    series that the run belongs to.
     """
     started, task, release = time.monotonic(), statistic.name, settings.release
     settings.check_supported(statistic.spec)
@@ -199,7 +191,7 @@ def run_release(
 
 
 def check_kind(statistic: Statistic[Any], domain: RecordDomain) -> None:
-    """Raise ShareError unless records of this domain hold what the statistic needs."""
+    """Raise ShareError unless records of this domain suit the statistic."""
     if domain.kind is not statistic.kind:
         shared, needed = domain.kind.described, statistic.kind.described
         raise ShareError(
@@ -209,7 +201,7 @@ def check_kind(statistic: Statistic[Any], domain: RecordDomain) -> None:
 
 
 def privacy_of(prepared: PreparedRelease[Any], compared: int, attempts: int = 0) -> PrivacyStatement:
-    """Return a release's privacy statement; `compared` and `attempts` as for `state_privacy`."""
+    """Return a release's privacy statement; arguments as for `state_privacy`."""
     release, plan, domain = prepared.release, prepared.plan, prepared.domain
     stated = state_privacy(
         *(prepared.program, release.form, release.security, plan, domain.inferred, domain.cap),
@@ -272,7 +264,7 @@ def make_job(prepared: PreparedRelease[Any], inputs: PartyInputs) -> Job:
 
 
 def _own_input(prepared: PreparedRelease[Any], inputs: PartyInputs, rows: int) -> DistributedNoiseInput:
-    """Return how each party's noise enters its inputs; `rows` is 0 for sums."""
+    """Return how each party's noise enters its inputs; sums have 0 rows."""
     form, arguments, nodes = prepared.release.form, prepared.arguments, prepared.plan.nodes
     if inputs.sending or form.shares_bits:  # parties hold no values, or shares of bits
         return DistributedNoiseInput(nodes)
@@ -293,7 +285,7 @@ def manifest_of(
     share_s: float,
     uploaded: Sequence[int] = (),
 ) -> dict[str, Any]:
-    """Return the content of a finished run's `manifest.json`; `uploaded` is empty if unknown."""
+    """Return the content of a finished run's `manifest.json`."""
     record = {**result.flat(), "wall_s": wall_s, "share_s": share_s}
     traffic = {
         "client_sent_bytes": record.pop("client_sent_bytes") or list(uploaded),
@@ -314,7 +306,7 @@ def manifest_of(
 
 
 def environment() -> dict[str, Any]:
-    """Return the machine, load and versions, on which figures may depend."""
+    """Return the machine, load and versions."""
     return {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
@@ -329,7 +321,7 @@ def environment() -> dict[str, Any]:
 
 
 def machine() -> dict[str, Any]:
-    """Return the memory and the processor, named where the kernel tells it (Linux)."""
+    """Return the memory and, where Linux tells it, the processor."""
     try:
         processor = _PROCESSOR.search(Path("/proc/cpuinfo").read_text())
     except OSError:
@@ -350,8 +342,8 @@ def combined_manifest(
     """Return the manifest of several releases on the same people, in order, by one model.
 
     Computes: the privacy loss by `PrivacyStatement.plus`; sums of seconds, rounds and bytes; the most memory
-    that a party took. For other fields the latest manifest wins; `parts` holds each release's own. With
-    `asked`, the last counts at this full budget, as its actual loss depends on earlier outcomes.
+    that a party took. For other fields the latest manifest wins. With `asked`, the last counts at this full
+    budget, as its actual loss depends on earlier outcomes.
     [test: tests/harness/pipeline/test_manifest.py]
     """
     manifests = list(parts.values())

@@ -1,6 +1,6 @@
 """Sources of a run's inputs: records, share files, clients that send, or synthetic records.
 
-Clients that send receive and agree to the terms: everything that decides what is opened of their values.
+Clients that send agree to the terms: everything that decides what is opened of their values.
 """
 
 import time
@@ -59,10 +59,9 @@ class RunContext:
 
     Attributes:
         scratch: A directory that lasts until the run ends.
-        uncovered: Returns uploads to leave out, as their clients do not allow the run.
-        counted: Returns uploads to leave out, as earlier runs counted them.
-        piece: Takes the run's noise from the stock, once the inputs are accepted; None if the run makes its
-            own.
+        uncovered: Returns uploads whose clients do not allow the run.
+        counted: Returns uploads that earlier runs counted.
+        piece: Takes the run's noise from the stock, once the inputs are accepted, or returns None.
     """
 
     release: Request
@@ -75,14 +74,14 @@ class RunContext:
 
 
 class Source(ABC):
-    """A source of inputs, in two steps, so that a run is refused before its inputs are prepared."""
+    """A source of inputs; a run can be refused between its two steps."""
 
     @abstractmethod
     def describe(self, run: RunContext) -> PartyInputs:
         """Return the public facts about the inputs, without values.
 
         Raises:
-            ShareError: Inputs do not match each other, the model, the encoding or the domain.
+            ShareError: Inputs do not fit each other, the model, the encoding or the domain.
         """
 
     def deliver(self, run: RunContext, described: PartyInputs) -> PartyInputs:  # noqa: ARG002
@@ -94,7 +93,7 @@ class Source(ABC):
 class RecordsSource(Source):
     """Clients' records in one place; one process plays all clients and takes the parties' steps.
 
-    Clients that send agree to `terms`, or by default to those of the release.
+    Clients that send agree to `terms`, or else to the release's.
     """
 
     records: ClientRecords
@@ -129,10 +128,10 @@ class RecordsSource(Source):
 
 @dataclass(frozen=True)
 class SharesSource(Source):
-    """Aggregates of all parties on this machine or, for trials, uploads with all parties' keys.
+    """Aggregates of all parties or, for trials, uploads with all parties' keys.
 
-    The directory stays as it is: either a `party-<i>.aggregate` per party, or `task.json` with uploads in
-    `party-<i>` and keys in `keys-<i>`.
+    The directory stays as it is: a `party-<i>.aggregate` per party, or `task.json`, `party-<i>` and
+    `keys-<i>`.
     """
 
     directory: Path
@@ -182,7 +181,7 @@ class SharesSource(Source):
 
 @dataclass(frozen=True)
 class InvitedSource(Source):
-    """Invited clients, which send during the run; the directory of invitations is removed after it."""
+    """Invited clients, which send during the run; their invitations are removed after it."""
 
     domain: RecordDomain
     directory: Path
@@ -204,7 +203,7 @@ class InvitedSource(Source):
 
 @dataclass(frozen=True)
 class SyntheticSource(Source):
-    """Synthetic records: each party makes its own values, and clients that send run in this process."""
+    """Synthetic records; clients that send run in this process."""
 
     federation: Federation
 
@@ -220,7 +219,7 @@ class SyntheticSource(Source):
 def synthetic_inputs(
     federation: Federation, form: InputForm, model: SecurityModel, certificates: Sequence[str] = ()
 ) -> PartyInputs:
-    """Return the public facts about synthetic records, with certificates of sending clients if known.
+    """Return the public facts about synthetic records, with senders' certificates if known.
 
     [test: tests/commands/test_bench_measured.py]
     """
@@ -242,7 +241,7 @@ def sent_inputs(
     terms: dict[str, Any],
     begin: Begin = elsewhere,
 ) -> PartyInputs:
-    """Return the inputs of a run to which clients with these certificates send."""
+    """Return the inputs of a run to which clients with certificates send."""
     columns, clients = count_columns(domain, form.name), len(certificates)
     check_sent(columns * clients)
     uploads = tuple(Upload(columns, certificate) for certificate in certificates)
@@ -253,7 +252,7 @@ def sent_inputs(
 def terms_of(request: Request, domain: RecordDomain, piece: Piece | None = None) -> dict[str, Any]:
     """Return the terms for clients.
 
-    With noise made ahead they include the number of attempts to make it, as each may have failed unnoticed.
+    They state how often making the noise ahead was attempted, as each attempt may have failed unnoticed.
     """
     attempts = piece.attempts if piece else 0
     public_request = request.but(neighboring_relation=request.relation_in(domain), population=None)
@@ -287,7 +286,7 @@ def read_terms(terms: Any, where: str) -> tuple[Request, RecordDomain]:
 
 
 def request_of_run(fields: Mapping[str, Any]) -> Request:
-    """Return the request that a host receives; raise OptionError if it is unknown or names no model."""
+    """Return the request that a host receives; raise OptionError if it is unknown."""
     request = request_from_json(fields)
     if request.security is None:
         raise OptionError(f"The run that is asked for ({request.task}) names no model.")
@@ -306,10 +305,7 @@ def check_sent(values: int) -> None:
 def local_clients(
     sent: Sequence[npt.NDArray[np.int64]], terms: dict[str, Any], directory: Path, seconds: float
 ) -> ClientInputs:
-    """Return clients that send flat rows of values from this process, each with its own key and connection.
-
-    The caller removes the directory of keys.
-    """
+    """Return clients in this process that send flat rows of values, each with its own key and connection."""
     keys = _client_keys(directory, len(sent))
     senders = [
         Sender(number, key, values) for number, (key, values) in enumerate(zip(keys, sent, strict=True))
@@ -319,7 +315,7 @@ def local_clients(
 
 
 def _client_keys(directory: Path, clients: int) -> list[Path]:
-    """Draw a key for each client; return the certificates' files, which are beside the keys."""
+    """Draw the clients' keys, and return their certificates' files."""
     from harness.engines.parties.certificates import make_key  # what signs takes long to load
 
     directory.mkdir(mode=0o700, exist_ok=True)

@@ -1,5 +1,4 @@
 """Statistics that can be released: one module each, from a program's arguments to its result.
 
-Imports: `postprocessing` and below; no engine, no ledger. Start with `base`, whose class a new statistic
-implements.
+Imports: `postprocessing` and below; no engine, no ledger. Start with `base`, the class to implement.
 """

@@ -1,8 +1,7 @@
 """The interface of a statistic: the class to implement, what it prepares for a run, and expected errors.
 
-Expected errors follow from the noise's exact variance and the declared shares of groups and labels, to first
-order in noise over counts; figures of a tenth or more only say that there is too much noise. Nothing here
-sees a record.
+Expected errors follow from the noise's exact variance and declared shares of groups and labels, to first
+order in noise over counts. Figures of a tenth or more only say that there is too much noise.
 """
 
 import math
@@ -65,7 +64,7 @@ class ExpectedError:
     """Expected errors, as root mean squares over the noise.
 
     Attributes:
-        count: Of an opened count, in records; of score curves, of the records at or above a threshold; of
+        count: Of an opened count, in records; of curves, of the records at or above a threshold; of
             performance values, of a group's size in clients.
         what: The quantity that `each` is an error of.
         each: By group, and label where there is one.
@@ -84,7 +83,7 @@ class ExpectedError:
 
     @property
     def known(self) -> bool:
-        """Whether the noise is small enough for first-order figures to hold."""
+        """Whether the noise is small enough for these figures."""
         return self.worst <= FIRST_ORDER
 
     def records_for(self, records: int, error: float) -> int:
@@ -112,7 +111,7 @@ class ExpectedCount:
 
 @dataclass(frozen=True)
 class ExpectedCounts:
-    """Expected errors of counts with a relative error, by group and label."""
+    """Expected relative errors of counts, by group and label."""
 
     each: Mapping[str, ExpectedCount]
     distribution: ShiftedLog
@@ -120,7 +119,7 @@ class ExpectedCounts:
 
 
 def deviation(noise: Noise, domain: RecordDomain) -> float:
-    """Return the root mean square of a value's noise, in records, or in clients that weigh 1."""
+    """Return a value's noise (RMS), in records, or in clients that weigh 1."""
     return math.sqrt(mean_square_error(noise)) / scale_of(domain.cap)
 
 
@@ -155,7 +154,7 @@ def weight_errors(counts: Floats, reweighing: str) -> Floats:
 def rate_errors(sizes: Floats, labels: int) -> Floats:
     """Return the errors of predictions' rates, shape (k, m), for noise of variance 1 in each count.
 
-    Computes: a rate p is a count over its row's sum, with p = 1 / labels.
+    Computes: a count over its row's sum, for rates of 1 / labels.
     """
     p = 1 / labels
     return np.asarray(math.sqrt((1 - p) ** 2 + (labels - 1) * p**2) / sizes)
@@ -164,8 +163,8 @@ def rate_errors(sizes: Floats, labels: int) -> Floats:
 def curve_errors(noise: CurveNoise, sizes: Floats) -> Floats:
     """Return the errors of true and false positive rates over all thresholds, shape (k, 2).
 
-    Computes: a rate p is a count over the total, both linear in the nodes' noise; p falls evenly along the
-    thresholds. Making curves monotone afterwards only lowers the errors.
+    Computes: a count over the total, both linear in the nodes' noise; rates fall evenly along the thresholds.
+    Making curves monotone only lowers the errors.
     [test: tests/harness/releases/test_expected_errors.py]
     """
     above, total = noise.linear[:-1], noise.linear[-1:]
@@ -183,7 +182,7 @@ def mean_errors(sizes: Floats, steps: int) -> Floats:
 def expected_gap(errors: Floats) -> float:
     """Return the mean largest difference between two equal groups, in the worse of their rates.
 
-    Computes: independent Gaussian errors of shape (k, rates), by simulation with a fixed seed.
+    Computes: independent Gaussian errors of shape (k, rates), simulated with a fixed seed.
     [test: tests/harness/releases/test_expected_errors.py]
     """
     drawn = np.random.default_rng(_SEED).standard_normal((_DRAWS, *errors.shape)) * errors
@@ -194,9 +193,8 @@ def expected_gap(errors: Floats) -> float:
 class PreparedRelease(Generic[R]):
     """A release of one domain, prepared once per run.
 
-    `arguments` are the program's, as far as they follow from the domain. `read` turns the opened integers of
-    so many clients into the result; it raises OutputError, without a value, if this protocol cannot have
-    opened them.
+    `arguments` are the program's that follow from the domain. `read` turns the opened integers of so many
+    clients into the result, or raises OutputError, without a value, if this protocol cannot have opened them.
     """
 
     spec: ProtocolSpec
@@ -219,8 +217,7 @@ class AuditTarget:
     Attributes:
         sizes: Default sizes, by option.
         cells: Returns how many cells records have, given sizes.
-        declared: Returns the protocol and its arguments, given sizes, neighbors, ε, δ and the distribution of
-            distributed noise.
+        declared: Returns the protocol and its arguments.
         relations: The neighboring relations that the command allows.
         malleable_slots: As in `Neighbors`.
     """
@@ -233,7 +230,7 @@ class AuditTarget:
 
     @property
     def counts_records(self) -> bool:
-        """Whether it counts a client's records, which a contribution bound limits."""
+        """Whether it counts a client's records, up to a contribution bound."""
         return bool(self.sizes) and "steps" not in self.sizes
 
     @property
@@ -254,7 +251,7 @@ def table_of(spec: ProtocolSpec) -> AuditTarget:
 
 
 class Statistic(ABC, Generic[R]):
-    """A statistic: its protocol, the protocol's size for a domain, and the result of what it opens.
+    """A statistic: its protocol for a domain, and the result of what that opens.
 
     Attributes:
         kind: What records hold besides group and label.
@@ -268,7 +265,7 @@ class Statistic(ABC, Generic[R]):
 
     @classmethod
     def of(cls, request: Any) -> Self:
-        """Return a request's statistic; raise OptionError if the request's fields do not combine."""
+        """Return a request's statistic, or raise OptionError."""
         return cls(spec=request.spec)  # type: ignore[call-arg]
 
     @abstractmethod
@@ -286,7 +283,7 @@ class Statistic(ABC, Generic[R]):
     ) -> ExpectedError | ExpectedCap | ExpectedCounts:
         """Return the expected errors for records per group and label, shape (groups, labels).
 
-        For performance values, `sizes` are clients per group, shape (groups, 1).
+        Performance values take clients per group, shape (groups, 1).
 
         Raises:
             OptionError: The release does not allow such sizes.
@@ -298,7 +295,7 @@ class Statistic(ABC, Generic[R]):
 
     @classmethod
     def read_files(cls, files: Files) -> Any:
-        """Return the result in a run's files, to the last bit; malformed files raise any parsing error."""
+        """Return the result in a run's files, to the last bit, or raise any parsing error."""
         raise NotImplementedError
 
 
@@ -317,7 +314,7 @@ def floats(values: Any) -> Floats:
 def rates_from_json(
     cells: Sequence[Mapping[str, Any]], shape: tuple[int, ...], names: Sequence[str]
 ) -> tuple[dict[str, Floats], dict[str, Floats]]:
-    """Return the cells' estimates, of this shape, and intervals, by rate."""
+    """Return the cells' estimates and intervals, by rate."""
     estimates = {name: floats([cell[name]["estimate"] for cell in cells]).reshape(shape) for name in names}
     ends = {name: floats([cell[name]["interval"] for cell in cells]).reshape(*shape, 2) for name in names}
     return estimates, ends
@@ -330,9 +327,7 @@ def plan_release(
     domain: RecordDomain,
     epsilon: Fraction | None = None,
 ) -> NoisePlan:
-    """Choose the noise from the linear map that the protocol declares.
-
-    Some releases need an `epsilon` below the request's.
+    """Choose the noise from the protocol's linear map, for `epsilon` if that is less than the request's.
 
     Raises:
         UnsupportedError: The protocol declares no map.

@@ -39,7 +39,7 @@ class Confusion:
     """Each group's confusion matrix, and each class's rates against the rest.
 
     Attributes:
-        counts: Counts of shape (groups, labels, predicted labels).
+        counts: Shape (groups, labels, predicted labels).
         rates: By name, shape (groups, labels); NaN is 0/0.
         intervals: By name, shape (groups, labels, 2). Each holds its rate of the true counts with probability
             `CONFIDENCE`, over the noise; where clients are the privacy unit, of the records that count.
@@ -57,7 +57,7 @@ class Confusion:
         return self.counts.table / scale_of(self.counts.domain.cap)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields of `confusion.json` without the privacy statement; undefined rates are null."""
+        """Return the fields of `confusion.json` without the privacy statement."""
         domain = self.counts.domain
         return {
             "groups": list(domain.groups),
@@ -82,11 +82,7 @@ class Confusion:
 
 
 def positive_in(domain: RecordDomain, label: str) -> int | None:
-    """Return the index of the label whose rates matter, or None for all if more than two and none is named.
-
-    Raises:
-        RecordDomainError: The label is not declared.
-    """
+    """Return the index of the label whose rates matter, or None for all of more than two."""
     return domain.positive(label) if label or len(domain.labels) == 2 else None
 
 
@@ -95,7 +91,7 @@ def confusion(counts: NoisyCounts, positive: int | None = None) -> Confusion:
 
     Computes: a / (a + b) for sums a, b of disjoint counts; negative sums count as 0.
     Guarantees: each interval covers its rate of the true counts with probability at least 95 %.
-    Edge cases: a class that is empty by the noisy counts has NaN as its true positive rate.
+    Edge cases: a class without records, by the noisy counts, has NaN as its true positive rate.
     [test: tests/statistical/test_intervals.py]
     """
     table = counts.table
@@ -128,7 +124,7 @@ def _predictions(spec: ProtocolSpec) -> AuditTarget:
 
 @dataclass(frozen=True)
 class ConfusionStatistic(Statistic[Confusion]):
-    """Confusion matrices of predictions; an empty `positive` means the last of two labels, or all of more."""
+    """Confusion matrices; an empty `positive` means the last of two labels, or all of more."""
 
     spec: ProtocolSpec = PI_CF
     positive: str = ""

@@ -46,14 +46,9 @@ CONFIDENCE = Fraction(95, 100)
 
 @dataclass(frozen=True)
 class CapTarget:
-    """The release that the bound is for.
+    """The release that the bound is for: its name, budget, and curves' thresholds or number of counts.
 
-    Attributes:
-        task: weights, confusion, thresholds or counts.
-        spends: Its total budget.
-        thresholds: Of curves.
-        malleable_slots: Whether its noise is for exchanged records, as in active models.
-        counts: How many counts there are, for the task counts.
+    `malleable_slots` tells whether its noise is for exchanged records, as in active models.
     """
 
     task: str
@@ -95,21 +90,17 @@ class CapTarget:
 def counts_of_curves(tree: CountTree) -> int:
     """Return the error of all of a tree's cumulative counts, in units of one count's without a tree.
 
-    Computes: bins · levels · the root of their mean variance, rounded up, as a node's noise is for ε /
-    levels.
+    Computes: bins · levels · the root of their mean variance, as a node's noise is for ε / levels.
     """
     return math.ceil(tree.bins * len(tree.blocks) * math.sqrt(tree.mean_variance()))
 
 
 @dataclass(frozen=True)
 class ChosenCap:
-    """A chosen contribution bound.
+    """A contribution bound, as an index into the public candidates.
 
-    Attributes:
-        caps: The public candidates.
-        index: The bound's index in `caps`.
-        above: How many clients were to exceed it at most.
-        noise: The number of clients by which noise moves a comparison at most, with probability `CONFIDENCE`.
+    At most `above` clients were to exceed it. With probability `CONFIDENCE`, noise moves a comparison by at
+    most `noise` clients.
     """
 
     caps: tuple[int, ...]
@@ -128,7 +119,7 @@ class ChosenCap:
 
 
 def _largest_grid(*_: object) -> Declared:
-    """Return the most candidates; fewer reveal less, and the allowed number of clients changes nothing."""
+    """Return the most candidates; fewer reveal less, and the allowed number does not matter."""
     return PI_CAP, {"queries": len(caps_to_choose_from(MAX_CAP)) - 1}
 
 
@@ -155,11 +146,7 @@ class CapStatistic(Statistic[ChosenCap]):
         return CapStatistic(target, request.spec)
 
     def allowed_above(self, release: Request, domain: RecordDomain) -> int:
-        """Return how many clients may exceed the bound: more if the target release has more noise.
-
-        Raises:
-            OptionError: No noise fits that release.
-        """
+        """Return how many clients may exceed the bound; raise OptionError if no noise fits the target release."""
         malleable = self.target.malleable_slots and release.security.tolerates == "active"
         with fitting(release.epsilon, release.delta):
             return replace(self.target, malleable_slots=malleable).allowed_above(domain)
@@ -196,7 +183,7 @@ class CapStatistic(Statistic[ChosenCap]):
 
 
 def comparison_noise(plan: NoisePlan) -> int:
-    """Return the number of clients by which noise moves a comparison at most, with probability `CONFIDENCE`.
+    """Return how many clients noise moves a comparison by at most, with probability `CONFIDENCE`.
 
     Computes: a quantile of the sum of the count's and the bound's noises, which are symmetric.
     """

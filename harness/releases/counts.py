@@ -1,4 +1,4 @@
-"""π_COUNT as a statistic: noisy counts with a relative error, and more privacy for larger groups."""
+"""π_COUNT as a statistic: counts with a relative error, and more privacy for larger groups."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -36,15 +36,9 @@ SIZES = (0, *(10**power for power in range(1, 7)))  # sizes of cells whose priva
 
 @dataclass(frozen=True, eq=False)
 class GroupCounts:
-    """Estimated counts per (group, label).
+    """Estimated counts, shape (groups, labels), from 0 to the distribution's `most`.
 
-    Attributes:
-        estimates: Shape (groups, labels), from 0 to the distribution's `most`.
-        intervals: Shape (groups, labels, 2); all hold their counts at once with probability `CONFIDENCE` over
-            the noise, for counts up to `most`.
-        offset: The logarithm's offset.
-        target: The expected error that the counts keep to.
-        privacy_by_size: As the function of that name returns it.
+    The intervals, up to `most`, all hold at once with probability `CONFIDENCE` over the noise.
     """
 
     domain: RecordDomain
@@ -71,10 +65,7 @@ class GroupCounts:
 
 
 def privacy_by_size(distribution: ShiftedLog, coins: tuple[Coin, ...]) -> list[dict[str, float]]:
-    """Return a record's (ε, δ), added or removed, by the number of records in its cell.
-
-    It depends on that number alone, not on clients' counts.
-    """
+    """Return a record's (ε, δ), added or removed, by the number of records in its cell alone."""
     sizes = [size for size in SIZES if size <= distribution.most]
     guarantees = [(size, distribution.guarantee_at(size, coins)) for size in sizes]
     return [
@@ -84,7 +75,7 @@ def privacy_by_size(distribution: ShiftedLog, coins: tuple[Coin, ...]) -> list[d
 
 
 def _logarithms(sizes: Mapping[str, int], *_: object) -> Declared:
-    """Return any offset and largest count: all differ only in the first step, which is charged."""
+    """Return any offset and largest count: all have the same first step, which is charged."""
     return PI_COUNT, {**sizes, "offset": 16, "most": 1000}
 
 

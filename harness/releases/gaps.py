@@ -42,7 +42,7 @@ USEFUL = 0.1  # of the range: a useful accuracy of gaps
 class Interval:
     """An estimate in the range's unit, or NaN, with an interval within the possible values.
 
-    `says_something` tells whether the interval excludes any possible value.
+    `says_something` tells whether it excludes any of them.
     """
 
     estimate: float
@@ -51,7 +51,7 @@ class Interval:
     says_something: bool
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields of a mean or gap in `gap.json`; a missing estimate is null."""
+        """Return the fields of a mean or gap in `gap.json`."""
         estimate = None if math.isnan(self.estimate) else self.estimate
         return {
             "estimate": estimate,
@@ -68,13 +68,10 @@ class Interval:
 
 @dataclass(frozen=True, eq=False)
 class Gaps:
-    """Groups' noisy sizes and means, and the signed gap of each pair.
+    """Groups' noisy sizes in clients, which may be 0 if `near_zero`, means, and gaps of pairs.
 
-    Attributes:
-        sizes: In clients, shape (groups,).
-        near_zero: Which sizes may be 0, as far as the noise tells.
-        gaps: Mean of the first minus mean of the second, by pairs of indices.
-        useful: How many clients in each of two groups determine their gap to a tenth of the range.
+    A gap is the first mean minus the second. `useful` clients in each of two groups determine their gap to a
+    tenth of the range.
     """
 
     domain: RecordDomain
@@ -157,8 +154,7 @@ def gaps(opened: Floats, domain: RecordDomain, plan: NoisePlan) -> Gaps:
 def clients_for(error: float, noise: Noise, steps: int) -> int:
     """Return the size of two groups whose gap's interval reaches at most `error` to either side, within 2 %.
 
-    Computes: groups whose means are opposite ends of the range, the worst case; `error` is in the scale from
-    -1 to 1, beyond the grid's rounding.
+    Computes: means at opposite ends of the range, the worst case, in the scale from -1 to 1.
     [test: tests/harness/releases/test_gaps.py]
     """
     failure = (float(1 - CONFIDENCE) - DIFFERENCE_FAILURE) / 2
@@ -177,14 +173,13 @@ def clients_for(error: float, noise: Noise, steps: int) -> int:
 
 
 def _in_range(interval: Interval, values: ValueGrid, most: float, centre: float) -> Interval:
-    """Cut an interval to [-most, most] and convert it to the range's unit."""
+    """Cut an interval to [-most, most], in the range's unit."""
     low, high = (min(max(float(end), -most), most) for end in (interval.low, interval.high))
     estimate, low_end, high_end = (centre + values.radius * x for x in (interval.estimate, low, high))
     return Interval(estimate, low_end, high_end, low > -most or high < most)
 
 
 def _sums(spec: ProtocolSpec) -> AuditTarget:
-    """Return the target; its cells are pairs of clients with extreme values."""
     sizes = {"groups": 2, "steps": DEFAULT_STEPS}
     return AuditTarget(sizes, lambda chosen: 8 * chosen["groups"] ** 3, lambda chosen, *_: (spec, {**chosen}))
 

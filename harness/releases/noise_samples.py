@@ -1,7 +1,4 @@
-"""Opened samples of π_LAP's noise, compared with their exact distribution.
-
-Opened noise protects nothing; the stated guarantee is that of a sample which stays secret.
-"""
+"""Opened samples of π_LAP's noise, which protect nothing, compared with their exact distribution."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -39,10 +36,9 @@ _EPSILON_GRID = 10**12  # rounds ε down, as it is part of the compiled program'
 
 @dataclass(frozen=True)
 class Sampler:
-    """A kind of noise at one ε and δ.
+    """A kind of noise at one ε and δ, with `fair_bits` per party and sample.
 
-    `fair_bits` are per party and sample, and `guarantee` is of a count that moves by 1 and carries one secret
-    sample.
+    The guarantee is of a count that moves by 1 and carries one secret sample.
     """
 
     name: str
@@ -76,7 +72,7 @@ class Summary:
 
 @lru_cache(maxsize=16)
 def joint_sampler(epsilon: Fraction, delta: Fraction) -> Sampler:
-    """Return the sampler of joint noise; raise OptionError if no coins reach ε and δ."""
+    """Return the sampler of joint noise; raise OptionError if none fits."""
     grid = Fraction(epsilon * _EPSILON_GRID // 1, _EPSILON_GRID)
     bits = bits_at_most(delta)
     with fitting(epsilon, delta):
@@ -97,7 +93,7 @@ def joint_sampler(epsilon: Fraction, delta: Fraction) -> Sampler:
 def own_sampler(
     distribution: NoiseDistribution, epsilon: Fraction, delta: Fraction, model: SecurityModel
 ) -> Sampler:
-    """Return the sampler of the sum of the parties' own noises; raise OptionError if none fits ε and δ."""
+    """Return the sampler of the sum of the parties' own noises; raise OptionError if none fits."""
     with fitting(epsilon, delta):
         one = each_cell_once(1)
         plan = plan_distributed_noise(
@@ -136,7 +132,7 @@ def summarise(samples: Sequence[int], sampler: Sampler) -> Summary:
 
 
 def distance(samples: Sequence[int], cumulative: Callable[[int], Fraction]) -> float:
-    """Return sup |F_n - F| over all integers, which is at a sample or right below one."""
+    """Return sup |F_n - F| over all integers: at a sample, or right below one."""
     n, seen, furthest = len(samples), 0, Fraction(0)
     for x, times in sorted(Counter(samples).items()):
         below = abs(Fraction(seen, n) - cumulative(x - 1))

@@ -27,5 +27,5 @@ STATISTICS: Mapping[str, type[Statistic[Any]]] = _Statistics()
 
 
 def statistic_of(request: Request) -> Statistic[Any]:
-    """Return the statistic of a request; raise OptionError if the request's fields do not combine."""
+    """Return the statistic of a request, or raise OptionError."""
     return STATISTICS[request.task].of(request)

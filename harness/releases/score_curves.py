@@ -66,7 +66,6 @@ class NoisyCurves:
         negative: The other label; "" with more than two labels.
         blocks: Bins per opened block of each level.
         noise: The noise of each node.
-        curves: The positive label's curves.
         others: With more than two labels, each other label's curves by its own scores.
     """
 
@@ -94,11 +93,7 @@ class NoisyCurves:
         }
 
     def for_positive(self, label: str) -> "NoisyCurves":
-        """Return the curves with another positive label; "" keeps it.
-
-        Raises:
-            RecordDomainError: The curves do not have the label.
-        """
+        """Return the curves with another positive label ("": the same), or raise RecordDomainError."""
         if label in ("", self.positive):
             return self
         if label in self.others:
@@ -123,7 +118,7 @@ def _counts_to_json(curves: GroupCurves) -> dict[str, Any]:
 
 
 def _histograms(groups: int, labels: int) -> dict[str, int]:
-    """Return the sizes of the histograms; with more than two labels each (score, group) is a group."""
+    """Return the histograms' sizes; with more than two labels each (score, group) is a group."""
     if labels == 2:
         return {"groups": groups, "labels": labels}
     return {"groups": groups * labels, "labels": 2, "score_columns": labels}
@@ -148,10 +143,9 @@ def _scored(spec: ProtocolSpec) -> AuditTarget:
 
 @dataclass(frozen=True)
 class CurvesStatistic(Statistic[NoisyCurves]):
-    """Score curves of each group's positives and negatives.
+    """Score curves of each group's positives and negatives; an empty `positive` means the last label.
 
-    `flat` opens only every bin's count, not the blocks with the least error; an empty `positive` means the
-    last label.
+    `flat` opens only every bin's count instead of the blocks with the least error.
     """
 
     flat: bool = False
@@ -182,7 +176,6 @@ class CurvesStatistic(Statistic[NoisyCurves]):
         return PreparedRelease(self.spec, release, domain, arguments, plan, read)
 
     def _tree(self, release: Request, domain: RecordDomain) -> CountTree:
-        """Return the blocks to count; raise OptionError if no noise fits the budget."""
         bins = len(domain.thresholds)
         if self.flat:
             return CountTree(bins, (1,))
@@ -213,8 +206,8 @@ def noisy_curves(
 ) -> NoisyCurves:
     """Estimate score curves by least squares from a tree's unbiased block counts.
 
-    `opened` holds, level by level, each (group, label) pair's blocks from the lowest. With several scores,
-    each score's pairs follow those of the score before, and its label comes last in a pair.
+    `opened` holds, level by level, each (group, label) pair's blocks from the lowest; with several scores,
+    the pairs of one score after another's, its own label last.
     """
     pairs = domain.shape[0] * domain.shape[1]
     ends = np.cumsum([pairs * count for count in tree.counts])[:-1]
@@ -244,14 +237,14 @@ def noise_to_json(noise: Noise) -> dict[str, Any]:
 
 
 def noise_from_json(fields: Mapping[str, Any]) -> Noise:
-    """Return the noise that a file states; malformed fields raise any parsing error."""
+    """Return the noise that a file states, or raise any parsing error."""
     if "distributed_noise" in fields:
         return DistributedNoise.from_json(fields["distributed_noise"])
     return tuple(Coin(numerator, bits) for numerator, bits in fields["coins"])
 
 
 def curves_from_json(fields: Mapping[str, Any], privacy: Mapping[str, Any]) -> NoisyCurves:
-    """Return the curves in a file; malformed fields raise any parsing error."""
+    """Return the curves in a file, or raise any parsing error."""
     names = ("true_positives", "false_positives", "positives", "negatives")
     grid = np.array(fields["thresholds"], dtype=float)
     blocks = tuple(fields["blocks"])
@@ -289,7 +282,7 @@ def curve_map(tree: CountTree) -> Floats:
 
 
 def curve_noise(bins: int, blocks: tuple[int, ...], cap: Cap | None, node: Noise) -> CurveNoise:
-    """Return how a curve's counts and, last, their total depend on its nodes, and the nodes' noise.
+    """Return how a curve's counts and total depend on its nodes, and the nodes' noise.
 
     Raises:
         ValueError: There is no tree with these blocks.
@@ -324,7 +317,7 @@ def choice_of(request: Any) -> ThresholdChoice:
 class Thresholds:
     """Curves with the thresholds chosen on them, or the reason why there are none.
 
-    With more than two labels, `others` holds each other label's thresholds against the rest.
+    With more than two labels, `others` holds each other label's thresholds.
     """
 
     curves: NoisyCurves
@@ -351,7 +344,7 @@ class Thresholds:
 
 
 def thresholds_on(curves: NoisyCurves, choice: ThresholdChoice) -> Thresholds:
-    """Choose thresholds on released curves for each label, or return why there are none."""
+    """Choose thresholds on released curves for each label, or say why there are none."""
     others = {label: _chosen(of, choice)[0] for label, of in curves.others.items()}
     return Thresholds(curves, *_chosen(curves.curves, choice), others)
 
@@ -369,7 +362,7 @@ def _chosen(
 class ThresholdsStatistic(Statistic[Thresholds]):
     """Thresholds for each group, from score curves.
 
-    Curves that allow no thresholds are kept too, as their ε is spent.
+    Curves that allow none are kept too, as their ε is spent.
     """
 
     curves: CurvesStatistic

@@ -104,7 +104,7 @@ def _check_chain(release: Request, domain: RecordDomain) -> None:
 def expected_weight_error(
     noise: Noise, domain: RecordDomain, sizes: Floats, reweighing: str
 ) -> ExpectedError:
-    """Return the expected errors of counts with this noise, and of their weights."""
+    """Return the expected errors of counts and of their weights."""
     count = deviation(noise, domain)
     errors = by_cell(domain, count * weight_errors(sizes, reweighing))
     return ExpectedError(count, "weight, relative", errors)

@@ -1,4 +1,4 @@
-"""The fields that all releases share: privacy budget, privacy unit and computation."""
+"""The fields that all releases share."""
 
 from __future__ import annotations
 
@@ -91,11 +91,11 @@ class Request(Spending):
     Attributes:
         task: The name of its command and statistic.
         protocols: Names of its protocols by variant, the default first.
-        slots: The protocol where clients are the unit; "" if there is none.
+        slots: The protocol where clients are the unit, or "".
         online: Whether clients can send during the run.
         statistic: Its class, as `module:class` in `harness.releases`.
         of_call: Fields that its call adds or changes, by name.
-        also: What help's example has besides required options.
+        also: The rest of help's example, after required options.
     """
 
     task: ClassVar[str]
@@ -147,8 +147,8 @@ class Request(Spending):
     def spec(self) -> ProtocolSpec:
         """The protocol of the chosen variant.
 
-        Where clients are the unit and their shares wait for the run, the protocol counts slots, unless
-        another encoding is chosen.
+        Where clients are the unit and their shares wait for the run, it counts slots unless another encoding
+        is chosen.
         """
         from protocols.accounting.calibration import PrivacyUnit
         from protocols.spec import CLIENTS, PROTOCOLS, SLOTS
@@ -163,7 +163,7 @@ class Request(Spending):
 
     @property
     def form(self) -> InputForm:
-        """The input encoding; raises OptionError if the protocol lacks it."""
+        """The input encoding, or OptionError."""
         return chosen_form(self.spec.input_forms, self.input_form, self.input_path)
 
     @property
@@ -172,11 +172,7 @@ class Request(Spending):
         return distribution_of(self.noise)
 
     def program_of(self, spec: ProtocolSpec) -> ProtocolSpec:
-        """Return a protocol as it runs with this noise and input path.
-
-        Raises:
-            OptionError: It cannot add this noise.
-        """
+        """Return a protocol with this noise and input path; raise OptionError if it cannot add the noise."""
         from protocols.spec import REPLICATED, with_distributed_noise, with_noise_made_ahead
 
         if self.offline:
@@ -201,7 +197,7 @@ class Request(Spending):
 
     @property
     def malleable_slots(self) -> bool:
-        """Whether a party can move clients' records between cells, so that noise is for exchanged records."""
+        """Whether a party can move clients' records between cells; noise is then for exchanged records."""
         from protocols.accounting.calibration import PrivacyUnit
 
         of_clients = self.privacy_unit is PrivacyUnit.CLIENT
@@ -209,7 +205,7 @@ class Request(Spending):
 
     @property
     def own(self) -> tuple[NoiseDistribution, int, int] | None:
-        """Distributed noise's distribution, how many parties add it, and how many of them may be corrupt."""
+        """Distributed noise's distribution, how many parties add it, and how many may be corrupt."""
         distribution = self.own_distribution
         return (distribution, self.security.parties, self.security.corruptions) if distribution else None
 
@@ -226,7 +222,7 @@ class Request(Spending):
         return Neighbors(self.relation_in(domain), domain.max_records_per_unit, self.malleable_slots)
 
     def to_json(self) -> dict[str, str]:
-        """Return the fields that have values, as `harness.request.releases.request_from_json` reads them."""
+        """Return the fields with values, as `request_from_json` reads them."""
         texts = {name: as_text(getattr(self, name)) for name in self.declared}
         return {"task": self.task, **{name: text for name, text in texts.items() if text}}
 
@@ -240,7 +236,7 @@ def no_place(spec: ProtocolSpec) -> OptionError:
 
 
 def chosen_form(forms: Mapping[str, InputForm], name: str | None, path: InputPath) -> InputForm:
-    """Return the input encoding of this name, or the first, by this path; raise OptionError if none fits."""
+    """Return the input encoding of this name, or the first, by this path."""
     form = forms[parse_choice("input_form", name, list(forms)) if name else next(iter(forms))]
     return form.by(path)
 

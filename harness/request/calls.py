@@ -1,4 +1,4 @@
-"""Fields of a call or a command besides its request: records, account, time limit and directories."""
+"""Fields of a call or a command besides its request."""
 
 from pathlib import Path
 from typing import Any, ClassVar
@@ -97,7 +97,7 @@ class Run(Options):
 
 
 class ReleaseCall(Run, Account, Records, Request):
-    """A request with everything needed to run it; `releases.CALLS` has a class for each."""
+    """A request with everything needed to run it; `releases.CALLS` has one for each."""
 
     requested: ClassVar[type[Request]]
 

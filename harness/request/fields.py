@@ -1,7 +1,4 @@
-"""Declarations of fields: name, help, default and reader, stated once in a class.
-
-A declaration serves a command's flag, a call's keyword, a file's key and a message to a host.
-"""
+"""Declarations of fields, for a command's flag, a call's keyword, a file's key and messages to hosts."""
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -54,7 +51,7 @@ class Option(Generic[T]):
 
     @property
     def flag(self) -> str:
-        """The command-line flag, such as `--max-count`; `--with` for the attribute `with_`."""
+        """The command-line flag, such as `--max-count`."""
         return as_flag(self.attribute)
 
     @property
@@ -68,7 +65,7 @@ class Option(Generic[T]):
         return replace(self, **changes)
 
     def read(self, given: Any) -> Any:
-        """Return the given value, or None if there is nothing; raise OptionError if it is invalid."""
+        """Return the given value, or None if there is nothing; raise OptionError if invalid."""
         if self.parse is None:
             return bool(given)
         if _is_nothing(given):
@@ -99,7 +96,7 @@ def switch(help: str) -> Option[bool]:
 
 
 class Options:
-    """Immutable values of declared options, each read once; subclasses inherit options.
+    """Immutable values of declared and inherited options.
 
     `./inv --list` prints a subclass's docstring as its command's summary.
     """
@@ -117,10 +114,10 @@ class Options:
         cls.declared = {name: member for name, member in members.items() if isinstance(member, Option)}
 
     def __init__(self, **given: Any) -> None:
-        """Read the given values by name; missing or empty ones take their defaults.
+        """Read the given values by name; others take their defaults.
 
         Raises:
-            OptionError: The first option, in declared order, that is missing or invalid.
+            OptionError: A value is missing or invalid; the first in declared order.
         """
         for name, option in self.declared.items():
             needed = option.example and _is_nothing(given.get(option.unless) or "")
@@ -151,20 +148,20 @@ class Options:
         return bool(getattr(self, name) == option.read(None))
 
     def written(self, *names: str) -> dict[str, Any]:
-        """Return these options' values as texts that are read as the same values; a given switch is True."""
+        """Return these options' values as texts; a given switch is True."""
         values = {name: getattr(self, name) for name in names}
         return {name: value if value is True else as_text(value) for name, value in values.items()}
 
 
 def typed(**values: object) -> str:
-    """Return options as users type them, each after a space; None, False and "" are left out."""
+    """Return the given options as users type them, each after a space."""
     given = {name: value for name, value in values.items() if value}
     texts = {name: "" if value is True else shlex.quote(str(value)) for name, value in given.items()}
     return "".join(f" {as_flag(name, text)}" for name, text in texts.items())
 
 
 def as_text(value: Any) -> str:
-    """Return a value as users type it: a list with commas, shares as name:share, None as ""."""
+    """Return a value as users type it: a list with commas, shares as name:share."""
     if value is None or value is False:
         return ""
     if isinstance(value, str | int | Path):

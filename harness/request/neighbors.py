@@ -13,8 +13,7 @@ def relation_for(
     """Return the chosen relation, or the default for this domain, encoding and unit.
 
     Raises:
-        OptionError: The encoding reveals the number of records, which the relation protects, or options for
-            records and for clients are mixed.
+        OptionError: The encoding reveals what the relation protects, or options for records and clients mix.
     """
     sizes = domain.kind is RecordKind.SIZE
     if domain.cap or sizes or unit is PrivacyUnit.CLIENT or chosen is NeighboringRelation.ZERO_OUT_ONE:

@@ -1,4 +1,4 @@
-"""Fields of a release's plan in place of records: sizes of the federation, and what to report."""
+"""Fields of a release's plan in place of records."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Expected(Options):
 
 
 def in_plan(field: str, value: object = "") -> str:
-    """Return a field as a planning command has it: within `--plan`, or as an option."""
+    """Return a field as a planning command has it, for messages."""
     of_plan = {"from_records": FILE, "clients": "CLIENTS", "records": "CLIENTS,RECORDS"}
     if field in of_plan:
         return as_flag("plan", value or of_plan[field])
@@ -76,9 +76,10 @@ _MORE = re.compile(",(?=(?:network|error|units)=)")
 
 
 def parse_plan(text: str, option: str = "plan") -> dict[str, str]:
-    """Read a plan as texts of `Expected`'s fields: `100`, `100,300` (clients, records) or `file`, and extras.
+    """Read a plan as texts of `Expected`'s fields.
 
-    Extras are network, error and units, such as `network=wan`.
+    It begins with clients (`100`), clients and records (`100,300`) or `file`; extras such as `network=wan`
+    follow.
     """
     sizes, *more = _MORE.split(text)
     match = _SIZES.fullmatch(sizes)

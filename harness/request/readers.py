@@ -1,7 +1,6 @@
 """Readers of options: each takes a text or a Python value and the field's name, and returns the value.
 
-All raise OptionError with one sentence. Modules that hold limits are imported at run time, so that a
-command's help needs none of them.
+All raise OptionError. Limits are imported at run time, so that a command's help needs no module of theirs.
 """
 
 from __future__ import annotations
@@ -86,7 +85,7 @@ def parse_epsilon(text: str, option: str = "epsilon") -> Fraction:
 
 
 def number(what: str, good: Callable[[Fraction], bool]) -> Callable[[str, str], Fraction]:
-    """Return a reader of exact numbers that are `good`; `what` describes them in the error."""
+    """Return a reader of exact numbers that are `good`, which `what` describes."""
 
     def parse(text: str, option: str) -> Fraction:
         value = _between(text, good)
@@ -135,7 +134,7 @@ def parse_max_count(text: str, option: str = "max_count") -> int:
 
 
 def parse_population(text: str, option: str = "population") -> str:
-    """Read a population's name, which is short and printable."""
+    """Read a population's name, short and printable."""
     if len(text) > _LONGEST_NAME or text != text.strip() or not text or not text.isprintable():
         raise OptionError(
             f"{named(option)} must be a name of at most {_LONGEST_NAME} printable characters, without spaces "
@@ -283,13 +282,12 @@ def parse_names(given: str | Sequence[object], option: str) -> list[str]:
 
 
 def _between(text: str, good: Callable[[Fraction], bool]) -> Fraction | None:
-    """Return the number if there is one and it is `good`."""
     value = exact_number(text)
     return value if value is not None and good(value) else None
 
 
 def parse_budget(given: str | Sequence[object], option: str = "budget") -> Budget:
-    """Read a budget: `3` limits ε, `3,1e-6` also δ; then `renyi` or a number of equal runs is its rule."""
+    """Read a budget: `3` (ε) or `3,1e-6` (ε,δ); then `renyi` or a number of equal runs is its rule."""
     from protocols.guarantee import MAX_EPSILON, MAX_RUNS, Budget, renyi_order
 
     text = as_text(given)

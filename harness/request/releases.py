@@ -1,4 +1,4 @@
-"""All releases: each class declares everything that its request can ask for."""
+"""All releases, each a class that declares everything to ask for."""
 
 from __future__ import annotations
 
@@ -306,10 +306,10 @@ class CapRequest(Request):
 
     @property
     def curves(self) -> ProtocolSpec | None:
-        """The protocol of the curves that the bound is for, or None for another release.
+        """The protocol of the curves that the bound is for, if any.
 
         Raises:
-            OptionError: Options do not combine, or no noise fits.
+            OptionError: Options conflict, or no noise fits.
         """
         from protocols.accounting.rounding import exact_text
         from protocols.circuits.coins import MIN_EPSILON
@@ -366,11 +366,7 @@ CALLS = {task: _call_of(request) for task, request in REQUESTS.items()}
 
 
 def request_from_json(fields: Any) -> Request:
-    """Return the request that `Request.to_json` wrote.
-
-    Raises:
-        OptionError: There is no such release, or a field is unknown or invalid.
-    """
+    """Return the request that `Request.to_json` wrote, or raise OptionError."""
     given = dict(fields) if isinstance(fields, Mapping) else {}
     task = given.pop("task", None)
     try:
