@@ -1,4 +1,4 @@
-"""The command line: reads options, runs commands, and reports mistakes in one sentence.
+"""The command line: options, commands, and mistakes in one sentence.
 
 Imports: everything; imported only by `fairshares`, `tasks.py`, benchmarks and tests. Start with `app`, then
 `commands`.

@@ -1,4 +1,4 @@
-"""The program behind `./inv` and `fairshares`: invoke, with errors that offer a way out."""
+"""The program behind `./inv` and `fairshares`: invoke, with helpful errors."""
 
 import inspect
 import json
@@ -59,7 +59,6 @@ class Commands(Program):
         self._print_options_of_all("the answer as JSON")
 
     def _print_options_of_all(self, prints: str) -> None:
-        """Print the options of all commands; `prints` names the output of --json, if any."""
         from harness.cli.command_line import OF_ALL
 
         print("Options of every command:")
@@ -71,7 +70,7 @@ class Commands(Program):
         self.print_columns([*rows.items()])
 
     def parse_tasks(self) -> None:
-        """Find the command and its options; report invalid ones in one sentence."""
+        """Find the command and its options; report invalid ones."""
         from harness.cli.command_line import checked, fill_in
         from harness.errors import OptionError
 

@@ -1,7 +1,6 @@
 """Makes the project's virtual environments from lock files, and starts invoke in the first.
 
-It runs before any package is installed and starts every command, so it imports little, all from the standard
-library.
+It runs before any package is installed, so it imports only the standard library, and little of it.
 """
 
 import fcntl
@@ -25,12 +24,9 @@ _STAMP = "fairshares-lock"  # in a complete environment: its sources
 
 
 def main(arguments: Sequence[str], project: Path = PROJECT) -> int:
-    """Run invoke in the project's environment, which is made first if needed.
+    """Run invoke in the project's environment, which is made first if needed; else return an exit code.
 
     Guarantees: the working directory stays the user's, so relative paths in options keep their meaning.
-
-    Returns:
-        An exit code, if the environment could not be made.
     [test: tests/commands/test_bootstrap.py]
     """
     environment, locks = project / ".venv", [LOCK, TEST_LOCK] if arguments[:1] == ["test"] else [LOCK]
@@ -47,12 +43,9 @@ def main(arguments: Sequence[str], project: Path = PROJECT) -> int:
 
 
 def ensure(environment: Path, *locks: Path) -> int:
-    """Make an environment unless it matches the lock files; print what failed.
+    """Make an environment unless it matches the lock files; return an exit code, 0 if it is ready.
 
     Guarantees: an incomplete environment never passes for a complete one, whenever this is stopped.
-
-    Returns:
-        An exit code; 0 if the environment is ready.
     [test: tests/commands/test_bootstrap.py]
     """
     try:
@@ -75,7 +68,7 @@ def ensure(environment: Path, *locks: Path) -> int:
 
 
 def _is_current(environment: Path, locks: Sequence[Path]) -> bool:
-    """Return whether the environment is complete, matches the lock files, and still has its Python."""
+    """Return whether the environment is complete and current, and its Python still there."""
     stamp, python = environment / _STAMP, environment / "bin" / "python"
     return (
         stamp.exists() and python.exists() and _stamp(environment, locks) <= {*stamp.read_text().split("\n")}
@@ -85,14 +78,14 @@ def _is_current(environment: Path, locks: Sequence[Path]) -> bool:
 def _stamp(environment: Path, locks: Sequence[Path]) -> set[str]:
     """Return digests of the lock files, and the interpreter's real path.
 
-    A system upgrade can turn the environment's link into another Python, which would not see the packages.
+    A system upgrade can turn the environment's link into another Python, without the packages.
     """
     digests = {hashlib.sha256(lock.read_bytes()).hexdigest() for lock in locks}
     return digests | {os.path.realpath(environment / "bin" / "python")}
 
 
 def spelled_out(arguments: Sequence[str]) -> list[str]:
-    """Return arguments as invoke takes them: none lists the commands, `X --help` explains X."""
+    """Return arguments as invoke takes them: none means a list, `X --help` explains X."""
     help_flags = [argument for argument in arguments if argument in ("-h", "--help")]
     if not arguments or (help_flags and len(arguments) == 1):
         return ["--list"]

@@ -1,7 +1,4 @@
-"""Turns classes of options into invoke's commands, checks command lines, and reads `fairshares.toml`.
-
-A command's modules are imported when it runs, so that each starts fast.
-"""
+"""Turns classes of options into invoke's commands, checks command lines, and reads `fairshares.toml`."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import import_module
@@ -40,11 +37,8 @@ def function_at(place: str) -> Callable[[Any], None]:
 class Command(Task[Callable[..., None]]):
     """A command of invoke's, made from a class of options.
 
-    Args:
-        name: The name as users type it.
-        options: The class of its options.
-        place: The `module:function` to call with them, imported when the command runs.
-        role: Its users.
+    `place` is the `module:function` to call with them, imported when the command runs, so that all start
+    fast.
     """
 
     def __init__(self, name: str, options: type[Options], place: str, role: str) -> None:
@@ -61,7 +55,7 @@ class Command(Task[Callable[..., None]]):
         super().__init__(body, name=name, positional=[], auto_shortflags=False)
 
     def get_arguments(self, ignore_unknown_help: bool | None = None) -> list[Argument]:  # noqa: ARG002
-        """Return invoke's arguments, by name only, so that a misspelled option cannot become a value."""
+        """Return invoke's arguments, by name only, so that misspelled options never become values."""
         return [
             Argument(
                 names=(option.flag.removeprefix("--"),),
@@ -74,7 +68,7 @@ class Command(Task[Callable[..., None]]):
 
     @property
     def usage(self) -> str:
-        """The value that needs no flag, in brackets if optional, as help shows it."""
+        """The value that needs no flag, for help; in brackets if optional."""
         name = self.first.removeprefix("--")
         needed = bool(name) and self.options[name].example
         return f" {name.upper() if needed else f'[{name.upper()}]'}" if name else ""
@@ -90,7 +84,7 @@ class Command(Task[Callable[..., None]]):
 def checked(words: Sequence[str], commands: Mapping[str, Command], of_all: Mapping[str, bool]) -> list[str]:
     """Return a command line as invoke takes it: single-letter options get one dash.
 
-    `of_all` maps invoke's own options to whether they take a value.
+    `of_all` tells which of invoke's own options take a value.
 
     Raises:
         OptionError: A command or option is unknown or repeated, or a value is missing or superfluous.
@@ -131,7 +125,6 @@ def _check_answered(waiting: str, command: str) -> None:
 
 
 def _unknown(word: str, command: str, options: Collection[str], commands: Collection[str]) -> str:
-    """Say what is wrong with a word, and what would be right."""
     if not command:
         return f"There is no command {word!r}{similar(word, commands)}; `{COMMAND}` lists all."
     if word in commands:
@@ -148,7 +141,7 @@ def _unknown(word: str, command: str, options: Collection[str], commands: Collec
 def fill_in(given: Sequence[ParserContext], commands: Mapping[str, Command]) -> str:
     """Give commands the file's options that the command line lacks; return a sentence on them.
 
-    A command's own table wins over options outside of tables.
+    A command's own table wins over other options.
 
     Raises:
         OptionError: The file cannot be read, or names unknown commands or options.

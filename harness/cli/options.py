@@ -1,4 +1,4 @@
-"""The options of all commands: a constant for each that several share, and a class per command."""
+"""The options of all commands: a class for each, with constants for common ones."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The project's own checks (format, lint, imports, tests, types) and its documentation site."""
+"""The project's own checks, and its documentation site."""
 
 import os
 import subprocess
@@ -28,12 +28,9 @@ BESIDE_TESTS = {"mypy": ("-m", "mypy")}
 
 
 def run_checks(pytest_arguments: Sequence[str] = (), *, everything: bool = False) -> int:
-    """Run every check to its end, and name those that failed.
+    """Run every check to its end, and name those that failed; return an exit code.
 
     `everything` includes exhaustive tests (`tests/exhaustive.toml`).
-
-    Returns:
-        An exit code: 0 if all passed, else pytest's, or 1.
     """
     chosen = () if everything else DEFAULT_ONLY
     with ThreadPoolExecutor() as pool:
@@ -52,11 +49,7 @@ def run_checks(pytest_arguments: Sequence[str] = (), *, everything: bool = False
 
 
 def build_docs(project: Path = PROJECT) -> int:
-    """Build the documentation site in its own environment, and print its first page's path.
-
-    Returns:
-        An exit code: 0 without warnings, else Sphinx's, or 1 if its packages cannot be installed.
-    """
+    """Build the documentation site in its own environment; return an exit code, 0 without warnings."""
     docs, environment = project / "docs", project / ".venv-docs"
     site = docs / "_build"
     code = ensure(environment, docs / LOCK)

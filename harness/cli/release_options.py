@@ -1,4 +1,4 @@
-"""Options of the commands that release a statistic: the library's call, and presentation."""
+"""Options of the commands that release a statistic."""
 
 from typing import Any, ClassVar
 
@@ -15,10 +15,7 @@ _RUNS = "harness.cli.commands"
 class ReleaseOptions(Options):
     """Options of a command besides its call.
 
-    Attributes:
-        place: The function that runs it.
-        earlier: The option that takes earlier results in place of a run, if any, and the options that go with
-            it.
+    `place` is its function; `earlier` names the option for earlier results, and the options that go with it.
     """
 
     place: ClassVar[str] = f"{_RUNS}.releases:release"
@@ -40,7 +37,7 @@ class ReleaseOptions(Options):
     plot = PLOT
 
     def __init__(self, **given: Any) -> None:
-        """Read the options; raise OptionError for those of a new run beside earlier results."""
+        """Read the options; refuse those of a new run beside earlier results."""
         again = self.earlier[:1]
         of_both = {*self.earlier, "out", "plot"}
         for name, text in given.items() if any(map(given.get, again)) else ():

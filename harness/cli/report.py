@@ -1,4 +1,4 @@
-"""Presents a command's outcome: on the terminal, as JSON, and with `--plot` as a page."""
+"""Presents a command's outcome: on the terminal, as JSON, or with `--plot` as a page."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ from harness.views.run import results
 
 
 def tell(task: str, title: str, shown: View, fields: Callable[[], dict[str, Any]], *, plot: bool) -> None:
-    """Show, or print as JSON, the outcome of a command that runs nothing; write only a page, if asked for.
+    """Show or print the outcome of a command that runs nothing; write at most a page.
 
     Raises:
         WriteError: The page cannot be written.
@@ -35,7 +35,7 @@ def write_beside(directory: Path, title: str, subtitle: str, view: Sequence[Part
     """Write a page beside existing results.
 
     Raises:
-        WriteError: It cannot be written; no file is half-written, and the results stay.
+        WriteError: It cannot be written; no file is half-written.
     """
     try:
         with scratch_directory(directory) as partial:

@@ -1,4 +1,4 @@
-"""Common behavior of commands: a good end, terminal output, and progress."""
+"""Common behavior of commands: their end, output and progress."""
 
 import json
 import os
@@ -73,7 +73,7 @@ def print_json(value: Any) -> None:
 
 
 def announce(*texts: str) -> None:
-    """Say on stderr what a run does besides its answer, unless --quiet forbids it."""
+    """Say on stderr what a run does besides its answer, unless --quiet."""
     for text in texts:
         say(plain(text), err)
 
@@ -148,7 +148,7 @@ class Steps:
             self._display.update(self._running[0], description=f"{self._running[1]}: {escape(text)}")
 
     def count(self, done: int, of: int) -> None:
-        """Show how many parts of the running step are done and, after a while, the remaining time."""
+        """Show how many parts of the running step are done and, later, the remaining time."""
         if self._running is None:
             return
         elapsed = time.monotonic() - self._running[2]
@@ -157,7 +157,7 @@ class Steps:
             self.tell_log()
 
     def tell_log(self) -> None:
-        """Report the running step's progress in a log, unless it was just reported."""
+        """Report the running step in a log, unless just reported."""
         running, now = self._running, time.monotonic()
         if running is not None and now - self._told > _TOLD_EVERY_S and _is_log():
             self._told = now

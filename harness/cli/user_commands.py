@@ -1,7 +1,4 @@
-"""The users' commands, in a checkout as in an installed package.
-
-Each is a class of options with a function, which is imported when the command runs.
-"""
+"""The users' commands, each a class of options with a function."""
 
 from invoke import Collection
 

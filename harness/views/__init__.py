@@ -1,4 +1,4 @@
-"""Views present results as data: tables, sentences and figures, which `rendering` shows.
+"""Views present results as tables, sentences and figures, which `rendering` shows.
 
 Imports: everything in a result, from `protocols` to `forecast`; not `pipeline`, `hosts` or `cli`, which pass
 results in. Start with `parts`, then `releases/weights`.

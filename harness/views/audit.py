@@ -1,4 +1,4 @@
-"""Audits: the actual protection of noise and releases, beside the claims."""
+"""Audits: protection by noise and releases, beside the claims."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from protocols.circuits.coins import exp_bounds
 
 
 def audit(audits: Sequence[Audited]) -> Iterator[Part]:
-    """Show each kind of audited item as a table, and whether all claims hold."""
+    """Show each kind of audited item, and whether all claims hold."""
     curves = [audited for audited in audits if audited.curve and not audited.name.endswith(EMULATED)]
     if shown := [audited for audited in curves if "values_moved" not in audited.figures] or curves:
         yield deltas(

@@ -1,4 +1,4 @@
-"""Hosts: checks, setup, leftovers and removals, and the names of these steps."""
+"""Hosts: checks, setup, leftovers and removals."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
@@ -32,7 +32,7 @@ _MARKS = {True: Good("✓"), False: Bad("✗"), None: "–"}
 def findings(
     facts_by_host: Sequence[Mapping[str, Any]], marks: Sequence[Mapping[str, bool | None]], model: str
 ) -> Iterator[Part]:
-    """Show a row per host, and a sentence per fault; a mark is None for what was not checked."""
+    """Show a row per host, and a sentence per fault; a mark is None without a check."""
     rows = [
         [str(host["party"]), host["address"], *(_MARKS[mark] for mark in looked_at.values())]
         for host, looked_at in zip(facts_by_host, marks, strict=True)
@@ -64,7 +64,7 @@ def certificates(
     fingerprints_by_party: Mapping[str, Mapping[int, str]],
     exported: Path | None = None,
 ) -> Table:
-    """Show fingerprints of certificates (PEM), by which the hosts' owners can detect an exchanged one.
+    """Show fingerprints, by which owners can detect an exchanged certificate.
 
     `exported` is the file of the host's own certificate, if its owner set it up.
     """
@@ -117,7 +117,7 @@ def _counted(count: int, one: str, many: str) -> str:
 
 
 def policy(directory: Path, fields: Mapping[str, Any], spent: Sequence[Population]) -> Iterator[Part]:
-    """Show which runs a host takes part in, and what they have spent."""
+    """Show a host's policy, and what was spent."""
     coordinators = fields["coordinators"]
     whose = (
         "everybody who can start the agent" if coordinators is None else ", ".join(coordinators) or "nobody"
@@ -158,7 +158,7 @@ def signers(
     source: str,
     compared: bool,
 ) -> Iterator[Part]:
-    """Show who signed a run's results, and which run; `compared` tells whether the certificates are known."""
+    """Show who signed a run's results; `compared` tells whether certificates are known."""
     yield f"All {len(statements)} hosts signed these results: {what}, {spent_text(spent)}."
     yield Line("Run", f"{ran['run']}, started {ran['started']}")
     yield Line("Population", ran["population"] or "none was named")

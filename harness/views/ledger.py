@@ -1,4 +1,4 @@
-"""The ledger: each population's spending and budget, and the charge of a run."""
+"""The ledger: each population's spending and budget, and a run's charge."""
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -30,10 +30,7 @@ _COLUMNS = ["run", "started (UTC)", "task", "security", "ε", "δ", "status", "r
 
 
 def charge(charging: Entry, asked_for_none: bool) -> str:
-    """Say where a finished run was charged, and what its population has spent and has left.
-
-    `asked_for_none` tells that the user wanted no charge.
-    """
+    """Say where a run was charged, and what its population has spent and has left."""
     population = charging.population
     if population is None:
         return NOT_CHARGED if asked_for_none else f"{NOT_CHARGED} {named('population', 'NAME')} tracks it."

@@ -1,7 +1,7 @@
-"""Parts of views: headings, sentences, tables and figures, as plain text without markup.
+"""Parts of views: headings, sentences, tables and figures, as plain text.
 
-A view is a sequence of parts; a bare string is a paragraph. Renderers must keep text as text, whatever names
-and paths it holds.
+A view is a sequence of parts; a bare string is a paragraph. Renderers keep text as text, whatever names it
+holds.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Sentences:
 
 
 class Findings(Sentences):
-    """The main results, on top of a page; a terminal omits them, since it shows the numbers first."""
+    """The main results, on top of a page; a terminal omits them."""
 
 
 @dataclass(frozen=True)
@@ -88,13 +88,9 @@ class Table:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure with one panel; a terminal omits it.
+    """A figure with one panel, `height` inches high; a terminal omits it.
 
-    Attributes:
-        name: Of its file beside a page.
-        draw: Draws it on axes.
-        description: For readers who cannot see it.
-        height: In inches.
+    `name` is that of its file, and `description` is for readers who cannot see it.
     """
 
     name: str
@@ -105,7 +101,7 @@ class Picture:
 
 
 def from_least_to_most(what: str, values: Mapping[str, float], decimals: int) -> Findings:
-    """Say between which values all are, and whose these are; NaN is left out."""
+    """Say between which values, and whose, all are; NaN is left out."""
     ranked = sorted((value, name) for name, value in values.items() if not math.isnan(value))
     ends = [f"{value:,.{decimals}f} ({name})" for value, name in ranked]
     return Findings([f"{what} {ends[0]} to {ends[-1]}."] if ends else [])

@@ -269,7 +269,7 @@ def _bytes(count: float) -> str:
 
 
 def to_json(plan: Plan) -> dict[str, Any]:
-    """Return a plan as JSON; if a bound is chosen first, inputs are those of the release after it."""
+    """Return a plan as JSON, with the inputs of its last release."""
     stages, network, last = plan.stages, plan.network, plan.stages[-1]
     valued, sized = last.statistic.kind is RecordKind.VALUE, last.statistic.kind is RecordKind.SIZE
     return {

@@ -1,4 +1,4 @@
-"""The quickstart's result: the private runs and, apart from them, the evaluation in the clear."""
+"""The quickstart's private runs and, apart from them, its evaluation in the clear."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -58,8 +58,7 @@ HOW_TO_READ = (
 class Quickstart:
     """The quickstart's private releases, and the evaluation in the clear.
 
-    `fallbacks` counts splits whose simulated curves allowed no thresholds, so that the model's own
-    predictions stood in.
+    `fallbacks` counts splits without thresholds, where the model's own predictions stood in.
     """
 
     weights: Weights
@@ -90,7 +89,7 @@ def in_short(study: Quickstart) -> Iterator[Part]:
 
 
 def quickstart(study: Quickstart) -> Iterator[Part]:
-    """Show the answer, then the private releases with their privacy loss and costs."""
+    """Show the answer, then the private releases with loss and costs."""
     yield Findings([verdict_on(study.evaluation)])
     yield from answer(study)
     yield Heading("DP sample weights", f" of {study.clients:,} applicants")
@@ -169,7 +168,7 @@ def _parts(manifest: dict[str, Any]) -> Iterator[Part]:
 
 
 def before_after(evaluation: pd.DataFrame, splits: int, metrics: Iterable[str] = METRICS) -> Iterator[Part]:
-    """Show each model's mean and standard deviation over the splits, and how often `metrics` changed."""
+    """Show each model's mean and standard deviation over the splits; with all metrics, also their changes."""
     names = list(evaluation["model"].unique())  # unmitigated first
     figures = summary(evaluation).set_index(["metric", "model"])
     for metric, (phrase, at) in TOLD.items():

@@ -42,13 +42,9 @@ CAP_STEPS = {  # of a run that chooses a bound before another
 
 @dataclass(frozen=True)
 class ReleaseView:
-    """The presentation of a release.
+    """The presentation of a release: names of steps, and the plural of its result.
 
-    Attributes:
-        steps: Names of its run's steps.
-        what: The plural of its result.
-        show: Shows a result, given the run's manifest.
-        hints: Returns further remarks on a run and its directory.
+    `show` takes a result and its manifest; `hints` returns further remarks on a manifest and its directory.
     """
 
     steps: Mapping[str, str]
@@ -64,7 +60,7 @@ def view_of(task: str) -> ReleaseView:
 
 
 def preprocessed(stock: str, made: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
-    """Show noise made ahead, its place and the costs per piece."""
+    """Show noise made ahead, its place and costs."""
     seconds = median(piece["mpc_s"] for piece in made)
     sent = median(sum(piece["sent_bytes"]) for piece in made)
     yield f"The noise of {len(made)} runs is in {stock}."
@@ -73,7 +69,7 @@ def preprocessed(stock: str, made: Sequence[Mapping[str, Any]]) -> Iterator[Part
 
 
 def security_models(rows: Sequence[dict[str, Any]]) -> Iterator[Part]:
-    """Show which models can run here, and why others cannot, from the engines' registry."""
+    """Show which models can run here, and why others cannot."""
     yield Table(
         ["security model", "engine", "parties", "adversary", "available"],
         [
@@ -111,7 +107,7 @@ def subtitle(manifest: dict[str, Any]) -> str:
 
 
 def chosen_cap(manifest: dict[str, Any], directory: Path) -> Iterator[Part]:
-    """Show the bound that the first of two runs chose, from the manifest of both."""
+    """Show the bound that the first of two runs chose."""
     epsilon, _ = bounds_shown(read_statement(manifest["parts"]["cap"]).exact)
     yield (
         f"The cap, {manifest['privacy']['cap']} of a client's records, was chosen by π_CAP, a release "
@@ -142,7 +138,7 @@ def on_hosts(invited: bool) -> str:
 
 
 def privacy(manifest: dict[str, Any], typed: str = "") -> Iterator[Part]:
-    """Show a run's privacy statement; `typed` is the ε as the user gave it."""
+    """Show a run's privacy statement; `typed` is the user's ε."""
     stated = read_statement(manifest)
     yield Findings(stated.in_short(typed)[1:2])
     yield Heading("Privacy of what was revealed")
@@ -151,7 +147,7 @@ def privacy(manifest: dict[str, Any], typed: str = "") -> Iterator[Part]:
 
 
 def guaranteed(manifest: dict[str, Any]) -> Picture:
-    """Show what a run's guarantee, and each of its releases', implies at every ε."""
+    """Show what the guarantees of a run and its parts imply at every ε."""
 
     all_of_it = "all together" if "parts" in manifest else manifest["task"]
     releases = {**manifest.get("parts", {}), all_of_it: manifest}
@@ -189,7 +185,7 @@ def in_short(manifest: dict[str, Any], typed: str = "", here: bool = False) -> S
 
 
 def statement(manifest: dict[str, Any], result: str, typed: str = "") -> Iterator[Part]:
-    """Show a run's privacy statement and costs; `result` names the last step's outcome."""
+    """Show a run's privacy statement and costs."""
     yield from privacy(manifest, typed)
     yield from left_out(manifest)
     yield (
@@ -199,7 +195,7 @@ def statement(manifest: dict[str, Any], result: str, typed: str = "") -> Iterato
 
 
 def left_out(manifest: dict[str, Any]) -> Iterator[str]:
-    """Say which uploads were left out, and whether each record is its own client."""
+    """Say which uploads were left out, and whether records are clients."""
     if (columns := manifest.get("columns")) and "client_id" not in columns:
         yield (
             "Without a column client_id each record is a client of its own: the number of records is public, "
@@ -210,7 +206,7 @@ def left_out(manifest: dict[str, Any]) -> Iterator[str]:
 
 
 def seconds_and_traffic(manifest: dict[str, Any], each: str = "") -> str:
-    """Say how long the computation took, and what was sent; `each` comes before the traffic."""
+    """Say how long the computation took, and what was sent."""
     rounds = "" if manifest["rounds"] is None else f", {manifest['rounds']} rounds"
     return f"{computed(manifest)} in the computation, {each}{sent(manifest)} sent by all parties{rounds}"
 

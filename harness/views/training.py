@@ -25,7 +25,7 @@ def training(
     weights: GroupWeights | None,
     thresholds: Thresholds | None,
 ) -> Iterator[Part]:
-    """Show a model; everything shown was opened with noise, or follows from that."""
+    """Show a model; everything shown was opened with noise, or follows from it."""
     settings, inputs = manifest["training"], manifest["inputs"]
     summary = (
         f"Logistic regression of {len(model.labels)} labels by {settings['rounds']} noisy sums of updates of "

@@ -1,1 +1,1 @@
-"""Commands, in one module per subject: they read options, call the pipeline and show results."""
+"""Commands, a module per subject."""

@@ -1,4 +1,4 @@
-"""`audit` recomputes the protection of noise and releases from distributions; `noise` reveals samples."""
+"""`audit` recomputes protection by noise and releases; `noise` reveals samples."""
 
 from fractions import Fraction
 
@@ -33,7 +33,7 @@ _STEPS = {"audit": "recompute distributions and compositions", "plot": "draw δ(
 
 
 def audit(options: AuditOptions) -> None:
-    """Audit a sampler, a release or the reference set; write and show the findings."""
+    """Audit a sampler, a release or the reference set."""
     directory = options.out or default_out("audit")
     with cli.steps(_STEPS) as begin, new_directory(directory) as partial:
         begin("audit")
@@ -104,7 +104,7 @@ def _release(name: str, options: AuditOptions) -> Audited:
 
 
 def noise(options: NoiseOptions) -> None:
-    """Run π_LAP, all parties on this machine."""
+    """Run π_LAP on this machine."""
     delta, distribution = options.delta or DELTA, distribution_of(options.noise)
     model = chosen_model(options.security, cli.announce)
     chosen = (

@@ -1,4 +1,4 @@
-"""`cap` chooses a client's contribution bound with differential privacy."""
+"""`cap` chooses a client's contribution bound."""
 
 import shlex
 from typing import Any
@@ -14,7 +14,7 @@ from protocols.spec import ProtocolSpec
 
 
 def cap(options: Any) -> None:
-    """Run π_CAP on a records file or on shares."""
+    """Run π_CAP, and show how to use the bound."""
     curves = options.request.curves
     run = released(options, view.STEPS)
     if run is not None:

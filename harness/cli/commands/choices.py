@@ -12,7 +12,7 @@ _FINGERPRINT = re.compile("[0-9A-F]{2}(:[0-9A-F]{2}){31}")
 
 
 def chosen_hosts(path: Path, model: SecurityModel | None) -> tuple[list[Host], SecurityModel]:
-    """Return a run's hosts, and the named model or the one that the number of hosts allows."""
+    """Return a run's hosts and model, by default the one for their number."""
     hosts = read_hosts(path)
     chosen = model or default_model(hosts)
     if model is None:
@@ -21,11 +21,7 @@ def chosen_hosts(path: Path, model: SecurityModel | None) -> tuple[list[Host], S
 
 
 def read_fingerprints(path: Path) -> list[str]:
-    """Read a fingerprint per line, as `openssl x509 -fingerprint` writes it, with its name or without.
-
-    Raises:
-        OptionError: The file holds something else.
-    """
+    """Read fingerprints as `openssl x509 -fingerprint` writes them; raise OptionError for others."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):

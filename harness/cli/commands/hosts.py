@@ -58,7 +58,7 @@ def check(options: HostsCheckOptions) -> None:
 
 
 def setup(options: HostsSetupOptions) -> None:
-    """Set up every host of a file or, for its owner, this machine as one host."""
+    """Set up all hosts of a file or, for its owner, this one."""
     text = None
     if options.policy:
         checked_policy(options.policy, str(options.policy))
@@ -82,7 +82,7 @@ def setup(options: HostsSetupOptions) -> None:
 
 
 def policy(options: HostsPolicyOptions) -> None:
-    """Write a host's default policy if it has none; check and show the policy."""
+    """Check and show a host's policy, writing the default first if there is none."""
     directory = options.directory
     if not directory.is_dir():
         raise OptionError(
@@ -100,7 +100,7 @@ def policy(options: HostsPolicyOptions) -> None:
 
 
 def restored(options: HostsRestoredOptions) -> None:
-    """Write a ledger's lost charges, as the host's owner states them."""
+    """Write a ledger's lost charges, as its owner states them."""
     if not (options.directory / FILE).exists():
         raise OptionError(f"{options.directory} is no host's directory; name the one with its {FILE}.")
     ledger, unit = Ledger(options.directory / LEDGER), options.privacy_unit
@@ -118,7 +118,7 @@ def restored(options: HostsRestoredOptions) -> None:
 
 
 def verify(options: VerifyOptions) -> None:
-    """Check a run's results against what each host signed, and say who signed."""
+    """Check and name the signers of a run's results."""
     known = read_fingerprints(options.fingerprints) if options.fingerprints else None
     signers = verified(options.results, known)
     hosts = [
@@ -137,7 +137,7 @@ def verify(options: VerifyOptions) -> None:
 
 
 def collect(options: HostsCollectOptions) -> None:
-    """Write the revealed results of runs that nobody has read, a file per run."""
+    """Write the results of runs that nobody has read."""
     hosts = read_hosts(options.hosts)
     with cli.steps(view.COLLECT_STEPS) as begin:
         runs = leftover_runs(hosts, begin)
@@ -152,7 +152,7 @@ def collect(options: HostsCollectOptions) -> None:
 
 
 def clean(options: HostsCleanOptions) -> None:
-    """End processes that runs left behind on the hosts, and remove their files."""
+    """Remove what runs left behind on hosts."""
     hosts = read_hosts(options.hosts)
     with cli.steps(view.CLEAN_STEPS) as begin:
         removed = clean_up(hosts, begin)

@@ -1,4 +1,4 @@
-"""`security`, `test` and `docs`: available models, the project's checks, and its site."""
+"""`security`, `test` and `docs`."""
 
 import shlex
 import sys
@@ -12,7 +12,7 @@ from harness.views import run as view
 
 
 def security(_options: SecurityOptions) -> None:
-    """Print which models can run here, and why others cannot."""
+    """Print which models can run here."""
     rows = security_models()
     if terminal.output.json:
         print_json(rows)

@@ -10,7 +10,7 @@ from harness.views import ledger as view
 
 
 def ledger(options: LedgerOptions) -> None:
-    """Set a population's budget or retire it, if asked to; then show what has been spent."""
+    """Set a budget or retire a population, if asked to; show the ledger."""
     given = options.population, options.budget, options.ledger, options.retire
     path, populations = populations_of(*given, announce)
     shown, fields = view.ledger(path, populations), partial(view.to_json, path, populations)

@@ -1,4 +1,4 @@
-"""`quickstart`: DP weights and thresholds from secret shares of real data, and their effect on a model."""
+"""`quickstart`: weights and thresholds from secret shares of real data, and their effect on a model."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -55,7 +55,7 @@ _UNMITIGATED = 0.5  # the threshold of a model's own predictions
 
 
 def quickstart(options: QuickstartOptions) -> None:
-    """Run the main job on mortgage applications, and show the effect of weights and thresholds."""
+    """Run the main job on mortgage applications."""
     model = chosen_model(options.security, cli.announce)
     target = options.out or default_out("quickstart")
     with cli.steps(view.STEPS) as begin:
@@ -122,7 +122,7 @@ def _second(progress: cli.Steps, step: str) -> None:
 
 
 class _Mitigations:
-    """The mitigations of each split: computed for the fixed split, simulated for the others."""
+    """Mitigations: computed for the fixed split, simulated for the others."""
 
     def __init__(
         self,
@@ -159,7 +159,7 @@ class _Mitigations:
 
 
 def applicants(data: LoanApplications, rows: Indices, scores: Floats | None = None) -> ClientRecords:
-    """Return these applicants' records, with scores if given; each is a client with one record."""
+    """Return applicants' records, maybe with scores; each is a client."""
     frame = data.clients(rows).replace({"label": _NAMES})
     domain = RecordDomain(data.groups, tuple(_NAMES.values()), max_count=1)
     if scores is None:

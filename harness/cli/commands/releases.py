@@ -1,4 +1,4 @@
-"""Common steps of commands that release a statistic: run or plan it, and show the result."""
+"""Common steps of commands that release a statistic."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -59,7 +59,7 @@ except SystemExit: pass
 
 
 def release(options: Any) -> None:
-    """Run a protocol on a records file or on shares, and show its result."""
+    """Run a release, and show its result."""
     view = run_view.view_of(options.task)
     if (run := released(options, view.steps)) is not None:
         hints, problem = view.hints(run.manifest, run.out), getattr(run.found, "problem", None)
@@ -67,7 +67,7 @@ def release(options: Any) -> None:
 
 
 def confusion(options: Any) -> None:
-    """Run π_CF on a records file or on shares."""
+    """Run π_CF, and show its result."""
     from harness.views.releases import confusion as view  # only this command needs it
 
     cut = score_cut(options)
@@ -78,7 +78,7 @@ def confusion(options: Any) -> None:
 
 
 def released(options: Any, steps: Mapping[str, str]) -> Run[Any] | None:
-    """Run what the options ask for; return None if they ask for a plan, or for noise, which is shown."""
+    """Run what the options ask for; return None after a plan, or noise made ahead."""
     if options.plan is not None:
         _plan(options)
         return None
@@ -101,7 +101,6 @@ def released(options: Any, steps: Mapping[str, str]) -> Run[Any] | None:
 
 
 def _at_hosts(options: Any) -> tuple[Any, "HostsRunner"]:
-    """Return the options with the hosts' model, and the runner of their parties."""
     from harness.hosts.runner import HostsRunner  # slow to load
 
     fleet, model = chosen_hosts(options.hosts, options.security)
@@ -127,7 +126,7 @@ def _run_on_hosts(options: Any, settings: RunSettings, out: Path, begin: Progres
 
 
 def _invited(options: Any, settings: RunSettings) -> InvitedSource:
-    """Return the source of invited clients, and announce how they send."""
+    """Return the source of invited clients, and announce how to send."""
     directory, clients = options.invite, options.clients
     domain = declared_domain(options)
     if domain is None:
@@ -146,7 +145,7 @@ def _invited(options: Any, settings: RunSettings) -> InvitedSource:
 
 
 def make_noise(options: Any, steps: Mapping[str, str], make: Callable[[Any, Progress], Made]) -> None:
-    """Make the noise of a number of runs by `make`, and show the costs."""
+    """Make the noise of several runs by `make`, and show the costs."""
     others = [name for name in ("records", *OF_RUNS) if name != "hosts" and getattr(options, name, None)]
     if others:
         raise OptionError(
@@ -208,8 +207,7 @@ def conclude(
 ) -> None:
     """Show the answer, then the common facts; with --json, print the file.
 
-    `what` is the plural of the result. A `problem` is raised at the end: it tells why the result falls short
-    although its ε is spent.
+    A `problem`, raised at the end, tells why the result falls short although its ε is spent.
     """
     target = run.out
     after = [
@@ -234,8 +232,7 @@ def present(
 ) -> None:
     """Show the answer and, in short or in full, its facts; write the report, if asked to.
 
-    The manifest is of the run that opened the answer's data; `file` is needed if it is not named for the
-    manifest's task. A `problem` is raised at the end.
+    `file` is needed if the answer's is not named for the manifest's task. A `problem` is raised at the end.
     """
     show(*answer)
     if not cli.output.quiet:

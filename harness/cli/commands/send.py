@@ -90,7 +90,7 @@ def send(options: SendOptions) -> None:
 
 @contextmanager
 def _nothing_sent() -> Iterator[None]:
-    """Make a ledger's refusals say that nothing was sent, rather than that a run was not started."""
+    """Make a ledger's refusals say that nothing was sent."""
     try:
         yield
     except FairSharesError as error:
@@ -126,7 +126,7 @@ def _sentences(request: Request, attempts: int = 0) -> list[str]:
 
 
 def _servers(servers: Sequence[Server], invitation: str, known: Sequence[str] | None) -> list[str]:
-    """Return the parties' addresses; raise ShareError if a certificate is invalid, or not the known one."""
+    """Return sentences on the parties; raise ShareError for unknown certificates."""
     try:
         fingerprints = [fingerprint(server.certificate.encode()) for server in servers]
     except ValueError:

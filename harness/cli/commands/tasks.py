@@ -44,7 +44,7 @@ from protocols.spec import INPUT_FORMS, PATHS, SLOTS
 
 
 def keys(options: KeysOptions) -> None:
-    """Make a sealing key if a day is given; show which keys there are."""
+    """Make a sealing key if a day is given; show all."""
     directory, file = options.directory, options.directory / FILE
     party = read_party(file) if file.exists() else SealingParty(options.name, options.address or "", [])
     if options.until:
@@ -63,7 +63,7 @@ def keys(options: KeysOptions) -> None:
 
 
 def task(options: TaskOptions) -> None:
-    """Make a task if its file does not exist; check it, and say what it means."""
+    """Make a task if its file does not exist; show its meaning."""
     if options.file.exists():
         if options.parties or options.until:
             raise OptionError(f"{options.file} is there, and a task never changes; name another file.")
@@ -120,7 +120,7 @@ def _made(options: TaskOptions) -> Task:
 
 
 def _meaning(task: Task) -> str:
-    """Return a task's meaning for a client, in sentences; raise OptionError if its model is unknown."""
+    """Return a task's meaning for a client, in sentences."""
     model, domain, allowed = get_model(task.security), task.domain, task.allowed
     path = PATHS["shares" if task.copies == 1 else "replicated"]
     check_task(task, INPUT_FORMS[task.form].by(path), model)
@@ -157,7 +157,7 @@ def _meaning(task: Task) -> str:
 
 
 def share(options: ShareOptions) -> None:
-    """Seal the records of a file's clients for a task, or send sealed uploads."""
+    """Seal records for a task, or send sealed uploads."""
     task = read_task(options.task)
     meaning = _meaning(task)
     if options.records:
@@ -191,7 +191,6 @@ def share(options: ShareOptions) -> None:
 
 
 def _seal(options: ShareOptions, task: Task, meaning: str) -> None:
-    """Seal the records of a file, or say which would be."""
     assert options.records is not None
     domain, bounds = task.domain, _stricter(options, task)
     if options.counted and domain.cap and domain.cap.weight_one:
@@ -221,7 +220,7 @@ def _seal(options: ShareOptions, task: Task, meaning: str) -> None:
 
 
 def uploads(options: UploadsOptions) -> None:
-    """Write a party's list of uploads, and which are sound, for all parties."""
+    """Write a party's list of uploads."""
     opener, ledger = _opener(options), chosen_ledger(options.ledger)
     key = opener.task.signer(options.party, options.keys)
     with steps(STEPS) as begin:
@@ -261,7 +260,7 @@ def counted(number: int, what: str) -> str:
 
 
 def own(place: Path | str, party: int) -> Path | str:
-    """Return the place of a party's files: its own, or a directory within all parties'."""
+    """Return a party's directory, which may be within all parties'."""
     if isinstance(place, str):
         return place
     of_party = place / f"party-{party}"
@@ -269,7 +268,7 @@ def own(place: Path | str, party: int) -> Path | str:
 
 
 def policy_in(options: ShareOptions | TaskOptions | OfTask, kind: RecordKind) -> ClientPolicy | None:
-    """Return the runs that the client allows, or None for all; raise OptionError if options conflict."""
+    """Return the runs that the client allows, or None for all; raise OptionError for conflicts."""
     if not options.epsilon:
         for name in ("delta", "for_tasks", "privacy_unit"):
             if getattr(options, name):

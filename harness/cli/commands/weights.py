@@ -1,4 +1,4 @@
-"""`weights`: DP sample weights, from one run or from the sum of a chain's runs."""
+"""`weights`: sample weights, from one run or a chain's."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from harness.views.run import in_short, privacy
 
 
 def weights(options: Any) -> None:
-    """Run π_RW on a records file or on shares, or add up the counts of a chain's runs."""
+    """Run π_RW, or add up the counts of a chain's runs."""
     if options.add:
         _add_up(list(map(Path, options.add)), options)
     else:

@@ -40,9 +40,9 @@ def cap(found: ChosenCap, clients: int, following: Sequence[Line]) -> Iterator[P
 
 
 def going_on_with(chosen: ChosenCap, clients: int, left: Guarantee) -> Iterator[str]:
-    """Show the bound that the first of two runs chose, as its ε is spent even if the second fails.
+    """Show the first run's bound, as its ε is spent even if the second fails.
 
-    `left` is the second run's budget, which it spends when its parties start.
+    `left` is the second run's budget, spent when its parties start.
     """
     repeated = {"cap": chosen.cap, "epsilon": left.epsilon, "delta": left.delta}
     rest = " ".join(named(field, value) for field, value in repeated.items())
@@ -55,7 +55,7 @@ def going_on_with(chosen: ChosenCap, clients: int, left: Guarantee) -> Iterator[
 
 
 def noise_moves(noise: int) -> str:
-    """Begin a sentence on how far noise moves the counts behind a choice."""
+    """Begin a sentence on noise in the counts behind a choice."""
     return (
         f"Noise moves such a comparison by up to {noise:,} clients, with at least "
         f"{float(CONFIDENCE):.0%} probability"

@@ -30,7 +30,7 @@ def direction(cut: ScoreCut, domain: RecordDomain) -> str:
 
 
 def confusion(found: Confusion, cut: ScoreCut | None = None) -> Iterator[Part]:
-    """Show confusion matrices and their rates, and how scores became predictions, if they did."""
+    """Show confusion matrices and their rates, and how scores became predictions."""
     domain = found.counts.domain
     if cut is not None:
         yield direction(cut, domain)

@@ -1,4 +1,4 @@
-"""Counts with a relative error, and how well they protect whom."""
+"""Counts with a relative error, and their privacy by size."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -17,7 +17,7 @@ STEPS = {**run.STEPS, "run": "parties: run π_COUNT", "read": "derive counts fro
 
 
 def counts(estimated: GroupCounts) -> Iterator[Part]:
-    """Show estimated counts, their errors, and whom they protect how well."""
+    """Show estimated counts, their errors, and their privacy by size."""
     estimates = by_cell(estimated.domain, estimated.estimates)
     yield from_least_to_most("Counts go from", estimates, 0)
     yield intervals(

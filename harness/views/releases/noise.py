@@ -16,7 +16,7 @@ STEPS = {
 
 
 def noise(sampler: Sampler, samples: int, summary: Summary, manifest: dict[str, Any]) -> Iterator[Part]:
-    """Show a summary of samples, the protection by a secret one, and the costs."""
+    """Show a summary of samples, the protection by a secret one, and costs."""
     extremes = zip(("least", "largest"), summary.extremes, summary.exact_extremes, strict=True)
     yield Table(
         [f"{samples:,} samples, sampler {sampler.name}", "revealed", "exact distribution"],

@@ -66,7 +66,7 @@ def weights(result: GroupWeights) -> Iterator[Part]:
 
 
 def chain(manifest: Mapping[str, Any]) -> list[str]:
-    """Say what a chain's runs protect together, for a run or a sum of runs."""
+    """Say what a chain's runs protect together."""
     if not (name := manifest["request"].get("chain")):
         return []
     what = f"New uploads that were counted: {manifest['inputs']['uploads']:,}"
@@ -85,7 +85,7 @@ def ends_shown(ends: Floats, decimals: int) -> str:
 
 
 def of_what(domain: RecordDomain) -> str:
-    """Return which records an interval's true counts cover, if a bound leaves some out."""
+    """Return which records true counts cover, if a bound leaves some out."""
     return ", of the records that the cap keeps," if domain.cap and not domain.cap.weight_one else ""
 
 

@@ -1,4 +1,4 @@
-"""Renders views as one self-contained HTML file, by a jinja2 template."""
+"""Renders views as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CLASSES = {Good: "good", Bad: "bad"}
 
 
 def write_page(title: str, subtitle: str, view: View, directory: Path) -> None:
-    """Write `report.html` with findings on top and SVG figures, and each figure as a PNG beside it.
+    """Write `report.html`, with findings on top and SVG figures, and each figure as a PNG.
 
     Guarantees: the file refers to nothing outside itself, and shows text as text, whatever is in it.
     [test: tests/harness/views/test_html.py]
@@ -45,7 +45,7 @@ def write_page(title: str, subtitle: str, view: View, directory: Path) -> None:
 
 
 def fragment(view: View) -> str:
-    """Return a view's text and tables as HTML for another page, such as a notebook."""
+    """Return a view's text and tables as HTML for another page."""
     return _filled("parts.html", [part for part in view if not isinstance(part, Picture)])
 
 
@@ -79,7 +79,7 @@ def _save(figure: Figure, target: Path | io.StringIO, **how: Any) -> None:
 
 
 def _svg(name: str, figure: Figure) -> str:
-    """Return a figure that uses the reader's ink for black, and the page for white."""
+    """Return a figure in the reader's ink on the page's ground."""
     from matplotlib import rc_context
 
     drawn, nothing = io.StringIO(), dict.fromkeys(("Creator", "Date", "Format", "Type"))

@@ -1,6 +1,6 @@
-"""Pictures of results, for reports, files and `plot()`; they show only released and public data.
+"""Pictures of released and public results, for reports, files and `plot()`.
 
-Each is drawn on given axes, so matplotlib, which takes a second to load, is not loaded here.
+Each is drawn on given axes, so that matplotlib, which takes a second to load, is not loaded here.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def intervals(
 ) -> Picture:
     """Picture estimates with their intervals, one below the other, beside a line at `at`.
 
-    `series` have shape (rows, 3): estimate, low, high, above 0 on a logarithmic axis.
-    Edge cases: NaN as an estimate leaves the interval alone; NaN as an interval leaves the point.
+    `series` have shape (rows, 3): estimate, low, high, above 0 on a logarithmic axis. NaN as an estimate
+    leaves the interval alone; NaN as an interval leaves the point.
     """
     lines = len(rows) * (len(series) + (len(series) > 1 or max(map(len, rows)) > _LONGEST) / 2)
     height = 0.8 + _LINE * lines + _height_of_legend(series)
@@ -94,9 +94,9 @@ def _intervals(
 
 
 def matrices(groups: Sequence[str], labels: Sequence[str], counts: Floats) -> Picture:
-    """Picture noisy confusion matrices, shape (groups, labels, predicted labels), shaded by label's shares.
+    """Picture noisy confusion matrices, shape (groups, labels, predicted labels), shaded by labels' shares.
 
-    Edge cases: a label without records in a group, by its noisy counts, is not shaded.
+    A label without records, by its noisy counts, is not shaded.
     """
     return Picture(
         "matrices",
@@ -178,7 +178,7 @@ Curve = tuple[Fraction, Callable[[Fraction], float]]
 
 
 def deltas(name: str, curves: Mapping[str, Curve], caption: str) -> Picture:
-    """Picture δ at each ε, of up to 28 curves, with a marker at the requested ε."""
+    """Picture up to 28 curves of δ at each ε, with a marker at the requested ε."""
     described = f"δ as a function of ε, of {'; '.join(curves)}"
     return Picture(name, partial(_deltas, curves), described, caption, 3.6 + _height_of_legend(curves))
 
@@ -233,13 +233,13 @@ def _spent(populations: Sequence[Population], names: Sequence[str], axes: Axes) 
 
 
 def _look(i: int) -> tuple[str, str, Any]:
-    """Return the color, marker and line style of the i-th series; the first 28 all differ."""
+    """Return a series' color, marker and line style, distinct for the first 28."""
     n = len(COLOURS)
     return COLOURS[i % n], MARKERS[(i + i // n) % n], STYLES[i % len(STYLES)]
 
 
 def _short(name: str) -> str:
-    """Return a name on at most two lines, without its middle if it is longer."""
+    """Return a name on at most two lines, without its middle."""
     lines = textwrap.wrap(printable(name), _LONGEST) or [""]
     return "\n".join(lines if len(lines) < 3 else (lines[0], f"… {lines[-1]}"))
 
@@ -253,7 +253,7 @@ def _height_of_legend(names: Collection[str]) -> float:
 
 
 def _finish(axes: Axes, entries: Sequence[Line2D], names: Collection[str]) -> None:
-    """Add a grid and a legend, which shows names literally: a dollar or a first underscore is itself."""
+    """Add a grid and a legend that shows names literally, even a dollar or a first underscore."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.3, linewidth=0.6)
     if len(names) > 1:

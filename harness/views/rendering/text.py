@@ -27,7 +27,7 @@ _TONES = {Good: "green", Bad: "red"}
 
 
 def render(view: View, console: Console) -> None:
-    """Print a view; a terminal wraps prose between words, other outputs get a line per sentence.
+    """Print a view; a terminal wraps prose, other outputs get a line per sentence.
 
     Guarantees: names and paths are shown without markup and control characters.
     [test: tests/harness/views/test_html.py]
@@ -55,7 +55,7 @@ def render(view: View, console: Console) -> None:
 
 
 def printable(text: str) -> str:
-    """Return a text with control characters replaced, and commands as they are called here."""
+    """Replace control characters, and name commands as they are called here."""
     shown = "".join(c if c.isprintable() or c == _NO_BREAK else "\N{REPLACEMENT CHARACTER}" for c in text)
     return as_called(shown)
 
@@ -65,7 +65,7 @@ def _say(text: Text, console: Console) -> None:
 
 
 def _table(part: Table, console: Console) -> None:
-    """Print a table, then its caption; if words would break, print each row as a list."""
+    """Print a table and its caption; if words would break, print rows as lists."""
     kept = every = list(range(len(part.columns)))
     if (widths := _widths(part, kept, console.width)) is None:
         kept = [k for k in every if part.columns[k] not in part.if_wide]
@@ -93,7 +93,7 @@ def _table(part: Table, console: Console) -> None:
 
 
 def _widths(part: Table, kept: Sequence[int], room: int) -> list[int] | None:
-    """Return the columns' widths, at least their longest words', or None if there is not enough room."""
+    """Return columns' widths, at least their longest words', if there is room."""
     columns = [
         [line for cell in (part.columns[k], *(row[k] for row in part.rows if row)) for line in _lines(cell)]
         for k in kept
@@ -109,7 +109,6 @@ def _widths(part: Table, kept: Sequence[int], room: int) -> list[int] | None:
 
 
 def _rows(part: Table, console: Console) -> None:
-    """Print a table's rows as lists."""
     if part.title:
         _say(Text(printable(part.title)), console)
     for row in filter(None, part.rows):
