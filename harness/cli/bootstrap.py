@@ -68,7 +68,6 @@ def ensure(environment: Path, *locks: Path) -> int:
 
 
 def _is_current(environment: Path, locks: Sequence[Path]) -> bool:
-    """Return whether the environment is complete and current, and its Python still there."""
     stamp, python = environment / _STAMP, environment / "bin" / "python"
     return (
         stamp.exists() and python.exists() and _stamp(environment, locks) <= {*stamp.read_text().split("\n")}
@@ -95,7 +94,6 @@ def spelled_out(arguments: Sequence[str]) -> list[str]:
 
 
 def _go_on(words: Sequence[str], replacing: bool) -> int:
-    """Run invoke in this process, whose Python is the environment's."""
     sys.path.append(sys.path.pop(0))  # the project's root, after installed packages
     if replacing and isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")

@@ -116,7 +116,6 @@ def ending_well(of_command: Output) -> Iterator[None]:
 
 
 def _end(mark: str, *texts: str) -> None:
-    """Print an error, with its mark for people, and what was spent."""
     err.quiet = False
     first, *others = map(plain, texts)
     _say(first if output.json else mark + first, err, "error")

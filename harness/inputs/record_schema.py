@@ -248,14 +248,18 @@ def check_grid(thresholds: npt.ArrayLike) -> None:
 
 @lru_cache(maxsize=8)
 def even_grid(count: int = DEFAULT_THRESHOLDS) -> Grid:
-    """Return 2 to 4096 even thresholds from 0 to 1, each the float nearest to its fraction."""
+    """Return 2 to 4096 even thresholds from 0 to 1, each the float nearest to its fraction.
+
+    Raises:
+        ThresholdGridError: `count` is another number.
+    """
     if not 2 <= count <= MAX_THRESHOLDS:
         raise ThresholdGridError(f"A grid has 2 to {MAX_THRESHOLDS} thresholds, not {count}.")
     return tuple(j / (count - 1) for j in range(count))
 
 
 def as_grid(thresholds: Sequence[float]) -> Grid:
-    """Check thresholds (ThresholdGridError), and prepend 0 if it is missing.
+    """Check thresholds, and prepend 0 if it is missing; raise ThresholdGridError for invalid ones.
 
     At threshold 0 every score is positive, so its counts are the totals in rates.
     """

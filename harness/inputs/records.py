@@ -183,7 +183,7 @@ class ClientRecords:
 
 @dataclass(frozen=True)
 class ScoreCut:
-    """Predicts the positive label ("": the last) for scores from the threshold on."""
+    """Predicts the positive label, by default the last, for scores from the threshold on."""
 
     threshold: float
     label: str = ""
@@ -379,7 +379,6 @@ class _Check:
 
 
 def _added_up(place: npt.NDArray[np.int64], count: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
-    """Return the sums of counts by place, shape (size,)."""
     sums = np.zeros(size, dtype=np.int64)
     # Equal shapes, as NumPy 2.4 reads past the end of counts that it has to repeat.
     np.add.at(sums, np.ravel(place), np.ravel(np.broadcast_to(count, place.shape)))

@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # pandas and duckdb take a second to load, so functions impor
 Say = Callable[[str], None]
 _PARQUET = (".parquet", ".pq")
 _NUMBER = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$".replace("(", "(?:")
-MISSING, WRONG = -2, -1  # bins of empty scores, and of others outside [0, 1]
+MISSING, WRONG = -2, -1  # bins of empty scores, and of others that are no number in [0, 1]
 _NO_UTF8 = "{} is not UTF-8 text; save it as CSV in UTF-8, or as Parquet."
 _NO_CSV = (
     "{} is not a well-formed CSV file after row {}; a value with a comma or a line break in it begins and "
@@ -129,7 +129,6 @@ class Table:
 
 
 def _in_brief(error: BaseException) -> str:
-    """Return the first sentence of an engine's message, without its class."""
     message = str(getattr(error, "strerror", None) or error).strip()
     text = re.sub(r"^(?:\w+ )*\w*(?:Error|Exception): ", "", message)
     if extension := re.search(r"INSTALL (\w+)", text):

@@ -120,7 +120,6 @@ def chooses_cap(call: ReleaseCall) -> bool:
 
 
 def _check_sources(call: ReleaseCall, *, at_hosts: bool) -> None:
-    """Refuse a call without one consistent source of clients' values."""
     if at_hosts and (call.records or call.shares):
         raise OptionError(
             f"Hosts hold the shares themselves; leave out {named('records' if call.records else 'shares')}, "
@@ -298,8 +297,9 @@ def run_with_chosen_cap(
     differ. The bound's files stay if the statistic fails: its ε is spent, and the bound can be used again.
     The statistic's files state the privacy loss of both, for whichever bound is chosen.
 
-    If a run fails, `out` does not exist. All predictable faults come before any spending: a bound too large
-    for noise or result, a budget too small for both, an existing directory.
+    If a run fails, `out` does not exist. Predictable faults are raised before anything is spent: that no
+    noise or result fits the largest candidate, that the budget is too small for both, or that a directory
+    exists.
     """
     domain, cap_out, release = records.domain, cap_directory(out), settings.release
     if domain.cap:

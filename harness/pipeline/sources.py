@@ -315,7 +315,6 @@ def local_clients(
 
 
 def _client_keys(directory: Path, clients: int) -> list[Path]:
-    """Draw the clients' keys, and return their certificates' files."""
     from harness.engines.parties.certificates import make_key  # what signs takes long to load
 
     directory.mkdir(mode=0o700, exist_ok=True)

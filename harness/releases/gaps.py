@@ -173,7 +173,6 @@ def clients_for(error: float, noise: Noise, steps: int) -> int:
 
 
 def _in_range(interval: Interval, values: ValueGrid, most: float, centre: float) -> Interval:
-    """Cut an interval to [-most, most], in the range's unit."""
     low, high = (min(max(float(end), -most), most) for end in (interval.low, interval.high))
     estimate, low_end, high_end = (centre + values.radius * x for x in (interval.estimate, low, high))
     return Interval(estimate, low_end, high_end, low > -most or high < most)

@@ -93,7 +93,7 @@ class NoisyCurves:
         }
 
     def for_positive(self, label: str) -> "NoisyCurves":
-        """Return the curves with another positive label ("": the same), or raise RecordDomainError."""
+        """Return the curves with another positive label, or raise RecordDomainError; "" keeps the label."""
         if label in ("", self.positive):
             return self
         if label in self.others:

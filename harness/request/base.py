@@ -163,7 +163,7 @@ class Request(Spending):
 
     @property
     def form(self) -> InputForm:
-        """The input encoding, or OptionError."""
+        """The input encoding; raises OptionError if the protocol lacks it."""
         return chosen_form(self.spec.input_forms, self.input_form, self.input_path)
 
     @property

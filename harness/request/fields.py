@@ -178,7 +178,6 @@ def as_text(value: Any) -> str:
 
 
 def _as_number(value: Fraction) -> str:
-    """Return an exact and short text: 0.2, 1/3 or 2^-40."""
     bits = value.denominator.bit_length() - 1
     if bits > _LEAST_POWER and value == Fraction(1, 1 << bits):
         return f"2^-{bits}"

@@ -46,7 +46,6 @@ def audit(audits: Sequence[Audited]) -> Iterator[Part]:
 
 
 def _delta(audited: Audited, epsilon: Fraction) -> float:
-    """Return an upper bound of δ at this ε."""
     assert audited.curve is not None
     return float(audited.curve.delta(exp_bounds(epsilon)[0]))
 

@@ -98,7 +98,6 @@ def _row(charge: Charge) -> list[str]:
 
 
 def _numerical(population: Population) -> list[tuple[float, float | None]]:
-    """Return ε at a few δ."""
     if not population.charges:
         return []
     return [(delta, numerical_epsilon(population.losses, delta)) for delta in NUMERICAL_DELTAS]

@@ -92,7 +92,6 @@ def _models(release: ReleasePlan) -> str:
 
 
 def _drawn(release: ReleasePlan, number: int, what: str, errors: Mapping[str, float]) -> Iterator[Part]:
-    """Show expected errors as a picture, and the worst in words."""
     worst = max(errors, key=errors.__getitem__)
     yield Findings([f"The largest {what} is {_share(errors[worst])} ({worst}){_models(release)}."])
     names = list(errors)[:_MOST_ROWS]
@@ -235,7 +234,6 @@ def _costs(
 
 
 def _wall_clock(plans: Sequence[ModelPlan]) -> Iterator[Part]:
-    """Show the parts of a command's duration, if known."""
     walls = {planned.model.name: planned.wall for planned in plans if planned.wall is not None}
     if not walls:
         return

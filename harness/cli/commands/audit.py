@@ -65,7 +65,6 @@ def audit(options: AuditOptions) -> None:
 
 
 def _only(options: AuditOptions, what: str, *offered: str) -> None:
-    """Raise OptionError for options that do not apply to the audit."""
     for name, option in options.declared.items():
         if getattr(options, name) and name not in (*offered, "sampler", "release", "out", "plot"):
             raise OptionError(f"{option.flag} does not go with {what}.")

@@ -24,7 +24,6 @@ def cap(options: Any) -> None:
 
 
 def _following(options: Any, cap: str, model: str, curves: ProtocolSpec | None) -> list[Line]:
-    """Return the command lines that use the bound."""
     task = options.release
     if task == "counts":
         return [

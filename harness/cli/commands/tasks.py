@@ -120,7 +120,6 @@ def _made(options: TaskOptions) -> Task:
 
 
 def _meaning(task: Task) -> str:
-    """Return a task's meaning for a client, in sentences."""
     model, domain, allowed = get_model(task.security), task.domain, task.allowed
     path = PATHS["shares" if task.copies == 1 else "replicated"]
     check_task(task, INPUT_FORMS[task.form].by(path), model)

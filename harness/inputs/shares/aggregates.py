@@ -37,7 +37,7 @@ class Header:
 
     @cached_property
     def allowed(self) -> ClientPolicy:
-        """The runs that all clients allow; raises ShareError if `policy` is none."""
+        """The runs that all clients allow; raises ShareError if the policy is invalid."""
         return client_policy_from_json(self.policy, _refusal("The aggregate's policy"))
 
     @property

@@ -64,8 +64,6 @@ def in_uploads(records: ClientRecords, form: InputForm, smaller: int = 1) -> Ite
 
 @dataclass(frozen=True)
 class _Counted:
-    """Shared records by client, and hashes of source files."""
-
     records: dict[str, int] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
 

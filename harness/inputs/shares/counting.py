@@ -215,7 +215,6 @@ class Count:
                 self._save()
 
     def _wanted(self, digests: Digests) -> NDArray[np.bool_]:
-        """Return which identities are accepted and not counted yet."""
         counted = [Identities(part.digests).has(digests) for part in self._parts]
         wanted: NDArray[np.bool_] = ~np.logical_or.reduce(counted)
         return wanted if self._accepted is None else wanted & self._accepted.has(digests)
@@ -289,7 +288,6 @@ class Count:
                 self._leave_out(name, UNREADABLE)
 
     def _leave_out(self, name: str, reason: str) -> None:
-        """Note a file by its identity, or else by its name's digest."""
         digest = hashlib.sha256(os.fsencode(name)).digest()
         self._unsound[reason] += bytes.fromhex(name) if _IDENTITY.fullmatch(name) else digest
 

@@ -42,7 +42,7 @@ _PARTS = 64  # divides the values that are encoded at once, to bound memory
 
 @dataclass(frozen=True)
 class Opened:
-    """An envelope's content: the client's policy (None: the task's) and shares, (columns held, words)."""
+    """An envelope's content: shares, (columns held, words), and the client's policy if not the task's."""
 
     bounds: ClientPolicy | None
     shares: Words

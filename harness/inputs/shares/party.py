@@ -131,7 +131,6 @@ def described(left_out: Mapping[str, int]) -> str:
 
 
 def _parts(report: UploadReport) -> tuple[_Head, list[Identities]]:
-    """Return a list's first line, unsigned, and its sets of identities."""
     unsound = {reason: Identities.of(names) for reason, names in sorted(report.unsound.items())}
     sound, numbers = Identities.of(report.sound), {reason: len(names) for reason, names in unsound.items()}
     head = _Head(SCHEMA, report.party, report.task, len(sound), numbers)

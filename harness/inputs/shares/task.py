@@ -77,12 +77,12 @@ class Task:
 
     @cached_property
     def domain(self) -> RecordDomain:
-        """The public facts about records, or RecordDomainError."""
+        """The public facts about records; raises RecordDomainError if they are invalid."""
         return domain_from_json(self.record_domain, "the task")
 
     @cached_property
     def allowed(self) -> ClientPolicy:
-        """The runs that the task allows, or ShareError."""
+        """The runs that the task allows; raises ShareError if the policy is invalid."""
         return client_policy_from_json(self.policy, _refusal("The task's policy"))
 
     @property

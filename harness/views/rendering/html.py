@@ -98,12 +98,10 @@ def _toned(text: str) -> Markup:
 
 
 def _prose(text: str) -> Markup:
-    """Return a text with code for backticks, and raised powers."""
     code = re.sub("`([^`]+)`", r"<code>\1</code>", str(Markup.escape(text)))
     return Markup(re.sub(r"\b(e|2|10)\^(\w+)", r"\1<sup>\2</sup>", code))
 
 
 def _marked(part: Paragraph) -> Markup:
-    """Return a paragraph with its strong part emphasized."""
     before, strong, after = part.text.partition(part.strong or "\0")
     return Markup("{}<strong>{}</strong>{}").format(before, strong, after) if strong else _prose(before)
