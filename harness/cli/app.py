@@ -102,7 +102,7 @@ class Commands(Program):
             super().execute()
 
     def run_to_the_end(self, arguments: list[str] | None = None) -> None:
-        """Run a command line (program name first; None: this process's), and exit."""
+        """Run a command line, program name first, or by default this process's; then exit."""
         from harness.system.signals import end_at_once
 
         end_at_once()

@@ -24,8 +24,9 @@ _STAMP = "fairshares-lock"  # in a complete environment: its sources
 
 
 def main(arguments: Sequence[str], project: Path = PROJECT) -> int:
-    """Run invoke in the project's environment, which is made first if needed; else return an exit code.
+    """Run invoke in the project's environment, which is made first if needed.
 
+    If making it fails, an exit code is returned.
     Guarantees: the working directory stays the user's, so relative paths in options keep their meaning.
     [test: tests/commands/test_bootstrap.py]
     """

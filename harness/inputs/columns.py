@@ -73,7 +73,7 @@ def dtype_of_texts(texts: Sequence[str]) -> str:
 
 
 def as_in_frame(texts: Sequence[str]) -> list[str]:
-    """Return a CSV column as `as_text` writes it after a frame was read from the file."""
+    """Return a CSV column's texts as `as_text` would write them from a frame."""
     distinct = [*dict.fromkeys(texts)]
     by_text = dict(zip(distinct, as_text(values_of(distinct, dtype_of_texts(distinct))), strict=True))
     return [by_text[text] for text in texts]
@@ -96,7 +96,7 @@ def values_of(names: Sequence[str], dtype: str) -> list[Any]:
 
 
 def as_index(names: Sequence[str], dtype: str | None) -> pd.Index:
-    """Return the values that names stand for as an index; texts without a dtype."""
+    """Return the values that names stand for as an index, of texts without a dtype."""
     import pandas as pd
 
     if dtype is None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # parties import this module without records
 
 
 def is_per_record(domain: RecordDomain, form: str) -> bool:
-    """Return whether a row is a record; the number of records is then public."""
+    """Return whether rows are records, whose number is then public."""
     if form == KEYS.name:
         return domain.cap is None  # else each client has as many keys
     return form == PRODUCT.name and domain.kind is RecordKind.PREDICTION
@@ -119,7 +119,7 @@ def _capped(records: ClientRecords, cap: Cap, form: InputForm) -> Integers:
 
 
 def _valued_slots(records: ClientRecords) -> Integers:
-    """Return a slot per client: the group's code and, above it, value + steps; or 0."""
+    """Return a slot per client: the group's code and, above it, value + steps; 0 without a value."""
     domain, slots = records.domain, np.zeros((1, records.clients), dtype=np.int64)
     assert records.detail is not None and domain.values is not None
     value = (records.detail + domain.values.steps) << slot_bits(len(domain.groups))

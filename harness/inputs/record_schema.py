@@ -398,7 +398,7 @@ def scale_of(cap: Cap | None) -> int:
 
 
 def caps_to_choose_from(max_count: int) -> tuple[int, ...]:
-    """Return the public candidate bounds; no client exceeds the last."""
+    """Return the public candidate bounds; the last may be chosen for any records."""
     return caps_up_to(min(max_count, MAX_CAP))
 
 

@@ -215,7 +215,7 @@ def read_records(
 ) -> ClientRecords:
     """Read, check and count records, with the same result for all kinds of sources.
 
-    Columns are client_id, group and label, with score or prediction if asked for; performance values need
+    Columns are client_id, group and label, with score or prediction if asked for; performance values have
     client_id, group and value, a number or a fraction such as 17/20. Without client_id each record is its own
     client. Groups and labels are inferred without a domain, and `max_count` is for that case. `say` receives
     a sentence per kind of row that is left out; client_id is then required, and an empty source is one client

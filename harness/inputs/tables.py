@@ -256,7 +256,7 @@ def _quoted(name: str) -> str:
 
 
 def _sql(files: Sequence[str]) -> str:
-    """Return files as an SQL list; local names are no patterns."""
+    """Return files as an SQL list, with patterns in local names escaped."""
     names = [(file if "://" in file else glob.escape(file)).replace("'", "''") for file in files]
     return "[" + ", ".join(f"'{name}'" for name in names) + "]"
 
