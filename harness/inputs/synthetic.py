@@ -22,8 +22,7 @@ _BELOW = 1 << 16
 class Federation:
     """The size of a federation and what its records hold.
 
-    Thresholds are 0 without scores, and `cap` is 0 where records are the privacy unit. With performance
-    values each client has one record.
+    `thresholds` and `cap` are 0 where there are none. With performance values each client has one record.
     """
 
     clients: int
@@ -59,7 +58,7 @@ class Federation:
     def made_up(self) -> ClientRecords:
         """Return uniform and independent records, spread evenly over the clients, the same at each call.
 
-        Each client has one group, so every input encoding can hold it; costs do not depend on values.
+        Each client has one group, so every input encoding can hold it.
         """
         rng = np.random.default_rng([SEED, zlib.crc32(repr(self).encode())])
         domain, valued = self.domain, self.detail is RecordKind.VALUE

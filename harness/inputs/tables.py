@@ -199,8 +199,8 @@ class Named:
 def table_at(source: Any, names: Sequence[str], optional: str = "") -> Table:
     """Return records as a table with these columns, reading only headers and schemas.
 
-    A source is the path of a CSV or Parquet file, a directory or glob of either, a frame that narwhals knows,
-    or one of these as `Named`. The optional column may be missing.
+    A source is a path, directory or glob of CSV or Parquet files, a frame that narwhals knows, or one of
+    these as `Named`. The optional column may be missing.
 
     Raises:
         RecordsError: The source cannot be read, or lacks a column.

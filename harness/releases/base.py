@@ -132,8 +132,8 @@ def by_cell(domain: RecordDomain, values: Floats) -> dict[str, float]:
 def weight_errors(counts: Floats, reweighing: str) -> Floats:
     """Return the relative errors of weights, shape (k, m), for noise of variance 1 in each count.
 
-    Computes: derivatives, by all counts, of the logarithms of balanced weights N / C(s, y), label weights N /
-    C(y), and Kamiran-Calders weights C(s) C(y) / (N C(s, y)).
+    Computes: derivatives, by all counts, of the logarithms of N / C(s, y) (balanced), N / C(y) (label), and
+    C(s) C(y) / (N C(s, y)) (Kamiran-Calders).
     [test: tests/harness/releases/test_expected_errors.py]
     """
     groups, labels = counts.shape
@@ -216,10 +216,9 @@ class AuditTarget:
 
     Attributes:
         sizes: Default sizes, by option.
-        cells: Returns how many cells records have, given sizes.
+        cells: Returns how many cells records have.
         declared: Returns the protocol and its arguments.
         relations: The neighboring relations that the command allows.
-        malleable_slots: As in `Neighbors`.
     """
 
     sizes: Mapping[str, int]
@@ -290,7 +289,7 @@ class Statistic(ABC, Generic[R]):
         """
 
     def files(self, found: Any) -> Mapping[str, Mapping[str, Any]]:
-        """Return the result files' own fields by name."""
+        """Return the own fields of the result files."""
         return {f"{self.name}.json": found.to_json()}
 
     @classmethod

@@ -41,8 +41,8 @@ class Confusion:
     Attributes:
         counts: Shape (groups, labels, predicted labels).
         rates: By name, shape (groups, labels); NaN is 0/0.
-        intervals: By name, shape (groups, labels, 2). Each holds its rate of the true counts with probability
-            `CONFIDENCE`, over the noise; where clients are the privacy unit, of the records that count.
+        intervals: By name, shape (groups, labels, 2). Each holds its rate of the counted records with
+            probability `CONFIDENCE`, over the noise.
         positive: The index of the label whose rates matter; None for all.
     """
 
@@ -57,7 +57,7 @@ class Confusion:
         return self.counts.table / scale_of(self.counts.domain.cap)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields of `confusion.json` without the privacy statement."""
+        """Return the own fields of `confusion.json`."""
         domain = self.counts.domain
         return {
             "groups": list(domain.groups),

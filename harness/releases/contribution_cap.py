@@ -114,7 +114,7 @@ class ChosenCap:
         return self.caps[self.index]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields of `cap.json` without the privacy statement."""
+        """Return the own fields of `cap.json`."""
         return {"cap": self.cap, "caps": list(self.caps), "allowed_above": self.above, "noise": self.noise}
 
 

@@ -49,7 +49,7 @@ class GroupCounts:
     privacy_by_size: Sequence[Mapping[str, float]]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields of `count.json` without the privacy statement."""
+        """Return the own fields of `count.json`."""
         return {
             "groups": list(self.domain.groups),
             "labels": list(self.domain.labels),

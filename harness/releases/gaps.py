@@ -88,7 +88,7 @@ class Gaps:
         return self.domain.values
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields of `gap.json` without the privacy statement."""
+        """Return the own fields of `gap.json`."""
         groups = self.domain.groups
         return {
             "groups": list(groups),

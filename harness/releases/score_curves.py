@@ -77,7 +77,7 @@ class NoisyCurves:
     others: Mapping[str, GroupCurves] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields of `curves.json` without the privacy statement."""
+        """Return the own fields of `curves.json`."""
         curves, others = self.curves, {name: _counts_to_json(of) for name, of in self.others.items()}
         assert curves.noise is not None
         return {
@@ -326,7 +326,7 @@ class Thresholds:
     others: Mapping[str, GroupThresholds | None] = field(default_factory=dict)
 
     def files(self) -> dict[str, dict[str, Any]]:
-        """Return the result files' own fields by name."""
+        """Return the own fields of the result files."""
         files = {CURVES: self.curves.to_json()}
         if self.thresholds is None:
             return files

@@ -37,7 +37,7 @@ class Weights:
     weights: GroupWeights
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields of `weights.json` without the privacy statement."""
+        """Return the own fields of `weights.json`."""
         return self.weights.to_json()
 
 

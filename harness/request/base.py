@@ -89,13 +89,11 @@ class Request(Spending):
     """A release: what is revealed, about whom, and with which guarantee.
 
     Attributes:
-        task: The name of its command and statistic.
         protocols: Names of its protocols by variant, the default first.
         slots: The protocol where clients are the unit, or "".
         online: Whether clients can send during the run.
         statistic: Its class, as `module:class` in `harness.releases`.
         of_call: Fields that its call adds or changes, by name.
-        also: The rest of help's example, after required options.
     """
 
     task: ClassVar[str]

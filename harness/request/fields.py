@@ -21,12 +21,8 @@ Reader = Callable[[Any, str], T]
 class Option(Generic[T]):
     """A field of a request: the value on an instance, the option itself on the class.
 
-    Attributes:
-        parse: Reads what is given; None for a switch.
-        help: The help text, without the default.
-        default: The text that counts if none is given.
-        example: A valid text, if the field is required.
-        unless: The option that makes this one optional.
+    `parse` is None for a switch. `default` is the text that counts if none is given, `example` one for a
+    required field, and `unless` the option that makes this one optional.
     """
 
     parse: Reader[T] | None

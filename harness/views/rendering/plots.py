@@ -125,9 +125,8 @@ def _matrices(groups: Sequence[str], labels: Sequence[str], counts: Floats, axes
 def roc(curves: GroupCurves, chosen: GroupThresholds | None = None) -> Picture:
     """Picture each group's ROC curve, its possible area given the noise, and the chosen points.
 
-    Computes: around the monotone curve, for every threshold, the rates that `noise_bands` allows at 95 %;
-    exact curves have no band. A point off its curve is reached by randomization. A group with an undefined
-    rate has no curve.
+    Around the monotone curve, bands hold for every threshold the rates that `noise_bands` allows at 95 %. A
+    point off its curve is reached by randomization. A group with an undefined rate has no curve.
     """
     bands = "" if curves.noise is None else f" Bands: {_BANDS}."
     return Picture(
