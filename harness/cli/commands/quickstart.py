@@ -67,8 +67,8 @@ def quickstart(options: QuickstartOptions) -> None:
 def run(model: SecurityModel, spends: Guarantee, out: Path, progress: cli.Steps) -> view.Quickstart:
     """Run π_RW and π_ROC on the training applicants' shares, mitigate, and assess on the others.
 
-    For all but the fixed split, which show how much figures vary, the same releases are simulated in the
-    clear, as the data are public. If a run fails, `out` does not exist.
+    The fixed split uses the results. The other splits, which show how much figures vary, simulate the same
+    releases in the clear, as the data are public. If a run fails, `out` does not exist.
     """
     progress("records")
     data = load_loanapp()
