@@ -1,5 +1,5 @@
-"""The command line: options in, commands run, mistakes in one sentence.
+"""The command line: options, commands, and mistakes in one sentence.
 
-Imports: everything; imported by `fairshares`, `tasks.py`, benchmarks and tests alone. Start with `app`, then
+Imports: everything; imported only by `fairshares`, `tasks.py`, benchmarks and tests. Start with `app`, then
 `commands`.
 """

@@ -1,4 +1,4 @@
-"""What `./inv` and `fairshares` become once they can import: invoke, whose complaints say the way out."""
+"""The program behind `./inv` and `fairshares`: invoke, with helpful errors."""
 
 import inspect
 import json
@@ -13,16 +13,16 @@ from invoke.util import helpline
 
 
 class Commands(Program):
-    """The commands of `tasks.py`, or of a namespace that is given."""
+    """The commands of `tasks.py`, or of a given namespace."""
 
     def print_version(self) -> None:
-        """Print the name and the version of the project."""
+        """Print the project's name and version."""
         from harness import __version__
 
         print(f"FairShares {__version__}")
 
     def print_task_help(self, name: str) -> None:
-        """Say what a command does, and what each of its options."""
+        """Print the help of a command and its options."""
         from harness.system.command_name import as_called
 
         command = self.collection[name]
@@ -39,14 +39,14 @@ class Commands(Program):
         self._print_options_of_all(command.prints)
 
     def core_args(self) -> list[Argument]:
-        """Return invoke's own options, and those that all commands have."""
+        """Return invoke's own options, and those of all commands."""
         from harness.cli.command_line import OF_ALL
 
         of_all = [Argument(names=(name,), kind=bool, help=help_text) for name, help_text in OF_ALL.items()]
         return [*super().core_args(), *of_all]
 
     def list_flat(self) -> None:
-        """Print the commands, by who uses them."""
+        """Print the commands by role."""
         from harness.cli.command_line import ROLES
 
         print(f"Commands; `{self.binary} COMMAND --help` explains the options of one.\n")
@@ -59,7 +59,6 @@ class Commands(Program):
         self._print_options_of_all("the answer as JSON")
 
     def _print_options_of_all(self, prints: str) -> None:
-        """Print the options of all commands. Args: prints: what is printed with --json, "" for nothing."""
         from harness.cli.command_line import OF_ALL
 
         print("Options of every command:")
@@ -71,7 +70,7 @@ class Commands(Program):
         self.print_columns([*rows.items()])
 
     def parse_tasks(self) -> None:
-        """Find the command and its options; ends with one sentence where they make no sense."""
+        """Find the command and its options; report invalid ones."""
         from harness.cli.command_line import checked, fill_in
         from harness.errors import OptionError
 
@@ -86,7 +85,7 @@ class Commands(Program):
             if self.args.json.value and self.tasks and not commands[str(self.tasks[0].name)].prints:
                 raise OptionError(f"{self.tasks[0].name} prints no JSON; leave out --json.")
         except (ParseError, OptionError) as error:
-            from harness.cli.terminal import Output, ending_well  # which takes a while to load
+            from harness.cli.terminal import Output, ending_well  # slow to load
 
             with ending_well(Output(json=self.args.json.value or "--json" in words)):
                 raise OptionError(str(error)) from None
@@ -95,7 +94,7 @@ class Commands(Program):
             print(as_json if self.args.json.value else filled, file=sys.stderr)
 
     def execute(self) -> None:
-        """Run the command, and end well."""
+        """Run the command, and end it well."""
         from harness.cli.command_line import OF_ALL
         from harness.cli.terminal import Output, ending_well
 
@@ -103,13 +102,13 @@ class Commands(Program):
             super().execute()
 
     def run_to_the_end(self, arguments: list[str] | None = None) -> None:
-        """Run a command line, and exit. Args: arguments: the program's name first; None: this process's."""
+        """Run a command line, program name first, or by default this process's; then exit."""
         from harness.system.signals import end_at_once
 
         end_at_once()
         try:
             self.run(arguments)
-        except BrokenPipeError:  # whoever read what we print has left, as `head` does
+        except BrokenPipeError:  # the reader of the output has left, as `head` does
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(1)
 
@@ -117,5 +116,5 @@ class Commands(Program):
 program = Commands(name="FairShares", binary="./inv", binary_names=["./inv", "inv"])
 
 if __name__ == "__main__":
-    sys.path.append(str(Path(__file__).resolve().parents[2]))  # run as a file, so that it is not there yet
+    sys.path.append(str(Path(__file__).resolve().parents[2]))  # missing when this runs as a file
     program.run_to_the_end()

@@ -1,7 +1,6 @@
-"""Makes the project's virtual environments from their lock files, and hands over to invoke in the first.
+"""Makes the project's virtual environments from lock files, and starts invoke in the first.
 
-Runs before any package is installed, so it imports the standard library only, and little of it: every
-command starts here.
+It runs before any package is installed, so it imports only the standard library, and little of it.
 """
 
 import fcntl
@@ -19,24 +18,23 @@ from typing import NoReturn
 PROJECT = Path(__file__).resolve().parents[2]
 
 LOCK = "requirements.lock"
-TEST_LOCK = f"tests/{LOCK}"  # what tests need besides
+TEST_LOCK = f"tests/{LOCK}"  # further packages for tests
 
-_STAMP = "fairshares-lock"  # in a complete environment: what it was made from
+_STAMP = "fairshares-lock"  # in a complete environment: its sources
 
 
 def main(arguments: Sequence[str], project: Path = PROJECT) -> int:
-    """Run invoke in the project's environment, which is made first if need be.
+    """Run invoke in the project's environment, which is made first if needed.
 
-    Guarantees: the working directory stays the user's, so that relative paths in options mean what
-    they say.  [test: tests/commands/test_bootstrap.py]
-    Args: arguments: the command line after the program's name; project: the root, with the lock file.
-    Returns: an exit code, if there was nothing to hand over to.
+    If making it fails, an exit code is returned.
+    Guarantees: the working directory stays the user's, so relative paths in options keep their meaning.
+    [test: tests/commands/test_bootstrap.py]
     """
     environment, locks = project / ".venv", [LOCK, TEST_LOCK] if arguments[:1] == ["test"] else [LOCK]
     if code := ensure(environment, *(project / lock for lock in locks)):
         return code
     words = ["--search-root", str(project), *spelled_out(arguments)]
-    # A terminal that cannot show a letter shows a question mark; it does not end the command.
+    # A letter that the terminal cannot show becomes a question mark instead of an error.
     encoding = os.environ.get("PYTHONIOENCODING", "")
     if ":" not in encoding:
         os.environ["PYTHONIOENCODING"] = f"{encoding}:replace"
@@ -46,12 +44,10 @@ def main(arguments: Sequence[str], project: Path = PROJECT) -> int:
 
 
 def ensure(environment: Path, *locks: Path) -> int:
-    """Make an environment, unless it is there as its lock files say; say what went wrong, if anything did.
+    """Make an environment unless it matches the lock files; return an exit code, 0 if it is ready.
 
-    Guarantees: an environment that is not complete is never taken for one, whenever this is stopped.
+    Guarantees: an incomplete environment never passes for a complete one, whenever this is stopped.
     [test: tests/commands/test_bootstrap.py]
-    Args: environment: in the project's root, maybe with more packages; locks: there or below.
-    Returns: an exit code, 0 if the environment is there.
     """
     try:
         if not _is_current(environment, locks):
@@ -73,7 +69,6 @@ def ensure(environment: Path, *locks: Path) -> int:
 
 
 def _is_current(environment: Path, locks: Sequence[Path]) -> bool:
-    """Return whether the environment is complete, from today's lock files, and its Python still there."""
     stamp, python = environment / _STAMP, environment / "bin" / "python"
     return (
         stamp.exists() and python.exists() and _stamp(environment, locks) <= {*stamp.read_text().split("\n")}
@@ -81,17 +76,16 @@ def _is_current(environment: Path, locks: Sequence[Path]) -> bool:
 
 
 def _stamp(environment: Path, locks: Sequence[Path]) -> set[str]:
-    """Return the lock files' digests, and the interpreter behind the environment's link.
+    """Return digests of the lock files, and the interpreter's real path.
 
-    The interpreter is named because a system upgrade can turn the link into another Python, which
-    would not see the packages.
+    A system upgrade can turn the environment's link into another Python, without the packages.
     """
     digests = {hashlib.sha256(lock.read_bytes()).hexdigest() for lock in locks}
     return digests | {os.path.realpath(environment / "bin" / "python")}
 
 
 def spelled_out(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments as invoke takes them: nothing lists the commands, `X --help` explains X."""
+    """Return arguments as invoke takes them: none means a list, `X --help` explains X."""
     help_flags = [argument for argument in arguments if argument in ("-h", "--help")]
     if not arguments or (help_flags and len(arguments) == 1):
         return ["--list"]
@@ -101,11 +95,7 @@ def spelled_out(arguments: Sequence[str]) -> list[str]:
 
 
 def _go_on(words: Sequence[str], replacing: bool) -> int:
-    """Run invoke in this process, whose Python is the environment's.
-
-    Args: replacing: whether letters that cannot be shown become question marks.
-    """
-    sys.path.append(sys.path.pop(0))  # the project's root: what is installed comes first
+    sys.path.append(sys.path.pop(0))  # the project's root, after installed packages
     if replacing and isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
     importlib.import_module("harness.system.signals").end_at_once()
@@ -115,14 +105,14 @@ def _go_on(words: Sequence[str], replacing: bool) -> int:
 
 def _hand_over(environment: Path, project: Path, words: Sequence[str]) -> NoReturn:
     python = str(environment / "bin" / "python")
-    # -P: neither the user's directory nor that of the script is a place to import from.
+    # -P: import neither from the user's directory nor from the script's.
     command = [python, "-P", str(project / "harness" / "cli" / "app.py"), *words]
     sys.stdout.flush()
     os.execv(python, command)
 
 
 def _make_alone(environment: Path, locks: Sequence[Path]) -> None:
-    # The project's directory itself is the lock: no file to leave behind, none that git could replace.
+    # The project's directory is the lock, so no file is left behind, or replaced by git.
     locked = os.open(environment.parent, os.O_RDONLY)
     try:
         fcntl.flock(locked, fcntl.LOCK_EX)
@@ -133,13 +123,13 @@ def _make_alone(environment: Path, locks: Sequence[Path]) -> None:
 
 
 def _make(environment: Path, locks: Sequence[Path], held: int) -> None:
-    """Make the environment beside its place, so that what runs in an older one goes on until the end.
+    """Make the environment beside its place, so that processes in an older one can finish.
 
-    Args: held: the lock, which pip holds as well: if this process is killed, the next one waits for pip.
+    pip holds the lock too: if this process is killed, the next one waits for pip.
     """
     new, old = (environment.with_name(f"{environment.name}.{which}") for which in ("partial", "old"))
     _remove(new, old)  # of a start that was killed
-    # --no-deps: the lock files are complete, so nothing that it does not pin can come in.
+    # --no-deps: the lock files are complete, so only pinned packages come in.
     # --no-compile: a module is compiled when first imported; most never are.
     options = ["--no-deps", "--no-compile", "--no-user", "--no-input", "--disable-pip-version-check"]
     pip = [str(new / "bin" / "python"), "-m", "pip", "install", *options]
@@ -157,7 +147,7 @@ def _make(environment: Path, locks: Sequence[Path], held: int) -> None:
 
 
 def _rename_inside(new: Path, environment: Path) -> None:
-    """Make scripts and settings of a finished environment name the place it is about to move to."""
+    """Make scripts and settings name the place that the environment moves to."""
     for file in [new / "pyvenv.cfg", *(new / "bin").iterdir()]:
         text = b"" if file.is_symlink() or file.is_dir() else file.read_bytes()
         if os.fsencode(new) in text and b"\0" not in text:

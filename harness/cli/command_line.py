@@ -1,8 +1,4 @@
-"""How an option is declared, a command made of a class of options, and what `fairshares.toml` gives to all.
-
-An option's name, help, default and what reads it are said once, in a class; `Command` makes of the class
-what invoke runs. What a command needs is imported when it runs, so that each starts fast.
-"""
+"""Turns classes of options into invoke's commands, checks command lines, and reads `fairshares.toml`."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import import_module
@@ -27,12 +23,12 @@ OF_ALL = {
     "quiet": "print the answer only, and on standard error errors only",
     "verbose": "print all that there is to say of privacy, cost and where it ran",
 }
-OF_RUNS = ("shares", "hosts", "invite", "clients", "chain")  # of a release that is run, not of its plan
+OF_RUNS = ("shares", "hosts", "invite", "clients", "chain")  # for a run of a release, not for its plan
 _WAY_OUT = "it gives options by name, `epsilon = 1`, to all commands, or under [weights] to one"
 
 
 def function_at(place: str) -> Callable[[Any], None]:
-    """Return what is at `module:function`, which is imported now."""
+    """Return the function at `module:function`, imported now."""
     module, _, function = place.partition(":")
     command: Callable[[Any], None] = getattr(import_module(module), function)
     return command
@@ -41,8 +37,8 @@ def function_at(place: str) -> Callable[[Any], None]:
 class Command(Task[Callable[..., None]]):
     """A command of invoke's, made from a class of options.
 
-    Args: name: as typed; options: the class; place: `module:function`, imported when it runs, which is
-    called with an instance of the class; role: who uses it.
+    `place` is the `module:function` to call with them, imported when the command runs, so that all start
+    fast.
     """
 
     def __init__(self, name: str, options: type[Options], place: str, role: str) -> None:
@@ -59,7 +55,7 @@ class Command(Task[Callable[..., None]]):
         super().__init__(body, name=name, positional=[], auto_shortflags=False)
 
     def get_arguments(self, ignore_unknown_help: bool | None = None) -> list[Argument]:  # noqa: ARG002
-        """Return the options as invoke has them: by name only, so that no misspelt one becomes a value."""
+        """Return invoke's arguments, by name only, so that misspelled options never become values."""
         return [
             Argument(
                 names=(option.flag.removeprefix("--"),),
@@ -72,13 +68,13 @@ class Command(Task[Callable[..., None]]):
 
     @property
     def usage(self) -> str:
-        """What may be typed without its flag, as help says it; in brackets where it need not be given."""
+        """The value that needs no flag, for help; in brackets if optional."""
         name = self.first.removeprefix("--")
         needed = bool(name) and self.options[name].example
         return f" {name.upper() if needed else f'[{name.upper()}]'}" if name else ""
 
     def help_rows(self) -> list[tuple[str, str]]:
-        """Return each option, with what it takes, and its help, in the order of their names."""
+        """Return each option's flag and help, sorted by name."""
         return [
             (f"{option.flag}{'=…' if option.parse else ''}", option.explained)
             for _, option in sorted(self.options.items(), key=lambda item: (len(item[0]) == 1, item[0]))
@@ -86,11 +82,12 @@ class Command(Task[Callable[..., None]]):
 
 
 def checked(words: Sequence[str], commands: Mapping[str, Command], of_all: Mapping[str, bool]) -> list[str]:
-    """Return a command line as invoke takes it, an option of one letter with one dash.
+    """Return a command line as invoke takes it: single-letter options get one dash.
 
-    Args: commands: by name; of_all: invoke's own options, and whether each takes a value.
-    Raises: OptionError: there is no such command or option, or two commands, or an option twice, or a value
-    is missing or belongs to none.
+    `of_all` tells which of invoke's own options take a value.
+
+    Raises:
+        OptionError: A command or option is unknown or repeated, or a value is missing or superfluous.
     """
     command, options, first, waiting, accepted = "", dict[str, bool](), "", "", list[str]()
     given = set[str]()
@@ -128,7 +125,6 @@ def _check_answered(waiting: str, command: str) -> None:
 
 
 def _unknown(word: str, command: str, options: Collection[str], commands: Collection[str]) -> str:
-    """Say what is wrong with a word of a command line, and what would be right."""
     if not command:
         return f"There is no command {word!r}{similar(word, commands)}; `{COMMAND}` lists all."
     if word in commands:
@@ -143,16 +139,17 @@ def _unknown(word: str, command: str, options: Collection[str], commands: Collec
 
 
 def fill_in(given: Sequence[ParserContext], commands: Mapping[str, Command]) -> str:
-    """Give commands the options that the file has and the command line has not; return a sentence on these.
+    """Give commands the file's options that the command line lacks; return a sentence on them.
 
-    A command's own table goes before what stands outside of tables.
+    A command's own table wins over other options.
+
+    Raises:
+        OptionError: The file cannot be read, or names unknown commands or options.
     [test: tests/harness/cli/test_command_line.py]
-    Args: given: what was typed of each command; commands: all there are, by name.
-    Raises: OptionError: the file cannot be read, or names what no command has.
     """
     if not given or not FILE.exists():
         return ""
-    from harness.system.documents import Refusal, read_toml  # which most commands need not load to begin
+    from harness.system.documents import Refusal, read_toml  # most commands start without it
 
     content = read_toml(FILE, Refusal(OptionError, str(FILE), "a file of options", _WAY_OUT))
     tables = {name: table for name, table in content.items() if isinstance(table, dict)}

@@ -1,7 +1,4 @@
-"""Every option of `./inv`, said once: what it is called, what reads it, what it is for, and its default.
-
-An option that several commands have is a constant here; a class for each command lists what it has.
-"""
+"""The options of all commands: a class for each, with constants for common ones."""
 
 from typing import Any
 
@@ -43,8 +40,8 @@ from harness.training.request import TrainRequest
 
 
 def parse_last_day(text: str, option: str) -> str:
-    """Return a day, by UTC, that is not over. Raises: OptionError."""
-    from harness.inputs.shares.keys import is_date, today  # what seals takes long to load
+    """Return a day, by UTC, that is not over."""
+    from harness.inputs.shares.keys import is_date, today  # slow to load
 
     if not is_date(text):
         raise OptionError(f"{named(option)} must be a day, as 2027-12-31 is; got {text!r}.")
@@ -54,7 +51,7 @@ def parse_last_day(text: str, option: str) -> str:
     return text
 
 
-ACCEPTED_DELTA = "2^-30"  # of all runs on a client's values, unless it says another
+ACCEPTED_DELTA = "2^-30"  # default δ of all runs on a client's values
 SHARES_OF_A_PARTY = required(
     parse_place, "where the uploads are: a directory, or an object store's s3://, gs:// or sftp://", "shares"
 )
@@ -190,7 +187,7 @@ class OfTask(
     },
     delta={"default": "", "help": f"with --epsilon: likewise; default: {ACCEPTED_DELTA}"},
 ):
-    """What a party counts."""
+    """Common options of counting uploads."""
 
     party = PARTY
     shares = SHARES_OF_A_PARTY

@@ -1,4 +1,4 @@
-"""The project's own checks: format, lint and imports, then the tests, types beside them; and its site."""
+"""The project's own checks, and its documentation site."""
 
 import os
 import subprocess
@@ -9,8 +9,8 @@ from pathlib import Path
 
 from harness.cli.bootstrap import LOCK, PROJECT, ensure
 
-# A file's tests stay in one process, as many share what their module made. They start in the order in which
-# they are collected, slow directories first, so that no long file is left to one process at the end.
+# A file's tests stay in one process, as many share fixtures. They start in the order of collection, slow
+# directories first, so that no process is left with a long file at the end.
 IN_PARALLEL = ("--numprocesses", "logical", "--maxprocesses", "4", "--dist", "loadfile")
 IN_ORDER = ("--no-loadscope-reorder",)
 DEFAULT_ONLY = ("-m", "not exhaustive")
@@ -21,17 +21,16 @@ STATIC_CHECKS = {
     "ruff format": ("-m", "ruff", "format", "--check", "--diff", "."),
     "import-linter": (str(Path(sys.executable).with_name("lint-imports")), "--no-logo", "--no-cache"),
 }
-# Every reference has to be found, a warning is an error, and nothing is taken from an earlier build.
+# All references must resolve, warnings are errors, and nothing is reused from an earlier build.
 SPHINX = ("-m", "sphinx", "--quiet", "--nitpicky", "--fail-on-warning", "--keep-going", "--fresh-env")
-# Takes a minute where it has no cache, on one core; what it says is held back until the tests have ended.
+# Takes a minute on one core without a cache; its output waits until the tests have ended.
 BESIDE_TESTS = {"mypy": ("-m", "mypy")}
 
 
 def run_checks(pytest_arguments: Sequence[str] = (), *, everything: bool = False) -> int:
-    """Run every check to its end, whatever the others say; end with the names of those that failed.
+    """Run every check to its end, and name those that failed; return an exit code.
 
-    Args: pytest_arguments: passed on to pytest; everything: exhaustive tests (`tests/exhaustive.toml`), too.
-    Returns: an exit code: 0 if all passed, else that of pytest or 1.
+    `everything` includes exhaustive tests (`tests/exhaustive.toml`).
     """
     chosen = () if everything else DEFAULT_ONLY
     with ThreadPoolExecutor() as pool:
@@ -50,10 +49,7 @@ def run_checks(pytest_arguments: Sequence[str] = (), *, everything: bool = False
 
 
 def build_docs(project: Path = PROJECT) -> int:
-    """Build the documentation site in an environment of its own, and say where its first page is.
-
-    Returns: an exit code: 0 if there was no warning, else Sphinx's, or 1 if its packages could not be had.
-    """
+    """Build the documentation site in its own environment; return an exit code, 0 without warnings."""
     docs, environment = project / "docs", project / ".venv-docs"
     site = docs / "_build"
     code = ensure(environment, docs / LOCK)
@@ -71,7 +67,7 @@ def _say_and_run(name: str, arguments: Sequence[str]) -> int:
 
 
 def _run(arguments: Sequence[str], lock_held: bool = False) -> subprocess.CompletedProcess[str]:
-    # Compiled once, not anew by each of the thousands of processes that tests start.
+    # Let modules compile once, not in each of the thousands of processes that tests start.
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     to = subprocess.PIPE if lock_held else None
     command = [sys.executable, *arguments]

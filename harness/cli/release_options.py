@@ -1,4 +1,4 @@
-"""The commands that release a statistic: a call of the library, and how its result is shown."""
+"""Options of the commands that release a statistic."""
 
 from typing import Any, ClassVar
 
@@ -13,10 +13,9 @@ _RUNS = "harness.cli.commands"
 
 
 class ReleaseOptions(Options):
-    """What a command takes besides its call.
+    """Options of a command besides its call.
 
-    Attributes: place: of the function that runs it; earlier: the option that takes earlier results in place
-    of a run, if there is one, and the options of the release that go with it.
+    `place` is its function; `earlier` names the option for earlier results, and the options that go with it.
     """
 
     place: ClassVar[str] = f"{_RUNS}.releases:release"
@@ -38,7 +37,7 @@ class ReleaseOptions(Options):
     plot = PLOT
 
     def __init__(self, **given: Any) -> None:
-        """Read what is given, as `Options` does. Raises: OptionError: one is for a new run only."""
+        """Read the options; refuse those of a new run beside earlier results."""
         again = self.earlier[:1]
         of_both = {*self.earlier, "out", "plot"}
         for name, text in given.items() if any(map(given.get, again)) else ():
@@ -74,7 +73,6 @@ _OF_TASK: dict[str, dict[str, Any]] = {
 
 
 def _options_of(task: str) -> Any:
-    """Return the options of a release's command: its call's, and what only a command takes."""
     call, own = CALLS[task], _OF_TASK.get(task, {})
     members: dict[str, Any] = {"__doc__": call.__doc__, "prints": f"{task}.json"}
     if "offline" in call.declared:

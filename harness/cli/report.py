@@ -1,4 +1,4 @@
-"""What commands end with: what they found, on the terminal, as JSON, and with `--plot` as a page."""
+"""Presents a command's outcome: on the terminal, as JSON, or with `--plot` as a page."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,9 +15,10 @@ from harness.views.run import results
 
 
 def tell(task: str, title: str, shown: View, fields: Callable[[], dict[str, Any]], *, plot: bool) -> None:
-    """Show, or print, what a command found that runs nothing; a page, if asked for, is all that it writes.
+    """Show or print the outcome of a command that runs nothing; write at most a page.
 
-    Raises: WriteError: it cannot be written.
+    Raises:
+        WriteError: The page cannot be written.
     """
     target = default_out(task)
     if plot:
@@ -31,9 +32,10 @@ def tell(task: str, title: str, shown: View, fields: Callable[[], dict[str, Any]
 
 
 def write_beside(directory: Path, title: str, subtitle: str, view: Sequence[Part]) -> None:
-    """Write a page into the directory of results, which are there whatever becomes of the page.
+    """Write a page beside existing results.
 
-    Raises: WriteError: it cannot be written; no file of it is half-written.
+    Raises:
+        WriteError: It cannot be written; no file is half-written.
     """
     try:
         with scratch_directory(directory) as partial:

@@ -1,4 +1,4 @@
-"""What every command does alike: end well, talk to the terminal, show its steps."""
+"""Common behavior of commands: their end, output and progress."""
 
 import json
 import os
@@ -28,7 +28,7 @@ INTERRUPTED_EXIT = 130
 INTERRUPTED = "Interrupted: no party was left running, and no result half-written."
 
 _PIPE_WIDTH = 120  # of tables where there is no terminal
-_TOLD_AFTER_S = 2.0  # what is done sooner needs no count
+_TOLD_AFTER_S = 2.0  # shorter steps show no count
 _TOLD_EVERY_S = 5.0  # in a log
 
 
@@ -39,7 +39,7 @@ def _console(*, stderr: bool) -> Console:
 
 @dataclass(frozen=True)
 class Output:
-    """How a command prints: with --json, --quiet or --verbose, which all commands take."""
+    """How a command prints: the options --json, --quiet and --verbose."""
 
     json: bool = False
     quiet: bool = False
@@ -51,7 +51,7 @@ output = Output()  # of the command that runs
 
 
 def say(text: str, console: Console | None = None) -> None:
-    """Print prose: wrapped between words on a terminal, a line where the output goes elsewhere."""
+    """Print prose, wrapped between words on a terminal, else on one line."""
     _say(as_called(text), console or out, "announcement")
 
 
@@ -68,29 +68,30 @@ def show(*parts: Part) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print what a command found for programs, on stdout."""
+    """Print a command's outcome for programs, on stdout."""
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def announce(*texts: str) -> None:
-    """Say on standard error what a run does or did that is no answer; not where that is to be quiet."""
+    """Say on stderr what a run does besides its answer, unless --quiet."""
     for text in texts:
         say(plain(text), err)
 
 
 def plain(text: str) -> str:
-    """Return a name or a path as it may be printed: no markup, no control characters."""
+    """Return a name or a path without markup and control characters."""
     return escape(printable(text))
 
 
 @contextmanager
 def ending_well(of_command: Output) -> Iterator[None]:
-    """Make a command end well: one sentence for our own errors, no traceback, exit code != 0.
+    """Make a command end well: our own errors in one sentence, no traceback, exit code != 0.
 
-    Being terminated, or losing the terminal, counts as Ctrl-C, so that parties are stopped and shares
-    removed then, too.  [test: tests/commands/test_faults.py]
-    Args: of_command: with `json`, standard output is for JSON alone, and standard error for JSON lines of
-    errors and announcements; with `quiet`, standard error is for errors only.
+    Termination, or the loss of the terminal, counts as Ctrl-C, so that parties are stopped and shares
+    removed.  [test: tests/commands/test_faults.py]
+
+    With `json`, stdout holds only JSON, and stderr JSON lines of errors and announcements; with `quiet`,
+    stderr holds only errors.
     """
     global output
     take_interrupts()
@@ -115,7 +116,6 @@ def ending_well(of_command: Output) -> Iterator[None]:
 
 
 def _end(mark: str, *texts: str) -> None:
-    """Say why a command ends: an error, with its mark where people read it, and what was spent."""
     err.quiet = False
     first, *others = map(plain, texts)
     _say(first if output.json else mark + first, err, "error")
@@ -124,9 +124,9 @@ def _end(mark: str, *texts: str) -> None:
 
 
 class Steps:
-    """Shows each step as it runs, with its time, on stderr. Calling it ends one step and starts another.
+    """Shows each step with its time on stderr; a call ends one step and starts the next.
 
-    Where there is no terminal, a step that takes long says so every few seconds, and how far it is.
+    Without a terminal, a long step reports its progress every few seconds.
     """
 
     def __init__(self, display: RichProgress, names: dict[str, str]) -> None:
@@ -141,13 +141,13 @@ class Steps:
         self._told, self._far = time.monotonic(), ""
 
     def detail(self, text: str) -> None:
-        """Say how far the running step is."""
+        """Show the progress of the running step."""
         if self._running is not None:
             self._far = text
             self._display.update(self._running[0], description=f"{self._running[1]}: {escape(text)}")
 
     def count(self, done: int, of: int) -> None:
-        """Say how many parts of the running step are done and, after a while, how long the rest takes."""
+        """Show how many parts of the running step are done and, later, the remaining time."""
         if self._running is None:
             return
         elapsed = time.monotonic() - self._running[2]
@@ -156,7 +156,7 @@ class Steps:
             self.tell_log()
 
     def tell_log(self) -> None:
-        """Say in a log how far the running step is, unless it has just been said."""
+        """Report the running step in a log, unless just reported."""
         running, now = self._running, time.monotonic()
         if running is not None and now - self._told > _TOLD_EVERY_S and _is_log():
             self._told = now
@@ -178,7 +178,7 @@ def _is_log() -> bool:
 
 @contextmanager
 def steps(names: dict[str, str]) -> Iterator[Steps]:
-    """Yield what shows the steps. Args: names: what to call a step, by its key."""
+    """Yield the display of steps, given their names by key."""
     display = RichProgress(
         SpinnerColumn(finished_text="[green]✓[/]"),
         TextColumn("{task.description}"),

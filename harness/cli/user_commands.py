@@ -1,7 +1,4 @@
-"""The commands that users have, from a checkout as from an installed package.
-
-Each is made from a class that says its options, and runs a function that is imported then.
-"""
+"""The users' commands, each a class of options with a function."""
 
 from invoke import Collection
 

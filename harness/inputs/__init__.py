@@ -1,5 +1,4 @@
-"""Records become shares, and shares become what parties feed: read, check, encode, split, add up.
+"""Clients' records become shares, and parties' shares become inputs of runs; no engine is needed.
 
-A client's steps and a party's; no engine is needed. Imports: `system`, `errors`, `protocols`. Start
-with `record_schema`, then follow a record: `records`, `encoding`, `shares`.
+Imports: `system`, `errors`, `protocols`. Start with `record_schema`, then `records`, `encoding` and `shares`.
 """

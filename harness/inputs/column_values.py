@@ -1,4 +1,4 @@
-"""Values of a column as names and texts: what a table's own types stand for in files and messages."""
+"""Column values as names and texts."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _MISSING = ("None", "nan", "NaN", "<NA>", "NaT")  # what Python, numpy and panda
 
 
 def as_text(values: Sequence[Any]) -> list[str]:
-    """Return a column's values as they would stand in a CSV file: 1 for 1.0; missing ones empty.
+    """Return values as a CSV file has them, with nothing for a missing one.
 
-    Floats are whole numbers if all of the column's are: a missing value makes floats of them.
+    Whole floats become integers if all floats are whole, as missing values make floats of integers.
     """
     floats = [value for value in values if isinstance(value, float) and not math.isnan(value)]
     are_whole = all(abs(value) < 2**53 and value % 1 == 0 for value in floats)
@@ -32,21 +32,22 @@ def as_text(values: Sequence[Any]) -> list[str]:
 
 
 def as_names(column: pd.Series) -> pd.Series:
-    """Return a column of names: its values as `as_text` has them."""
+    """Return a column as `as_text` writes it."""
     import pandas as pd
 
     return pd.Series(as_text(column.tolist()), index=column.index, name=column.name, dtype=str)
 
 
 def shown(name: str) -> str:
-    """Return a name as it stands in a list of names: quoted where it could be taken for two."""
+    """Quote a name that a list could split in two."""
     return repr(name) if "," in name or name != name.strip() else name
 
 
 def refuse_variants(names: Sequence[str], what: str) -> None:
-    """Refuse names that differ in blanks, case, Unicode form or how a number is written: most often one.
+    """Refuse names that differ only in blanks, case, Unicode form or the spelling of a number.
 
-    Args: what: how the message calls them. Raises: RecordDomainError: names the two.
+    Raises:
+        RecordDomainError: The message begins with `what` and gives both names.
     """
     by_plain_name: dict[object, str] = {}
     for name in names:
@@ -59,7 +60,7 @@ def refuse_variants(names: Sequence[str], what: str) -> None:
 
 
 def alike(name: str, declared: Sequence[str]) -> str:
-    """Say, for the end of a message, which declared name looks like this one; nothing if none does."""
+    """Return a message's end that points to a similar declared name, if any."""
     same = [other for other in declared if _plain(other) == _plain(name)]
     return (
         f"; only blanks, case or Unicode form set it apart from {same[0]!r}: write them alike" if same else ""

@@ -1,7 +1,4 @@
-"""Columns of records: which there are, and of which dtypes; results have the same.
-
-Dtypes are called as pandas calls them, which is not loaded for that.
-"""
+"""Columns of records and their dtypes, by pandas' names; pandas is not loaded."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from harness.system.spelling import similar
 if TYPE_CHECKING:
     import pandas as pd
 
-TABLE = "The table"  # what messages call one that is no file
+TABLE = "The table"  # the name of a frame in messages
 ROLES = (
     "client_id",
     "group",
@@ -28,9 +25,9 @@ ROLES = (
     "score",
     "prediction",
     "value",
-)  # of columns; calls take others' names for them
+)  # calls map columns of other names to these
 _TRUTH = {"true": True, "false": False}
-CATEGORY_OF = "category of "  # the dtype of the categories
+CATEGORY_OF = "category of "  # precedes the categories' dtype
 _WRITTEN = {
     "int64": re.compile(r"-?(0|[1-9]\d{0,17})", re.ASCII),
     "float64": re.compile(r"-?(0|[1-9]\d{0,17})(\.\d+)?(e[-+]?\d\d?)?", re.ASCII | re.IGNORECASE),
@@ -44,7 +41,7 @@ _NAMES = re.compile(  # dtypes of groups and labels
 
 
 def dtypes_of(frame: Any, names: Sequence[str]) -> dict[str, str]:
-    """Return the columns' dtypes as pandas writes them, `category of` that of the categories."""
+    """Return dtypes as pandas writes them; "category of" precedes that of categories."""
     schema, known = frame.collect_schema(), frame.implementation
     natives = frame.to_native().dtypes if known.is_pandas_like() or known.is_dask() else {}
     return {name: _dtype(schema[name], natives.get(name), frame, name) for name in names}
@@ -67,26 +64,26 @@ def _dtype(kind: Any, native: Any, frame: Any, name: str) -> str:
 
 
 def dtype_of_texts(texts: Sequence[str]) -> str:
-    """Return the dtype of a CSV file's column: int64, float64 or bool if all texts are written so, else str.
+    """Return a CSV column's dtype: int64, float64 or bool if all texts have that form, else str.
 
-    A number with a zero in front, as 01, is a text.
+    Texts with a leading zero, such as 01, are str.
     """
     kinds = (dtype for dtype, form in _WRITTEN.items() if texts and all(map(form.fullmatch, texts)))
     return next(kinds, "str")
 
 
 def as_in_frame(texts: Sequence[str]) -> list[str]:
-    """Return a CSV file's column as `as_text` has the column of a frame that was read from it."""
+    """Return a CSV column's texts as `as_text` would write them from a frame."""
     distinct = [*dict.fromkeys(texts)]
     by_text = dict(zip(distinct, as_text(values_of(distinct, dtype_of_texts(distinct))), strict=True))
     return [by_text[text] for text in texts]
 
 
 def values_of(names: Sequence[str], dtype: str) -> list[Any]:
-    """Return the values that names stand for in a column of this dtype; of datetimes their texts.
+    """Return the values that names stand for in a column of a dtype; datetimes stay texts.
 
-    Args: dtype: as pandas writes it, or "category of" that of the categories.
-    Raises: ValueError, OverflowError: they stand for none; KeyError: for no truth.
+    Raises:
+        ValueError, OverflowError, KeyError: A name is no value of the dtype.
     """
     kind = dtype.removeprefix(CATEGORY_OF).lower().partition("[")[0]
     if kind.startswith("bool"):
@@ -99,7 +96,7 @@ def values_of(names: Sequence[str], dtype: str) -> list[Any]:
 
 
 def as_index(names: Sequence[str], dtype: str | None) -> pd.Index:
-    """Return the values that names stand for as an index of this dtype. Args: dtype: None: of texts."""
+    """Return the values that names stand for as an index, of texts without a dtype."""
     import pandas as pd
 
     if dtype is None:
@@ -110,9 +107,11 @@ def as_index(names: Sequence[str], dtype: str | None) -> pd.Index:
 
 
 def check_dtype(dtype: str, names: Sequence[str], where: str) -> None:
-    """Refuse a column whose values cannot come back in results. Args: where: of which messages tell.
+    """Refuse a column whose values cannot be written back in results.
 
-    Raises: RecordsError: it has no such values; RecordDomainError: not all of the names stand for one.
+    Raises:
+        RecordsError: The dtype cannot hold groups or labels.
+        RecordDomainError: A declared name is no value of it.
     """
     if not _NAMES.fullmatch(dtype):
         raise RecordsError(
@@ -129,13 +128,15 @@ def check_dtype(dtype: str, names: Sequence[str], where: str) -> None:
 
 
 def check_alike(by_file: Iterable[tuple[str, Sequence[str]]], name: str, texts: Sequence[str]) -> None:
-    """Refuse a column that has numbers in one CSV file and texts in another.
+    """Refuse a column that is numbers in one CSV file and text in another.
 
-    Args: by_file: yields each file's name and which texts the column has there; texts: in all of them.
-    Raises: RecordsError: names two files.
+    `by_file` yields each file's name and its texts; `texts` are those of all files.
+
+    Raises:
+        RecordsError: The message names two files.
     """
     if len({dtype_of_texts([text]) for text in texts}) == 1:
-        return  # so it is in all of them
+        return  # every file has this type
     of_types: dict[str, str] = {}
     for path, its_texts in by_file:
         dtype = dtype_of_texts(its_texts)
@@ -153,9 +154,10 @@ def _plain(name: str) -> str:
 
 
 def present(path: str, header: list[str], names: Sequence[str], optional: str) -> list[str]:
-    """Return which of the columns there are: all but an optional one, if that is there in no spelling.
+    """Return the columns to read; the optional one only if the header has it in some spelling.
 
-    Raises: RecordsError: others are missing, or one is there twice.
+    Raises:
+        RecordsError: Another column is missing, or one occurs twice.
     """
     if _plain(optional) not in map(_plain, header):
         names = [name for name in names if name != optional]

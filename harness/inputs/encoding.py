@@ -1,4 +1,4 @@
-"""What is shared in each input form, as a table of integers: columns, and a row per client or record."""
+"""Input encodings: tables of integers to share, a row per client or record."""
 
 from __future__ import annotations
 
@@ -14,33 +14,35 @@ from protocols.circuits.noise import MAX_INPUT_WIDTH, input_widths
 from protocols.circuits.slots import slot_bits, slot_blocks
 from protocols.spec import KEYS, PRODUCT, SLOTS, SPLIT, InputForm
 
-if TYPE_CHECKING:  # parties need this module, and no records
+if TYPE_CHECKING:  # parties import this module without records
     from harness.inputs.records import ClientRecords
     from harness.inputs.tables import Say
 
 
 def is_per_record(domain: RecordDomain, form: str) -> bool:
-    """Return whether there is a row per record, not per client: then how many there are is public."""
+    """Return whether rows are records, whose number is then public."""
     if form == KEYS.name:
         return domain.cap is None  # else each client has as many keys
     return form == PRODUCT.name and domain.kind is RecordKind.PREDICTION
 
 
 def shared_over(form: InputForm, domain: Ring) -> Ring:
-    """Return what values are shared over in this form, for a model that computes over `domain`."""
+    """Return the ring of the shares, if the model computes over `domain`."""
     return XOR if form.shares_bits else domain
 
 
 def count_columns(domain: RecordDomain, form: str) -> int:
     """Return how many values a row has.
 
-    `split`: a count per cell; of performance values, for each group, how many steps the client's value is
-    from the lower and from the upper end of the range, 0 and 0 unless it is in the group. `product` (the
-    papers' form): an indicator per group but the last, then a count per cell of one group; of predictions,
-    per record: an indicator per group, label and predicted label, but for the last of each. `keys`: per
-    record, its cell; with a cap per client, the cell in each of its slots. `slots`: the code of what is in
-    each slot; of sizes, how many caps the client exceeds.
-    Raises: RecordDomainError: slots without a cap; keys of records with several scores.
+    - `split`: a count per cell. Performance values: per group, the steps from the value to the lower and to
+      the upper end of the range, 0 and 0 for other groups.
+    - `product` (PrivFairFL): an indicator per group but the last, then counts per cell of one group.
+      Predictions: per record, indicators of group, label and predicted label, each without the last.
+    - `keys`: the record's cell, or with a contribution bound the cell in each slot.
+    - `slots`: a code per slot. Sizes: how many candidate bounds the client exceeds.
+
+    Raises:
+        RecordDomainError: Slots without a contribution bound, or keys of records with several scores.
     """
     if form == KEYS.name and domain.score_columns > 1:
         raise RecordDomainError(
@@ -61,20 +63,21 @@ def count_columns(domain: RecordDomain, form: str) -> int:
 
 
 def count_rows(records: ClientRecords, form: str) -> int:
-    """Return how many rows these records have."""
+    """Return how many rows records have."""
     return int(records.count.sum()) if is_per_record(records.domain, form) else records.clients
 
 
 def as_upload(records: ClientRecords, form: InputForm, say: Say) -> ClientRecords:
-    """Return what the form can hold of the records, whatever they are. Args: say: told what is left out."""
+    """Return the records that the encoding can hold; `say` reports the others."""
     of_one_group = form.name == PRODUCT.name and not is_per_record(records.domain, form.name)
     return records.of_one_group(say) if of_one_group else records
 
 
 def columns_of(records: ClientRecords, form: InputForm) -> Integers:
-    """Return what is shared: shape (columns, rows). With a cap, no more of a client than it allows.
+    """Return the values to share, shape (columns, rows), within the contribution bound.
 
-    Raises: RecordsError: product form and a client with two groups.
+    Raises:
+        RecordsError: A client has two groups in the product encoding.
     """
     domain = records.domain
     if domain.kind is RecordKind.SIZE:
@@ -104,20 +107,19 @@ def columns_of(records: ClientRecords, form: InputForm) -> Integers:
 
 
 def _capped(records: ClientRecords, cap: Cap, form: InputForm) -> Integers:
-    """Return what clients share of the records that a cap leaves: counts per cell, keys or codes of slots."""
     records, cells, clients = records.singly, records.domain.cells, records.clients
     chosen = cap.choose(records.client, records.cell, clients)
     if form.name == SLOTS.name:
         return chosen + 1
     if form.name == KEYS.name:
-        return np.where(chosen < 0, cells, chosen)  # no cell's key
+        return np.where(chosen < 0, cells, chosen)  # `cells` is the key of an empty slot
     assert form.name == SPLIT.name
     place = (chosen * clients + np.arange(clients))[chosen >= 0]
     return np.bincount(place, minlength=cells * clients).reshape(cells, clients)
 
 
 def _valued_slots(records: ClientRecords) -> Integers:
-    """Return each client's group and value as one slot: the group's code, then v + steps; 0 without one."""
+    """Return a slot per client: the group's code and, above it, value + steps; 0 without a value."""
     domain, slots = records.domain, np.zeros((1, records.clients), dtype=np.int64)
     assert records.detail is not None and domain.values is not None
     value = (records.detail + domain.values.steps) << slot_bits(len(domain.groups))
@@ -126,15 +128,14 @@ def _valued_slots(records: ClientRecords) -> Integers:
 
 
 def _caps_exceeded(records: ClientRecords) -> Integers:
-    """Return how many of the caps to choose from each client exceeds; none exceeds the last."""
     caps = caps_to_choose_from(records.domain.max_count)[:-1]
     return np.searchsorted(caps, records.sizes)[np.newaxis].astype(np.int64)
 
 
 def input_bits(values: bytes, width: int, per_lane: int) -> bytes:
-    """Return the integers, as text, by which a party inputs its shares of slots to `circuits.slots`.
+    """Return the integers, as text, that input a party's shares of slots to `circuits.slots`.
 
-    Args: values: a word per slot, of which only the lowest `width` bits are used.
+    `values` has a word per slot, of which the lowest `width` bits count.
     """
     words, integers, position = XOR.from_bytes(values).ravel(), [], 0
     for in_lane, lanes in slot_blocks(len(words), per_lane):
@@ -149,6 +150,5 @@ def input_bits(values: bytes, width: int, per_lane: int) -> bytes:
 
 
 def _indicators(index: Integers, size: int) -> Integers:
-    """Return, for each value but the last, which rows have it."""
     rows: Integers = (index == np.arange(size - 1)[:, np.newaxis]).astype(np.int64)
     return rows

@@ -1,7 +1,6 @@
-"""What is public about records: groups, labels, the grids of scores and of performance values, the cap.
+"""Public facts about records: groups, labels, grids of scores and performance values, the contribution bound.
 
-All clients and all parties use the same, declared or read off one file; nothing here sees a record, but for a
-cap, which chooses among a client's own: at the client, with the operating system's randomness.
+All clients and parties use the same. Only `Cap.choose` sees records, at their own client.
 """
 
 from __future__ import annotations
@@ -31,43 +30,44 @@ MAX_THRESHOLDS = 4096
 DEFAULT_STEPS, MAX_STEPS = 1000, 10**5
 MAX_CAP = 1000
 WEIGHT_ONE = "weight-one"
-AUTO = "auto"  # a cap that π_CAP chooses
-WEIGHT_SLOTS = 60  # 1 to 6 records, and 10, 12, 15, 20, 30, 60, share them out exactly
+AUTO = "auto"  # π_CAP chooses the bound
+WEIGHT_SLOTS = 60  # a multiple of 1 to 6, 10, 12, 15, 20 and 30, so that as many records share it exactly
 
 
 Grid = tuple[float, ...]  # of thresholds, from 0 up
 
 
 class RecordKind(StrEnum):
-    """What a record holds besides its group and label; also the column's name."""
+    """What records hold besides group and label; also the column's name."""
 
     NONE = ""
     SCORE = "score"
     PREDICTION = "prediction"
-    VALUE = "value"  # of a model's performance; such records have no label
-    SIZE = "size"  # how many records a client has, and nothing of any
+    VALUE = "value"  # a model's performance; such records have no label
+    SIZE = "size"  # only how many records a client has
 
     @property
     def of_each(self) -> bool:
-        """Whether each record holds it."""
+        """Whether each record has such a value."""
         return self not in (RecordKind.NONE, RecordKind.SIZE)
 
     @property
     def described(self) -> str:
-        """As messages say it."""
+        """The kind in messages."""
         return {"": "neither score nor prediction", "size": "their number alone"}.get(self, str(self))
 
 
 @dataclass(frozen=True)
 class RecordDomain:
-    """What is public about records: groups, labels, thresholds, how many records a client may have.
+    """The public facts about records.
 
-    Attributes: groups, labels: as in the file, sorted, at least two of each; max_count: the most
-    records of one client; inferred: whether groups and labels were read off the records, which makes
-    them public without having been declared; kind: what else a record has; thresholds: the grid for
-    scores, from 0 up, empty without scores. Predictions are labels. values: the grid of performance
-    values, of which a client has one; then there are no labels. cap: the most that one client contributes,
-    where clients are the privacy unit.
+    Attributes:
+        groups: At least two distinct names, sorted.
+        labels: As `groups`, also of predictions; empty with performance values.
+        inferred: Whether groups and labels were read off the records, which publishes them.
+        thresholds: The grid of scores, from 0.
+        values: The grid of performance values, one per client.
+        cap: The contribution bound, if clients are the privacy unit.
     """
 
     groups: tuple[str, ...]
@@ -115,12 +115,12 @@ class RecordDomain:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How many groups, labels and, if records have more, bins of scores or predictions there are.
+        """The numbers of groups, labels and, if records hold more, score bins or predictions.
 
-        With several scores: a group for each score and group, the label of that score, or another one.
+        With several scores each (score, group) is a group, whose labels are the score's and any other.
         """
         if self.values:
-            return len(self.groups), 2  # sums of distances from the lower and from the upper end of the range
+            return len(self.groups), 2  # sums of distances from the lower and the upper end of the range
         pairs = len(self.groups), len(self.labels)
         if not self.kind.of_each:
             return pairs
@@ -130,17 +130,17 @@ class RecordDomain:
 
     @property
     def cells(self) -> int:
-        """How many cells a record can be in: in one, or with several scores in one for each."""
+        """How many cells there are; a record is in one, or one per score."""
         return math.prod(self.shape)
 
     @property
     def score_columns(self) -> int:
-        """How many scores a record has: one, or of more than two labels one for each."""
+        """How many scores a record has: one per label if there are more than two."""
         return len(self.labels) if self.kind is RecordKind.SCORE and len(self.labels) > 2 else 1
 
     @property
     def max_records_per_unit(self) -> int:
-        """How many records come or go with the privacy unit: one, or a client's."""
+        """The most counted records of a privacy unit."""
         return self.cap.slots if self.cap else 1
 
     @property
@@ -151,10 +151,7 @@ class RecordDomain:
         return self.cap.slots if self.cap else self.max_count
 
     def positive(self, label: str) -> int:
-        """Return the positive label's index: of this one, or, if it is empty, of the last in order.
-
-        Raises: RecordDomainError: it is not declared.
-        """
+        """Return the positive label's index, or raise RecordDomainError; "" means the last label."""
         if label and label not in self.labels:
             raise RecordDomainError(
                 f"The positive label {label!r} is not declared "
@@ -163,9 +160,10 @@ class RecordDomain:
         return self.labels.index(label or self.labels[-1])
 
     def with_kind(self, kind: RecordKind, grid: Grid = ()) -> RecordDomain:
-        """Return the domain of records of this kind; scores have 101 thresholds unless declared.
+        """Return the domain for records of a kind, with 101 thresholds for scores unless others are declared.
 
-        Args: grid: what is declared beside the domain. Raises: RecordDomainError: the domain has another.
+        Raises:
+            RecordDomainError: The domain has thresholds of its own, and others than `grid`.
         """
         if grid and self.thresholds not in ((), grid):
             raise RecordDomainError(f"The domain has thresholds of its own; leave out {named('thresholds')}.")
@@ -173,7 +171,7 @@ class RecordDomain:
         return replace(self, kind=kind, thresholds=chosen)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what `domain_from_json` reads; with the records' kind, if they have one."""
+        """Return the fields that `domain_from_json` reads."""
         fields = {
             "groups": list(self.groups),
             "labels": list(self.labels),
@@ -189,8 +187,6 @@ class RecordDomain:
 
 @dataclass(frozen=True)
 class _Declared:
-    """A domain as JSON has it."""
-
     groups: list[str]
     labels: list[str]
     max_count: int = DEFAULT_MAX_COUNT
@@ -202,19 +198,12 @@ class _Declared:
 
 
 def read_domain(path: Path) -> RecordDomain:
-    """Read a domain from JSON: `{"groups": [...], "labels": [...], "max_count": n, "thresholds": t}`.
-
-    The last two are optional; t is a list, or how many from 0 to 1. Of performance values: `{"groups": [...],
-    "values": {"low": x, "high": y, "steps": n}}`, the steps optional. Either may have "cap", for clients; or
-    "sizes": true, of which a cap is chosen.
-
-    Raises: RecordDomainError: the file cannot be read, or says something else.
-    """
+    """Read a domain from JSON (docs/reference/files.md); raise RecordDomainError if there is none."""
     return domain_from_json(read_json(path, _refusal(str(path))), str(path))
 
 
 def domain_from_json(fields: Any, where: str) -> RecordDomain:
-    """Check a parsed domain. Raises: RecordDomainError: it has another shape; `where` is named."""
+    """Check a parsed domain; raise RecordDomainError, whose message begins with `where`."""
     refusal = _refusal(where)
     if isinstance(fields, dict) and "values" in fields:
         fields = {"labels": [], "max_count": 1, **fields}
@@ -244,7 +233,7 @@ def _refusal(where: str) -> Refusal:
 
 
 def check_grid(thresholds: npt.ArrayLike) -> None:
-    """Raises: ThresholdGridError: empty, not strictly increasing, or not within [0, 1]."""
+    """Raise ThresholdGridError for a grid that is empty, does not increase, or leaves [0, 1]."""
     grid = np.asarray(thresholds, dtype=float)
     if grid.ndim != 1 or not len(grid) or not ((grid >= 0) & (grid <= 1)).all():
         raise ThresholdGridError("The threshold grid must be a list of numbers from 0 to 1, at least one.")
@@ -259,9 +248,10 @@ def check_grid(thresholds: npt.ArrayLike) -> None:
 
 @lru_cache(maxsize=8)
 def even_grid(count: int = DEFAULT_THRESHOLDS) -> Grid:
-    """Return `count` thresholds from 0 to 1 in equal steps, each the float nearest to its fraction.
+    """Return 2 to 4096 even thresholds from 0 to 1, each the float nearest to its fraction.
 
-    Raises: ThresholdGridError: there are fewer than 2, or too many.
+    Raises:
+        ThresholdGridError: `count` is another number.
     """
     if not 2 <= count <= MAX_THRESHOLDS:
         raise ThresholdGridError(f"A grid has 2 to {MAX_THRESHOLDS} thresholds, not {count}.")
@@ -269,10 +259,9 @@ def even_grid(count: int = DEFAULT_THRESHOLDS) -> Grid:
 
 
 def as_grid(thresholds: Sequence[float]) -> Grid:
-    """Check thresholds; return them with 0 in front if it was not there.
+    """Check thresholds, and prepend 0 if it is missing; raise ThresholdGridError for invalid ones.
 
-    At threshold 0 every score is positive: its counts are the totals that rates refer to.
-    Raises: ThresholdGridError: they do not increase, are not within [0, 1], or are too many.
+    At threshold 0 every score is positive, so its counts are the totals in rates.
     """
     check_grid(thresholds)
     grid = tuple(map(float, thresholds))
@@ -285,26 +274,23 @@ def as_grid(thresholds: Sequence[float]) -> Grid:
 
 
 def grid_from_json(declared: int | Sequence[float]) -> Grid:
-    """Return a grid: by the number of its even steps' thresholds, or a list. Raises: ThresholdGridError."""
+    """Return the grid for a list, or for a number of even thresholds."""
     return even_grid(declared) if isinstance(declared, int) else as_grid(declared)
 
 
 def grid_to_json(grid: Grid) -> int | list[float]:
-    """Return what `grid_from_json` reads: the number of thresholds, if they are even, else all."""
+    """Return what `grid_from_json` reads."""
     return len(grid) if grid == even_grid(len(grid)) else list(grid)
 
 
 def bins_of(scores: npt.NDArray[np.float64], grid: Grid) -> npt.NDArray[np.int64]:
-    """Return each score's bin, from 0: the last threshold that it reaches. Scores lie in [0, 1]."""
+    """Return each score's bin: the index of the last threshold that it reaches."""
     return np.searchsorted(np.asarray(grid), scores, side="right") - 1
 
 
 @dataclass(frozen=True)
 class ValueGrid:
-    """Values from `low` to `high`, and as many steps on each side of the centre.
-
-    The same for all clients, declared: never taken from values.
-    """
+    """A declared range of performance values, with `steps` steps on each side of its center."""
 
     low: float
     high: float
@@ -320,7 +306,7 @@ class ValueGrid:
 
     @property
     def centre(self) -> float:
-        """The middle of the range, which is step 0."""
+        """The middle of the range, at step 0."""
         return self.low / 2 + self.high / 2
 
     @property
@@ -329,21 +315,22 @@ class ValueGrid:
         return self.high / 2 - self.low / 2
 
     def nearest(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-        """Return the nearest step of values in the range: -steps at its lower end, steps at its upper."""
+        """Return the nearest steps, from -steps to steps."""
         scaled = np.clip((values - self.centre) / self.radius, -1.0, 1.0)
         return np.rint(scaled * self.steps).astype(np.int64)
 
     def to_json(self) -> dict[str, Any]:
-        """Return a grid as a domain in JSON has it."""
+        """Return the grid as a domain's JSON has it."""
         return {"low": self.low, "high": self.high, "steps": self.steps}
 
 
 @dataclass(frozen=True)
 class Cap:
-    """The most that one client contributes; public, the same for all.
+    """The public contribution bound, the same for all clients.
 
-    Attributes: slots: how many each client fills or leaves empty, each with one record; weight_one: whether
-    a client fills them all, each of its records as many as any other, so that it weighs 1 in all.
+    Attributes:
+        slots: How many records a client contributes at most.
+        weight_one: Whether a client fills all slots, shared by its records, so that it weighs 1.
     """
 
     slots: int
@@ -355,12 +342,12 @@ class Cap:
 
     @property
     def scale(self) -> int:
-        """How many slots are one client's, or one record's, worth in a count."""
+        """How many slots make 1 in a count."""
         return self.slots if self.weight_one else 1
 
     @property
     def described(self) -> str:
-        """What manifests say of it, as public."""
+        """The bound as manifests state it."""
         if self.weight_one:
             return f"each client's records weigh 1 together, in steps of 1/{self.slots}"
         if self.slots == 1:
@@ -369,7 +356,7 @@ class Cap:
 
     @property
     def name(self) -> str:
-        """How it is typed."""
+        """The bound as users type it."""
         return str(self.to_json())
 
     def to_json(self) -> int | str:
@@ -377,15 +364,14 @@ class Cap:
         return WEIGHT_ONE if self.weight_one else self.slots
 
     def choose(self, client: Integers, cell: Integers, clients: int) -> Integers:
-        """Return what is in each slot: shape (slots, clients), a cell, or -1 for nothing.
+        """Return the cell in each slot, or -1, shape (slots, clients), by the records' clients and cells.
 
-        Computes: a cap: all records of a client or, if it has more than slots, a uniformly random choice of
-        as many. Weight one, with n records in the order of their cells and u uniform below n: slot j
-        holds record floor((j n + u) / slots), so that a record holds slots / n of them on average, exactly,
-        and a cell's share is off by less than one slot. Nothing of a client without records.
+        Computes: for a plain bound, all records of a client, or a uniformly random choice if there are more
+        than slots. For weight one, with n records in the order of their cells and u uniform below n, slot j
+        holds record floor((j n + u) / slots). Each record then holds exactly slots / n of them on average,
+        and a cell's share is off by less than one slot.
         Guarantees: no client fills more than its slots.
         [test: tests/harness/inputs/test_contribution_bounds.py]
-        Args: client, cell: of each record.
         """
         drawn = np.frombuffer(os.urandom(8 * len(client)), dtype=np.uint64)
         order = np.lexsort((cell if self.weight_one else drawn, client))
@@ -407,17 +393,17 @@ class Cap:
 
 
 def scale_of(cap: Cap | None) -> int:
-    """Return how much of a count is one client's worth where clients weigh 1 in all, else one record's."""
+    """Return `Cap.scale`; 1 without a bound."""
     return cap.scale if cap else 1
 
 
 def caps_to_choose_from(max_count: int) -> tuple[int, ...]:
-    """Return the public grid of caps for clients with at most so many records; the last holds for all."""
+    """Return the public candidate bounds; the last may be chosen for any records."""
     return caps_up_to(min(max_count, MAX_CAP))
 
 
 def cap_from_json(declared: Any, where: str) -> Cap:
-    """Check a parsed cap. Raises: RecordDomainError: it is neither a number nor weight-one."""
+    """Return a parsed contribution bound, or raise RecordDomainError."""
     if declared == WEIGHT_ONE:
         return Cap(WEIGHT_SLOTS, weight_one=True)
     if type(declared) is not int:

@@ -1,7 +1,6 @@
-"""Clients' records, read from a file and checked against a declared public domain.
+"""Clients' records, read from a source and checked against a declared public domain.
 
-Everything here runs at the client (or in a simulation of clients), so messages may name a row, a
-column and a value: they appear at the client's own terminal.
+All of this runs at the client, so messages may name rows and values.
 """
 
 from __future__ import annotations
@@ -29,21 +28,22 @@ from harness.inputs.record_schema import (
 )
 from harness.inputs.tables import MISSING, Counted, Say, Table, table_at
 
-MOST_INFERRED = 50  # groups, or labels, that are taken for such without being declared
+MOST_INFERRED = 50  # groups, or labels, that need no declaration
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.ASCII | re.IGNORECASE)
-_COLUMNS, _NAMED = ("client_id", "group", "label"), ("group", "label", "prediction")  # those of names
+_COLUMNS, _NAMED = ("client_id", "group", "label"), ("group", "label", "prediction")
 _TRUTH = {"true": "1", "false": "0"}
-_ONE = np.ones((), dtype=np.int64)  # each
+_ONE = np.ones((), dtype=np.int64)
 
 
 @dataclass(frozen=True)
 class ClientRecords:
-    """Records of M clients, M >= 1: arrays of equal length, an entry for records that are alike.
+    """Records of M >= 1 clients, as arrays with an entry per set of equal records; a client may have none.
 
-    Attributes: client: index in [0, M); group, label: indices into the domain; client_ids: shape (M,),
-    as in the file; detail: the bin of the score, the predicted label's index, or the value's step, where
-    the domain has them, with several scores a row of bins, by label; count: of how many records an entry
-    is; columns: dtypes of client_id, group and label, empty if not known. A client may have no record.
+    Attributes:
+        client_ids: Names, shape (M,), to which `client` has indices.
+        detail: Score bins, predicted labels or steps of values; with several scores, shape (n, labels).
+        count: How many records an entry stands for.
+        columns: Dtypes of client_id, group and label; empty if unknown.
     """
 
     domain: RecordDomain
@@ -77,29 +77,29 @@ class ClientRecords:
 
     @property
     def clients(self) -> int:
-        """How many clients there are, those without a record among them."""
+        """How many clients there are, including those without records."""
         return len(self.client_ids)
 
     @property
     def each_is_client(self) -> bool:
-        """Whether each record is a client of its own, as nothing says whose they are."""
+        """Whether each record is its own client, as there is no column client_id."""
         return bool(self.columns) and "client_id" not in self.columns
 
     @property
     def sizes(self) -> npt.NDArray[np.int64]:
-        """How many records each client has: shape (M,)."""
+        """How many records each client has, shape (M,)."""
         return _added_up(self.client, self.count, self.clients)
 
     @property
     def singly(self) -> ClientRecords:
-        """The same records, with an entry for each."""
+        """The same records with an entry each."""
         return self._kept(np.repeat(np.arange(len(self.client)), self.count), count=_ONE)
 
     @property
     def cell(self) -> npt.NDArray[np.int64]:
-        """Each record's (group, label[, bin or prediction]) as one index, the last varying fastest.
+        """Each record's (group, label[, detail]) as one index; the last part varies fastest.
 
-        With several scores a row for each: the score and group as one, whether the label is the score's, bin.
+        With several scores, shape (scores, n): (score, group), whether the label is the score's, and bin.
         """
         if (scores := self.domain.score_columns) > 1:
             assert self.detail is not None
@@ -111,13 +111,13 @@ class ClientRecords:
         return pair if self.detail is None else pair * self.domain.shape[-1] + self.detail
 
     def counts_per_client(self) -> npt.NDArray[np.int64]:
-        """Count each client's records per cell: shape (cells, M)."""
+        """Count each client's records per cell, shape (cells, M)."""
         cells = self.domain.cells
         place = self.cell * self.clients + self.client
         return _added_up(place, self.count, self.clients * cells).reshape(cells, self.clients)
 
     def in_parts(self, clients: int) -> Iterator[ClientRecords]:
-        """Yield the same records in parts of at most so many clients, for what grows with clients."""
+        """Yield the records in parts of at most so many clients."""
         if clients >= self.clients:
             yield self
             return
@@ -130,18 +130,17 @@ class ClientRecords:
             yield self._kept(rows, client_ids=ids, client=self.client[rows] - start)
 
     def in_order(self) -> ClientRecords:
-        """Return the same records, clients by number and cells in order; by cells if records are clients."""
+        """Return the records sorted by client and cell, or by cell if records are clients."""
         if self.each_is_client:
             return self._kept(np.lexsort(np.atleast_2d(self.cell)), client=self.client)
         return self._kept(np.lexsort((*np.atleast_2d(self.cell), self.client)))
 
     def at_most(self, most: npt.NDArray[np.int64]) -> ClientRecords:
-        """Return at most so many records of each client, a random choice of them. Args: most: shape (M,)."""
+        """Return a random choice of at most `most` records per client, shape (M,)."""
         count = _drawn(self.client, self.count, most)
         return self._kept(count > 0, count=count[count > 0])
 
     def _kept(self, kept: npt.NDArray[Any], **changes: Any) -> ClientRecords:
-        """Return some of the entries, of all clients. Args: kept: which; changes: other fields."""
         of_each = {
             name: array[kept]
             for name in ("client", "group", "label", "detail", "count")
@@ -150,7 +149,7 @@ class ClientRecords:
         return replace(self, **{**of_each, **changes})
 
     def check_unit(self, unit: str, cap: object) -> None:
-        """Raises: OptionError: clients are to be protected, and each record is one."""
+        """Raise OptionError if clients are to be protected but each record is one."""
         if self.each_is_client and (unit == "client" or cap):
             raise OptionError(
                 "Without a column client_id each record is a client of its own, so none has several to be "
@@ -158,7 +157,7 @@ class ClientRecords:
             )
 
     def of_one_group(self, say: Say) -> ClientRecords:
-        """Return the records of each client's largest group, or the first of equal ones; say what is not."""
+        """Return each client's largest group, the first if equal; `say` reports the rest."""
         sizes = self.counts_per_client().reshape(len(self.domain.groups), -1, self.clients).sum(axis=1)
         kept = sizes.argmax(axis=0)[self.client] == self.group
         if not kept.all():
@@ -169,8 +168,8 @@ class ClientRecords:
         return self._kept(kept)
 
     def group_per_client(self) -> npt.NDArray[np.int64]:
-        """Return each client's only group, shape (M,). Raises: RecordsError: a client has two."""
-        group = np.zeros(self.clients, dtype=np.int64)  # any group will do for a client without records
+        """Return each client's only group, shape (M,); raise RecordsError if a client has two."""
+        group = np.zeros(self.clients, dtype=np.int64)  # 0 for a client without records
         group[self.client] = self.group
         mixed = np.flatnonzero(group[self.client] != self.group)
         if len(mixed):
@@ -184,10 +183,7 @@ class ClientRecords:
 
 @dataclass(frozen=True)
 class ScoreCut:
-    """How predictions follow from scores: from the threshold on, the positive label, else the other.
-
-    Attributes: threshold: from 0 to 1; label: the positive one, the last in order if empty.
-    """
+    """Predicts the positive label, by default the last, for scores from the threshold on."""
 
     threshold: float
     label: str = ""
@@ -195,7 +191,9 @@ class ScoreCut:
     def positive_in(self, domain: RecordDomain, where: str = "The records") -> int:
         """Return the positive label's index.
 
-        Raises: RecordsError: there are not two labels; RecordDomainError: this is none of them.
+        Raises:
+            RecordsError: There are not two labels.
+            RecordDomainError: The label is not declared.
         """
         if len(domain.labels) != 2:
             raise RecordsError(
@@ -215,20 +213,18 @@ def read_records(
     say: Say | None = None,
     grid: Grid = (),
 ) -> ClientRecords:
-    """Count records with client_id, group, label and, if asked for, score or prediction, where they are.
+    """Read, check and count records, with the same result for all kinds of sources.
 
-    Performance values: the columns client_id, group and value, a number or a fraction of counts, 17/20.
-    Without client_id each record is a client of its own; with `say`, clients have to say who they are.
+    Columns are client_id, group and label, with score or prediction if asked for; performance values have
+    client_id, group and value, a number or a fraction such as 17/20. Without client_id each record is its own
+    client. Groups and labels are inferred without a domain, and `max_count` is for that case. `say` receives
+    a sentence per kind of row that is left out; client_id is then required, and an empty source is one client
+    without records. Without `say`, such rows are refused.
 
-    Args: source: see `table_at`; values are taken as they would stand in a CSV file. domain:
-    what was declared; None infers groups and labels from this source. max_count: for an inferred domain.
-    kind: what else to read; cut: predictions are made by it from the column score. say: what is no record of
-    the domain is left out and said by this, a sentence each, and nothing at all is one client without
-    records; None: it is refused. grid: of scores, if the domain has none.
-    Returns: the same whatever holds the records: clients by name, an entry for each of their cells, in order.
+    Raises:
+        RecordsError: The message names the source and, where there is one, the row and value.
+        RecordDomainError: An inferred domain has fewer than two groups or labels.
     [test: tests/harness/inputs/test_frames.py]
-    Raises: RecordsError: names the file, and the row (a table's by its index) and value where there is one;
-    RecordDomainError: an inferred domain has fewer than two groups or labels.
     """
     names = _columns(kind, cut, domain)
     table = table_at(source, names, "" if say else "client_id")
@@ -243,10 +239,7 @@ def read_records(
 def read_singly(
     source: Any, more: Sequence[str], domain: RecordDomain | None, max_count: int = DEFAULT_MAX_COUNT
 ) -> tuple[ClientRecords, Counted]:
-    """Return records with an entry for each, and their values, in the source's order; as `read_records`.
-
-    Args: more: further columns that are read.
-    """
+    """Return records, an entry each, and all their values, in the source's order."""
     table = table_at(source, [*_COLUMNS, *more], "client_id")
     rows = table.rows([*table.dtypes])
     return as_records(table, rows, domain, max_count), rows
@@ -262,10 +255,10 @@ def as_records(
     say: Say | None = None,
     grid: Grid = (),
 ) -> ClientRecords:
-    """Check what was counted in a table, and return it with an entry for each line; else as `read_records`.
+    """Check the counted lines of a table and return an entry for each; parameters as for `read_records`.
 
-    Guarantees: with `say`, a client's values decide neither whether this returns nor how many clients it
-    returns: who is named in client_id is there.  [test: tests/harness/inputs/test_uploaded_records.py]
+    Guarantees: with `say`, clients' values change neither whether this returns nor how many clients it
+    returns; all names in client_id are clients.  [test: tests/harness/inputs/test_uploaded_records.py]
     """
     where, columns, dtypes = table.where, counted.texts, dict(table.dtypes)
     if not len(counted.records) and say is None:
@@ -360,10 +353,7 @@ def as_records(
 
 
 class _Check:
-    """Keeps the lines that are records of the domain; of others, refuses the first or says what is left out.
-
-    Attributes: kept: of each line, whether it is of records.
-    """
+    """Marks lines that are records of the domain; refuses or reports others."""
 
     def __init__(self, table: Table, counted: Counted, say: Say | None) -> None:
         self._table, self._counted, self._say = table, counted, say
@@ -372,10 +362,7 @@ class _Check:
     def __call__(
         self, wrong: npt.ArrayLike, fault: str, mend: str, column: str, known: Sequence[str] = ()
     ) -> None:
-        """Leave lines out, or refuse them.
-
-        Args: fault: in it {} stands for the value in the column; mend: what to do; known: right values.
-        """
+        """Leave lines out; in `fault`, {} stands for the value."""
         lines = np.flatnonzero(np.asarray(wrong, dtype=bool) & self.kept)
         if not len(lines):
             return
@@ -392,9 +379,8 @@ class _Check:
 
 
 def _added_up(place: npt.NDArray[np.int64], count: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
-    """Return the sum of the counts at each place below `size`."""
     sums = np.zeros(size, dtype=np.int64)
-    # One shape: NumPy 2.4 adds what lies behind counts that it has to repeat.
+    # Equal shapes, as NumPy 2.4 reads past the end of counts that it has to repeat.
     np.add.at(sums, np.ravel(place), np.ravel(np.broadcast_to(count, place.shape)))
     return sums
 
@@ -402,10 +388,7 @@ def _added_up(place: npt.NDArray[np.int64], count: npt.NDArray[np.int64], size: 
 def _drawn(
     client: npt.NDArray[np.int64], count: npt.NDArray[np.int64], most: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Return how many records of each line are among so many of its client's, which are drawn at random.
-
-    Args: most: of each client, shape (M,).
-    """
+    """Return how many records of each line a random choice of `most` per client has."""
     line = np.repeat(np.arange(len(client)), count)
     drawn = np.frombuffer(os.urandom(8 * len(line)), dtype=np.uint64)
     order = np.lexsort((drawn, client[line]))
@@ -416,12 +399,11 @@ def _drawn(
 
 
 def score_names(labels: Sequence[str]) -> list[str]:
-    """Return the columns of scores of more than two labels."""
+    """Return the score columns of more than two labels."""
     return [f"score_{label}" for label in labels]
 
 
 def _columns(kind: RecordKind, cut: ScoreCut | None, domain: RecordDomain | None) -> tuple[str, ...]:
-    """Return the columns that hold what these records do, or the scores from which predictions follow."""
     if kind is RecordKind.VALUE:
         return ("client_id", "group", "value")
     if domain and cut is None and domain.with_kind(kind).score_columns > 1:
@@ -431,12 +413,12 @@ def _columns(kind: RecordKind, cut: ScoreCut | None, domain: RecordDomain | None
 
 
 def _numbers(texts: Sequence[str]) -> npt.NDArray[np.float64]:
-    """Return what texts stand for, NaN where one is no number; Python's own reading would take 1_0 for 10."""
+    """Return numbers, or NaN; Python's float() would take 1_0 for 10."""
     return np.array([float(text) if _NUMBER.fullmatch(text) else np.nan for text in texts], dtype=np.float64)
 
 
 def _values(texts: Sequence[str], grid: ValueGrid, check: _Check) -> npt.NDArray[np.float64]:
-    """Return the column's numbers, truth as 1, or fractions of counts as 17/20; they are in the range."""
+    """Return numbers, truth values and fractions such as 17/20, within the range."""
     parts = [_TRUTH.get(text.lower(), text).partition("/") for text in texts]
     top = _numbers([above for above, _, _ in parts])
     bottom = _numbers([below if slash else "1" for _, slash, below in parts])

@@ -1,7 +1,6 @@
-"""The domains in which values are shared: the ring of an MP-SPDZ run, the field of MPyC's, bits of either.
+"""Rings of shares: MP-SPDZ's ring, MPyC's field, and bits.
 
-Values are numpy arrays of shape (..., words) of little-endian 64-bit words, so that one batch of a
-million clients is one array in either domain.
+Elements are arrays of shape (..., words) of 64-bit words, so that a million clients are one array.
 """
 
 from dataclasses import dataclass
@@ -10,17 +9,14 @@ import numpy as np
 
 from protocols.arrays import Integers, Words
 
-_PIECE = bytes(1 << 17)  # that are enciphered at a time: what stays in a processor's cache
+_PIECE = bytes(1 << 17)  # encrypted at a time; it fits a processor's cache
 _LOW_32 = np.uint64(0xFFFFFFFF)
 _ALL_ONES = np.array([2**64 - 1, 2**63 - 1], dtype=np.uint64)  # 2^127 - 1
 
 
 @dataclass(frozen=True)
 class Ring:
-    """A finite ring with additive sharing: integers modulo 2^64, as in MP-SPDZ's `-R 64`; 8 bytes a value.
-
-    Other rings replace its arithmetic.
-    """
+    """Integers modulo 2^64, as in MP-SPDZ's `-R 64`; other rings override the arithmetic."""
 
     name: str = "ring64"
     words: int = 1
@@ -28,7 +24,7 @@ class Ring:
 
     @property
     def value_bytes(self) -> int:
-        """How many bytes an element takes in files and messages."""
+        """Bytes of an element in files and messages."""
         return 8 * self.words
 
     def encode(self, values: Integers) -> Words:
@@ -40,12 +36,12 @@ class Ring:
         return a - b
 
     def total(self, a: Words) -> Words:
-        """Sum over the last axis but the words: shape (..., n, words) to (..., words)."""
+        """Sum over the last axis before the words: shape (..., n, words) to (..., words)."""
         summed: Words = a.sum(axis=-2, dtype=np.uint64)
         return summed
 
     def reduce(self, raw: Words) -> Words:
-        """Map uniform words to uniform elements, of the same shape."""
+        """Map uniform words to uniform elements of the same shape."""
         return raw
 
     def add(self, a: Words, b: Words) -> Words:
@@ -53,7 +49,7 @@ class Ring:
         return self.subtract(a, self.subtract(np.zeros_like(b), b))
 
     def to_bytes(self, a: Words) -> bytes:
-        """Return the elements in order, each in `value_bytes` little-endian bytes."""
+        """Return the elements in order, each as `value_bytes` little-endian bytes."""
         return np.ascontiguousarray(a, dtype="<u8").tobytes()
 
     def from_bytes(self, raw: bytes) -> Words:
@@ -61,10 +57,9 @@ class Ring:
         return np.frombuffer(raw, dtype="<u8").reshape(-1, self.words).astype(np.uint64, copy=False)
 
     def expand(self, seed: bytes, values: int) -> Words:
-        """Stretch a 32-byte seed to so many uniform elements, shape (values, words).
+        """Stretch a 32-byte seed to uniform elements, shape (values, words).
 
-        Computes: the bytes of AES-256 in counter mode, from counter 0 up, in order; every party's Python
-        yields the same.
+        Computes: AES-256 in counter mode, from counter 0, the same at every party.
         """
         from cryptography.hazmat.primitives.ciphers import (
             Cipher,
@@ -72,7 +67,7 @@ class Ring:
             modes,
         )  # takes a while to import
 
-        raw = np.empty(values * self.words + 2, dtype="<u8")  # the cipher wants 16 bytes more
+        raw = np.empty(values * self.words + 2, dtype="<u8")  # the cipher needs 16 spare bytes
         stream, size = raw.view(np.uint8).data, values * self.value_bytes
         encryptor = Cipher(algorithms.AES(seed), modes.CTR(bytes(16))).encryptor()
         for start in range(0, size, len(_PIECE)):
@@ -82,9 +77,9 @@ class Ring:
 
 @dataclass(frozen=True)
 class Field127(Ring):
-    """Integers modulo the Mersenne prime 2^127 - 1, for MPyC; 16 bytes a value.
+    """Integers modulo the Mersenne prime 2^127 - 1, for MPyC.
 
-    A uniform 127-bit string is a uniform element but for 2^-127: all ones stands for 0, as 0 does.
+    A uniform 127-bit string is a uniform element but for 2^-127, as all ones stand for 0 too.
     """
 
     name: str = "field127"
@@ -107,7 +102,7 @@ class Field127(Ring):
         return self._canonical(np.stack([folded, high], axis=-1))
 
     def total(self, a: Words) -> Words:
-        # 32-bit limbs summed in 64 bits hold 2^32 clients; the few totals are then exact integers.
+        # 64-bit sums of 32-bit limbs hold 2^32 clients; Python's integers reduce the few totals exactly.
         limbs = np.stack([a & _LOW_32, a >> np.uint64(32)], axis=-1).sum(axis=-3, dtype=np.uint64)
         flat = limbs.reshape(-1, 4)
         sums = [sum(int(limb) << 32 * i for i, limb in enumerate(row)) % self.modulus for row in flat]
@@ -124,7 +119,7 @@ class Field127(Ring):
 
 @dataclass(frozen=True)
 class Xor64(Ring):
-    """Words of 64 bits, shared bit by bit; 8 bytes a value."""
+    """Words of 64 bits, shared bit by bit."""
 
     name: str = "xor64"
 

@@ -1,4 +1,4 @@
-"""Clients and their records for runs whose cost is measured: made up, with a fixed seed, alike everywhere."""
+"""Synthetic clients and records for measuring costs, the same everywhere."""
 
 import random
 import zlib
@@ -13,18 +13,16 @@ from harness.inputs.rings import Ring
 from harness.inputs.shares.file_format import copies_of, held_by
 from protocols.spec import InputForm
 
-SEED = 20_220_523  # any; fixed, so that all parties of a comparison have the same clients
-MOST = 10**7  # of what is made up: clients, records, groups times labels times bins, a program's integers
+SEED = 20_220_523  # arbitrary; fixed so that all runs of a comparison have the same clients
+MOST = 10**7  # clients, records, cells, or integers of a program
 _BELOW = 1 << 16
 
 
 @dataclass(frozen=True)
 class Federation:
-    """How many clients and records there are, of what.
+    """The size of a federation and what its records hold.
 
-    With performance values a client has one record, whatever `records` says.
-    Attributes: thresholds: 0 unless records have scores; cap: on the records of a client that count, 0 where
-    a record is the privacy unit.
+    `thresholds` and `cap` are 0 where there are none. With performance values each client has one record.
     """
 
     clients: int
@@ -33,18 +31,18 @@ class Federation:
     labels: int
     detail: RecordKind = RecordKind.NONE
     thresholds: int = 0
-    cap: int = field(default=0, repr=False)  # as records are drawn by what is in `repr`
+    cap: int = field(default=0, repr=False)  # `repr` seeds the records, which a bound must not change
 
     @property
     def is_possible(self) -> bool:
-        """Whether it can be made up, in a few GB: whoever asks for it may be somebody else."""
+        """Whether the records fit in a few GB, as others may ask for them."""
         cells = self.groups * max(1, self.labels) * max(1, self.thresholds)
         least = min(self.clients, self.records, self.groups, 1 + self.labels, 1 + self.thresholds)
         return least > 0 and max(self.clients, self.records, cells, self.cap) <= MOST
 
     @property
     def domain(self) -> RecordDomain:
-        """What all of its clients declare; the most records of a client are what the first one has."""
+        """The domain that all clients declare."""
         groups, cap = tuple(f"group {i}" for i in range(self.groups)), Cap(self.cap) if self.cap else None
         if self.detail is RecordKind.VALUE:
             return RecordDomain(groups, (), 1, kind=self.detail, values=ValueGrid(0.0, 1.0), cap=cap)
@@ -58,10 +56,9 @@ class Federation:
         )
 
     def made_up(self) -> ClientRecords:
-        """Return records that are spread evenly over the clients, the same ones each time.
+        """Return uniform and independent records, spread evenly over the clients, the same at each call.
 
-        Each client is of one group, so that every input form can hold it; groups, labels, predictions and
-        score bins or values are uniform and independent. What a run costs depends on none of them.
+        Each client has one group, so every input encoding can hold it.
         """
         rng = np.random.default_rng([SEED, zlib.crc32(repr(self).encode())])
         domain, valued = self.domain, self.detail is RecordKind.VALUE
@@ -79,9 +76,8 @@ class Federation:
         return ClientRecords(domain, names, owner, group, label, more)
 
     def values_of(self, party: int, parties: int, form: InputForm, domain: Ring) -> bytes:
-        """Return what a party feeds in: share 0 has all there is, in the clear, as nothing of it is secret.
+        """Return a party's input of a sharing whose share 0 holds all values and whose others are 0.
 
-        Computes: the aggregate of a sharing in which all other shares are 0. What a run costs is the same.
         [test: tests/harness/inputs/test_synthetic.py]
         """
         over, table = shared_over(form, domain), columns_of(self.made_up(), form)
@@ -93,6 +89,6 @@ class Federation:
 
 
 def public_integers(parties: int, each: int) -> tuple[tuple[int, ...], ...]:
-    """Return what so many parties feed into a program of anybody's, below 2^16 and the same each time."""
+    """Return each party's input to an arbitrary program: integers below 2^16."""
     rng = random.Random(SEED)
     return tuple(tuple(rng.randrange(_BELOW) for _ in range(each)) for _ in range(parties))

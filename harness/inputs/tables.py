@@ -1,7 +1,6 @@
-"""Records where they are: any frame that narwhals knows, and CSV and Parquet files of any size.
+"""Records in frames that narwhals knows, and in CSV and Parquet files of any size.
 
-Each becomes one lazy frame. The engine that has the records groups and counts them, and what comes back is
-a count for each combination of values; files are read by DuckDB, in parts.
+A source's own engine groups and counts the records; DuckDB does so for files, in parts.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ from harness.inputs.column_values import as_text
 from harness.inputs.columns import TABLE, dtypes_of, present
 from harness.inputs.record_schema import Grid, even_grid
 
-if TYPE_CHECKING:  # pandas takes a second to load, as does duckdb: functions that need them load them
+if TYPE_CHECKING:  # pandas and duckdb take a second to load, so functions import them
     import duckdb
     import pandas as pd
 
 Say = Callable[[str], None]
 _PARQUET = (".parquet", ".pq")
 _NUMBER = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$".replace("(", "(?:")
-MISSING, WRONG = -2, -1  # in place of the bin of a score
+MISSING, WRONG = -2, -1  # bins of empty scores, and of others that are no number in [0, 1]
 _NO_UTF8 = "{} is not UTF-8 text; save it as CSV in UTF-8, or as Parquet."
 _NO_CSV = (
     "{} is not a well-formed CSV file after row {}; a value with a comma or a line break in it begins and "
@@ -46,11 +45,11 @@ _NO_CSV = (
 
 @dataclass(frozen=True)
 class Counted:
-    """How many records have which values: a line for each combination of values.
+    """Counts of records, a line per combination of values.
 
-    Attributes: values: by column, as the source has them; of scores, one of the line's. bins: of scores,
-    shape (n, columns of scores), -1 where there is no number from 0 to 1, -2 where there is nothing.
-    records: how many there are, shape (n,).
+    Attributes:
+        values: By column, as in the source; of a line's scores, one.
+        bins: Score bins, shape (n, score columns), or `WRONG` or `MISSING`.
     """
 
     values: Mapping[str, Sequence[Any]]
@@ -59,7 +58,7 @@ class Counted:
 
     @cached_property
     def texts(self) -> Mapping[str, Sequence[str]]:
-        """The values as they would stand in a CSV file."""
+        """The values as a CSV file would have them."""
         return {name: as_text(values) for name, values in self.values.items()}
 
 
@@ -67,11 +66,12 @@ class Counted:
 class Table:
     """Records where they are.
 
-    Attributes: where: what messages call them; frame: lazy, or as good as that; dtypes: of its columns, as
-    pandas writes them, empty where a CSV file has texts. in_order: yields how messages
-    call each row, and its value in a column; nothing where rows have no order. faults: says which rows of
-    CSV files were no rows when they were read, or refuses the first. by_file: yields each CSV file's name and
-    which texts a column has there.
+    Attributes:
+        where: The source's name in messages.
+        dtypes: By column, as pandas writes them; "" for a CSV file's texts.
+        in_order: Yields each row's name in messages, and its value; empty if rows are unordered.
+        faults: Reports or refuses malformed rows of CSV files, once they are read.
+        by_file: Yields each CSV file's name and a column's texts there.
     """
 
     where: str
@@ -84,10 +84,10 @@ class Table:
     def counted(
         self, names: Sequence[str], scores: Sequence[str] = (), grid: Grid = (), say: Say | None = None
     ) -> Counted:
-        """Count the records of each combination of values; of scores, of bins.
+        """Count the records of each combination of values, with scores as bins of a grid.
 
-        Args: names: columns without scores; scores: further columns; grid: their thresholds; say: see
-        `read_records`. Raises: RecordsError: the engine that has the records failed.
+        Raises:
+            RecordsError: The source's engine failed.
         """
         frame, binned = self.frame.select(*names, *scores), [f"bin of {name}" for name in scores]
         for name, bin_name in zip(scores, binned, strict=True):
@@ -101,12 +101,12 @@ class Table:
         return Counted(values, np.array(records, dtype=np.int64), by_line)
 
     def rows(self, names: Sequence[str]) -> Counted:
-        """Return a line for each record, for what needs records one by one."""
+        """Return a line per record."""
         values = self._collected(self.frame.select(*names), None)
         return Counted(values, np.ones(len(values[names[0]]), dtype=np.int64))
 
     def first(self, name: str, wrong: Sequence[Any]) -> tuple[str, str]:
-        """Return how messages call the first row with one of these values, or the table; and the value."""
+        """Return the name of the first row (or table) with one of these values, and the value."""
         texts = {as_text([value])[0] for value in wrong}
         for place, value in self.in_order(name):
             if (text := as_text([value])[0]) in texts:
@@ -129,7 +129,6 @@ class Table:
 
 
 def _in_brief(error: BaseException) -> str:
-    """Return the first sentence of what an engine says, without its class."""
     message = str(getattr(error, "strerror", None) or error).strip()
     text = re.sub(r"^(?:\w+ )*\w*(?:Error|Exception): ", "", message)
     if extension := re.search(r"INSTALL (\w+)", text):
@@ -141,10 +140,10 @@ def _in_brief(error: BaseException) -> str:
 
 
 def _with_bins(frame: nw.LazyFrame[Any], name: str, grid: Grid, bin_name: str) -> nw.LazyFrame[Any]:
-    """Add a score's bin, the last threshold that it reaches, as a column of this name, by comparisons.
+    """Add a column of a score's bins, by comparisons.
 
-    Of even thresholds, a product guesses the bin. It may be off by one to either side, which comparisons with
-    both thresholds then mend.  [test: tests/harness/inputs/test_frames.py]
+    For even thresholds a product guesses the bin; comparisons correct it by up to one.
+    [test: tests/harness/inputs/test_frames.py]
     """
     score: Any = nw.col(name)
     if frame.collect_schema()[name] == nw.String:
@@ -159,7 +158,7 @@ def _with_bins(frame: nw.LazyFrame[Any], name: str, grid: Grid, bin_name: str) -
     if grid == even_grid(len(grid)):
         guess = nw.when(inside).then(score * steps).otherwise(0.0).floor().cast(nw.Float64)
         frame, guess = frame.with_columns(guess=guess), nw.col("guess")
-        by = guess * 0 + steps  # a column: by a number Polars would multiply with 1 / steps
+        by = guess * 0 + steps  # a column, since Polars would multiply by 1 / steps, a rounded number
         too_low, too_high = score >= (guess + 1) / by, score < guess / by
         place = guess.cast(nw.Int64) + too_low.cast(nw.Int64) - too_high.cast(nw.Int64)
     else:
@@ -170,7 +169,7 @@ def _with_bins(frame: nw.LazyFrame[Any], name: str, grid: Grid, bin_name: str) -
 
 
 def _with_number_of_text(frame: nw.LazyFrame[Any], name: str) -> nw.LazyFrame[Any]:
-    """Add the number that a text is, null where it is none; DuckDB reads it as fast as it is told."""
+    """Add a text's number, or null; DuckDB's own SQL is fastest."""
     if frame.implementation is nw.Implementation.DUCKDB:
         column = _quoted(name)
         number = f"CASE WHEN contains({column}, '_') THEN NULL ELSE TRY_CAST({column} AS DOUBLE) END"
@@ -181,7 +180,7 @@ def _with_number_of_text(frame: nw.LazyFrame[Any], name: str) -> nw.LazyFrame[An
 
 
 def _by_halves(score: nw.Expr, grid: Grid, low: int, high: int) -> nw.Expr:
-    """Return which threshold from low to below high is the last that a score reaches, if one of them is."""
+    """Return, by bisection, the index of the last threshold that a score reaches."""
     if high - low == 1:
         return nw.lit(low)
     middle = (low + high) // 2
@@ -191,18 +190,20 @@ def _by_halves(score: nw.Expr, grid: Grid, low: int, high: int) -> nw.Expr:
 
 @dataclass(frozen=True)
 class Named:
-    """Records with other names of columns. Attributes: records: see `table_at`; names: theirs, by ours."""
+    """Records whose columns have other names: `names` maps ours to theirs."""
 
     records: Any
     names: Mapping[str, str]
 
 
 def table_at(source: Any, names: Sequence[str], optional: str = "") -> Table:
-    """Return records as a table with these columns; nothing is read but what columns there are.
+    """Return records as a table with these columns, reading only headers and schemas.
 
-    Args: source: the path of a CSV or Parquet file, of a directory or glob of either, or any frame that
-    narwhals knows; or either, `Named`; optional: one of the columns, which may be missing.
-    Raises: RecordsError: it cannot be read, or lacks a column.
+    A source is a path, directory or glob of CSV or Parquet files, a frame that narwhals knows, or one of
+    these as `Named`. The optional column may be missing.
+
+    Raises:
+        RecordsError: The source cannot be read, or lacks a column.
     """
     if isinstance(source, Named):
         theirs = {name: source.names.get(name, name) for name in names}
@@ -231,7 +232,6 @@ def table_at(source: Any, names: Sequence[str], optional: str = "") -> Table:
 
 
 def _files(path: Path, where: str) -> list[str]:
-    """Return the files that a path is, or that are in a directory, or match a glob. Raises: RecordsError."""
     if not path.is_dir():
         parent = Path(path.anchor)
         matching = parent.glob(str(path.relative_to(parent))) if not path.exists() else ()
@@ -245,7 +245,7 @@ def _files(path: Path, where: str) -> list[str]:
 
 @cache
 def _engine() -> duckdb.DuckDBPyConnection:
-    """Return the engine that reads files. It writes none, and installs nothing from elsewhere."""
+    """Return DuckDB, which here writes no files and installs no extensions."""
     import duckdb
 
     return duckdb.connect(config={"temp_directory": "", "autoinstall_known_extensions": False})
@@ -256,13 +256,13 @@ def _quoted(name: str) -> str:
 
 
 def _sql(files: Sequence[str]) -> str:
-    """Return a list of files as SQL has it, each as its own name and no pattern unless it is elsewhere."""
+    """Return files as an SQL list, with patterns in local names escaped."""
     names = [(file if "://" in file else glob.escape(file)).replace("'", "''") for file in files]
     return "[" + ", ".join(f"'{name}'" for name in names) + "]"
 
 
 def _of_csv(where: str, files: Sequence[str], names: Sequence[str], optional: str) -> Table:
-    """Read CSV as a spreadsheet numbers it: the header is row 1, a blank line is a row without a record."""
+    """Read CSV, with rows numbered as in a spreadsheet: header 1, blank lines counted."""
     connection, kept = _engine().cursor(), [_kept_for_later(file) for file in files]
     with_copies = zip(files, kept, strict=True)
     paths = [file if copy is None else f"/dev/fd/{copy.fileno()}" for file, copy in with_copies]
@@ -277,7 +277,7 @@ def _of_csv(where: str, files: Sequence[str], names: Sequence[str], optional: st
                 "that are read together have the same, in the same order."
             )
     columns = [f"c{place}" for place in range(len(header))]
-    # Without an empty text as null, which DuckDB takes for a value that may be one too many.
+    # No empty text as null: DuckDB would accept an empty value too many in a row.
     rows = (
         f"read_csv({_sql(paths)}, columns={dict.fromkeys(columns, 'VARCHAR')}, header=true, "
         f"nullstr='\x01', delim=',', quote='\"', escape='\"', auto_detect=false, "
@@ -319,16 +319,17 @@ def _of_csv(where: str, files: Sequence[str], names: Sequence[str], optional: st
 
     table = Table(where, frame, dict.fromkeys(names, ""), in_order, faults, by_file)
     for copy in filter(None, kept):
-        weakref.finalize(table, copy.close)  # which the engine reads as often as it is asked
+        weakref.finalize(table, copy.close)  # the engine may read it again until then
     return table
 
 
 def _kept_for_later(file: str) -> Any:
-    """Return a nameless copy of what can be read once only, such as a pipe; None of what is a file."""
+    """Return an unnamed copy of a pipe, which can be read only once; None for a file."""
     path = Path(file)
     if path.is_file() or not path.exists():
         return None
-    copy = tempfile.TemporaryFile()  # noqa: SIM115  whoever reads it keeps it
+    copy = tempfile.TemporaryFile()  # noqa: SIM115  the caller closes it
+
     with path.open("rb") as once:
         shutil.copyfileobj(once, copy)
     copy.flush()
@@ -381,7 +382,7 @@ def _of_parquet(where: str, files: Sequence[str], names: Sequence[str], optional
 
 
 def frame_of(source: Any) -> Any:
-    """Return a frame as narwhals has it. Raises: RecordsError: it is none, or two columns have one name."""
+    """Return a frame as narwhals has it, or raise RecordsError."""
     try:
         frame = nw.from_native(source, pass_through=True)
     except nw.exceptions.DuplicateError as error:
@@ -420,11 +421,7 @@ def _of_frame(source: Any, names: Sequence[str], optional: str) -> Table:
 
 
 def table_of(columns: Mapping[str, Any]) -> pd.DataFrame:
-    """Return columns as one table, with their index if they have one.
-
-    Args: columns: by name: pandas Series of one index, numpy arrays or lists, of shape (n,) each.
-    Raises: RecordsError: they do not belong to the same rows.
-    """
+    """Return columns as one table; raise RecordsError if their rows differ."""
     import pandas as pd
 
     indices = [column.index for column in columns.values() if isinstance(column, pd.Series)]

@@ -1,4 +1,4 @@
-"""A chain's results added up: counts of its runs, each of uploads of its own. It spends no ε."""
+"""Adds up the counts of a chain's runs; this spends no ε."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -24,24 +24,24 @@ _OF_ALL = ("schema", "task", "security", "engine", "engine_version", "request", 
 
 
 class _Run(NamedTuple):
-    """One run. Attributes: terms: what all runs have alike; uploads: a hash of those that it counted."""
-
     manifest: dict[str, Any]
-    terms: tuple[Any, ...]
-    uploads: str
+    terms: tuple[Any, ...]  # the same for all runs of the chain
+    uploads: str  # a hash of the counted ones
     counts: NoisyCounts
     noise: Single
     reweighing: str
 
 
 def add_up(directories: Sequence[Path], verify: Callable[[Path], object]) -> tuple[Weights, Files]:
-    """Add up the counts of runs of one chain; return the weights that follow, and their files.
+    """Add up the counts of a chain's runs; return the weights that follow, and their files.
 
-    Computes: the sum of the counts, whose noise is the sum of the runs' independent noises, so that intervals
-    are exact as for one run. What all together protect is what each does: theorem 16.
+    `verify` checks results that hosts signed, and raises SignatureError.
+    Computes: the sum of the counts, with the sum of the runs' independent noises, so intervals are exact as
+    for one run. The sum protects what each run does (theorem 16).
+
+    Raises:
+        ResultFileError: A directory holds no run of the chain, or one that another holds.
     [test: tests/harness/pipeline/test_chains.py]
-    Args: directories: of the runs' results, each once; verify: checks those that hosts signed.
-    Raises: ResultFileError: one is no run of the chain, or there twice; SignatureError.
     """
     started, runs = time.monotonic(), [_run_in(directory, verify) for directory in directories]
     first = runs[0]
@@ -69,7 +69,6 @@ def add_up(directories: Sequence[Path], verify: Callable[[Path], object]) -> tup
 
 
 def _run_in(directory: Path, verify: Callable[[Path], object]) -> _Run:
-    """Read the result of a run of a chain. Raises: as `add_up`."""
     if (directory / SIGNATURES).exists():
         verify(directory)
     files = read_files(directory)

@@ -1,7 +1,4 @@
-"""Results of earlier runs, read back from their files; and thresholds chosen again on released curves.
-
-Both are post-processing, which spends no ε.
-"""
+"""Reads earlier results, and chooses thresholds again: post-processing, which spends no ε."""
 
 import time
 from collections.abc import Mapping
@@ -37,10 +34,7 @@ Fields = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class ReleasedCurves:
-    """Curves of an earlier run.
-
-    Attributes: run: its directory, as it was named; manifest: of the run that opened them.
-    """
+    """Curves of an earlier run, its directory as the user named it, and its manifest."""
 
     curves: NoisyCurves
     run: str
@@ -48,22 +42,22 @@ class ReleasedCurves:
 
     @property
     def privacy(self) -> dict[str, Any]:
-        """The privacy part of the manifest: what was spent when the curves were revealed."""
+        """The manifest's privacy statement."""
         stated: dict[str, Any] = self.manifest["privacy"]
         return stated
 
 
 def read_curves(directory: Path) -> ReleasedCurves:
-    """Read what a run of `thresholds` wrote, or a choice on its curves. Raises: as `as_curves`."""
+    """Read the curves of a run or a later choice; errors as `as_curves`."""
     return as_curves({name: read_result(directory / name, name) for name in (MANIFEST, CURVES)}, directory)
 
 
 def as_curves(files: Files, directory: Path) -> ReleasedCurves:
-    """Return the curves that a run's files hold.
+    """Return the curves in a run's files; those of a later choice name the run that revealed them.
 
-    Edge cases: of a choice on curves, the run is still the one that opened them.
-    Raises: ResultFileError: they are not the files of such a run, or are damaged, do not go together, or are
-    of another version. Counts that were changed alike in all places go unnoticed.
+    Raises:
+        ResultFileError: The files are of another task or version, or damaged. Counts that were changed
+            consistently in all files go unnoticed.
     """
     manifest = files[MANIFEST]
     if manifest.get("task") != "thresholds":
@@ -93,13 +87,15 @@ def as_curves(files: Files, directory: Path) -> ReleasedCurves:
 def choose_again(
     released: ReleasedCurves, choice: ThresholdChoice, positive: str
 ) -> tuple[Thresholds, dict[str, dict[str, Any]]]:
-    """Choose thresholds on released curves; return them, and their files with the curves and a manifest.
+    """Choose thresholds on released curves; return them and their files.
 
-    Guarantees: the same options give the thresholds of the run itself, to the last bit on one machine.
+    An empty `positive` keeps the run's label.
+    Guarantees: the same options give the run's own thresholds, to the last bit on one machine.
+
+    Raises:
+        RecordDomainError: There is no such label.
+        UndefinedRateError, TooNoisyError, InfeasibleError: The curves do not allow this choice.
     [test: tests/harness/pipeline/test_earlier_curves.py]
-    Args: positive: the label that counts as positive; as in the run if empty.
-    Raises: RecordDomainError: there is no such label; UndefinedRateError, TooNoisyError, InfeasibleError: the
-    curves do not allow this choice.
     """
     started = time.monotonic()
     chosen = thresholds_on(released.curves.for_positive(positive), choice)
@@ -121,7 +117,7 @@ def choose_again(
 
 
 def _as_written(read_curves: NoisyCurves, fields: Fields, privacy: dict[str, Any]) -> bool:
-    """Return whether a run would write these very fields, and whether they go together."""
+    """Return whether a run would write exactly these fields, and whether they agree."""
     curves, labels = read_curves.curves, (read_curves.positive, read_curves.negative)
     written = {"schema": SCHEMA, **read_curves.to_json(), "privacy": privacy}
     errors = written["standard_error"]
@@ -140,7 +136,7 @@ def _as_written(read_curves: NoisyCurves, fields: Fields, privacy: dict[str, Any
 
 
 def read_files(directory: Path) -> Files:
-    """Return a run's files. Raises: ResultFileError: it is not the directory of a run that can be read."""
+    """Return a run's files; raise ResultFileError if there is no run."""
     names = [MANIFEST, *sorted(path.name for path in directory.glob("*.json") if path.name != MANIFEST)]
     files = {name: read_result(directory / name, name) for name in names}
     if files[MANIFEST].get("task") not in STATISTICS:
@@ -152,15 +148,14 @@ def read_files(directory: Path) -> Files:
 
 
 def found_in(files: Files, directory: Path) -> Any:
-    """Return what a run found, as its statistic gives it.
+    """Return the result in a run's files, or raise ResultFileError.
 
-    Guarantees: what the run itself had, to the last bit. [test: tests/fairshares/test_results.py]
-    Args: directory: for what an error says. Raises: ResultFileError: a file is missing or damaged.
+    Guarantees: it equals the run's own result to the last bit.  [test: tests/fairshares/test_results.py]
     """
     task = files[MANIFEST]["task"]
     try:
         if CURVES in files:
-            as_curves(files, directory)  # which says what is wrong with them
+            as_curves(files, directory)  # gives a precise error
         return STATISTICS[task].read_files(files)
     except ResultFileError:
         raise

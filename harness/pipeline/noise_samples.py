@@ -1,4 +1,4 @@
-"""π_LAP as a command: parties open samples of the noise, which then protect nothing."""
+"""π_LAP as a command: parties open samples of noise, which then protect nothing."""
 
 import time
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from protocols.circuits.noise import input_widths
 
 @dataclass(frozen=True)
 class NoiseRun:
-    """A finished run: the samples that it opened, in the sampler's units, and what it says of itself."""
+    """A finished run with samples in the sampler's units."""
 
     sampler: Sampler
     samples: tuple[int, ...]
@@ -25,10 +25,7 @@ class NoiseRun:
 
 
 def open_noise(sampler: Sampler, n: int, settings: RunSettings, out: Path, progress: Progress) -> NoiseRun:
-    """Run π_LAP, write `noise.json` and `manifest.json` into `out`.
-
-    Raises: FairSharesError: `out` does not exist then.
-    """
+    """Run π_LAP and write `noise.json` and `manifest.json` into `out`, all or nothing."""
     started, model = time.monotonic(), settings.release.security
     settings.check_supported(sampler.spec)
     with new_directory(out) as partial:

@@ -1,4 +1,4 @@
-"""The inputs of a run as everybody sees them, and which clients' uploads they are of."""
+"""Public facts about a run's inputs, and their uploads."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,22 +24,16 @@ CountedUploads = Callable[[Iterable[str]], Collection[str]]  # those that earlie
 
 @dataclass(frozen=True)
 class PartyInputs:
-    """The inputs of a run, and what is public of them.
+    """A run's inputs, with the public facts about them.
 
     Attributes:
-        domain: What is public about records.
-        clients: How many clients there are.
-        uploads: How many uploads or connections they come by.
-        rows: How many rows there are: clients, or records where each has a row.
-        values: A file per party. None where a party has its values by itself, or is sent them.
-        sending: The clients that send, if they do.
-        batches: The identities of shares' uploads, if they stay.
-        uploaded: How many bytes clients sent to each party; empty if that is not known.
-        share_s: How many seconds sharing took here.
-        excluded: How many uploads were left out at every party alike, by why.
-        policies: What the clients of these uploads allow.
-        admission: Which clients their task has servers let upload; "" where there is no task.
-        columns: As of `ClientRecords`.
+        uploads: The number of uploads or connections.
+        rows: The number of rows, each a client or a record.
+        values: A file per party; None where a party already has its values, or receives them.
+        batches: The identities of uploads that parties keep.
+        uploaded: Bytes that clients sent to each party; empty if unknown.
+        excluded: How many uploads all parties left out, by reason.
+        admission: Which clients the task's servers let upload; "" without a task.
     """
 
     domain: RecordDomain
@@ -58,11 +52,11 @@ class PartyInputs:
 
     @property
     def entries(self) -> int:
-        """How many keys or slots there are in all."""
+        """The number of keys or slots in all."""
         return self.rows * (self.domain.cap.slots if self.domain.cap else 1)
 
     def public(self, form: InputForm) -> dict[str, Any]:
-        """Return the numbers that the execution shows."""
+        """Return the numbers that the execution reveals."""
         numbers: dict[str, Any] = {
             "clients": self.clients,
             "uploads": self.uploads,
@@ -78,17 +72,14 @@ class PartyInputs:
 
 
 def with_excluded(public: Mapping[str, Any], excluded: Mapping[str, int]) -> dict[str, Any]:
-    """Return the public numbers of a run's inputs, with more uploads that were left out, by why."""
+    """Add left-out uploads, by reason, to the public numbers of a run's inputs."""
     because = {**public.get("excluded_because", {}), **excluded}
     counts = {"excluded_uploads": sum(because.values()), "excluded_because": because}
     return {**public, **(counts if because else {})}
 
 
 def new_uploads(report: UploadReport, counted: CountedUploads) -> UploadReport:
-    """Return a party's report without what earlier runs counted.
-
-    Args: counted: by its ledger, see `Ledger.counted`. Raises: UsedUploadsError: there is nothing else.
-    """
+    """Return a report without uploads that earlier runs counted; raise UsedUploadsError if none is left."""
     before = counted(report.sound)
     new = report.without(before, COUNTED)
     if before and not new.sound:
@@ -101,7 +92,7 @@ def new_uploads(report: UploadReport, counted: CountedUploads) -> UploadReport:
 
 
 def check_task(task: Task, form: InputForm, model: SecurityModel) -> None:
-    """Raise ShareError unless uploads of a task are for runs of a model in an input form."""
+    """Raise ShareError unless a task's uploads fit the model and the encoding."""
     wanted = (model.name, form.name, copies_of(form, model.parties))
     shared = (task.security, task.form, task.copies)
     if shared != wanted:
@@ -121,10 +112,10 @@ def check_task(task: Task, form: InputForm, model: SecurityModel) -> None:
 def feed_heads(
     heads: Sequence[Path], form: InputForm, model: SecurityModel, uploaded: tuple[int, ...] = ()
 ) -> PartyInputs:
-    """Check what the parties' aggregates say of themselves; their values are elsewhere, or not needed yet.
+    """Check the parties' aggregates, or their first two lines, and return the inputs without values.
 
-    Args: heads: aggregates, or their first two lines; uploaded: bytes of the shares' files, per party.
-    Raises: ShareError: they do not go together, are for another model or input form, or are too few.
+    Raises:
+        ShareError: They do not fit each other, the model or the encoding, or are too few.
     """
     return inputs_in(check_aggregates(heads), heads[0], form, model, uploaded)
 
@@ -132,7 +123,7 @@ def feed_heads(
 def inputs_in(
     header: Header, head: Path, form: InputForm, model: SecurityModel, uploaded: tuple[int, ...] = ()
 ) -> PartyInputs:
-    """Return what one party's aggregate says of all of them. Args, raises: as `feed_heads`."""
+    """Return the inputs that one party's aggregate describes; errors as `feed_heads`."""
     task, uploads = header.task, header.uploads
     check_task(task, form, model)
     task.check_count(uploads)

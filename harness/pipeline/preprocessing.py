@@ -1,4 +1,4 @@
-"""Offline and online: the joint noise of releases and of rounds, made before their inputs are there."""
+"""Offline phase: makes the joint noise of releases and training rounds before their inputs exist."""
 
 import hashlib
 import json
@@ -23,11 +23,7 @@ from protocols.spec import PI_PREPROCESS, PI_PREPROCESS_ROUNDS
 
 @dataclass(frozen=True)
 class JointNoise:
-    """What a piece holds.
-
-    Attributes: values: how many samples; law: the distribution of each, as programs take it; fair_bits: that
-    one takes of each party.
-    """
+    """A piece's content: samples, their distribution, and each party's random bits per sample."""
 
     security: SecurityModel
     values: int
@@ -36,7 +32,7 @@ class JointNoise:
 
 
 def joint_noise_of(prepared: PreparedRelease[Any]) -> JointNoise:
-    """Return the noise of a release."""
+    """Return the noise that a release needs."""
     plan = prepared.plan
     law = (str(plan.node_epsilon), str(plan.node_delta_bits))
     return JointNoise(prepared.release.security, plan.nodes, law, fair_bits_per_sample(plan.coins))
@@ -45,12 +41,10 @@ def joint_noise_of(prepared: PreparedRelease[Any]) -> JointNoise:
 def preprocess(
     noise: JointNoise, stock: Stock, runs: int, timeout_s: float, progress: Progress
 ) -> list[dict[str, Any]]:
-    """Make the noise of so many runs, one piece after the other; return what each took.
+    """Make the noise of so many runs, a piece each; return the costs.
 
-    Guarantees: a piece enters the stock only after every party has ended well; of one that fails nothing is
-    left, neither shares nor keys.  [test: tests/harness/pipeline/test_preprocessing.py]
-    Args: runs: 1 or more.
-    Raises: FairSharesError: what was made before stays.
+    Guarantees: a piece enters the stock only after every party has ended well; a failed piece leaves neither
+    shares nor keys, and earlier pieces stay.  [test: tests/harness/pipeline/test_preprocessing.py]
     """
     model = noise.security
     engine, terms, pieces = engine_of(model), terms_of(noise), []
@@ -73,12 +67,12 @@ def preprocess(
 
 
 def what_it_took(result: EngineResult) -> dict[str, Any]:
-    """Return what is said of how a piece was made."""
+    """Return the recorded costs of a piece."""
     return {"mpc_s": result.times["mpc_s"], "sent_bytes": list(result.sent_bytes)}
 
 
 def noise_job(noise: JointNoise, directories: Sequence[Path]) -> Job:
-    """Return the job that makes a piece. Args: directories: for each party's shares of it."""
+    """Return the job that makes a piece, with a directory for each party's shares."""
     parties = noise.security.parties
     return Job(
         spec=PI_PREPROCESS_ROUNDS if noise.law[0] == JOINT_GAUSSIAN else PI_PREPROCESS,
@@ -91,10 +85,7 @@ def noise_job(noise: JointNoise, directories: Sequence[Path]) -> Job:
 
 
 def terms_of(noise: JointNoise, certificates: Mapping[str, str] | None = None) -> str:
-    """Return what names a run's noise: its program, arguments and engine, and the model.
-
-    Args: certificates: fingerprints, by party, where each party is on a host of its own.
-    """
+    """Return a noise's name: a hash of its program, arguments, engine, model and hosts' certificates."""
     model = noise.security
     job = noise_job(noise, [Path()] * model.parties)
     terms = [model.name, engine_of(model).program_hash(job, model), *sorted((certificates or {}).items())]
@@ -102,19 +93,16 @@ def terms_of(noise: JointNoise, certificates: Mapping[str, str] | None = None) -
 
 
 def taken(noise: JointNoise, stock: Stock, target: Path) -> Piece:
-    """Return a piece of that noise, taken out of the stock for good.
-
-    Args: target: the directory where it is from now on. Raises: StockError.
-    """
+    """Move a piece of this noise out of the stock for good, or raise StockError."""
     return stock.take(terms_of(noise), noise.security.parties, target)
 
 
 @contextmanager
 def charging_for(stock: Stock, piece: str) -> Iterator[None]:
-    """Charge a run meanwhile that has taken a piece; say what becomes of that if the charge fails.
+    """Wrap the charge of a run that has taken a piece (or ""); errors then say that the piece is gone.
 
-    Args: piece: its name, "" if the run makes its own noise.
-    Raises: UsedNoiseError: the piece was used before; no more of that stock is used then.
+    Raises:
+        UsedNoiseError: The piece was used before; the whole stock is destroyed.
     """
     try:
         yield

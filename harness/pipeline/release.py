@@ -1,4 +1,4 @@
-"""From a call to its run: which records there may be, where it is charged, and one release or two."""
+"""From a call to its run: domain, account, and one release or two."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ from protocols.accounting.calibration import PrivacyUnit
 from protocols.guarantee import Guarantee, compose
 from protocols.spec import CLIENTS, PI_CAP, REPLICATED, SHARES
 
-_ANY = ("a", "b")  # groups or labels, where nothing depends on which there are
+_ANY = ("a", "b")  # groups or labels, where names do not matter
 
 
 def settings_of(call: ReleaseCall, hosts: Runner | None = None, say: Say = nothing_said) -> RunSettings:
-    """Check how the fields of a call go together, and return what they stand for.
+    """Check how a call's fields combine, and return the settings; with `hosts` the call names a model.
 
-    Args:
-        hosts: What runs the parties elsewhere; None: this machine. The call names their model then.
-    Raises: OptionError; UnsupportedError: the model cannot do it.
+    Raises:
+        OptionError: Fields conflict.
+        UnsupportedError: The model cannot run this.
     """
     request = call.request
     if call.invite:
@@ -71,17 +71,14 @@ def settings_of(call: ReleaseCall, hosts: Runner | None = None, say: Say = nothi
     stock = None if hosts else stock_of(call)
     settings = RunSettings(request, timeout_s=call.timeout, account=account, hosts=hosts, stock=stock)
     settings.check_supported(request.spec)
-    if request.task == "cap" and request.curves:  # the model has to have these, too
+    if request.task == "cap" and request.curves:  # the model has to support the curves too
         curves = ThresholdsRequest(epsilon=1, security=request.security, variant=request.variant)
         replace(settings, release=curves).check_supported(request.curves)
     return settings
 
 
 def of_noise(call: ReleaseCall, hosts: Runner | None = None) -> PreparedRelease[Any]:
-    """Return the release whose noise is to be made before its records are there.
-
-    Raises: OptionError: it takes no such noise, or declares no domain; FairSharesError.
-    """
+    """Return the release whose noise is to be made ahead, or raise OptionError."""
     _check_undivided(call)
     request = call.request.but(offline=True, security=call.security or choose_model(None))
     of_values = request.task == "gap"
@@ -93,7 +90,7 @@ def of_noise(call: ReleaseCall, hosts: Runner | None = None) -> PreparedRelease[
 
 
 def domain_of_noise(records: Records, *, of_values: bool = False) -> RecordDomain:
-    """Return the domain that is declared. Args: as `declared_domain`. Raises: OptionError: none is."""
+    """Return the declared domain, on which noise depends, or raise OptionError."""
     domain: RecordDomain | None = declared_domain(records, of_values=of_values)
     if domain is None:
         raise OptionError(
@@ -104,7 +101,7 @@ def domain_of_noise(records: Records, *, of_values: bool = False) -> RecordDomai
 
 
 def _check_undivided(call: ReleaseCall) -> None:
-    """Raise OptionError if several releases divide ε, and noise of all of it would fit none of them."""
+    """Refuse two releases that divide ε: noise for all of ε fits neither."""
     if call.cap == AUTO:
         raise OptionError(
             f"Noise is made ahead for one release that spends all of ε, and {named('cap', AUTO)} divides ε; "
@@ -113,17 +110,16 @@ def _check_undivided(call: ReleaseCall) -> None:
 
 
 def stock_of(call: Any) -> Stock:
-    """Return where the noise is that runs on this machine take."""
+    """Return the stock of noise for runs on this machine."""
     return Stock(call.stock or chosen_ledger(call.ledger).path.parent / "stock")
 
 
 def chooses_cap(call: ReleaseCall) -> bool:
-    """Return whether a first release is to choose the cap: only where all clients' records are at hand."""
+    """Return whether a first release chooses the contribution bound, from all clients' records."""
     return call.cap == AUTO and call.records is not None
 
 
 def _check_sources(call: ReleaseCall, *, at_hosts: bool) -> None:
-    """Raise OptionError unless it is clear where clients' values come from."""
     if at_hosts and (call.records or call.shares):
         raise OptionError(
             f"Hosts hold the shares themselves; leave out {named('records' if call.records else 'shares')}, "
@@ -157,7 +153,7 @@ def _check_sources(call: ReleaseCall, *, at_hosts: bool) -> None:
             "during it; leave out one of them."
         )
     if call.cap == AUTO and call.records is None:
-        parse_cap(AUTO)  # which says why not
+        parse_cap(AUTO)  # raises with the reason
     declared = (call.domain, call.groups, call.labels, call.max_count, call.range, call.steps, call.cap)
     if not (call.records or call.invite) and any(declared):
         raise OptionError(
@@ -168,10 +164,7 @@ def _check_sources(call: ReleaseCall, *, at_hosts: bool) -> None:
 
 
 def cap_and_release(request: Request) -> tuple[Guarantee, Guarantee]:
-    """Divide what a request may spend, as `cap="auto"` does, into the cap's part and the release's.
-
-    Raises: OptionError: the cap's part leaves nothing.
-    """
+    """Divide the budget of `cap="auto"` into the parts of the bound and of the release."""
     total = request.guarantee
     of_cap = Guarantee(request.cap_epsilon or total.epsilon * CAP_SHARE, total.delta * CAP_SHARE)
     if of_cap.epsilon >= total.epsilon:
@@ -183,18 +176,13 @@ def cap_and_release(request: Request) -> tuple[Guarantee, Guarantee]:
 
 
 def grid_of(call: ReleaseCall) -> Grid:
-    """Return the grid that a call declares beside its domain, () if it declares none."""
+    """Return the thresholds that a call declares beside its domain, or ()."""
     declared = getattr(call, "thresholds", None) if call.task == "thresholds" else None
     return grid_from_json(declared) if declared else ()
 
 
 def declared_domain(records: Records, *, of_values: bool = False) -> Any:
-    """Return the domain that is declared, None if it is left to be inferred.
-
-    Args:
-        of_values: Whether records are performance values, with a range and steps.
-    Raises: OptionError: fields do not go together; RecordDomainError: what they declare is no domain.
-    """
+    """Return the declared domain, or None to infer it; raise OptionError or RecordDomainError."""
     if of_values and (records.range or records.steps or not records.domain):
         return _declared_values(records)
     if records.domain:
@@ -225,16 +213,17 @@ def _declared_values(records: Records) -> RecordDomain:
 
 
 def score_cut(call: ReleaseCall) -> ScoreCut | None:
-    """Return how predictions follow from scores; None: they do not."""
+    """Return the rule that makes predictions from scores, if any."""
     if call.threshold is None:
         return None
     return ScoreCut(call.threshold, call.positive_label or "")
 
 
 def with_cap(domain: RecordDomain, cap: Cap | None, unit: PrivacyUnit) -> RecordDomain:
-    """Return the domain with the cap that is asked for, 1 for clients with one value; its own stays.
+    """Return the domain with the requested contribution bound, else its own; 1 for clients with one value.
 
-    Raises: OptionError: it has another, or a client has fewer records at most.
+    Raises:
+        OptionError: The domain has another bound, or a smaller maximum count.
     """
     only_one = Cap(1) if domain.values and unit is PrivacyUnit.CLIENT else None
     chosen = cap or domain.cap or only_one
@@ -261,11 +250,9 @@ def run_on_records(
     progress: Progress,
     chosen: Callable[[ChosenCap, int, Guarantee], None] = lambda *_: None,
 ) -> Run[Any]:
-    """Run a release on the records of files or a frame; where the call says so, after a cap's choice.
+    """Run a release on records in files or a frame, choosing the bound first if the call says so.
 
-    Args:
-        out: A new directory for the files.
-        chosen: Told the cap that was chosen, of how many clients, and what is left for the release.
+    `chosen` receives the bound, the number of clients, and the remaining budget.
     """
     request, cut = settings.release, score_cut(call) if call.task == "confusion" else None
     statistic = _statistic(call, request)
@@ -291,7 +278,7 @@ def run_on_records(
 
 
 def cap_directory(out: Path) -> Path:
-    """Return where the files of a cap's choice are, if those of the release with it are in `out`."""
+    """Return the directory of the bound's choice, beside that of the release."""
     return out.parent / f"{out.name}-cap"
 
 
@@ -304,18 +291,15 @@ def run_with_chosen_cap(
     progress: Progress,
     chosen: Callable[[ChosenCap], None],
 ) -> Run[Any]:
-    """Choose a cap by π_CAP, then run the statistic with it; each is a release, and a charge, of its own.
+    """Choose a contribution bound by π_CAP (`of_cap`), then run the statistic with it (`settings`).
 
-    Where runs are declared to be alike, both are one charge, as one has other noise than the other.
+    Each is a release and a charge; where runs are declared alike, both are one charge, as their noises
+    differ. The bound's files stay if the statistic fails: its ε is spent, and the bound can be used again.
+    The statistic's files state the privacy loss of both, for whichever bound is chosen.
 
-    The cap's files are in a directory beside `out`. They stay if the statistic fails: their epsilon is spent,
-    and the cap can be used again. What the statistic's files say of privacy is of both runs together, for
-    whichever cap is chosen.
-    Args: of_cap, settings: of the two releases, alike but for epsilon, delta and form; progress: told the
-    steps of the first with "cap " before them; chosen: told the cap.
-    Raises: FairSharesError: `out` does not exist then. What can be known before is found before anything is
-    spent: that no noise, or no result, fits the largest cap, that the budget does not hold both, that a
-    directory exists.
+    If a run fails, `out` does not exist. Predictable faults are raised before anything is spent: that no
+    noise or result fits the largest candidate, that the budget is too small for both, or that a directory
+    exists.
     """
     domain, cap_out, release = records.domain, cap_directory(out), settings.release
     if domain.cap:
@@ -348,7 +332,7 @@ def run_with_chosen_cap(
 
 
 def request_of_cap(request: Request, spends: Guarantee) -> CapRequest:
-    """Return the request of the cap that is chosen before a release. Args: spends: of it alone."""
+    """Return the request that chooses the bound before a release."""
     path = request.input_path if request.input_path in PI_CAP.input_paths else SHARES
     cap_request = CapRequest(epsilon=1, release_epsilon=1, release=request.task)
     same = {"security": request.security, "population": request.population, "input_path": path}
@@ -356,7 +340,7 @@ def request_of_cap(request: Request, spends: Guarantee) -> CapRequest:
 
 
 def _statistic(call: ReleaseCall, request: Request) -> Statistic[Any]:
-    """Return the statistic; a cap's is for curves of as many thresholds as the declared domain has."""
+    """Return the statistic; a bound for curves depends on the domain file's thresholds."""
     if request.task == "cap" and getattr(request, "release", "") == "thresholds" and call.domain:
         request = request.but(thresholds=len(read_domain(call.domain).thresholds) or None)
     return statistic_of(request)
@@ -369,11 +353,10 @@ def _check_unread(
     declared: RecordDomain | None,
     out: Path,
 ) -> None:
-    """Refuse, before any record is read, a cap, a directory that exists, or what the budget does not cover.
+    """Refuse a bound, an existing directory or an exceeded budget before any record is read.
 
-    What a release spends does not depend on which groups and labels there are.
+    Any names stand in for undeclared ones, as they do not change the spending.
     [test: tests/commands/test_output.py]
-    Args: declared: None if groups and labels are to be inferred: any stand for them.
     """
     request, total = settings.release, None
     positive = str(call.positive_label or _ANY[0])

@@ -1,4 +1,4 @@
-"""One run, for every statistic: inputs, noise plan, charge, engine and result files; and its manifest."""
+"""Runs any statistic: inputs, noise plan, charge, engine, files and manifest."""
 
 import json
 import os
@@ -51,9 +51,11 @@ R = TypeVar("R")
 class RunSettings:
     """How a release is run.
 
-    Attributes: release: what is asked for; account: where it is charged; network: emulated between the
-    parties, None for the machine's loopback; hosts: that run the parties, None for this machine; stock: of
-    noise that was made ahead, None where there can be none.
+    Attributes:
+        account: Where it is charged.
+        network: Emulated between the parties; None for loopback.
+        hosts: Run the parties; None for this machine.
+        stock: Noise made ahead; None where there can be none.
     """
 
     release: Request
@@ -65,13 +67,15 @@ class RunSettings:
 
     @property
     def runner(self) -> Runner:
-        """What runs the model: the hosts if there are some, else its engine on this machine."""
+        """The hosts, or else the model's engine on this machine."""
         return self.hosts or engine_of(self.release.security)
 
     def check_supported(self, spec: ProtocolSpec) -> None:
-        """Raise UnsupportedError unless the model can run the protocol on this input form here.
+        """Check that the model can run the protocol with this encoding here.
 
-        Raises: OptionError: it has no place for the release's noise.
+        Raises:
+            UnsupportedError: It cannot.
+            OptionError: The protocol cannot add the release's kind of noise.
         """
         model = self.release.security
         reason = self.runner.supports(self.release.program_of(spec), model, self.release.form)
@@ -81,15 +85,7 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class Run(Generic[R]):
-    """A finished run.
-
-    Attributes:
-        found: What follows from what it opened.
-        manifest: What it says of itself.
-        charging: Its place in the ledger.
-        out: The directory of its files.
-        files: These, as JSON, by name.
-    """
+    """A finished run: its result, manifest, ledger entry, directory and files."""
 
     found: R
     manifest: dict[str, Any]
@@ -109,11 +105,10 @@ def run_release(
 ) -> Run[R]:
     """Run a statistic's protocol; write its files and `manifest.json` into `out`.
 
-    Args: source: where the parties' inputs come from; earlier: manifests of releases on the same clients that
-    this one was chosen after; what the files say is then of all of them together, this one at all that it was
-    allowed: how much of that its noise spends depends on what they opened; within: the entry of several runs
-    that this is one of.
-    Raises: FairSharesError: `out` does not exist then, and nothing of the shares is left.
+    If it fails, `out` does not exist, and no shares are left. `earlier` holds manifests of releases on the
+    same clients that led to this one: the files then state the loss of all together, this one at its full
+    budget, since its actual loss depends on what the earlier ones revealed. `within` is the ledger entry of a
+    series that the run belongs to.
     """
     started, task, release = time.monotonic(), statistic.name, settings.release
     settings.check_supported(statistic.spec)
@@ -148,7 +143,7 @@ def run_release(
         event = event_of(prepared, task, out, described.batches)
         event = replace(event, policies=described.policies)
         allowed = release.guarantee
-        if earlier:  # the charge, too, is what it was allowed: what its noise spends tells what they opened
+        if earlier:  # charge the full budget too: the actual loss would tell what they opened
             event = replace(event, exact=allowed, noise=None)
         charging.check(event)  # refused before anything is shared, and again when the parties start
         inputs = source.deliver(context, described)
@@ -186,7 +181,7 @@ def run_release(
         if earlier:
             manifest = combined_manifest(task, {**earlier, task: manifest}, allowed)
             privacy = manifest["privacy"]
-        for leftover in partial.iterdir():  # the engine has moved or removed all else
+        for leftover in partial.iterdir():  # the engine has removed the rest
             leftover.unlink() if leftover.is_file() else shutil.rmtree(leftover)
         if result.signed:
             write_json(partial / SIGNATURES, {"schema": SCHEMA, "signed": list(result.signed)})
@@ -196,7 +191,7 @@ def run_release(
 
 
 def check_kind(statistic: Statistic[Any], domain: RecordDomain) -> None:
-    """Raise ShareError unless records of this domain hold what the statistic is about."""
+    """Raise ShareError unless records of this domain suit the statistic."""
     if domain.kind is not statistic.kind:
         shared, needed = domain.kind.described, statistic.kind.described
         raise ShareError(
@@ -206,13 +201,13 @@ def check_kind(statistic: Statistic[Any], domain: RecordDomain) -> None:
 
 
 def privacy_of(prepared: PreparedRelease[Any], compared: int, attempts: int = 0) -> PrivacyStatement:
-    """Return what a release states of its privacy. Args: compared, attempts: see `state_privacy`."""
+    """Return a release's privacy statement; arguments as for `state_privacy`."""
     release, plan, domain = prepared.release, prepared.plan, prepared.domain
     stated = state_privacy(
         *(prepared.program, release.form, release.security, plan, domain.inferred, domain.cap),
         *(domain.max_count, compared, attempts),
     )
-    if release.chain and domain.cap:  # a form keeps one upload to it, and a client may have several
+    if release.chain and domain.cap:  # the encoding bounds one upload, and a client may have several
         return replace(stated, cap_kept_by=HONEST)
     return stated
 
@@ -220,14 +215,14 @@ def privacy_of(prepared: PreparedRelease[Any], compared: int, attempts: int = 0)
 def result_files(
     files: Mapping[str, Mapping[str, Any]], privacy: Mapping[str, Any]
 ) -> dict[str, dict[str, Any]]:
-    """Return the result files by name, as JSON, from the fields of each and the privacy that all state."""
+    """Return the result files by name, each with the common privacy statement."""
     return {name: {"schema": SCHEMA, **fields, "privacy": privacy} for name, fields in files.items()}
 
 
 def event_of(
     prepared: PreparedRelease[Any], task: str, out: Path, uploads: tuple[str, ...] = ()
 ) -> PrivacyEvent:
-    """Return what a ledger is told of a release."""
+    """Return the event that a ledger records for a release."""
     plan, release = prepared.plan, prepared.release
     noise = NoiseEvent(plan.noise, plan.changed) if plan.opened and plan.largest == 1 else None
     terms = (task, release.security.name, plan.exact, plan.unit, plan.relation, out, noise, uploads)
@@ -236,7 +231,7 @@ def event_of(
 
 
 def make_job(prepared: PreparedRelease[Any], inputs: PartyInputs) -> Job:
-    """Return the protocol's job: the arguments that its spec names, in order, and all nodes' noise."""
+    """Return the engine's job, with the arguments that the protocol's spec names."""
     release, plan, spec = prepared.release, prepared.plan, prepared.program
     rows = 0 if release.form.summed_by_party else inputs.rows
     arguments = {
@@ -269,9 +264,9 @@ def make_job(prepared: PreparedRelease[Any], inputs: PartyInputs) -> Job:
 
 
 def _own_input(prepared: PreparedRelease[Any], inputs: PartyInputs, rows: int) -> DistributedNoiseInput:
-    """Return how each party's noise enters what it inputs. Args: rows: of clients or records, 0 for sums."""
+    """Return how each party's noise enters its inputs; sums have 0 rows."""
     form, arguments, nodes = prepared.release.form, prepared.arguments, prepared.plan.nodes
-    if inputs.sending or form.shares_bits:  # parties hold no values, or bits, which are apart
+    if inputs.sending or form.shares_bits:  # parties hold no values, or shares of bits
         return DistributedNoiseInput(nodes)
     columns = count_columns(inputs.domain, form.name)
     if not form.summed_by_party:
@@ -290,11 +285,7 @@ def manifest_of(
     share_s: float,
     uploaded: Sequence[int] = (),
 ) -> dict[str, Any]:
-    """Return a finished run's `manifest.json`.
-
-    Args: inputs: the public numbers about them; charged: what the ledger says of it; uploaded: bytes that
-    clients uploaded to each party before the run, empty if that is not known.
-    """
+    """Return the content of a finished run's `manifest.json`."""
     record = {**result.flat(), "wall_s": wall_s, "share_s": share_s}
     traffic = {
         "client_sent_bytes": record.pop("client_sent_bytes") or list(uploaded),
@@ -315,7 +306,7 @@ def manifest_of(
 
 
 def environment() -> dict[str, Any]:
-    """Return what figures may depend on besides the program: machine, load, versions."""
+    """Return the machine, load and versions."""
     return {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
@@ -330,7 +321,7 @@ def environment() -> dict[str, Any]:
 
 
 def machine() -> dict[str, Any]:
-    """Return what the machine is; the processor's name where the kernel tells it (Linux)."""
+    """Return the memory and, where Linux tells it, the processor."""
     try:
         processor = _PROCESSOR.search(Path("/proc/cpuinfo").read_text())
     except OSError:
@@ -348,15 +339,12 @@ _OF_EACH_PARTY: dict[str, Callable[[Iterable[Any]], Any]] = {
 def combined_manifest(
     task: str, parts: Mapping[str, dict[str, Any]], asked: Guarantee | None = None
 ) -> dict[str, Any]:
-    """Return the manifest of several releases on the same people, made by one model.
+    """Return the manifest of several releases on the same people, in order, by one model.
 
-    Computes: their privacy as `PrivacyStatement.plus` says; seconds, rounds and bytes add up, a party's
-    memory is the most that it took in one; what else one says, and a later one does not say otherwise, goes
-    for all. `parts` holds each release's own manifest.
+    Computes: the privacy loss by `PrivacyStatement.plus`; sums of seconds, rounds and bytes; the most memory
+    that a party took. For other fields the latest manifest wins. With `asked`, the last counts at this full
+    budget, as its actual loss depends on earlier outcomes.
     [test: tests/harness/pipeline/test_manifest.py]
-    Args: parts: by name, in the order of the releases, alike in model, relation, unit and clients; asked:
-    what the last was asked to keep to, where its noise follows from what was opened before. It counts with
-    all of that, as for another outcome it would have spent another part of it.
     """
     manifests = list(parts.values())
     *earlier, last = (read_statement(part) for part in manifests)
@@ -378,7 +366,7 @@ def combined_manifest(
 
 
 def sum_if_known(values: Iterable[float | None]) -> float | None:
-    """Return the sum, None if one of the values is not known."""
+    """Return the sum, or None if a value is unknown."""
     listed = list(values)
     known = [value for value in listed if value is not None]
     return sum(known) if len(known) == len(listed) else None

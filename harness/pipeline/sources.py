@@ -1,6 +1,6 @@
-"""Where the inputs of a run come from: records, share files, clients that send, or made-up records.
+"""Sources of a run's inputs: records, share files, clients that send, or synthetic records.
 
-Clients who send are told, and agree with, all that decides what is opened of them: the terms.
+Clients that send agree to the terms: everything that decides what is opened of their values.
 """
 
 import time
@@ -47,25 +47,21 @@ from harness.system.progress import part as one_of
 from protocols.arrays import Words
 from protocols.spec import CLIENTS, SPLIT, InputForm
 
-BENCHMARK_TERMS = {"task": "benchmark"}  # which no client that has anything to protect takes for a release
-_OF_AN_UPLOAD = 64  # a part: so many values are shared at a time that they stay in a processor's cache
+BENCHMARK_TERMS = {"task": "benchmark"}  # real clients refuse these terms
+_OF_AN_UPLOAD = 64  # divides the values that are shared at a time, so that they fit a processor's cache
 TASK = "task.json"  # in a directory of uploads
 MAX_SENT = 2**18  # values that clients may send to a run: about 1 GB for each party in sy-rep-ring
 
 
 @dataclass(frozen=True)
 class RunContext:
-    """What a source knows of the run.
+    """The facts about a run that a source needs.
 
     Attributes:
-        release: What is released, in which model and input form.
-        scratch: A directory for what is needed until the run ends.
-        progress: Told the name of each step as it begins.
-        seconds: How long the parties may take.
-        uncovered: Says which uploads to leave out, as their clients do not allow the run.
-        counted: Says which of some uploads to leave out, as earlier runs counted them.
-        piece: Takes its noise out of the stock, once nothing is left that could refuse the inputs; None where
-            the run makes its own.
+        scratch: A directory that lasts until the run ends.
+        uncovered: Returns uploads whose clients do not allow the run.
+        counted: Returns uploads that earlier runs counted.
+        piece: Takes the run's noise from the stock, once the inputs are accepted, or returns None.
     """
 
     release: Request
@@ -78,28 +74,26 @@ class RunContext:
 
 
 class Source(ABC):
-    """Where the inputs of a run come from; asked twice, so that what cannot run is refused in between."""
+    """A source of inputs; a run can be refused between its two steps."""
 
     @abstractmethod
     def describe(self, run: RunContext) -> PartyInputs:
-        """Return what is public of the inputs, without values.
+        """Return the public facts about the inputs, without values.
 
-        Raises: ShareError: they do not go together, or are for another model, input form or domain.
+        Raises:
+            ShareError: Inputs do not fit each other, the model, the encoding or the domain.
         """
 
     def deliver(self, run: RunContext, described: PartyInputs) -> PartyInputs:  # noqa: ARG002
-        """Have the inputs ready, once nothing refuses the run; nothing is to be done where they are already.
-
-        Args: described: what is public of them.
-        """
+        """Prepare the inputs, once the run is accepted; some already are."""
         return described
 
 
 @dataclass(frozen=True)
 class RecordsSource(Source):
-    """Clients' records in one place: one process plays all clients, and takes the parties' steps.
+    """Clients' records in one place; one process plays all clients and takes the parties' steps.
 
-    Attributes: terms: what clients who send agree with, None for those of the release.
+    Clients that send agree to `terms`, or else to the release's.
     """
 
     records: ClientRecords
@@ -113,9 +107,9 @@ class RecordsSource(Source):
     def deliver(self, run: RunContext, described: PartyInputs) -> PartyInputs:
         form, model = run.release.form, run.release.security
         if form.path is CLIENTS:
-            rows = columns_of(self.records, form).T  # a client's values in each, or a record's
+            rows = columns_of(self.records, form).T  # per client, or per record
             check_sent(rows.size)
-            sent = [*rows] if len(rows) <= MAX_CONNECTIONS else [rows.ravel()]  # or all share one connection
+            sent = [*rows] if len(rows) <= MAX_CONNECTIONS else [rows.ravel()]  # beyond that, all share one
             terms = self.terms or terms_of(run.release, described.domain, run.piece())
             clients = local_clients(sent, terms, run.scratch / "clients", run.seconds)
             return replace(described, uploads=len(sent), sending=clients)
@@ -134,10 +128,10 @@ class RecordsSource(Source):
 
 @dataclass(frozen=True)
 class SharesSource(Source):
-    """What `aggregate` wrote, all parties on this machine; or, for trials, uploads with all parties' keys.
+    """Aggregates of all parties or, for trials, uploads with all parties' keys.
 
-    Args: directory: with a file `party-<i>.aggregate` per party; or with `task.json` and, for each party, its
-    uploads in `party-<i>` and its keys in `keys-<i>`. It stays as it is.
+    The directory stays as it is: a `party-<i>.aggregate` per party, or `task.json`, `party-<i>` and
+    `keys-<i>`.
     """
 
     directory: Path
@@ -187,11 +181,7 @@ class SharesSource(Source):
 
 @dataclass(frozen=True)
 class InvitedSource(Source):
-    """Invited clients that send, one each, while the parties run.
-
-    Args: domain: what they may have; directory: for the invitations, which are gone when the run is over;
-    clients: how many.
-    """
+    """Invited clients, which send during the run; their invitations are removed after it."""
 
     domain: RecordDomain
     directory: Path
@@ -213,7 +203,7 @@ class InvitedSource(Source):
 
 @dataclass(frozen=True)
 class SyntheticSource(Source):
-    """Made-up records, of which each party makes its values itself; clients that send are of this process."""
+    """Synthetic records; clients that send run in this process."""
 
     federation: Federation
 
@@ -229,7 +219,7 @@ class SyntheticSource(Source):
 def synthetic_inputs(
     federation: Federation, form: InputForm, model: SecurityModel, certificates: Sequence[str] = ()
 ) -> PartyInputs:
-    """Return what is public of made-up records. Args: certificates: of clients that send, if these are known.
+    """Return the public facts about synthetic records, with senders' certificates if known.
 
     [test: tests/commands/test_bench_measured.py]
     """
@@ -251,10 +241,7 @@ def sent_inputs(
     terms: dict[str, Any],
     begin: Begin = elsewhere,
 ) -> PartyInputs:
-    """Return the inputs of a run to which clients with these certificates send, one each.
-
-    Args: begin: see `ClientInputs`. Raises: ShareError: they would send too many values.
-    """
+    """Return the inputs of a run to which clients with certificates send."""
     columns, clients = count_columns(domain, form.name), len(certificates)
     check_sent(columns * clients)
     uploads = tuple(Upload(columns, certificate) for certificate in certificates)
@@ -263,10 +250,9 @@ def sent_inputs(
 
 
 def terms_of(request: Request, domain: RecordDomain, piece: Piece | None = None) -> dict[str, Any]:
-    """Return what clients are told.
+    """Return the terms for clients.
 
-    Args: piece: of noise made ahead, of which they are told the attempts, as each may have failed unnoticed.
-    Raises: OptionError: the request protects nobody in this domain.
+    They state how often making the noise ahead was attempted, as each attempt may have failed unnoticed.
     """
     attempts = piece.attempts if piece else 0
     public_request = request.but(neighboring_relation=request.relation_in(domain), population=None)
@@ -274,9 +260,11 @@ def terms_of(request: Request, domain: RecordDomain, piece: Piece | None = None)
 
 
 def read_terms(terms: Any, where: str) -> tuple[Request, RecordDomain]:
-    """Return what is released by these terms, of records of which domain.
+    """Return the request and the domain in these terms; errors name `where`.
 
-    Raises: ShareError: this version does not know such terms; RecordDomainError; `where` is named.
+    Raises:
+        ShareError: This version does not know such terms.
+        RecordDomainError: The domain is invalid.
     """
     refusal = Refusal(ShareError, where, "for a run that this version can describe", "nothing was sent")
     if not isinstance(terms, dict) or terms.keys() != {"request", "domain", "attempts"}:
@@ -298,10 +286,7 @@ def read_terms(terms: Any, where: str) -> tuple[Request, RecordDomain]:
 
 
 def request_of_run(fields: Mapping[str, Any]) -> Request:
-    """Return the request that a host is asked to take part in, of whichever records there are.
-
-    Raises: OptionError: this version does not know it, or it names no model.
-    """
+    """Return the request that a host receives; raise OptionError if it is unknown."""
     request = request_from_json(fields)
     if request.security is None:
         raise OptionError(f"The run that is asked for ({request.task}) names no model.")
@@ -320,11 +305,7 @@ def check_sent(values: int) -> None:
 def local_clients(
     sent: Sequence[npt.NDArray[np.int64]], terms: dict[str, Any], directory: Path, seconds: float
 ) -> ClientInputs:
-    """Return clients that send from this process, with a key and one connection each.
-
-    Args: sent: what each sends, client by client, flat; directory: for their keys, to be removed by the
-    caller; seconds: that the parties may take.
-    """
+    """Return clients in this process that send flat rows of values, each with its own key and connection."""
     keys = _client_keys(directory, len(sent))
     senders = [
         Sender(number, key, values) for number, (key, values) in enumerate(zip(keys, sent, strict=True))
@@ -334,7 +315,6 @@ def local_clients(
 
 
 def _client_keys(directory: Path, clients: int) -> list[Path]:
-    """Draw a key for each client. Returns: their certificates' files, the keys beside them."""
     from harness.engines.parties.certificates import make_key  # what signs takes long to load
 
     directory.mkdir(mode=0o700, exist_ok=True)
@@ -344,11 +324,10 @@ def _client_keys(directory: Path, clients: int) -> list[Path]:
 def share_and_add_up(
     records: ClientRecords, form: InputForm, model: SecurityModel, scratch: Path, progress: Progress
 ) -> tuple[list[Path], float]:
-    """Take all clients' steps and the parties', some clients at a time, so that many take little room.
+    """Take all clients' and parties' steps, some clients at a time; return a file per party, and seconds.
 
-    Guarantees: the parties' values are of shares that were drawn and split client by client, as `share`
-    does; these are in memory only.  [test: tests/harness/inputs/test_synthetic.py]
-    Returns: a file of values per party, and how many seconds sharing took.
+    Guarantees: the parties' values come from shares that were drawn and split client by client, as `share`
+    does, but only in memory.  [test: tests/harness/inputs/test_synthetic.py]
     """
     before, ring = time.monotonic(), shared_over(form, model.domain)
     columns = count_columns(records.domain, form.name)

@@ -1,5 +1,4 @@
-"""What can be released: one module per statistic, from a program's arguments to its result.
+"""Statistics that can be released: one module each, from a program's arguments to its result.
 
-Imports: `postprocessing` and below; no engine, no ledger. Start with `base`, the class that a new statistic
-implements.
+Imports: `postprocessing` and below; no engine, no ledger. Start with `base`, the class to implement.
 """

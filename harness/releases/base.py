@@ -1,8 +1,7 @@
-"""What a statistic is: the one class that a new one implements, what it prepares for a run, and its errors.
+"""The interface of a statistic: the class to implement, what it prepares for a run, and expected errors.
 
-Errors to expect follow from the noise's exact variance, for records of declared shares, to first order in
-noise over counts: where that says a tenth or more, there is too much noise to say more than that. Nothing
-here sees a record.
+Expected errors follow from the noise's exact variance and declared shares of groups and labels, to first
+order in noise over counts. Figures of a tenth or more only say that there is too much noise.
 """
 
 import math
@@ -38,8 +37,8 @@ from protocols.noise.added import Noise, NoiseDistribution, mean_square_error
 from protocols.spec import ProtocolSpec
 
 FIRST_ORDER = 0.1  # errors above it are only known to be large
-_DRAWS = 20_000  # of the groups' errors, for the gap that they make
-_SEED = 20_220_524  # any; fixed, so that a plan can be repeated
+_DRAWS = 20_000  # of simulated errors
+_SEED = 20_220_524  # arbitrary; fixed so that plans are repeatable
 OF_CLIENTS = (NeighboringRelation.ZERO_OUT_ONE,)
 
 R = TypeVar("R", covariant=True)
@@ -55,18 +54,21 @@ Declared = tuple[ProtocolSpec, dict[str, int | str]]
 
 
 def only(opened: Opened) -> tuple[int, ...]:
-    """Return the integers of the one line that was opened, whichever program opened it."""
+    """Return the integers of the only opened line."""
     (values,) = opened.values()
     return values
 
 
 @dataclass(frozen=True)
 class ExpectedError:
-    """The errors to expect, as root mean squares over the noise.
+    """Expected errors, as root mean squares over the noise.
 
-    Attributes: count: of an opened count, in records; of score curves, of the records at or above a
-    threshold; of performance values, of a group's size in clients; what: what `each` is an error of; each: by
-    group, and label where it has one; gap: mean difference between groups that are alike, None for weights.
+    Attributes:
+        count: Of an opened count, in records; of curves, of the records at or above a threshold; of
+            performance values, of a group's size in clients.
+        what: The quantity that `each` is an error of.
+        each: By group, and label where there is one.
+        gap: The mean difference between equal groups; None for weights.
     """
 
     count: float
@@ -76,26 +78,22 @@ class ExpectedError:
 
     @property
     def worst(self) -> float:
-        """The largest of these errors."""
+        """The largest error."""
         return max(self.each.values())
 
     @property
     def known(self) -> bool:
-        """Whether the noise is small enough for these figures to mean what they say."""
+        """Whether the noise is small enough for these figures."""
         return self.worst <= FIRST_ORDER
 
     def records_for(self, records: int, error: float) -> int:
-        """Return how many records it takes for the worst error to be this: it falls as records rise."""
+        """Return how many records bring the worst error down to `error`."""
         return math.ceil(records * self.worst / error)
 
 
 @dataclass(frozen=True)
 class ExpectedCap:
-    """What is known of a cap before it is chosen.
-
-    Attributes: caps: to choose from; above: how many clients may exceed it at most; noise: by how many
-    clients noise moves a comparison at most, with probability `contribution_cap.CONFIDENCE`.
-    """
+    """The fields of `contribution_cap.ChosenCap` that are known before a choice."""
 
     caps: tuple[int, ...]
     above: int
@@ -104,7 +102,7 @@ class ExpectedCap:
 
 @dataclass(frozen=True)
 class ExpectedCount:
-    """What to expect of one count. Attributes: error: relative to it, E|estimate - records| / records."""
+    """A count's size, expected relative error E|estimate - records| / records, and guarantee."""
 
     records: float
     error: float
@@ -113,7 +111,7 @@ class ExpectedCount:
 
 @dataclass(frozen=True)
 class ExpectedCounts:
-    """What to expect of counts with a relative error: each by group and label."""
+    """Expected relative errors of counts, by group and label."""
 
     each: Mapping[str, ExpectedCount]
     distribution: ShiftedLog
@@ -121,22 +119,21 @@ class ExpectedCounts:
 
 
 def deviation(noise: Noise, domain: RecordDomain) -> float:
-    """Return the root mean square of one value's noise, in records, or in clients that weigh 1 in all."""
+    """Return a value's noise (RMS), in records, or in clients that weigh 1."""
     return math.sqrt(mean_square_error(noise)) / scale_of(domain.cap)
 
 
 def by_cell(domain: RecordDomain, values: Floats) -> dict[str, float]:
-    """Return the values by the names of their cells. Args: values: shape (groups, labels)."""
+    """Return values of shape (groups, labels) by their cells' names."""
     names = [", ".join(pair) for pair in product(domain.groups, domain.labels)]
     return dict(zip(names, values.ravel().tolist(), strict=True))
 
 
 def weight_errors(counts: Floats, reweighing: str) -> Floats:
-    """Return the relative errors of weights, for noise of variance 1 in each count.
+    """Return the relative errors of weights, shape (k, m), for noise of variance 1 in each count.
 
-    Computes: the logarithms of a weight's counts, differentiated by all counts: balanced N / C(s, y), label
-    N / C(y), Kamiran-Calders C(s) C(y) / (N C(s, y)).
-    Args: counts: shape (k, m). Returns: of the same shape.
+    Computes: derivatives, by all counts, of the logarithms of N / C(s, y) (balanced), N / C(y) (label), and
+    C(s) C(y) / (N C(s, y)) (Kamiran-Calders).
     [test: tests/harness/releases/test_expected_errors.py]
     """
     groups, labels = counts.shape
@@ -155,21 +152,19 @@ def weight_errors(counts: Floats, reweighing: str) -> Floats:
 
 
 def rate_errors(sizes: Floats, labels: int) -> Floats:
-    """Return the errors of the rates of predictions, for noise of variance 1 in each count.
+    """Return the errors of predictions' rates, shape (k, m), for noise of variance 1 in each count.
 
-    Computes: a rate p is a count over its row's sum; all predictions are as frequent.
-    Args: sizes: records of each group and label, shape (k, m). Returns: of the same shape.
+    Computes: a count over its row's sum, for rates of 1 / labels.
     """
     p = 1 / labels
     return np.asarray(math.sqrt((1 - p) ** 2 + (labels - 1) * p**2) / sizes)
 
 
 def curve_errors(noise: CurveNoise, sizes: Floats) -> Floats:
-    """Return the errors of true and false positive rates, over all thresholds.
+    """Return the errors of true and false positive rates over all thresholds, shape (k, 2).
 
-    Computes: a rate p is a count over the total, both linear in the nodes' noise; p falls evenly along the
-    thresholds. Making curves monotone afterwards only brings them nearer.
-    Args: sizes: records of each group and label, shape (k, 2). Returns: of the same shape.
+    Computes: a count over the total, both linear in the nodes' noise; rates fall evenly along the thresholds.
+    Making curves monotone only lowers the errors.
     [test: tests/harness/releases/test_expected_errors.py]
     """
     above, total = noise.linear[:-1], noise.linear[-1:]
@@ -180,19 +175,15 @@ def curve_errors(noise: CurveNoise, sizes: Floats) -> Floats:
 
 
 def mean_errors(sizes: Floats, steps: int) -> Floats:
-    """Return the errors of groups' mean values, as shares of the range, for noise of variance 1.
-
-    Computes: a mean is a sum over `steps` times a size; it is furthest off at an end of the range.
-    Args: sizes: in clients, of any shape, which is the errors'; steps: on either side of the range's centre.
-    """
+    """Return the errors of means at the range's ends, as shares of it, for noise of variance 1."""
     return np.asarray(math.sqrt(2) / (2 * steps * sizes))
 
 
 def expected_gap(errors: Floats) -> float:
-    """Return the mean largest difference between two groups that are alike, in the worse of their rates.
+    """Return the mean largest difference between two equal groups, in the worse of their rates.
 
-    Computes: Gaussian errors that are independent, by simulation with a fixed seed.
-    Args: errors: shape (k, rates).  [test: tests/harness/releases/test_expected_errors.py]
+    Computes: independent Gaussian errors of shape (k, rates), simulated with a fixed seed.
+    [test: tests/harness/releases/test_expected_errors.py]
     """
     drawn = np.random.default_rng(_SEED).standard_normal((_DRAWS, *errors.shape)) * errors
     return float(np.ptp(drawn, axis=1).max(axis=-1).mean())
@@ -200,11 +191,10 @@ def expected_gap(errors: Floats) -> float:
 
 @dataclass(frozen=True)
 class PreparedRelease(Generic[R]):
-    """A release of one domain, worked out once per run.
+    """A release of one domain, prepared once per run.
 
-    Attributes: arguments: of the program, by name, that follow from the domain; plan: its noise; read: turns
-    what was opened of so many clients into the result, and raises OutputError, without a value, where it
-    cannot be what this protocol opens.
+    `arguments` are the program's that follow from the domain. `read` turns the opened integers of so many
+    clients into the result, or raises OutputError, without a value, if this protocol cannot have opened them.
     """
 
     spec: ProtocolSpec
@@ -222,12 +212,13 @@ class PreparedRelease(Generic[R]):
 
 @dataclass(frozen=True)
 class AuditTarget:
-    """What a command opens, for an audit, which takes its guarantee from the program's linear map again.
+    """A command's release, for an audit, which derives the guarantee anew from the program's linear map.
 
-    Attributes: sizes: the options that say how large, with their defaults; cells: how many cells records
-    fall into then; declared: from sizes, neighbours, epsilon and delta to the protocol and its arguments,
-    of distributed noise from its distribution, too; relations: those under which a command makes it;
-    malleable_slots: as for `Neighbors`.
+    Attributes:
+        sizes: Default sizes, by option.
+        cells: Returns how many cells records have.
+        declared: Returns the protocol and its arguments.
+        relations: The neighboring relations that the command allows.
     """
 
     sizes: Mapping[str, int]
@@ -238,31 +229,32 @@ class AuditTarget:
 
     @property
     def counts_records(self) -> bool:
-        """Whether what it opens of a client is counts of records, which a cap bounds."""
+        """Whether it counts a client's records, up to a contribution bound."""
         return bool(self.sizes) and "steps" not in self.sizes
 
     @property
     def by_clients(self) -> "AuditTarget":
-        """The same where clients are the unit."""
+        """The target with clients as the unit."""
         return replace(self, relations=OF_CLIENTS)
 
     @property
     def in_active_models(self) -> "AuditTarget":
-        """The same of clients whose slots a party can change."""
+        """The target with clients whose slots a party can change."""
         return replace(self, relations=OF_CLIENTS, malleable_slots=True)
 
 
 def table_of(spec: ProtocolSpec) -> AuditTarget:
-    """Return what is audited of a protocol that opens a count per group and label."""
+    """Return the target of a protocol that opens a count per group and label."""
     sizes = {"groups": 2, "labels": 2}
     return AuditTarget(sizes, lambda chosen: prod(chosen.values()), lambda chosen, *_: (spec, {**chosen}))
 
 
 class Statistic(ABC, Generic[R]):
-    """What can be released: a protocol, its size for a domain, and what follows from what it opens.
+    """A statistic: its protocol for a domain, and the result of what that opens.
 
-    Attributes: name: of its request, as manifests say it; kind: what a record has to hold besides its group
-    and label; audited: what `./inv audit --release` checks, by the names that it knows.
+    Attributes:
+        kind: What records hold besides group and label.
+        audited: Targets of `./inv audit --release`, by name.
     """
 
     name: ClassVar[str]
@@ -272,56 +264,56 @@ class Statistic(ABC, Generic[R]):
 
     @classmethod
     def of(cls, request: Any) -> Self:
-        """Return the statistic that a request is of. Raises: OptionError: its fields do not go together."""
+        """Return a request's statistic, or raise OptionError."""
         return cls(spec=request.spec)  # type: ignore[call-arg]
 
     @abstractmethod
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[R]:
         """Work out the program's arguments, the noise, and how to read what is opened.
 
-        Raises: RecordDomainError: the protocol is not for such records; OptionError: no noise fits.
+        Raises:
+            RecordDomainError: The protocol is not for such records.
+            OptionError: No noise fits.
         """
 
     @abstractmethod
     def expected_error(
         self, prepared: PreparedRelease[Any], sizes: Floats
     ) -> ExpectedError | ExpectedCap | ExpectedCounts:
-        """Return how far off what is released would be.
+        """Return the expected errors for records per group and label, shape (groups, labels).
 
-        Args: sizes: how many records each group and label would have, shape (groups, labels); of
-        performance values, how many clients each group, shape (groups, 1).
-        Raises: OptionError: the release is not for such sizes.
+        Performance values take clients per group, shape (groups, 1).
+
+        Raises:
+            OptionError: The release does not allow such sizes.
         """
 
     def files(self, found: Any) -> Mapping[str, Mapping[str, Any]]:
-        """Return the result files by name, as JSON, without the fields that all files have."""
+        """Return the own fields of the result files."""
         return {f"{self.name}.json": found.to_json()}
 
     @classmethod
     def read_files(cls, files: Files) -> Any:
-        """Return what a run found, from its files: weights and the like, to the last bit.
-
-        Raises: what parsing raises, whatever the files hold instead.
-        """
+        """Return the result in a run's files, to the last bit, or raise any parsing error."""
         raise NotImplementedError
 
 
 def domain_of(fields: Mapping[str, Any], kind: RecordKind = RecordKind.NONE) -> RecordDomain:
-    """Return the domain that a result file is of, but for the most records of a client."""
+    """Return a result file's domain, without the maximum count."""
     cap = fields["privacy"].get("cap")
     stated_cap = None if cap is None else cap_from_json(cap, "manifest.json")
     return RecordDomain(tuple(fields["groups"]), tuple(fields["labels"]), kind=kind, cap=stated_cap)
 
 
 def floats(values: Any) -> Floats:
-    """Return an array, NaN where JSON has null."""
+    """Return an array, with NaN for JSON's null."""
     return np.array(values, dtype=np.float64)
 
 
 def rates_from_json(
     cells: Sequence[Mapping[str, Any]], shape: tuple[int, ...], names: Sequence[str]
 ) -> tuple[dict[str, Floats], dict[str, Floats]]:
-    """Return the cells' estimates and intervals, by the rates' names. Args: shape: of the estimates."""
+    """Return the cells' estimates and intervals, by rate."""
     estimates = {name: floats([cell[name]["estimate"] for cell in cells]).reshape(shape) for name in names}
     ends = {name: floats([cell[name]["interval"] for cell in cells]).reshape(*shape, 2) for name in names}
     return estimates, ends
@@ -334,11 +326,11 @@ def plan_release(
     domain: RecordDomain,
     epsilon: Fraction | None = None,
 ) -> NoisePlan:
-    """Choose the noise from the linear map that the protocol declares.
+    """Choose the noise from the protocol's linear map, for `epsilon` if that is less than the request's.
 
-    Args: epsilon: that noise is made for, where less than the release's will do.
-    Raises: UnsupportedError: it declares none; OptionError: no noise fits the budget, or the protocol has no
-    place for it.
+    Raises:
+        UnsupportedError: The protocol declares no map.
+        OptionError: No noise fits the budget, or the protocol cannot add this kind.
     """
     release.program_of(spec)
     if spec.release is None:
@@ -355,12 +347,12 @@ def plan_release(
         else:
             assert isinstance(queries, LinearQueries)  # as `program_of` found
             plan = plan_distributed_noise(*terms, *release.own)
-        return replace(plan, requested_epsilon=release.epsilon)  # of which less may do
+        return replace(plan, requested_epsilon=release.epsilon)
 
 
 @contextmanager
 def fitting(epsilon: Fraction, delta: Fraction) -> Iterator[None]:
-    """Turn a ValueError, by which noise says that it fits no budget, into an OptionError."""
+    """Turn a ValueError of noise that fits no budget into an OptionError."""
     try:
         yield
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""π_CF as a statistic: a noisy confusion matrix per group, and the rates that follow from it."""
+"""π_CF as a statistic: a noisy confusion matrix per group, and its rates."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -36,12 +36,14 @@ RATES = ("true_positive_rate", "false_positive_rate", "selection_rate")
 
 @dataclass(frozen=True, eq=False)
 class Confusion:
-    """Each group's confusion matrix, and its rates for each class against the rest.
+    """Each group's confusion matrix, and each class's rates against the rest.
 
-    Attributes: counts: table of shape (groups, labels, predicted labels); rates: by name, shape (groups,
-    labels); NaN is 0/0; intervals: shape (groups, labels, 2), each holds its rate of the true counts with
-    probability `CONFIDENCE`, over the noise. Where clients are the privacy unit, true counts are of
-    what of each counts. positive: the index of the label whose rates are meant; None: those of all labels.
+    Attributes:
+        counts: Shape (groups, labels, predicted labels).
+        rates: By name, shape (groups, labels); NaN is 0/0.
+        intervals: By name, shape (groups, labels, 2). Each holds its rate of the counted records with
+            probability `CONFIDENCE`, over the noise.
+        positive: The index of the label whose rates matter; None for all.
     """
 
     counts: NoisyCounts
@@ -51,11 +53,11 @@ class Confusion:
 
     @property
     def table(self) -> Floats:
-        """The noisy counts of records or, where clients weigh 1 in all, of clients; shape as of `counts`."""
+        """The noisy counts of records, or of clients that weigh 1."""
         return self.counts.table / scale_of(self.counts.domain.cap)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields of `confusion.json` but for the privacy statement; undefined rates are null."""
+        """Return the own fields of `confusion.json`."""
         domain = self.counts.domain
         return {
             "groups": list(domain.groups),
@@ -80,27 +82,24 @@ class Confusion:
 
 
 def positive_in(domain: RecordDomain, label: str) -> int | None:
-    """Return the index of the label whose rates are meant; None: those of all, as none of many is named.
-
-    Raises: RecordDomainError: the label is not declared.
-    """
+    """Return the index of the label whose rates matter, or None for all of more than two."""
     return domain.positive(label) if label or len(domain.labels) == 2 else None
 
 
 def confusion(counts: NoisyCounts, positive: int | None = None) -> Confusion:
     """Derive the rates of each class against the rest.
 
-    Computes: a / (a + b) for sums a, b of disjoint counts, negative sums taken as 0.
+    Computes: a / (a + b) for sums a, b of disjoint counts; negative sums count as 0.
     Guarantees: each interval covers its rate of the true counts with probability at least 95 %.
+    Edge cases: a class without records, by the noisy counts, has NaN as its true positive rate.
     [test: tests/statistical/test_intervals.py]
-    Edge cases: a class that nobody has by the noisy counts has NaN for its true positive rate.
     """
     table = counts.table
     labels = table.shape[1]
     hit = np.diagonal(table, axis1=1, axis2=2)
     of_label, predicted, everybody = table.sum(axis=2), table.sum(axis=1), table.sum(axis=(1, 2))[:, None]
     others = labels - 1
-    pairs = {  # what is counted, out of it and what else; and of how many noisy counts each is the sum
+    pairs = {  # numerator, rest of the denominator, and how many noisy counts each sums
         "true_positive_rate": (hit, of_label - hit, (1, others)),
         "false_positive_rate": (
             predicted - hit,
@@ -125,11 +124,7 @@ def _predictions(spec: ProtocolSpec) -> AuditTarget:
 
 @dataclass(frozen=True)
 class ConfusionStatistic(Statistic[Confusion]):
-    """Confusion matrices of predictions.
-
-    Args: spec: π_CF of counts or records, or of clients' slots; positive: the label whose rates are meant, if
-    empty the last of two, or all of more.
-    """
+    """Confusion matrices; an empty `positive` means the last of two labels, or all of more."""
 
     spec: ProtocolSpec = PI_CF
     positive: str = ""

@@ -1,4 +1,4 @@
-"""π_CAP as a statistic: how many records of a client are to count, chosen with differential privacy."""
+"""π_CAP as a statistic: a client's contribution bound, chosen with differential privacy."""
 
 import math
 from dataclasses import dataclass, replace
@@ -37,9 +37,8 @@ from protocols.mechanisms.count_tree import CountTree, best_tree
 from protocols.noise.added import noise_sum
 from protocols.spec import PI_CAP, ProtocolSpec
 
-# What all clients lose alike cancels in ratios of counts, so they want a lower cap than counts do: so many
-# times the clients above it. All as `./inv reproduce capping` found:
-# docs/decisions/others.md#0021-choosing-a-cap
+# Losses common to all cells cancel in ratios of counts, so ratios allow so many times as many clients above
+# the bound as counts do. Source: `./inv reproduce capping`, docs/decisions/others.md#0021-choosing-a-cap
 RATIOS, CURVE_RATIOS = 8, 16
 CAP_SHARE = Fraction(1, 5)  # of epsilon and delta, for --cap auto
 CONFIDENCE = Fraction(95, 100)
@@ -47,11 +46,9 @@ CONFIDENCE = Fraction(95, 100)
 
 @dataclass(frozen=True)
 class CapTarget:
-    """The release that clients are to be capped for.
+    """The release that the bound is for: its name, budget, and curves' thresholds or number of counts.
 
-    Attributes: task: weights, confusion or thresholds, or counts; spends: its total; thresholds: how many, of
-    curves; malleable_slots: whether its noise is for exchanged records, as in active models; counts:
-    how many, if they are to err least as they are.
+    `malleable_slots` tells whether its noise is for exchanged records, as in active models.
     """
 
     task: str
@@ -65,15 +62,15 @@ class CapTarget:
             raise ValueError(f"a release has 2 to {MAX_THRESHOLDS} thresholds, and a count at least")
 
     def allowed_above(self, domain: RecordDomain) -> int:
-        """Return how many clients should have more records than the cap, so that the release errs least.
+        """Return how many clients should exceed the bound, so that the release errs least.
 
-        Computes: `above_threshold.allowed_above`. Counts: a record beyond the cap is in one of them. Weights:
-        the counts of all cells, with `RATIOS` times as many clients; rates of predictions likewise, as they
-        are ratios of counts, too. Curves: cumulative counts, one per cell and threshold, with `CURVE_RATIOS`
-        times as many clients, as thresholds follow from rates. By the tree's exact variance the counts err by
-        `counts_of_curves` times as much as one count with all of epsilon, added up, and evenly spread scores
-        have a record in half of those of its cell. The tree is the best one for a cap of 1; errors grow in
-        proportion to the cap, up to how the noise is rounded.
+        Computes: `above_threshold.allowed_above`. Counts: a record beyond the bound is missing in one of
+        them. Weights and rates of predictions: the counts of all cells, with `RATIOS` times as many clients.
+        Curves: cumulative counts, one per cell and threshold, with `CURVE_RATIOS` times as many clients, as
+        thresholds follow from rates. By the tree's exact variance, the counts together err `counts_of_curves`
+        times as much as one count with all of ε, and evenly spread scores put a record into half of its
+        cell's counts. The tree is the best one for a bound of 1; errors grow in proportion to the bound, up
+        to the noise's rounding.
         Guarantees: the least error of such a sum, but for ratios.
         [test: tests/harness/releases/test_contribution_cap.py]
         """
@@ -91,20 +88,19 @@ class CapTarget:
 
 
 def counts_of_curves(tree: CountTree) -> int:
-    """Return the error of all of a tree's cumulative counts in units of that of one count without a tree.
+    """Return the error of all of a tree's cumulative counts, in units of one count's without a tree.
 
-    Computes: bins · levels · the root of their mean variance, as a node has the noise of an epsilon divided
-    by the number of levels; rounded up.
+    Computes: bins · levels · the root of their mean variance, as a node's noise is for ε / levels.
     """
     return math.ceil(tree.bins * len(tree.blocks) * math.sqrt(tree.mean_variance()))
 
 
 @dataclass(frozen=True)
 class ChosenCap:
-    """A cap, and what it was chosen from.
+    """A contribution bound, as an index into the public candidates.
 
-    Attributes: caps: the public grid; index: into it; above: how many clients were to have more at most;
-    noise: by how many clients noise moves a comparison at most, with probability `CONFIDENCE`.
+    At most `above` clients were to exceed it. With probability `CONFIDENCE`, noise moves a comparison by at
+    most `noise` clients.
     """
 
     caps: tuple[int, ...]
@@ -114,22 +110,22 @@ class ChosenCap:
 
     @property
     def cap(self) -> int:
-        """The cap: how many records of a client count."""
+        """The bound."""
         return self.caps[self.index]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields of `cap.json` but for the privacy statement."""
+        """Return the own fields of `cap.json`."""
         return {"cap": self.cap, "caps": list(self.caps), "allowed_above": self.above, "noise": self.noise}
 
 
 def _largest_grid(*_: object) -> Declared:
-    """The most caps to choose from; fewer uncover less. How many clients may exceed one changes nothing."""
+    """Return the most candidates; fewer reveal less, and the allowed number does not matter."""
     return PI_CAP, {"queries": len(caps_to_choose_from(MAX_CAP)) - 1}
 
 
 @dataclass(frozen=True)
 class CapStatistic(Statistic[ChosenCap]):
-    """The least cap that few enough clients exceed, up to noise. Args: target: the release that it is for."""
+    """The least bound that few enough clients exceed, up to noise."""
 
     target: CapTarget
     spec: ProtocolSpec = PI_CAP
@@ -150,10 +146,7 @@ class CapStatistic(Statistic[ChosenCap]):
         return CapStatistic(target, request.spec)
 
     def allowed_above(self, release: Request, domain: RecordDomain) -> int:
-        """Return how many clients may exceed the cap: more where the release that follows has more noise.
-
-        Raises: OptionError: no noise fits that release.
-        """
+        """Return how many clients may exceed the bound; raise OptionError if no noise fits the target."""
         malleable = self.target.malleable_slots and release.security.tolerates == "active"
         with fitting(release.epsilon, release.delta):
             return replace(self.target, malleable_slots=malleable).allowed_above(domain)
@@ -190,15 +183,14 @@ class CapStatistic(Statistic[ChosenCap]):
 
 
 def comparison_noise(plan: NoisePlan) -> int:
-    """Return by how many clients noise moves a comparison at most, with probability `CONFIDENCE`.
+    """Return how many clients noise moves a comparison by at most, with probability `CONFIDENCE`.
 
-    Computes: noises of the count and of the bound: symmetric, so their difference is distributed as their
-    sum.
+    Computes: a quantile of the sum of the count's and the bound's noises, which are symmetric.
     """
     return math.ceil(noise_sum(plan.coins, 2).quantile(float(1 - CONFIDENCE) / 2))
 
 
 def sizes_alone(records: ClientRecords) -> ClientRecords:
-    """Return the same records as far as a cap needs them: who has how many."""
+    """Return only how many records each client has."""
     domain = replace(records.domain, kind=RecordKind.SIZE, thresholds=(), cap=None)
     return replace(records, domain=domain, detail=None)

@@ -1,4 +1,4 @@
-"""π_COUNT as a statistic: noisy counts with a relative error, and more privacy for larger groups."""
+"""π_COUNT as a statistic: counts with a relative error, and more privacy for larger groups."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,17 +31,14 @@ from protocols.mechanisms.shifted_log import ErrorTarget, ShiftedLog, expected_e
 from protocols.spec import PI_COUNT, ProtocolSpec
 
 CONFIDENCE = Fraction(95, 100)
-SIZES = (0, *(10**power for power in range(1, 7)))  # whose privacy is shown; of no group in particular
+SIZES = (0, *(10**power for power in range(1, 7)))  # sizes of cells whose privacy is shown
 
 
 @dataclass(frozen=True, eq=False)
 class GroupCounts:
-    """Estimated counts per (group, label), and what a record gives away where n others are.
+    """Estimated counts, shape (groups, labels), from 0 to the distribution's `most`.
 
-    Attributes: estimates: shape (groups, labels), within [0, the distribution's most]; intervals: shape
-    (groups, labels, 2), hold all counts up to that at once with probability `CONFIDENCE`, over the noise;
-    offset: of the logarithm; target: what the expected error keeps to; privacy_by_size: as the function of
-    that name.
+    The intervals, up to `most`, all hold at once with probability `CONFIDENCE` over the noise.
     """
 
     domain: RecordDomain
@@ -52,7 +49,7 @@ class GroupCounts:
     privacy_by_size: Sequence[Mapping[str, float]]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields of `count.json` but for the privacy statement."""
+        """Return the own fields of `count.json`."""
         return {
             "groups": list(self.domain.groups),
             "labels": list(self.domain.labels),
@@ -68,10 +65,7 @@ class GroupCounts:
 
 
 def privacy_by_size(distribution: ShiftedLog, coins: tuple[Coin, ...]) -> list[dict[str, float]]:
-    """Return (epsilon, delta) of a record, added or removed, by the number of records in its cell.
-
-    A function of the number alone: nothing in it comes from clients' counts.
-    """
+    """Return a record's (ε, δ), added or removed, by the number of records in its cell alone."""
     sizes = [size for size in SIZES if size <= distribution.most]
     guarantees = [(size, distribution.guarantee_at(size, coins)) for size in sizes]
     return [
@@ -81,13 +75,13 @@ def privacy_by_size(distribution: ShiftedLog, coins: tuple[Coin, ...]) -> list[d
 
 
 def _logarithms(sizes: Mapping[str, int], *_: object) -> Declared:
-    """A choice of offset and largest count: all differ in the first step alone, which is what is charged."""
+    """Return any offset and largest count: all have the same first step, which is charged."""
     return PI_COUNT, {**sizes, "offset": 16, "most": 1000}
 
 
 @dataclass(frozen=True)
 class CountStatistic(Statistic[GroupCounts]):
-    """Counts with a relative error. Args: target: for the counts' expected error."""
+    """Counts whose expected relative error keeps to a target."""
 
     target: ErrorTarget
     spec: ProtocolSpec = PI_COUNT

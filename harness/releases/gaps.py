@@ -1,4 +1,4 @@
-"""π_GAP as a statistic: noisy sums of distances from the range's ends, and the gaps between groups' means."""
+"""π_GAP as a statistic: noisy sums of distances from a range's ends, and gaps between groups' means."""
 
 import math
 from bisect import bisect_left
@@ -35,14 +35,14 @@ from protocols.noise.added import Noise, error_bound
 from protocols.spec import PI_GAP, PI_GAP_SLOTS, ProtocolSpec
 
 CONFIDENCE = Fraction(95, 100)
-USEFUL = 0.1  # of the range: an error of a gap that people can work with
+USEFUL = 0.1  # of the range: a useful accuracy of gaps
 
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate in the range's unit, nan where there is none, and an interval within what is possible.
+    """An estimate in the range's unit, or NaN, with an interval within the possible values.
 
-    Attributes: says_something: whether the interval excludes anything that the range allows.
+    `says_something` tells whether it excludes any of them.
     """
 
     estimate: float
@@ -51,7 +51,7 @@ class Interval:
     says_something: bool
 
     def to_json(self) -> dict[str, Any]:
-        """Return a mean or a gap as `gap.json` has it; an estimate that there is not is null."""
+        """Return the fields of a mean or gap in `gap.json`."""
         estimate = None if math.isnan(self.estimate) else self.estimate
         return {
             "estimate": estimate,
@@ -61,18 +61,17 @@ class Interval:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "Interval":
-        """Return what `to_json` wrote."""
+        """Read the fields that `to_json` returned."""
         low, high = fields["interval"]
         return Interval(float(floats(fields["estimate"])), low, high, fields["says_something"])
 
 
 @dataclass(frozen=True, eq=False)
 class Gaps:
-    """Groups' noisy sizes and means, and the signed gap of each pair.
+    """Groups' noisy sizes in clients, which may be 0 if `near_zero`, means, and gaps of pairs.
 
-    Attributes: sizes: shape (groups,), in clients; near_zero: which may be 0 for all that the noise tells;
-    means: per group; gaps: by pairs of indices, mean of the first - mean of the second; useful: how many
-    clients in each of two groups make their gap certain to a tenth of the range, at this noise.
+    A gap is the first mean minus the second. `useful` clients in each of two groups determine their gap to a
+    tenth of the range.
     """
 
     domain: RecordDomain
@@ -84,12 +83,12 @@ class Gaps:
 
     @property
     def values(self) -> ValueGrid:
-        """The declared range and grid."""
+        """The declared grid."""
         assert self.domain.values is not None
         return self.domain.values
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields of `gap.json` but for the privacy statement."""
+        """Return the own fields of `gap.json`."""
         groups = self.domain.groups
         return {
             "groups": list(groups),
@@ -106,16 +105,15 @@ class Gaps:
 
 
 def gaps(opened: Floats, domain: RecordDomain, plan: NoisePlan) -> Gaps:
-    """Derive means and gaps from noisy sums and sizes.
+    """Derive means and gaps from unbiased sums of steps + v and steps - v per group, shape (2 groups,).
 
     Computes: with the sums p, q of distances from the lower and the upper end, mean = (p - q) / (p + q), cut
-    to the range. Its interval is that of the share p / (p + q); a gap's is what the four noises leave
-    possible on either side of the difference of estimates. All are wider by half a step for each mean, as
-    clients rounded to the nearest.
-    Guarantees: each interval holds the mean, or the gap, of the clients' values with probability 95 % at
-    least, over the noise.                                 [test: tests/statistical/test_gaps.py]
-    Edge cases: a group whose size may be 0 for all that the noise tells: the whole range.
-    Args: opened: unbiased, shape (2 groups,), per group the sums of steps + v and steps - v.
+    to the range. Its interval is that of the share p / (p + q); a gap's is what the four noises allow on
+    either side of the difference of estimates. Each mean adds half a step, as clients round to the nearest.
+    Guarantees: each interval holds its mean or gap of the clients' values with probability at least 95 %,
+    over the noise.
+    Edge cases: a group whose size may be 0, as far as the noise tells, gets the whole range.
+    [test: tests/statistical/test_gaps.py]
     """
     values = domain.values
     assert values is not None
@@ -139,7 +137,7 @@ def gaps(opened: Floats, domain: RecordDomain, plan: NoisePlan) -> Gaps:
         if not (near_zero[a] or near_zero[b]):
             both = [a, b]
             off = difference_bound(noise, uncut[both], sizes[both], boxes[both]) + 2 * rounding
-            off += abs(float(uncut[a] - uncut[b]) - gap)  # of estimates that were cut
+            off += abs(float(uncut[a] - uncut[b]) - gap)  # if estimates were cut
             low, high = gap - off, gap + off
         intervals[a, b] = _in_range(Interval(gap, low, high, False), values, 2.0, 0.0)
     return Gaps(
@@ -154,11 +152,10 @@ def gaps(opened: Floats, domain: RecordDomain, plan: NoisePlan) -> Gaps:
 
 @lru_cache(maxsize=64)
 def clients_for(error: float, noise: Noise, steps: int) -> int:
-    """Return the size of two groups whose gap's interval is this wide at most on either side, within 2 %.
+    """Return the size of two groups whose gap's interval reaches at most `error` to either side, within 2 %.
 
-    Computes: of groups whose means are opposite ends of the range, which is the worst.
+    Computes: means at opposite ends of the range, the worst case, in the scale from -1 to 1.
     [test: tests/harness/releases/test_gaps.py]
-    Args: error: in the scale from -1 to 1, above the grid's.
     """
     failure = (float(1 - CONFIDENCE) - DIFFERENCE_FAILURE) / 2
 
@@ -176,21 +173,19 @@ def clients_for(error: float, noise: Noise, steps: int) -> int:
 
 
 def _in_range(interval: Interval, values: ValueGrid, most: float, centre: float) -> Interval:
-    """Cut to -most to most, and return it in the range's unit."""
     low, high = (min(max(float(end), -most), most) for end in (interval.low, interval.high))
     estimate, low_end, high_end = (centre + values.radius * x for x in (interval.estimate, low, high))
     return Interval(estimate, low_end, high_end, low > -most or high < most)
 
 
 def _sums(spec: ProtocolSpec) -> AuditTarget:
-    """Its cells are of pairs of clients with extreme values."""
     sizes = {"groups": 2, "steps": DEFAULT_STEPS}
     return AuditTarget(sizes, lambda chosen: 8 * chosen["groups"] ** 3, lambda chosen, *_: (spec, {**chosen}))
 
 
 @dataclass(frozen=True)
 class GapStatistic(Statistic[Gaps]):
-    """Gaps between groups' mean performance values. Args: spec: π_GAP of sums, or of clients' slots."""
+    """Gaps between groups' mean performance values."""
 
     spec: ProtocolSpec = PI_GAP
     name = "gap"

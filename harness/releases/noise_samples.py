@@ -1,7 +1,4 @@
-"""π_LAP's samplers: samples of each, opened, held against their exact distribution.
-
-Opened noise protects nothing; the guarantee that is stated is that of a sample which stays secret.
-"""
+"""Opened samples of π_LAP's noise, which protect nothing, compared with their exact distribution."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -32,19 +29,16 @@ from protocols.spec import PI_LAP, PI_SUM, ProtocolSpec
 
 WARNING = "The samples were revealed, so they protect nothing: never add one to a count that is released."
 MOST_SAMPLES = 100_000
-FALSE_ALARM = 1e-9  # the probability that fair noise is further from its distribution than the bound
+FALSE_ALARM = 1e-9  # probability that fair noise exceeds the bound
 
-_EPSILON_GRID = 10**12  # the program's epsilon is rounded down to it: it names the compiled program
+_EPSILON_GRID = 10**12  # rounds ε down, as it is part of the compiled program's name
 
 
 @dataclass(frozen=True)
 class Sampler:
-    """One way to make noise, at one epsilon and delta.
+    """A kind of noise at one ε and δ, with `fair_bits` per party and sample.
 
-    Attributes: arguments: of the program, by name, all but the parties and the samples; fair_bits: of
-    each party, per sample; centre: the distribution's mean;
-    mean_square: around it; edges: least and largest value; cumulative: P(X <= x);
-    guarantee: of one count that moves by 1 and carries a secret sample.
+    The guarantee is of a count that moves by 1 and carries one secret sample.
     """
 
     name: str
@@ -60,10 +54,10 @@ class Sampler:
 
 @dataclass(frozen=True)
 class Summary:
-    """Opened samples beside their exact distribution.
+    """Opened samples beside their exact distribution, at distance sup |F_n - F|.
 
-    Attributes: distance: sup |F_n - F|; bound: fair noise exceeds it with probability 1e-9 at most
-    (Dvoretzky, Kiefer, Wolfowitz; Massart's constant), whatever the distribution.
+    Fair noise exceeds `bound` with probability at most 1e-9, for any distribution (Dvoretzky, Kiefer,
+    Wolfowitz; Massart's constant).
     """
 
     mean: float
@@ -78,7 +72,7 @@ class Summary:
 
 @lru_cache(maxsize=16)
 def joint_sampler(epsilon: Fraction, delta: Fraction) -> Sampler:
-    """Return the sampler of joint noise. Raises: OptionError: no coins reach epsilon and delta."""
+    """Return the sampler of joint noise; raise OptionError if none fits."""
     grid = Fraction(epsilon * _EPSILON_GRID // 1, _EPSILON_GRID)
     bits = bits_at_most(delta)
     with fitting(epsilon, delta):
@@ -99,7 +93,7 @@ def joint_sampler(epsilon: Fraction, delta: Fraction) -> Sampler:
 def own_sampler(
     distribution: NoiseDistribution, epsilon: Fraction, delta: Fraction, model: SecurityModel
 ) -> Sampler:
-    """Return what the parties' own noises add up to. Raises: OptionError: no noise fits epsilon and delta."""
+    """Return the sampler of the sum of the parties' own noises; raise OptionError if none fits."""
     with fitting(epsilon, delta):
         one = each_cell_once(1)
         plan = plan_distributed_noise(
@@ -123,7 +117,7 @@ def own_sampler(
 
 
 def summarise(samples: Sequence[int], sampler: Sampler) -> Summary:
-    """Hold opened samples against the sampler's exact distribution."""
+    """Compare opened samples with the sampler's exact distribution."""
     n, centre, edges = len(samples), float(sampler.centre), sampler.edges
     return Summary(
         mean=sum(samples) / n,
@@ -138,7 +132,7 @@ def summarise(samples: Sequence[int], sampler: Sampler) -> Summary:
 
 
 def distance(samples: Sequence[int], cumulative: Callable[[int], Fraction]) -> float:
-    """Return sup |F_n - F| over all integers: reached at a sample, or right below one."""
+    """Return sup |F_n - F| over all integers: at a sample, or right below one."""
     n, seen, furthest = len(samples), 0, Fraction(0)
     for x, times in sorted(Counter(samples).items()):
         below = abs(Fraction(seen, n) - cumulative(x - 1))
@@ -148,7 +142,7 @@ def distance(samples: Sequence[int], cumulative: Callable[[int], Fraction]) -> f
 
 
 def to_json(sampler: Sampler, samples: Sequence[int], summary: Summary) -> dict[str, Any]:
-    """Return `noise.json`."""
+    """Return the content of `noise.json`."""
     stated = sampler.guarantee
     return {
         "schema": SCHEMA,

@@ -1,4 +1,4 @@
-"""All statistics that can be released, by the names of their requests."""
+"""All statistics, by the names of their requests."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from harness.request.releases import REQUESTS
 
 
 class _Statistics(Mapping[str, type[Statistic[Any]]]):
-    """Each is loaded when it is asked for: a command should not pay for the others."""
+    """Loads each statistic when it is asked for."""
 
     def __getitem__(self, task: str) -> type[Statistic[Any]]:
         statistic: type[Statistic[Any]] = in_module(f"harness.releases.{REQUESTS[task].statistic}")()
@@ -27,5 +27,5 @@ STATISTICS: Mapping[str, type[Statistic[Any]]] = _Statistics()
 
 
 def statistic_of(request: Request) -> Statistic[Any]:
-    """Return what a request releases. Raises: OptionError: its fields do not go together."""
+    """Return the statistic of a request, or raise OptionError."""
     return STATISTICS[request.task].of(request)

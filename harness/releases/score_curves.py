@@ -1,4 +1,4 @@
-"""π_ROC as a statistic: score curves from noisy block counts, and the thresholds that follow from them."""
+"""π_ROC as a statistic: score curves from noisy block counts, and thresholds."""
 
 import math
 from collections.abc import Mapping
@@ -60,11 +60,13 @@ CURVES = "curves.json"
 
 @dataclass(frozen=True, eq=False)
 class NoisyCurves:
-    """Score curves of each group's positives and negatives, and how they were released; all of it public.
+    """Public score curves of each group's positives and negatives.
 
-    Attributes: positive, negative: the label that counts as positive, and the other, "" of several; blocks:
-    bins per opened block of each level; others: of more than two labels, the curves of each other label, by
-    its own scores.
+    Attributes:
+        negative: The other label; "" with more than two labels.
+        blocks: Bins per opened block of each level.
+        noise: The noise of each node.
+        others: With more than two labels, each other label's curves by its own scores.
     """
 
     positive: str
@@ -75,7 +77,7 @@ class NoisyCurves:
     others: Mapping[str, GroupCurves] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields of `curves.json` but for the privacy statement."""
+        """Return the own fields of `curves.json`."""
         curves, others = self.curves, {name: _counts_to_json(of) for name, of in self.others.items()}
         assert curves.noise is not None
         return {
@@ -91,10 +93,7 @@ class NoisyCurves:
         }
 
     def for_positive(self, label: str) -> "NoisyCurves":
-        """Return the same counts with this label as the positive one; the same label if empty.
-
-        Raises: RecordDomainError: the curves are of other labels.
-        """
+        """Return the curves with another positive label, or raise RecordDomainError; "" keeps the label."""
         if label in ("", self.positive):
             return self
         if label in self.others:
@@ -119,7 +118,7 @@ def _counts_to_json(curves: GroupCurves) -> dict[str, Any]:
 
 
 def _histograms(groups: int, labels: int) -> dict[str, int]:
-    """Return whose scores are counted: of more than two labels, by score and group, its label or not."""
+    """Return the histograms' sizes; with more than two labels each (score, group) is a group."""
     if labels == 2:
         return {"groups": groups, "labels": labels}
     return {"groups": groups * labels, "labels": 2, "score_columns": labels}
@@ -144,10 +143,9 @@ def _scored(spec: ProtocolSpec) -> AuditTarget:
 
 @dataclass(frozen=True)
 class CurvesStatistic(Statistic[NoisyCurves]):
-    """Score curves of each group's positives and negatives.
+    """Score curves of each group's positives and negatives; an empty `positive` means the last label.
 
-    Args: flat: open every bin's count and nothing else, instead of the blocks with the least error; positive:
-    the label that counts as positive, the last one if empty; spec: π_ROC of clients' counts, or of records.
+    `flat` opens only every bin's count instead of the blocks with the least error.
     """
 
     flat: bool = False
@@ -162,7 +160,7 @@ class CurvesStatistic(Statistic[NoisyCurves]):
     }
 
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[NoisyCurves]:
-        count_columns(domain, next(iter(self.spec.input_forms)))  # refuses what the form cannot hold
+        count_columns(domain, next(iter(self.spec.input_forms)))  # raises if the encoding cannot hold it
         positive = domain.labels[domain.positive(self.positive)]
         tree = self._tree(release, domain)
         blocks = ".".join(map(str, tree.blocks))
@@ -178,7 +176,6 @@ class CurvesStatistic(Statistic[NoisyCurves]):
         return PreparedRelease(self.spec, release, domain, arguments, plan, read)
 
     def _tree(self, release: Request, domain: RecordDomain) -> CountTree:
-        """Return which blocks are counted. Raises: OptionError: no noise fits the budget."""
         bins = len(domain.thresholds)
         if self.flat:
             return CountTree(bins, (1,))
@@ -192,7 +189,7 @@ class CurvesStatistic(Statistic[NoisyCurves]):
 
 
 def _nothing(prepared: PreparedRelease[Any]) -> Opened:
-    """What would be opened of no records, if there were no noise."""
+    """Return the opened integers for no records and no noise."""
     return {"nodes": (0,) * prepared.plan.nodes}
 
 
@@ -207,11 +204,10 @@ def _expected_error(curves: NoisyCurves, domain: RecordDomain, sizes: Floats) ->
 def noisy_curves(
     opened: Floats, domain: RecordDomain, positive: str, tree: CountTree, noise: Noise
 ) -> NoisyCurves:
-    """Estimate score curves from unbiased counts.
+    """Estimate score curves by least squares from a tree's unbiased block counts.
 
-    Computes: by least squares from the blocks of a tree.
-    Args: opened: level by level, in each a (group, label) pair after the other, from the lowest block up;
-    with several scores such pairs of a score, its label last, after those of another.
+    `opened` holds, level by level, each (group, label) pair's blocks from the lowest; with several scores,
+    the pairs of one score after another's, its own label last.
     """
     pairs = domain.shape[0] * domain.shape[1]
     ends = np.cumsum([pairs * count for count in tree.counts])[:-1]
@@ -233,7 +229,7 @@ def noisy_curves(
 
 
 def noise_to_json(noise: Noise) -> dict[str, Any]:
-    """Return the fields by which a file says the noise of each node."""
+    """Return the fields that state each node's noise."""
     if isinstance(noise, DistributedNoise):
         return {"coins": [], "distributed_noise": noise.to_json()}
     assert isinstance(noise, tuple)  # nodes are of one release
@@ -241,14 +237,14 @@ def noise_to_json(noise: Noise) -> dict[str, Any]:
 
 
 def noise_from_json(fields: Mapping[str, Any]) -> Noise:
-    """Return the noise that a file says. Raises: what parsing raises, whatever it holds instead."""
+    """Return the noise that a file states, or raise any parsing error."""
     if "distributed_noise" in fields:
         return DistributedNoise.from_json(fields["distributed_noise"])
     return tuple(Coin(numerator, bits) for numerator, bits in fields["coins"])
 
 
 def curves_from_json(fields: Mapping[str, Any], privacy: Mapping[str, Any]) -> NoisyCurves:
-    """Return the curves of a file. Raises: what parsing raises, whatever it holds instead."""
+    """Return the curves in a file, or raise any parsing error."""
     names = ("true_positives", "false_positives", "positives", "negatives")
     grid = np.array(fields["thresholds"], dtype=float)
     blocks = tuple(fields["blocks"])
@@ -282,21 +278,23 @@ def _chosen_in(fields: Mapping[str, Any]) -> GroupThresholds:
 def curve_map(tree: CountTree) -> Floats:
     """Return the matrix from a tree's nodes to a curve's counts and, last, their total."""
     estimator = tree.estimator()
-    return np.concatenate([estimator, estimator[:1]])  # at threshold 0 all are predicted positive
+    return np.concatenate([estimator, estimator[:1]])  # at threshold 0 all are positive
 
 
 def curve_noise(bins: int, blocks: tuple[int, ...], cap: Cap | None, node: Noise) -> CurveNoise:
-    """Return how one curve's counts and, last, their total follow from its nodes, and these nodes' noise.
+    """Return how a curve's counts and total depend on its nodes, and the nodes' noise.
 
-    Args: blocks: as `NoisyCurves` has them. Raises: ValueError: there is no such tree.
+    Raises:
+        ValueError: There is no tree with these blocks.
     """
-    # A client that weighs 1 counts as one, not as its slots.
+    # A client that weighs 1 counts as 1, not as its number of slots.
+
     return CurveNoise(curve_map(CountTree(bins, blocks)) / scale_of(cap), node)
 
 
 @dataclass(frozen=True)
 class ThresholdChoice:
-    """How thresholds are chosen, as for `choose_thresholds`."""
+    """A choice of thresholds, as for `choose_thresholds`."""
 
     constraint: str
     objective: str
@@ -304,22 +302,22 @@ class ThresholdChoice:
     deterministic: bool
 
     def of(self, curves: GroupCurves) -> GroupThresholds:
-        """Return each group's thresholds on these curves. Raises: as `choose_thresholds`."""
+        """Return each group's thresholds on these curves; errors as `choose_thresholds`."""
         return choose_thresholds(
             curves, self.constraint, self.objective, self.tolerance, deterministic=self.deterministic
         )
 
 
 def choice_of(request: Any) -> ThresholdChoice:
-    """Return how thresholds are chosen that a `ThresholdsRequest` asks for."""
+    """Return the choice that a `ThresholdsRequest` asks for."""
     return ThresholdChoice(request.constraint, request.objective, request.tolerance, request.deterministic)
 
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Curves, and the thresholds that were chosen on them, or why there are none.
+    """Curves with the thresholds chosen on them, or the reason why there are none.
 
-    Attributes: others: of more than two labels, those of each other label against the rest.
+    With more than two labels, `others` holds each other label's thresholds.
     """
 
     curves: NoisyCurves
@@ -328,7 +326,7 @@ class Thresholds:
     others: Mapping[str, GroupThresholds | None] = field(default_factory=dict)
 
     def files(self) -> dict[str, dict[str, Any]]:
-        """Return the result files by name, without the fields that all files have."""
+        """Return the own fields of the result files."""
         files = {CURVES: self.curves.to_json()}
         if self.thresholds is None:
             return files
@@ -339,14 +337,14 @@ class Thresholds:
 
     @cached_property
     def cautions(self) -> list[str]:
-        """What to be wary of in these thresholds."""
+        """Warnings about these thresholds."""
         if self.thresholds is None:
             return []
         return cautions(self.thresholds, self.curves.curves, self.curves.positive)
 
 
 def thresholds_on(curves: NoisyCurves, choice: ThresholdChoice) -> Thresholds:
-    """Choose thresholds on curves that are released, for each label; where these allow none, return why."""
+    """Choose thresholds on released curves for each label, or say why there are none."""
     others = {label: _chosen(of, choice)[0] for label, of in curves.others.items()}
     return Thresholds(curves, *_chosen(curves.curves, choice), others)
 
@@ -364,7 +362,7 @@ def _chosen(
 class ThresholdsStatistic(Statistic[Thresholds]):
     """Thresholds for each group, from score curves.
 
-    Where the opened curves do not allow any, they are kept all the same: their epsilon is spent.
+    Curves that allow none are kept too, as their ε is spent.
     """
 
     curves: CurvesStatistic

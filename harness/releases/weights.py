@@ -1,4 +1,4 @@
-"""π_RW as a statistic: noisy counts per (group, label), and the sample weights that follow from them."""
+"""π_RW as a statistic: noisy counts per (group, label), and sample weights."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -31,22 +31,19 @@ from protocols.spec import PI_RW, PI_RW_SLOTS, ProtocolSpec
 
 @dataclass(frozen=True)
 class Weights:
-    """What π_RW opened, and the weights that follow from it."""
+    """The counts that π_RW opened, and their weights."""
 
     counts: NoisyCounts
     weights: GroupWeights
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields of `weights.json` but for the privacy statement."""
+        """Return the own fields of `weights.json`."""
         return self.weights.to_json()
 
 
 @dataclass(frozen=True)
 class WeightsStatistic(Statistic[Weights]):
-    """Sample weights from noisy counts.
-
-    Args: reweighing: a key of `REWEIGHINGS`; spec: π_RW of counts, or of clients' slots.
-    """
+    """Sample weights from noisy counts; `reweighing` is a key of `REWEIGHINGS`."""
 
     reweighing: str = "kamiran-calders"
     spec: ProtocolSpec = PI_RW
@@ -91,7 +88,7 @@ class WeightsStatistic(Statistic[Weights]):
 
 
 def _check_chain(release: Request, domain: RecordDomain) -> None:
-    """Raise OptionError where theorem 16 does not say what a chain's runs protect together."""
+    """Raise OptionError where theorem 16 does not cover a chain's runs."""
     if domain.cap and domain.cap.weight_one:
         raise OptionError(
             f"A chain takes no uploads with {named('cap', 'weight-one')}: what a record weighs would "
@@ -107,7 +104,7 @@ def _check_chain(release: Request, domain: RecordDomain) -> None:
 def expected_weight_error(
     noise: Noise, domain: RecordDomain, sizes: Floats, reweighing: str
 ) -> ExpectedError:
-    """Return how far off counts with this noise are, and the weights that follow."""
+    """Return the expected errors of counts and of their weights."""
     count = deviation(noise, domain)
     errors = by_cell(domain, count * weight_errors(sizes, reweighing))
     return ExpectedError(count, "weight, relative", errors)

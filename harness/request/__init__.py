@@ -1,1 +1,1 @@
-"""What is asked for: a release as one value, each of its fields declared and read once."""
+"""Requests: a release as one value, whose fields are each declared and read once."""

@@ -1,4 +1,4 @@
-"""What all releases have in common: how much may be known of whom, and how it is computed."""
+"""The fields that all releases share."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from harness.request.readers import (
 )
 from protocols.guarantee import Guarantee
 
-if TYPE_CHECKING:  # what takes long to import is imported where it is used
+if TYPE_CHECKING:  # slow imports are in functions
     from harness.inputs.record_schema import RecordDomain
     from protocols.accounting.calibration import NeighboringRelation, Neighbors
     from protocols.noise.added import NoiseDistribution
     from protocols.spec import InputForm, InputPath, ProtocolSpec
 
-JOINT = "joint"  # noise that the parties make together
+JOINT = "joint"  # the parties make the noise together
 DISTRIBUTED, DISTRIBUTED_GAUSSIAN = (
     "distributed",
     "distributed-gaussian",
-)  # noise that each draws for itself, which adds up to either distribution
+)  # each party adds its own; the sum is Laplace's or Gauss's
 WITH_DISTRIBUTED_NOISE = ("weights", "confusion", "thresholds", "gap")
 DEFAULT_DELTA = "2^-40"
 
@@ -70,32 +70,30 @@ POPULATION = optional(
 
 
 class Spending(Options):
-    """How much may be known: what a command or a call may spend, or accepts."""
+    """The privacy budget that a command or a call may spend, or accepts."""
 
     epsilon = EPSILON
     delta = DELTA
 
     @property
     def guarantee(self) -> Guarantee:
-        """Both together."""
+        """Both numbers as one value."""
         return Guarantee(self.epsilon, self.delta)
 
     def spending(self, guarantee: Guarantee) -> Self:
-        """Return the same with so much to spend."""
+        """Return a copy with another budget."""
         return self.but(epsilon=guarantee.epsilon, delta=guarantee.delta)
 
 
 class Request(Spending):
-    """A release: what is revealed, of whom, and how much of it may be known.
+    """A release: what is revealed, about whom, and with which guarantee.
 
     Attributes:
-        task: The name of its command, and of its statistic.
-        protocols: The protocols that compute it, by variant, the default one first.
-        slots: The protocol where clients are the unit, "" if it has none of its own.
-        online: Whether clients can send to it while the parties run.
+        protocols: Names of its protocols by variant, the default first.
+        slots: The protocol where clients are the unit, or "".
+        online: Whether clients can send during the run.
         statistic: Its class, as `module:class` in `harness.releases`.
-        of_call: What its call has besides, or otherwise than other releases; by the fields' names.
-        also: What help's example of its command has besides the options that have to be given.
+        of_call: Fields that its call adds or changes, by name.
     """
 
     task: ClassVar[str]
@@ -109,7 +107,7 @@ class Request(Spending):
     security: Any = SECURITY  # a `Model`, None until one is chosen
     input_path: Any = INPUT_PATH_OF_SHARES
     population = POPULATION
-    # What not all releases have.
+    # Fields of some releases only.
     privacy_unit: Any = UNIT
     neighboring_relation: Any = None
     input_form: Any = None
@@ -123,21 +121,21 @@ class Request(Spending):
 
     @classmethod
     def of(cls, options: Options) -> Self:
-        """Return the request that is among other options."""
+        """Return the request within other options."""
         request = object.__new__(cls)
         vars(request).update({name: getattr(options, name) for name in cls.declared})
         return request
 
     @classmethod
     def specs(cls) -> dict[str, ProtocolSpec]:
-        """Return its protocols by variant, the default one first."""
+        """Return its protocols by variant, the default first."""
         from protocols.spec import PROTOCOLS
 
         return {variant: PROTOCOLS[name] for variant, name in cls.protocols.items()}
 
     @classmethod
     def input_forms(cls) -> dict[str, InputForm]:
-        """Return all forms in which clients may share for it, by name."""
+        """Return all input encodings of its protocols, by name."""
         from protocols.spec import PROTOCOLS
 
         every = [*cls.specs().values(), *([PROTOCOLS[cls.slots]] if cls.slots else [])]
@@ -145,8 +143,10 @@ class Request(Spending):
 
     @property
     def spec(self) -> ProtocolSpec:
-        """The protocol: the variant that was chosen; where clients are the unit and their shares are at hand,
-        the one that counts slots, unless another form is asked for.
+        """The protocol of the chosen variant.
+
+        Where clients are the unit and their shares wait for the run, it counts slots unless another encoding
+        is chosen.
         """
         from protocols.accounting.calibration import PrivacyUnit
         from protocols.spec import CLIENTS, PROTOCOLS, SLOTS
@@ -161,19 +161,16 @@ class Request(Spending):
 
     @property
     def form(self) -> InputForm:
-        """How clients' values enter the protocol. Raises: OptionError: it has no such form."""
+        """The input encoding; raises OptionError if the protocol lacks it."""
         return chosen_form(self.spec.input_forms, self.input_form, self.input_path)
 
     @property
     def own_distribution(self) -> NoiseDistribution | None:
-        """What distributed noise adds up to, None where noise is joint."""
+        """The distribution of the sum of distributed noise; None for joint noise."""
         return distribution_of(self.noise)
 
     def program_of(self, spec: ProtocolSpec) -> ProtocolSpec:
-        """Return a protocol as it runs with this noise, and its clients' values by their path.
-
-        Raises: OptionError: it has no place for the noise.
-        """
+        """Return a protocol with this noise and input path; raise OptionError if it cannot add the noise."""
         from protocols.spec import REPLICATED, with_distributed_noise, with_noise_made_ahead
 
         if self.offline:
@@ -198,7 +195,7 @@ class Request(Spending):
 
     @property
     def malleable_slots(self) -> bool:
-        """Whether a party may move clients' records between cells, so that noise is for exchanged ones."""
+        """Whether a party can move clients' records between cells; noise is then for exchanged records."""
         from protocols.accounting.calibration import PrivacyUnit
 
         of_clients = self.privacy_unit is PrivacyUnit.CLIENT
@@ -206,30 +203,30 @@ class Request(Spending):
 
     @property
     def own(self) -> tuple[NoiseDistribution, int, int] | None:
-        """Of distributed noise: its distribution, how many they are, and how many of them may be corrupt."""
+        """Distributed noise's distribution, how many parties add it, and how many may be corrupt."""
         distribution = self.own_distribution
         return (distribution, self.security.parties, self.security.corruptions) if distribution else None
 
     def relation_in(self, domain: RecordDomain) -> NeighboringRelation:
-        """Return the relation that was chosen, or the default. Raises: OptionError: as `relation_for`."""
+        """Return the chosen relation or the default; errors as `relation_for`."""
         from harness.request.neighbors import relation_for
 
         return relation_for(domain, self.form, self.neighboring_relation, self.privacy_unit)
 
     def neighbors_in(self, domain: RecordDomain) -> Neighbors:
-        """Return whom its noise is made for. Raises: OptionError: as `relation_in`."""
+        """Return the neighbors that noise is made for; errors as `relation_for`."""
         from protocols.accounting.calibration import Neighbors
 
         return Neighbors(self.relation_in(domain), domain.max_records_per_unit, self.malleable_slots)
 
     def to_json(self) -> dict[str, str]:
-        """Return what `harness.request.releases.request_from_json` reads: each field that has a value."""
+        """Return the fields with values, as `request_from_json` reads them."""
         texts = {name: as_text(getattr(self, name)) for name in self.declared}
         return {"task": self.task, **{name: text for name, text in texts.items() if text}}
 
 
 def no_place(spec: ProtocolSpec) -> OptionError:
-    """Return the error for distributed noise in a protocol that has no place for it."""
+    """Return the error of a protocol that cannot add distributed noise."""
     return OptionError(
         f"{spec.name} has no place for distributed noise ({named('noise', DISTRIBUTED)}); leave it out, or "
         f"choose a release that adds noise to sums: {', '.join(WITH_DISTRIBUTED_NOISE)}."
@@ -237,16 +234,13 @@ def no_place(spec: ProtocolSpec) -> OptionError:
 
 
 def chosen_form(forms: Mapping[str, InputForm], name: str | None, path: InputPath) -> InputForm:
-    """Return the input form of that name, by that path; the first form without a name.
-
-    Raises: OptionError: there is none.
-    """
+    """Return the input encoding of this name, or the first, by this path."""
     form = forms[parse_choice("input_form", name, list(forms)) if name else next(iter(forms))]
     return form.by(path)
 
 
 def distribution_of(noise: str) -> NoiseDistribution | None:
-    """Return what distributed noise adds up to, None where noise is joint."""
+    """Return the distribution of the sum of distributed noise; None for joint noise."""
     from protocols.noise.added import NoiseDistribution
 
     return {DISTRIBUTED: NoiseDistribution.LAPLACE, DISTRIBUTED_GAUSSIAN: NoiseDistribution.GAUSSIAN}.get(

@@ -1,4 +1,4 @@
-"""What a call or a command takes besides a request: the records, the account, the time, a place for files."""
+"""Fields of a call or a command besides its request."""
 
 from pathlib import Path
 from typing import Any, ClassVar
@@ -66,7 +66,7 @@ GRID = optional(
 
 
 class Records(Options):
-    """Where clients' records come from, and which there may be."""
+    """The source of clients' records, and their domain."""
 
     records: Option[Path | None] = RECORDS
     shares = SHARES
@@ -74,7 +74,7 @@ class Records(Options):
     groups = GROUPS
     labels: Any = LABELS
     max_count: Any = MAX_COUNT
-    # What not all releases have.
+    # Fields of some releases only.
     range: Any = None
     steps: Any = None
     threshold: Any = None
@@ -83,21 +83,21 @@ class Records(Options):
 
 
 class Account(Options):
-    """Where a release is charged, beside the population that its request names."""
+    """Where a release is charged, besides its request's population."""
 
     budget = BUDGET
     ledger = LEDGER
 
 
 class Run(Options):
-    """How long a run may take, and where its files go."""
+    """A run's time limit, and the directory of its files."""
 
     out = OUT
     timeout = TIMEOUT
 
 
 class ReleaseCall(Run, Account, Records, Request):
-    """A request, with what it takes to run it; `releases.CALLS` has the class of each."""
+    """A request with everything needed to run it; `releases.CALLS` has one for each."""
 
     requested: ClassVar[type[Request]]
 

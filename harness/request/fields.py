@@ -1,7 +1,4 @@
-"""How a field is declared: its name, its help, its default and what reads it, said once in a class.
-
-The same declaration serves a command's flag, a call's keyword, a key of a file and a message to a host.
-"""
+"""Declarations of fields, for a command's flag, a call's keyword, a file's key and messages to hosts."""
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +10,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 from harness.errors import OptionError, as_flag, named
 from protocols.accounting.rounding import exact_text
 
-_LEAST_POWER = 20  # powers of 2 beyond are written as such
+_LEAST_POWER = 20  # larger powers of 2 are written as 2^-bits
 
 T = TypeVar("T")
 Reader = Callable[[Any, str], T]
@@ -22,14 +19,10 @@ Reader = Callable[[Any, str], T]
 
 @dataclass
 class Option(Generic[T]):
-    """A field of a request: of an instance of its class, the value; of the class, the option itself.
+    """A field of a request: the value on an instance, the option itself on the class.
 
-    Attributes:
-        parse: Reads what is given; None for a switch, which is given or not.
-        help: What it is, without its default.
-        default: Its text unless given.
-        example: A text, where it has to be given.
-        unless: The option with which it need not be.
+    `parse` is None for a switch. `default` is the text that counts if none is given, `example` one for a
+    required field, and `unless` the option that makes this one optional.
     """
 
     parse: Reader[T] | None
@@ -54,21 +47,21 @@ class Option(Generic[T]):
 
     @property
     def flag(self) -> str:
-        """How a command line has it: `--max-count`, say; or `--with`, of the attribute `with_`."""
+        """The command-line flag, such as `--max-count`."""
         return as_flag(self.attribute)
 
     @property
     def explained(self) -> str:
-        """What `--help` says of it."""
+        """The text of `--help`."""
         default_is_named = not self.default or "(default" in self.help or "default: " in self.help
         return self.help if default_is_named else f"{self.help}; default: {self.default}"
 
     def but(self, **changes: Any) -> "Option[T]":
-        """Return this option, in some ways another: of another help or default, say."""
+        """Return a copy with changes, such as another help or default."""
         return replace(self, **changes)
 
     def read(self, given: Any) -> Any:
-        """Return what was given as a value; None if there is nothing. Raises: OptionError."""
+        """Return the given value, or None if there is nothing; raise OptionError if invalid."""
         if self.parse is None:
             return bool(given)
         if _is_nothing(given):
@@ -94,32 +87,33 @@ def optional(parse: Reader[T], help: str) -> Option[T | None]:
 
 
 def switch(help: str) -> Option[bool]:
-    """Return an option that is given or not, and takes no value."""
+    """Return an option without a value."""
     return Option(None, help)
 
 
 class Options:
-    """What was asked for, each value read once; a subclass declares the options, inherited ones too.
+    """Immutable values of declared and inherited options.
 
-    It does not change. A subclass's docstring is what its command does, as `./inv --list` says it.
+    `./inv --list` prints a subclass's docstring as its command's summary.
     """
 
     declared: ClassVar[Mapping[str, Option[Any]]] = {}
     first: ClassVar[str] = ""  # the option whose value may be typed without its flag
     prints: ClassVar[str] = ""  # what its command prints with --json
-    also: ClassVar[str] = ""  # what help's example has besides the options that have to be given
+    also: ClassVar[str] = ""  # the rest of help's example, after required options
 
     def __init_subclass__(cls, **changes: Mapping[str, Any]) -> None:
-        """Collect the options. Args: changes: of inherited ones, as `epsilon={"help": "..."}`."""
+        """Collect the options; `changes` are of inherited ones, such as `epsilon={"help": "..."}`."""
         for name, change in changes.items():
             setattr(cls, name, getattr(cls, name).but(**change))
         members = {name: member for base in reversed(cls.__mro__) for name, member in vars(base).items()}
         cls.declared = {name: member for name, member in members.items() if isinstance(member, Option)}
 
     def __init__(self, **given: Any) -> None:
-        """Read what is given, by the options' names; without it, or with nothing in it, it is the default.
+        """Read the given values by name; others take their defaults.
 
-        Raises: OptionError: the first, as the class declares them, that is missing or makes no sense.
+        Raises:
+            OptionError: A value is missing or invalid; the first in declared order.
         """
         for name, option in self.declared.items():
             needed = option.example and _is_nothing(given.get(option.unless) or "")
@@ -139,34 +133,31 @@ class Options:
         return hash((type(self), *map(str, vars(self).items())))
 
     def but(self, **values: Any) -> Self:
-        """Return the same with other values, which are not read."""
+        """Return a copy with other values, which are not read."""
         changed = object.__new__(type(self))
         vars(changed).update({**vars(self), **values})
         return changed
 
     def is_usual(self, name: str) -> bool:
-        """Return whether an option has the value that it has unless it is given."""
+        """Return whether an option has its default value."""
         option = self.declared[name]
         return bool(getattr(self, name) == option.read(None))
 
     def written(self, *names: str) -> dict[str, Any]:
-        """Return the values of these options as texts that are read as the same values, "" for none.
-
-        A switch that was given is True.
-        """
+        """Return these options' values as texts; a given switch is True."""
         values = {name: getattr(self, name) for name in names}
         return {name: value if value is True else as_text(value) for name, value in values.items()}
 
 
 def typed(**values: object) -> str:
-    """Return options as they are typed, each with a space before it; None, False and "" are left out."""
+    """Return the given options as users type them, each after a space."""
     given = {name: value for name, value in values.items() if value}
     texts = {name: "" if value is True else shlex.quote(str(value)) for name, value in given.items()}
     return "".join(f" {as_flag(name, text)}" for name, text in texts.items())
 
 
 def as_text(value: Any) -> str:
-    """Return a value as it is typed: a list by commas, shares by name as name:share, "" for None."""
+    """Return a value as users type it: a list with commas, shares as name:share."""
     if value is None or value is False:
         return ""
     if isinstance(value, str | int | Path):
@@ -183,7 +174,6 @@ def as_text(value: Any) -> str:
 
 
 def _as_number(value: Fraction) -> str:
-    """Return a number exactly, as short as it can be typed: 0.2, 1/3 or 2^-40."""
     bits = value.denominator.bit_length() - 1
     if bits > _LEAST_POWER and value == Fraction(1, 1 << bits):
         return f"2^-{bits}"
@@ -195,6 +185,6 @@ def _is_nothing(given: Any) -> bool:
 
 
 def check_not_empty(text: str, flag: str) -> None:
-    """Raise OptionError if nothing was given for an option."""
+    """Raise OptionError if an option's text is empty."""
     if not text:
         raise OptionError(f"{flag} is empty; leave it out, or give it a value.")

@@ -1,4 +1,4 @@
-"""Whom a release protects: the relation between neighboring data sets that its records and its form allow."""
+"""The neighboring relation that records and an input encoding allow."""
 
 from harness.errors import OptionError, named
 from harness.inputs.encoding import is_per_record
@@ -10,10 +10,10 @@ from protocols.spec import InputForm
 def relation_for(
     domain: RecordDomain, form: InputForm, chosen: NeighboringRelation | None, unit: PrivacyUnit
 ) -> NeighboringRelation:
-    """Return the relation that was chosen, or the default for this domain, input form and unit.
+    """Return the chosen relation, or the default for this domain, encoding and unit.
 
-    Raises: OptionError: it protects how many records there are, which the input form shows; or one record
-    and all records of a client are confused.
+    Raises:
+        OptionError: The encoding reveals what the relation protects, or options for records and clients mix.
     """
     sizes = domain.kind is RecordKind.SIZE
     if domain.cap or sizes or unit is PrivacyUnit.CLIENT or chosen is NeighboringRelation.ZERO_OUT_ONE:

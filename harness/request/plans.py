@@ -1,4 +1,4 @@
-"""What a plan of a release is told in place of records: how many there would be, and of whom."""
+"""Fields of a release's plan in place of records."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 MOST_PLANNED = 10**12  # clients, or records
 DEFAULT_ERROR = "0.01"
-FILE = "file"  # in place of a number of clients: those of the records that are given
+FILE = "file"  # in place of a number of clients: plan for the given records
 
 
 def parse_link(text: str, _option: str = "network") -> Network | None:
-    """Read what parties are linked by; None for nothing but this machine. Raises: OptionError."""
+    """Read an emulated network; None for this machine alone."""
     from harness.engines.emulated_network.profiles import parse_network
 
     return parse_network(text)
 
 
 class Expected(Options):
-    """How many clients and records there would be, and what a plan is to say of them."""
+    """Sizes of a planned federation, and what the plan reports."""
 
     from_records = optional(
         parse_path,
@@ -64,7 +64,7 @@ class Expected(Options):
 
 
 def in_plan(field: str, value: object = "") -> str:
-    """Return a field as a command that plans has it: in the text of `--plan`, or as any other option."""
+    """Return a field as a planning command has it, for messages."""
     of_plan = {"from_records": FILE, "clients": "CLIENTS", "records": "CLIENTS,RECORDS"}
     if field in of_plan:
         return as_flag("plan", value or of_plan[field])
@@ -76,9 +76,10 @@ _MORE = re.compile(",(?=(?:network|error|units)=)")
 
 
 def parse_plan(text: str, option: str = "plan") -> dict[str, str]:
-    """Read what a plan is of: `100` clients, `100,300` with so many records, or `file`; then `network=wan`.
+    """Read a plan as texts of `Expected`'s fields.
 
-    Returns: texts of `Expected`, by name. Raises: OptionError: it is something else.
+    It begins with clients (`100`), clients and records (`100,300`) or `file`; extras such as `network=wan`
+    follow.
     """
     sizes, *more = _MORE.split(text)
     match = _SIZES.fullmatch(sizes)

@@ -1,7 +1,6 @@
-"""Reads what is given for an option, a text or a value of Python's; what makes no sense ends in one sentence.
+"""Readers of options: each takes a text or a Python value and the field's name, and returns the value.
 
-A reader takes what is given and the field's name; it returns the value or raises OptionError. What says its
-limits is imported when it runs, so that a command's help needs none of it.
+All raise OptionError. Limits are imported at run time, so that a command's help needs no module of theirs.
 """
 
 from __future__ import annotations
@@ -28,28 +27,28 @@ T = TypeVar("T")
 
 _LONGEST_NAME = 100
 _MOST_NAMES = 1000
-_LARGEST = 10**300  # of what becomes a float
+_LARGEST = 10**300  # fits a float
 _MAX_SECONDS = 10**7  # a system call takes no more than 64 bits of nanoseconds
 
 
 def in_module(place: str) -> Callable[[], Any]:
-    """Return what gives `module:name`, imported when it is asked for."""
+    """Return a function that imports and returns `module:name`."""
     module, _, name = place.partition(":")
     return lambda: getattr(import_module(module), name)
 
 
 def one_of(choices: Callable[[], Iterable[str]]) -> Callable[[str, str], str]:
-    """Return a parser of these names. Args: choices: called when a text is read."""
+    """Return a reader of names; `choices` is called when a text is read."""
     return lambda text, option: parse_choice(option, text, list(map(str, choices())))
 
 
 def whole(least: int, most: int | Callable[[], int]) -> Callable[[str, str], int]:
-    """Return a parser of whole numbers from least to most."""
+    """Return a reader of whole numbers from least to most."""
     return lambda text, option: parse_whole(option, text, least, most if isinstance(most, int) else most())
 
 
 def separated(parse: Callable[[str, str], T]) -> Callable[[str, str], list[T]]:
-    """Return a parser of values separated by commas."""
+    """Return a reader of values separated by commas."""
     return lambda text, option: [parse(name, option) for name in parse_names(text, option)]
 
 
@@ -59,17 +58,17 @@ def as_given(text: str, _option: str) -> str:
 
 
 def parse_path(text: str, _option: str) -> Path:
-    """Read the name of a file or directory."""
+    """Read a path."""
     return Path(text)
 
 
 def parse_place(text: str, _option: str) -> Path | str:
-    """Read the name of a directory, or the URL of one in an object store."""
+    """Read a directory, or the URL of one in an object store."""
     return text if "://" in text else Path(text)
 
 
 def parse_epsilon(text: str, option: str = "epsilon") -> Fraction:
-    """Read a total epsilon: `1`, `0.1`, `1/3` or `1e-3`. Raises: OptionError."""
+    """Read a total ε: `1`, `0.1`, `1/3` or `1e-3`."""
     from protocols.circuits.coins import MAX_EPSILON
 
     def found(text: str) -> Fraction | None:
@@ -86,7 +85,7 @@ def parse_epsilon(text: str, option: str = "epsilon") -> Fraction:
 
 
 def number(what: str, good: Callable[[Fraction], bool]) -> Callable[[str, str], Fraction]:
-    """Return a parser of numbers. Args: what: they have to be, in words; good: whether one is that."""
+    """Return a reader of exact numbers that are `good`, which `what` describes."""
 
     def parse(text: str, option: str) -> Fraction:
         value = _between(text, good)
@@ -98,7 +97,7 @@ def number(what: str, good: Callable[[Fraction], bool]) -> Callable[[str, str], 
 
 
 def decimal(what: str, good: Callable[[Fraction], bool]) -> Callable[[str, str], float]:
-    """Return a parser of numbers that need not be exact. Args: as `number`."""
+    """Return a reader of floats; arguments as for `number`."""
     as_float = number(what, lambda value: good(value) and good(Fraction(float(value))))
     return lambda text, option: float(as_float(text, option))
 
@@ -116,7 +115,7 @@ parse_threshold = decimal("a score from 0 to 1, for example 0.5", lambda value: 
 
 
 def parse_grid(given: str | Sequence[object], option: str = "thresholds") -> int | list[float]:
-    """Read how many thresholds, evenly from 0 to 1, or these: `101`, or `0.3,0.5`. Raises: OptionError."""
+    """Read the number of even thresholds, `101`, or a list, `0.3,0.5`."""
     from harness.inputs.record_schema import MAX_THRESHOLDS
 
     texts = parse_names(given, option)
@@ -126,7 +125,7 @@ def parse_grid(given: str | Sequence[object], option: str = "thresholds") -> int
 
 
 def parse_max_count(text: str, option: str = "max_count") -> int:
-    """Read a count such as `1000` or `2^31`. Raises: OptionError."""
+    """Read a count such as `1000` or `2^31`."""
     count = number(
         "a whole number of at least 1, for example 2^31",
         lambda value: value >= 1 and value.denominator == 1,
@@ -135,7 +134,7 @@ def parse_max_count(text: str, option: str = "max_count") -> int:
 
 
 def parse_population(text: str, option: str = "population") -> str:
-    """Read a population's name. Raises: OptionError: it is too long, or not all of it can be seen."""
+    """Read a population's name, short and printable."""
     if len(text) > _LONGEST_NAME or text != text.strip() or not text or not text.isprintable():
         raise OptionError(
             f"{named(option)} must be a name of at most {_LONGEST_NAME} printable characters, without spaces "
@@ -145,7 +144,7 @@ def parse_population(text: str, option: str = "population") -> str:
 
 
 def parse_heads(text: str, option: str = "seen") -> list[str]:
-    """Read heads of a ledger, separated by commas. Raises: OptionError: one is not 64 hexadecimal digits."""
+    """Read heads of a ledger, 64 hexadecimal digits each, separated by commas."""
     heads = text.split(",")
     if not all(re.fullmatch("[0-9a-f]{64}", head) for head in heads):
         raise OptionError(
@@ -155,7 +154,7 @@ def parse_heads(text: str, option: str = "seen") -> list[str]:
 
 
 def parse_whole(option: str, text: str, least: int, most: int) -> int:
-    """Read a whole number from `least` to `most`. Raises: OptionError."""
+    """Read a whole number from `least` to `most`."""
     good = number(
         f"a whole number from {least} to {most}",
         lambda value: least <= value <= most and value.denominator == 1,
@@ -164,7 +163,7 @@ def parse_whole(option: str, text: str, least: int, most: int) -> int:
 
 
 def parse_cap(text: str, option: str = "cap") -> Cap:
-    """Read how much of a client counts: a number of records, or weight-one. Raises: OptionError."""
+    """Read a contribution bound: a number of records, or weight-one."""
     from harness.inputs.record_schema import AUTO, MAX_CAP, WEIGHT_ONE, WEIGHT_SLOTS, Cap
 
     if text == WEIGHT_ONE:
@@ -187,14 +186,14 @@ def parse_cap(text: str, option: str = "cap") -> Cap:
 
 
 def parse_cap_or_auto(text: str, option: str = "cap") -> Cap | str:
-    """Read a cap; `auto` is one that is yet to be chosen. Raises: OptionError."""
+    """Read a contribution bound, or `auto`."""
     from harness.inputs.record_schema import AUTO
 
     return text if text == AUTO else parse_cap(text, option)
 
 
 def parse_range(text: str | Sequence[float], option: str = "range") -> tuple[float, float]:
-    """Read the ends of a range: `0,1`. Raises: OptionError."""
+    """Read the ends of a range: `0,1`."""
     parts = text.split(",") if isinstance(text, str) else [as_text(end) for end in text]
     numbers = [_between(part, lambda value: abs(value) <= _LARGEST) for part in parts]
     ends = [float(end) for end in numbers if end is not None]
@@ -206,42 +205,42 @@ def parse_range(text: str | Sequence[float], option: str = "range") -> tuple[flo
 
 
 def parse_relation(text: str, option: str = "neighboring_relation") -> NeighboringRelation:
-    """Read a neighbouring relation's name. Raises: OptionError."""
+    """Read a neighboring relation."""
     from protocols.accounting.calibration import NeighboringRelation
 
     return NeighboringRelation(parse_choice(option, text, list(map(str, NeighboringRelation))))
 
 
 def parse_unit(text: str, option: str = "privacy_unit") -> PrivacyUnit:
-    """Read a privacy unit's name. Raises: OptionError."""
+    """Read a privacy unit."""
     from protocols.accounting.calibration import PrivacyUnit
 
     return PrivacyUnit(parse_choice(option, text, list(map(str, PrivacyUnit))))
 
 
 def parse_model(text: str, _option: str = "security") -> SecurityModel:
-    """Read a model's name. Raises: OptionError."""
+    """Read a security model."""
     from harness.security_models import get_model
 
     return get_model(text)
 
 
 def parse_input_path(text: str, option: str = "input_path") -> InputPath:
-    """Read how clients' values come to the parties. Raises: OptionError."""
+    """Read the path of clients' values to the parties."""
     from protocols.spec import PATHS
 
     return PATHS[parse_choice(option, text, list(PATHS))]
 
 
 def parse_path_of_shares(text: str, option: str = "input_path") -> InputPath:
-    """Read how clients share what waits for a run. Raises: OptionError."""
+    """Read the path of shares that wait for a run."""
     from protocols.spec import CLIENTS, PATHS
 
     return PATHS[parse_choice(option, text, [name for name in PATHS if name != CLIENTS.name])]
 
 
 def parse_choice(option: str, text: str, choices: list[str]) -> str:
-    """Return text if it is one of the choices. Raises: OptionError."""
+    """Return the text if it is one of the choices."""
     if text not in choices:
         either = " or ".join(filter(None, (", ".join(choices[:-1]), choices[-1])))
         raise OptionError(f"{named(option)} must be {either}; got {text!r}.")
@@ -249,7 +248,7 @@ def parse_choice(option: str, text: str, choices: list[str]) -> str:
 
 
 def parse_shares(given: str | Sequence[str] | Mapping[str, object], option: str) -> dict[str, Fraction]:
-    """Read who there is, and their shares: `2`, `a,b`, or `a:0.7,b:0.3`. Raises: OptionError."""
+    """Read names and shares: `2`, `a,b`, or `a:0.7,b:0.3`."""
     wrong = OptionError(
         f"{named(option)} must be how many there are (2), their names (a,b), or names with shares that add "
         f"up to 1 (a:0.7,b:0.3), 2 to {_MOST_NAMES} of them; got {as_text(given)[: 2 * _LONGEST_NAME]!r}."
@@ -272,7 +271,7 @@ def parse_shares(given: str | Sequence[str] | Mapping[str, object], option: str)
 
 
 def parse_names(given: str | Sequence[object], option: str) -> list[str]:
-    """Read names, in a text separated by commas. Raises: OptionError: one is empty."""
+    """Read names separated by commas, none of them empty."""
     names = given.split(",") if isinstance(given, str) else map(as_text, given)
     stripped = [name.strip() for name in names]
     if "" in stripped:
@@ -283,16 +282,12 @@ def parse_names(given: str | Sequence[object], option: str) -> list[str]:
 
 
 def _between(text: str, good: Callable[[Fraction], bool]) -> Fraction | None:
-    """Return the number, None if it is none or not as it has to be."""
     value = exact_number(text)
     return value if value is not None and good(value) else None
 
 
 def parse_budget(given: str | Sequence[object], option: str = "budget") -> Budget:
-    """Read a budget: `3` limits epsilon, `3,1e-6` also delta; then `renyi` or a number of runs is its rule.
-
-    Raises: OptionError.
-    """
+    """Read a budget: `3` (ε) or `3,1e-6` (ε,δ); then `renyi` or a number of equal runs is its rule."""
     from protocols.guarantee import MAX_EPSILON, MAX_RUNS, Budget, renyi_order
 
     text = as_text(given)
@@ -320,7 +315,7 @@ def parse_budget(given: str | Sequence[object], option: str = "budget") -> Budge
 
 
 def parse_party(text: str, option: str = "party") -> int:
-    """Read a party's number, from 0. Raises: OptionError."""
+    """Read a party's number, from 0."""
     if not re.fullmatch("[0-9]{1,3}", text):
         raise OptionError(f"{named(option)} must be the number of a party, 0 for the first; got {text!r}.")
     return int(text)

@@ -1,4 +1,4 @@
-"""The releases that there are, each a class: what is asked for is said here, and nowhere else."""
+"""All releases, each a class that declares everything to ask for."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from protocols.spec import ProtocolSpec
 
 CAPPED_RELEASES = ("weights", "confusion", "thresholds")
-CAPPED_CURVES = ("histogram", "records")  # variants of thresholds that a cap can be for, the default first
+CAPPED_CURVES = ("histogram", "records")  # variants of thresholds with a bound, the default first
 
 INPUT_FORM = optional(
     as_given,
@@ -232,7 +232,7 @@ class ErrorOptions(Options):
     error_to = usual("1048576", _COUNT, "the largest")
 
     def target(self) -> ErrorTarget:
-        """Return the error that is kept to. Raises: OptionError: its range has no count."""
+        """Return the target error; raise OptionError if its range is empty."""
         from protocols.mechanisms.shifted_log import ErrorTarget
 
         low, high = self.error_from, self.error_to
@@ -306,9 +306,10 @@ class CapRequest(Request):
 
     @property
     def curves(self) -> ProtocolSpec | None:
-        """The protocol of the curves that the cap is for, None where it is for something else.
+        """The protocol of the curves that the bound is for, if any.
 
-        Raises: OptionError: the options do not go together, or no noise fits.
+        Raises:
+            OptionError: Options conflict, or no noise fits.
         """
         from protocols.accounting.rounding import exact_text
         from protocols.circuits.coins import MIN_EPSILON
@@ -320,7 +321,7 @@ class CapRequest(Request):
         if (self.variant or self.thresholds) and self.release != "thresholds":
             given = named("variant" if self.variant else "thresholds")
             raise OptionError(f"{given} goes with {named('release', 'thresholds')} only.")
-        if self.release_epsilon < MIN_EPSILON:  # nor would so many clients fit an integer
+        if self.release_epsilon < MIN_EPSILON:  # also keeps the number of clients within an integer
             raise OptionError(
                 f"{named('release_epsilon', exact_text(self.release_epsilon))} is too small; give at least "
                 f"{exact_text(MIN_EPSILON)}."
@@ -355,7 +356,6 @@ REQUESTS: Mapping[str, type[Request]] = {
 
 
 def _call_of(request: type[Request]) -> type[ReleaseCall]:
-    """Return the class of a request with what it takes to run it."""
     stock = {"stock": STOCK} if "offline" in request.declared else {}
     members = {"__doc__": request.__doc__, "requested": request, **stock, **request.of_call}
     call: type[ReleaseCall] = type(f"{request.task.capitalize()}Call", (ReleaseCall, request), members)
@@ -366,10 +366,7 @@ CALLS = {task: _call_of(request) for task, request in REQUESTS.items()}
 
 
 def request_from_json(fields: Any) -> Request:
-    """Return the request that `Request.to_json` wrote.
-
-    Raises: OptionError: there is no such release, or a field is unknown or makes no sense.
-    """
+    """Return the request that `Request.to_json` wrote, or raise OptionError."""
     given = dict(fields) if isinstance(fields, Mapping) else {}
     task = given.pop("task", None)
     try:

@@ -1,5 +1,5 @@
-"""What people read of a result: views give tables, sentences and figures as data, `rendering` shows them.
+"""Views present results as tables, sentences and figures, which `rendering` shows.
 
-Imports: all that a result is made of, from `protocols` to `forecast`; not `pipeline`, `hosts` or `cli`: those
-hand results in. Start with `parts`, then `releases/weights`.
+Imports: everything in a result, from `protocols` to `forecast`; not `pipeline`, `hosts` or `cli`, which pass
+results in. Start with `parts`, then `releases/weights`.
 """

@@ -1,4 +1,4 @@
-"""An audit: what noise and releases protect, beside what is claimed."""
+"""Audits: protection by noise and releases, beside the claims."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from protocols.circuits.coins import exp_bounds
 
 
 def audit(audits: Sequence[Audited]) -> Iterator[Part]:
-    """View each kind of what was audited as a table, and whether all claims hold."""
+    """Show each kind of audited item, and whether all claims hold."""
     curves = [audited for audited in audits if audited.curve and not audited.name.endswith(EMULATED)]
     if shown := [audited for audited in curves if "values_moved" not in audited.figures] or curves:
         yield deltas(
@@ -46,7 +46,6 @@ def audit(audits: Sequence[Audited]) -> Iterator[Part]:
 
 
 def _delta(audited: Audited, epsilon: Fraction) -> float:
-    """Return an upper bound of δ at that ε."""
     assert audited.curve is not None
     return float(audited.curve.delta(exp_bounds(epsilon)[0]))
 

@@ -1,4 +1,4 @@
-"""Hosts: what was found there, what was set up, left and removed; and how these steps are called."""
+"""Hosts: checks, setup, leftovers and removals."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
@@ -32,11 +32,7 @@ _MARKS = {True: Good("✓"), False: Bad("✗"), None: "–"}
 def findings(
     facts_by_host: Sequence[Mapping[str, Any]], marks: Sequence[Mapping[str, bool | None]], model: str
 ) -> Iterator[Part]:
-    """View a row per host, and a sentence per fault.
-
-    Args: facts_by_host: as `hosts.check --json` prints it; marks: what is right or wrong on each host, None
-    for what was not looked at.
-    """
+    """Show a row per host, and a sentence per fault; a mark is None without a check."""
     rows = [
         [str(host["party"]), host["address"], *(_MARKS[mark] for mark in looked_at.values())]
         for host, looked_at in zip(facts_by_host, marks, strict=True)
@@ -68,11 +64,9 @@ def certificates(
     fingerprints_by_party: Mapping[str, Mapping[int, str]],
     exported: Path | None = None,
 ) -> Table:
-    """View the fingerprints by which the hosts' owners can tell that nobody exchanged a certificate.
+    """Show fingerprints, by which owners can detect an exchanged certificate.
 
-    Args: addresses: of the hosts, by party; fingerprints_by_party: certificates (PEM) by engine and party;
-    exported: the file
-    of this host's own, where one host was set up by its owner.
+    `exported` is the file of the host's own certificate, if its owner set it up.
     """
     rows = [
         [str(party), address, engine, fingerprint(texts[party].encode())]
@@ -88,7 +82,7 @@ def certificates(
 
 
 def leftover_runs(runs: Sequence[Mapping[str, Any]]) -> Table:
-    """View a row per run that nobody has read."""
+    """Show a row per run whose result nobody has read."""
     columns = ["run", "security", "task", "ended"]
     return Table(
         [*columns, "parties"],
@@ -106,7 +100,7 @@ def leftover_runs(runs: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def removed(by_host: Mapping[str, Mapping[str, Any]]) -> Sentences:
-    """View what was removed, a line per host. Args: by_host: how many of what, by the host's title."""
+    """Show the numbers of removed items, a line per host."""
     return Sentences(
         [
             f"{host}: {_counted(counts['processes'], 'process', 'processes')} ended, "
@@ -123,7 +117,7 @@ def _counted(count: int, one: str, many: str) -> str:
 
 
 def policy(directory: Path, fields: Mapping[str, Any], spent: Sequence[Population]) -> Iterator[Part]:
-    """View what a host takes part in, and what has been spent of that. Args: fields: as JSON."""
+    """Show a host's policy, and what was spent."""
     coordinators = fields["coordinators"]
     whose = (
         "everybody who can start the agent" if coordinators is None else ", ".join(coordinators) or "nobody"
@@ -164,11 +158,7 @@ def signers(
     source: str,
     compared: bool,
 ) -> Iterator[Part]:
-    """View who signed a run's results, and of which run these are.
-
-    Args: what: ran; ran: see `what_hosts_ran`, and the public numbers about the inputs; source: of these, in
-    words; compared: whether the certificates are known ones.
-    """
+    """Show who signed a run's results; `compared` tells whether certificates are known."""
     yield f"All {len(statements)} hosts signed these results: {what}, {spent_text(spent)}."
     yield Line("Run", f"{ran['run']}, started {ran['started']}")
     yield Line("Population", ran["population"] or "none was named")

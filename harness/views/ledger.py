@@ -1,4 +1,4 @@
-"""The ledger: what each population has spent, and its budget; and where a run was charged."""
+"""The ledger: each population's spending and budget, and a run's charge."""
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -30,10 +30,7 @@ _COLUMNS = ["run", "started (UTC)", "task", "security", "ε", "δ", "status", "r
 
 
 def charge(charging: Entry, asked_for_none: bool) -> str:
-    """Say where a finished run was charged, and what its population has spent and has left with it.
-
-    Args: asked_for_none: whether the user said that nobody is to be charged.
-    """
+    """Say where a run was charged, and what its population has spent and has left."""
     population = charging.population
     if population is None:
         return NOT_CHARGED if asked_for_none else f"{NOT_CHARGED} {named('population', 'NAME')} tracks it."
@@ -49,7 +46,7 @@ def charge(charging: Entry, asked_for_none: bool) -> str:
 
 
 def ledger(path: Path, populations: Sequence[Population]) -> Iterator[Part]:
-    """View what each population was charged for, has spent and has left."""
+    """Show each population's charges, spending and remaining budget."""
     yield Line("Ledger", str(path))
     if charged := [population for population in populations if population.charges]:
         yield Findings(
@@ -101,14 +98,13 @@ def _row(charge: Charge) -> list[str]:
 
 
 def _numerical(population: Population) -> list[tuple[float, float | None]]:
-    """Return an epsilon for each of a few deltas."""
     if not population.charges:
         return []
     return [(delta, numerical_epsilon(population.losses, delta)) for delta in NUMERICAL_DELTAS]
 
 
 def to_json(path: Path, populations: Sequence[Population]) -> dict[str, Any]:
-    """Return what `ledger --json` prints."""
+    """Return the output of `ledger --json`."""
     return {
         "schema": SCHEMA,
         "ledger": str(path),

@@ -1,7 +1,7 @@
-"""What views are made of: headings, sentences, tables and figures, as plain text without any markup.
+"""Parts of views: headings, sentences, tables and figures, as plain text.
 
-A view is a sequence of parts; a bare string in it is a paragraph. Whoever renders them takes care that text
-stays text, whatever names and paths are in it.
+A view is a sequence of parts; a bare string is a paragraph. Renderers keep text as text, whatever names it
+holds.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ if TYPE_CHECKING:  # takes a second to load
 
 
 class Good(str):
-    """A word of good news, which is green where there are colours."""
+    """Good news, green where there are colors."""
 
 
 class Bad(str):
-    """A word of bad news, which is red where there are colours."""
+    """Bad news, red where there are colors."""
 
 
 class Stacked(str):
-    """A cell of two lines, whose second is in softer ink; other texts have one."""
+    """A cell of two lines, the second in softer ink."""
 
 
 @dataclass(frozen=True)
 class Heading:
-    """Begins a section. Attributes: detail: what follows in the same line, in plain type."""
+    """The beginning of a section; `detail` follows in plain type."""
 
     text: str
     detail: str = ""
@@ -37,7 +37,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Prose. Attributes: strong: a piece of the text that stands out; note: set apart from the rest."""
+    """Prose; `strong` is emphasized within it, and a note is set apart."""
 
     text: str
     strong: str = ""
@@ -46,7 +46,7 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Line:
-    """A path or a command to be copied, which is never broken. Attributes: label: a word on it."""
+    """A path or a command to copy, never broken, after a label."""
 
     label: str
     text: str
@@ -54,22 +54,23 @@ class Line:
 
 @dataclass(frozen=True)
 class Sentences:
-    """Sentences that stand on a line of their own each."""
+    """Sentences on separate lines."""
 
     texts: Sequence[str]
 
 
 class Findings(Sentences):
-    """What a page says above all else; a terminal shows none of it, as the numbers come first there."""
+    """The main results, on top of a page; a terminal omits them."""
 
 
 @dataclass(frozen=True)
 class Table:
     """A table of texts.
 
-    Attributes: rows: a text per column each; an empty row is a rule between the others; alignment: "l" or
-    "r" for each column, all but the first to the right if left out; if_wide: columns that a narrow terminal
-    goes without, if no word of the others has to be broken then.
+    Attributes:
+        rows: A text per column; an empty row is a rule.
+        alignment: "l" or "r" per column; by default all but the first are right-aligned.
+        if_wide: Columns that a narrow terminal omits, if words of the others then stay whole.
     """
 
     columns: Sequence[str]
@@ -87,10 +88,9 @@ class Table:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure of one panel that is drawn where it is shown; a terminal draws and shows nothing of it.
+    """A figure with one panel, `height` inches high; a terminal omits it.
 
-    Attributes: name: of its file beside a page; draw: draws it on axes; description: for those who cannot see
-    it; height: that it takes, in inches.
+    `name` is that of its file, and `description` is for readers who cannot see it.
     """
 
     name: str
@@ -101,7 +101,7 @@ class Picture:
 
 
 def from_least_to_most(what: str, values: Mapping[str, float], decimals: int) -> Findings:
-    """Say between which values all are, and whose these are; nothing of values that are no numbers."""
+    """Say between which values, and whose, all are; NaN is left out."""
     ranked = sorted((value, name) for name, value in values.items() if not math.isnan(value))
     ends = [f"{value:,.{decimals}f} ({name})" for value, name in ranked]
     return Findings([f"{what} {ends[0]} to {ends[-1]}."] if ends else [])

@@ -1,4 +1,4 @@
-"""A plan: what to expect of each release, and what all cost in each model."""
+"""Plans: expected results of each release, and costs in each model."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,7 +45,7 @@ _PARTIES_HERE = (
 
 
 def plan(asked_for: Plan) -> Iterator[Part]:
-    """View what to expect of each release, then what they cost."""
+    """Show the expected results of each release, then the costs."""
     stages, releases = asked_for.stages, asked_for.releases
     if len(stages) > 1:
         of_cap, after = stages
@@ -92,7 +92,6 @@ def _models(release: ReleasePlan) -> str:
 
 
 def _drawn(release: ReleasePlan, number: int, what: str, errors: Mapping[str, float]) -> Iterator[Part]:
-    """View expected errors as a picture, and the worst in short."""
     worst = max(errors, key=errors.__getitem__)
     yield Findings([f"The largest {what} is {_share(errors[worst])} ({worst}){_models(release)}."])
     names = list(errors)[:_MOST_ROWS]
@@ -235,7 +234,6 @@ def _costs(
 
 
 def _wall_clock(plans: Sequence[ModelPlan]) -> Iterator[Part]:
-    """View how long a command on records would take, and what for; nothing where there is none."""
     walls = {planned.model.name: planned.wall for planned in plans if planned.wall is not None}
     if not walls:
         return
@@ -269,7 +267,7 @@ def _bytes(count: float) -> str:
 
 
 def to_json(plan: Plan) -> dict[str, Any]:
-    """Return a plan as JSON; where a cap is chosen first, the inputs are those of the release after it."""
+    """Return a plan as JSON, with the inputs of its last release."""
     stages, network, last = plan.stages, plan.network, plan.stages[-1]
     valued, sized = last.statistic.kind is RecordKind.VALUE, last.statistic.kind is RecordKind.SIZE
     return {

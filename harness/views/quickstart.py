@@ -1,4 +1,4 @@
-"""What the quickstart did: the private runs and, apart from them, the evaluation in the clear."""
+"""The quickstart's private runs and, apart from them, its evaluation in the clear."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ METRICS = {
     "equalized_odds_difference": "equalized odds difference",
 }
 _DIFFERENCE = ("0 is best", 0.0)
-TOLD = {  # and how to read it, and where a picture has a line to compare it with
+TOLD = {  # metrics in pictures: how to read them, and the value of the line to compare with
     "demographic_parity_difference": _DIFFERENCE,
     "equalized_odds_difference": _DIFFERENCE,
     "balanced_accuracy": ("higher is better, 0.5 is guessing", 0.5),
@@ -56,10 +56,9 @@ HOW_TO_READ = (
 
 @dataclass(frozen=True)
 class Quickstart:
-    """What the quickstart found: the private releases, and the evaluation in the clear beside them.
+    """The quickstart's private releases, and the evaluation in the clear.
 
-    Attributes: manifest: of both releases together; fallbacks: splits whose simulated curves allowed no
-    thresholds, so that the model's own predictions were taken.
+    `fallbacks` counts splits without thresholds, where the model's own predictions stood in.
     """
 
     weights: Weights
@@ -79,7 +78,7 @@ class Quickstart:
 
 
 def in_short(study: Quickstart) -> Iterator[Part]:
-    """View the answer, what was released for it, and at what price."""
+    """Show the answer, the releases behind it, and their price."""
     yield Paragraph(verdict := verdict_on(study.evaluation), strong=verdict)
     yield from answer(study, TOLD)
     yield Heading("What the parties revealed", f" of {study.clients:,} applicants, as noisy counts")
@@ -90,7 +89,7 @@ def in_short(study: Quickstart) -> Iterator[Part]:
 
 
 def quickstart(study: Quickstart) -> Iterator[Part]:
-    """View the answer; then the private releases, what they spent and cost."""
+    """Show the answer, then the private releases with loss and costs."""
     yield Findings([verdict_on(study.evaluation)])
     yield from answer(study)
     yield Heading("DP sample weights", f" of {study.clients:,} applicants")
@@ -111,7 +110,7 @@ def quickstart(study: Quickstart) -> Iterator[Part]:
 
 
 def answer(study: Quickstart, metrics: Iterable[str] = METRICS) -> Iterator[Part]:
-    """View whether models became fairer, by how much, and what that cost in accuracy."""
+    """Show how much fairer models became, and the cost in accuracy."""
     yield Heading("Before and after", f": {NO_GUARANTEE}")
     yield (
         f"Logistic regression without the group, on the {study.test_rows:,} applicants held out, in "
@@ -129,7 +128,7 @@ def answer(study: Quickstart, metrics: Iterable[str] = METRICS) -> Iterator[Part
 
 
 def verdict_on(evaluation: pd.DataFrame) -> str:
-    """Say which mitigation left the smallest gap, how much smaller it is, and what that cost."""
+    """Name the mitigation with the smallest gap, its improvement, and its cost."""
     gap, figures = "demographic_parity_difference", summary(evaluation).set_index(["metric", "model"])["mean"]
     best = str(figures[gap].drop(UNMITIGATED).idxmin())
     changed: Any = changes(evaluation).set_index(["model", "metric"])
@@ -169,10 +168,7 @@ def _parts(manifest: dict[str, Any]) -> Iterator[Part]:
 
 
 def before_after(evaluation: pd.DataFrame, splits: int, metrics: Iterable[str] = METRICS) -> Iterator[Part]:
-    """View each model's mean and standard deviation over the splits, and how often they changed.
-
-    Args: metrics: of the table; how often they changed is said beside all of them.
-    """
+    """Show each model's mean and standard deviation over the splits; with all metrics, also their changes."""
     names = list(evaluation["model"].unique())  # unmitigated first
     figures = summary(evaluation).set_index(["metric", "model"])
     for metric, (phrase, at) in TOLD.items():

@@ -1,4 +1,4 @@
-"""What every run says of itself: privacy of what was opened, cost, where it ran; and what its steps are."""
+"""Common parts of all runs: steps, privacy, costs and place."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ HOST_STEPS = {
     "look": "look at each host",
     "ports": "hosts: reach each other",
 }
-CAP_STEPS = {  # of a run that chooses a cap before another
+CAP_STEPS = {  # of a run that chooses a bound before another
     "cap plan": "design the noise of the choice",
     "cap share": "clients: split their numbers of records into shares",
     "cap aggregate": "parties: take the shares of sizes",
@@ -42,13 +42,9 @@ CAP_STEPS = {  # of a run that chooses a cap before another
 
 @dataclass(frozen=True)
 class ReleaseView:
-    """How a release is shown.
+    """The presentation of a release: names of steps, and the plural of its result.
 
-    Attributes:
-        steps: What to call the steps of its run.
-        what: It is, in the plural.
-        show: Views what it found, of a run with this manifest.
-        hints: Says of such a run and its directory what else there is to know.
+    `show` takes a result and its manifest; `hints` returns further remarks on a manifest and its directory.
     """
 
     steps: Mapping[str, str]
@@ -58,13 +54,13 @@ class ReleaseView:
 
 
 def view_of(task: str) -> ReleaseView:
-    """Return how a release is shown, by `VIEW` of the module of that name, which is loaded now."""
+    """Return the `VIEW` of a release's module, which is loaded now."""
     view: ReleaseView = import_module(f"harness.views.releases.{task}").VIEW
     return view
 
 
 def preprocessed(stock: str, made: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
-    """View noise that was made ahead. Args: stock: where it is; made: what each piece took."""
+    """Show noise made ahead, its place and costs."""
     seconds = median(piece["mpc_s"] for piece in made)
     sent = median(sum(piece["sent_bytes"]) for piece in made)
     yield f"The noise of {len(made)} runs is in {stock}."
@@ -73,7 +69,7 @@ def preprocessed(stock: str, made: Sequence[Mapping[str, Any]]) -> Iterator[Part
 
 
 def security_models(rows: Sequence[dict[str, Any]]) -> Iterator[Part]:
-    """View which models can run here, and why one cannot. Args: rows: of the engines' registry."""
+    """Show which models can run here, and why others cannot."""
     yield Table(
         ["security model", "engine", "parties", "adversary", "available"],
         [
@@ -97,12 +93,12 @@ def security_models(rows: Sequence[dict[str, Any]]) -> Iterator[Part]:
 
 
 def results(directory: Path, page: bool = False) -> Line:
-    """View where the result files are. Args: page: whether one of them is for people to read."""
+    """Show the path of the results, or of their page."""
     return Line("Results", str(directory / PAGE if page else directory))
 
 
 def subtitle(manifest: dict[str, Any]) -> str:
-    """Say of whom a report is, by which model, and when."""
+    """Say whose records a report is about, by which model, and when."""
     clients, time = (
         manifest["inputs"]["clients"],
         manifest["environment"]["time"].partition("+")[0].replace("T", " "),
@@ -111,7 +107,7 @@ def subtitle(manifest: dict[str, Any]) -> str:
 
 
 def chosen_cap(manifest: dict[str, Any], directory: Path) -> Iterator[Part]:
-    """View what the first of two runs chose. Args: manifest: of both; directory: of the first's files."""
+    """Show the bound that the first of two runs chose."""
     epsilon, _ = bounds_shown(read_statement(manifest["parts"]["cap"]).exact)
     yield (
         f"The cap, {manifest['privacy']['cap']} of a client's records, was chosen by π_CAP, a release "
@@ -121,13 +117,13 @@ def chosen_cap(manifest: dict[str, Any], directory: Path) -> Iterator[Part]:
 
 
 def one_machine(saw_records: bool) -> str:
-    """Say what a run with all parties on one machine does not protect."""
+    """Say what a run on one machine does not protect."""
     seen = "and it saw all records" if saw_records else "and it held all shares"
     return f"All parties ran on this machine, {seen}: the run protects nothing against the machine's owner."
 
 
 def on_hosts(invited: bool) -> str:
-    """Say what a run with its parties on hosts does not protect."""
+    """Say what a run on hosts does not protect."""
     seen = "This machine saw no share, no key and no random bit of theirs."
     if invited:
         seen += (
@@ -142,7 +138,7 @@ def on_hosts(invited: bool) -> str:
 
 
 def privacy(manifest: dict[str, Any], typed: str = "") -> Iterator[Part]:
-    """View a run's privacy statement. Args: typed: the ε that was asked for, as its user gave it."""
+    """Show a run's privacy statement; `typed` is the user's ε."""
     stated = read_statement(manifest)
     yield Findings(stated.in_short(typed)[1:2])
     yield Heading("Privacy of what was revealed")
@@ -151,7 +147,7 @@ def privacy(manifest: dict[str, Any], typed: str = "") -> Iterator[Part]:
 
 
 def guaranteed(manifest: dict[str, Any]) -> Picture:
-    """View what a run's guarantee implies at other ε than its own; of several releases, of each, too."""
+    """Show what the guarantees of a run and its parts imply at every ε."""
 
     all_of_it = "all together" if "parts" in manifest else manifest["task"]
     releases = {**manifest.get("parts", {}), all_of_it: manifest}
@@ -159,7 +155,7 @@ def guaranteed(manifest: dict[str, Any]) -> Picture:
 
 
 def at_every_epsilon(guarantees: Mapping[str, Guarantee]) -> Picture:
-    """View what guarantees, by name, imply at other ε."""
+    """Show what guarantees imply at every ε."""
     return deltas(
         "privacy",
         {
@@ -175,7 +171,7 @@ def at_every_epsilon(guarantees: Mapping[str, Guarantee]) -> Picture:
 
 
 def _implied(stated: Guarantee, epsilon: Fraction) -> float:
-    """Return the least δ that (ε, δ) implies at an x: δ + (1 − δ)(e^ε − e^x) / (1 + e^ε), at least δ.
+    """Return the least δ that (ε, δ) implies at x: δ + (1 − δ)(e^ε − e^x) / (1 + e^ε), at least δ.
 
     Source: Kairouz, Oh and Viswanath 2015, for one release.  [test: tests/harness/views/test_plots.py]
     """
@@ -184,12 +180,12 @@ def _implied(stated: Guarantee, epsilon: Fraction) -> float:
 
 
 def in_short(manifest: dict[str, Any], typed: str = "", here: bool = False) -> Sentences:
-    """View a run's privacy in three lines. Args: typed, here: as for `PrivacyStatement.in_short`."""
+    """Show a run's privacy in three lines; arguments as for `PrivacyStatement.in_short`."""
     return Sentences(read_statement(manifest).in_short(typed, here))
 
 
 def statement(manifest: dict[str, Any], result: str, typed: str = "") -> Iterator[Part]:
-    """View a run's privacy statement and its cost. Args: result: what it ended in; typed: the ε asked for."""
+    """Show a run's privacy statement and costs."""
     yield from privacy(manifest, typed)
     yield from left_out(manifest)
     yield (
@@ -199,7 +195,7 @@ def statement(manifest: dict[str, Any], result: str, typed: str = "") -> Iterato
 
 
 def left_out(manifest: dict[str, Any]) -> Iterator[str]:
-    """Say which uploads were left out, if any were; and that records are clients, if they are."""
+    """Say which uploads were left out, and whether records are clients."""
     if (columns := manifest.get("columns")) and "client_id" not in columns:
         yield (
             "Without a column client_id each record is a client of its own: the number of records is public, "
@@ -210,7 +206,7 @@ def left_out(manifest: dict[str, Any]) -> Iterator[str]:
 
 
 def seconds_and_traffic(manifest: dict[str, Any], each: str = "") -> str:
-    """Say how long the computation took, what was sent and how often. Args: each: what else to say first."""
+    """Say how long the computation took, and what was sent."""
     rounds = "" if manifest["rounds"] is None else f", {manifest['rounds']} rounds"
     return f"{computed(manifest)} in the computation, {each}{sent(manifest)} sent by all parties{rounds}"
 
@@ -221,5 +217,5 @@ def computed(manifest: dict[str, Any]) -> str:
 
 
 def sent(manifest: dict[str, Any]) -> str:
-    """Return what all parties sent."""
+    """Return the bytes that all parties sent."""
     return f"{sum(manifest['sent_bytes']) / 1e3:,.0f} kB"

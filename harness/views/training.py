@@ -1,4 +1,4 @@
-"""A trained model: its parameters, and the weights and thresholds that belong to it."""
+"""Trained models: parameters, weights and thresholds."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -25,7 +25,7 @@ def training(
     weights: GroupWeights | None,
     thresholds: Thresholds | None,
 ) -> Iterator[Part]:
-    """View a model; all that is shown was opened with noise, or follows from that."""
+    """Show a model; everything shown was opened with noise, or follows from it."""
     settings, inputs = manifest["training"], manifest["inputs"]
     summary = (
         f"Logistic regression of {len(model.labels)} labels by {settings['rounds']} noisy sums of updates of "

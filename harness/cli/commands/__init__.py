@@ -1,1 +1,1 @@
-"""The commands, one module for those that belong together: read options, call the pipeline, show."""
+"""Commands, a module per subject."""

@@ -1,4 +1,4 @@
-"""`audit`: what noise and releases protect, recomputed from their distributions; `noise`: samples of it."""
+"""`audit` recomputes protection by noise and releases; `noise` reveals samples."""
 
 from fractions import Fraction
 
@@ -33,7 +33,7 @@ _STEPS = {"audit": "recompute distributions and compositions", "plot": "draw δ(
 
 
 def audit(options: AuditOptions) -> None:
-    """Audit a sampler, a release, or without either the reference set; write and show what was found."""
+    """Audit a sampler, a release or the reference set."""
     directory = options.out or default_out("audit")
     with cli.steps(_STEPS) as begin, new_directory(directory) as partial:
         begin("audit")
@@ -65,7 +65,6 @@ def audit(options: AuditOptions) -> None:
 
 
 def _only(options: AuditOptions, what: str, *offered: str) -> None:
-    """Raise OptionError for an option that says nothing about what is audited."""
     for name, option in options.declared.items():
         if getattr(options, name) and name not in (*offered, "sampler", "release", "out", "plot"):
             raise OptionError(f"{option.flag} does not go with {what}.")
@@ -104,7 +103,7 @@ def _release(name: str, options: AuditOptions) -> Audited:
 
 
 def noise(options: NoiseOptions) -> None:
-    """Run π_LAP, all parties on this machine."""
+    """Run π_LAP on this machine."""
     delta, distribution = options.delta or DELTA, distribution_of(options.noise)
     model = chosen_model(options.security, cli.announce)
     chosen = (

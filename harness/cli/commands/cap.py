@@ -1,4 +1,4 @@
-"""`cap`: how many records of a client are to count, chosen with differential privacy."""
+"""`cap` chooses a client's contribution bound."""
 
 import shlex
 from typing import Any
@@ -14,7 +14,7 @@ from protocols.spec import ProtocolSpec
 
 
 def cap(options: Any) -> None:
-    """Run π_CAP on a records file or on shares."""
+    """Run π_CAP, and show how to use the bound."""
     curves = options.request.curves
     run = released(options, view.STEPS)
     if run is not None:
@@ -24,7 +24,6 @@ def cap(options: Any) -> None:
 
 
 def _following(options: Any, cap: str, model: str, curves: ProtocolSpec | None) -> list[Line]:
-    """Return what to do with the cap: the command line of each step."""
     task = options.release
     if task == "counts":
         return [

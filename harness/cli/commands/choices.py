@@ -1,4 +1,4 @@
-"""What options that many commands share stand for."""
+"""Readers of options that many commands share."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ _FINGERPRINT = re.compile("[0-9A-F]{2}(:[0-9A-F]{2}){31}")
 
 
 def chosen_hosts(path: Path, model: SecurityModel | None) -> tuple[list[Host], SecurityModel]:
-    """Return a run's hosts, and the model: the named one, or what the number of hosts allows."""
+    """Return a run's hosts and model, by default the one for their number."""
     hosts = read_hosts(path)
     chosen = model or default_model(hosts)
     if model is None:
@@ -21,10 +21,7 @@ def chosen_hosts(path: Path, model: SecurityModel | None) -> tuple[list[Host], S
 
 
 def read_fingerprints(path: Path) -> list[str]:
-    """Read a fingerprint per line, as `openssl x509 -fingerprint` writes it, with its name or without.
-
-    Raises: OptionError: the file holds something else.
-    """
+    """Read fingerprints as `openssl x509 -fingerprint` writes them; raise OptionError for others."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):

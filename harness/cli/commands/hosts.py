@@ -41,7 +41,7 @@ from protocols.guarantee import Guarantee
 
 
 def check(options: HostsCheckOptions) -> None:
-    """Look at every host of a file."""
+    """Check every host of a file."""
     hosts, chosen = chosen_hosts(options.hosts, options.security)
     with cli.steps(view.CHECK_STEPS) as begin:
         findings = check_hosts(hosts, chosen, begin)
@@ -58,10 +58,7 @@ def check(options: HostsCheckOptions) -> None:
 
 
 def setup(options: HostsSetupOptions) -> None:
-    """Set up every host of a file; or, for its owner, the one that this machine is.
-
-    Raises: OptionError: options are of the other kind.
-    """
+    """Set up all hosts of a file or, for its owner, this one."""
     text = None
     if options.policy:
         checked_policy(options.policy, str(options.policy))
@@ -85,10 +82,7 @@ def setup(options: HostsSetupOptions) -> None:
 
 
 def policy(options: HostsPolicyOptions) -> None:
-    """Write a host's default policy where there is none; check the one that is there, and show it.
-
-    Raises: PolicyError; LedgerError; OptionError: there is no such directory.
-    """
+    """Check and show a host's policy, writing the default first if there is none."""
     directory = options.directory
     if not directory.is_dir():
         raise OptionError(
@@ -106,7 +100,7 @@ def policy(options: HostsPolicyOptions) -> None:
 
 
 def restored(options: HostsRestoredOptions) -> None:
-    """Write what a host's ledger lost to it, as its owner says. Raises: OptionError; LedgerError."""
+    """Write a ledger's lost charges, as its owner states them."""
     if not (options.directory / FILE).exists():
         raise OptionError(f"{options.directory} is no host's directory; name the one with its {FILE}.")
     ledger, unit = Ledger(options.directory / LEDGER), options.privacy_unit
@@ -124,10 +118,7 @@ def restored(options: HostsRestoredOptions) -> None:
 
 
 def verify(options: VerifyOptions) -> None:
-    """Check a run's results against what each host signed; say who signed them.
-
-    Raises: SignatureError: something does not fit; OptionError: fingerprints cannot be read.
-    """
+    """Check and name the signers of a run's results."""
     known = read_fingerprints(options.fingerprints) if options.fingerprints else None
     signers = verified(options.results, known)
     hosts = [
@@ -146,7 +137,7 @@ def verify(options: VerifyOptions) -> None:
 
 
 def collect(options: HostsCollectOptions) -> None:
-    """Write what runs opened that nobody has read, a file for each run."""
+    """Write the results of runs that nobody has read."""
     hosts = read_hosts(options.hosts)
     with cli.steps(view.COLLECT_STEPS) as begin:
         runs = leftover_runs(hosts, begin)
@@ -161,7 +152,7 @@ def collect(options: HostsCollectOptions) -> None:
 
 
 def clean(options: HostsCleanOptions) -> None:
-    """End processes that runs left behind on the hosts, and remove their files."""
+    """Remove what runs left behind on hosts."""
     hosts = read_hosts(options.hosts)
     with cli.steps(view.CLEAN_STEPS) as begin:
         removed = clean_up(hosts, begin)

@@ -1,4 +1,4 @@
-"""`security`, `test` and `docs`: what can run here, whether all of it is right, and what is written of it."""
+"""`security`, `test` and `docs`."""
 
 import shlex
 import sys
@@ -12,7 +12,7 @@ from harness.views import run as view
 
 
 def security(_options: SecurityOptions) -> None:
-    """Print which models can run here, and why one cannot."""
+    """Print which models can run here."""
     rows = security_models()
     if terminal.output.json:
         print_json(rows)
@@ -21,10 +21,10 @@ def security(_options: SecurityOptions) -> None:
 
 
 def test(options: TestOptions) -> None:
-    """Run every check, and end with the exit code."""
+    """Run every check, and exit with its code."""
     sys.exit(run_checks(shlex.split(options.args or ""), everything=options.all))
 
 
 def docs(_options: DocsOptions) -> None:
-    """Build the documentation site, and end with the exit code."""
+    """Build the documentation site, and exit with its code."""
     sys.exit(build_docs())

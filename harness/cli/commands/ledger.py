@@ -1,4 +1,4 @@
-"""`ledger`: what each population has spent, and its budget."""
+"""`ledger`: each population's spending and budget."""
 
 from functools import partial
 
@@ -10,7 +10,7 @@ from harness.views import ledger as view
 
 
 def ledger(options: LedgerOptions) -> None:
-    """Give a population a budget or retire one, if asked to; then print what has been spent."""
+    """Set a budget or retire a population, if asked to; show the ledger."""
     given = options.population, options.budget, options.ledger, options.retire
     path, populations = populations_of(*given, announce)
     shown, fields = view.ledger(path, populations), partial(view.to_json, path, populations)

@@ -1,4 +1,4 @@
-"""`quickstart`: DP weights and thresholds from secret shares of real data, and what they do to a model."""
+"""`quickstart`: weights and thresholds from secret shares of real data, and their effect on a model."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -49,13 +49,13 @@ CONSTRAINT, OBJECTIVE = "equalized_odds", "balanced_accuracy_score"
 THRESHOLDED = "thresholds"
 
 _WEIGHTS_SHARE = Fraction(1, 4)  # of the budget: four counts take less than a curve
-_GRID = even_grid(21)  # 1,393 people do not fill a finer one
+_GRID = even_grid(21)  # 1,393 people are too few for a finer one
 _NAMES = {"0": "denied", "1": "approved"}  # of labels
 _UNMITIGATED = 0.5  # the threshold of a model's own predictions
 
 
 def quickstart(options: QuickstartOptions) -> None:
-    """Run the main job on the mortgage applications and show what weights and thresholds do."""
+    """Run the main job on mortgage applications."""
     model = chosen_model(options.security, cli.announce)
     target = options.out or default_out("quickstart")
     with cli.steps(view.STEPS) as begin:
@@ -65,13 +65,10 @@ def quickstart(options: QuickstartOptions) -> None:
 
 
 def run(model: SecurityModel, spends: Guarantee, out: Path, progress: cli.Steps) -> view.Quickstart:
-    """Run π_RW and π_ROC over the training applicants' shares, mitigate, assess on the others.
+    """Run π_RW and π_ROC on the training applicants' shares, mitigate, and assess on the others.
 
-    The fixed split's weights and thresholds come from what the computations opened. For the other splits
-    the same releases are simulated in the clear (same counts, same noise distribution), because what is
-    asked there is how much the figures vary, and the data are public.
-    Args: spends: in both runs together.
-    Raises: FairSharesError: `out` does not exist then.
+    The fixed split uses the results. The other splits, which show how much figures vary, simulate the same
+    releases in the clear, as the data are public. If a run fails, `out` does not exist.
     """
     progress("records")
     data = load_loanapp()
@@ -124,7 +121,7 @@ def _second(progress: cli.Steps, step: str) -> None:
 
 
 class _Mitigations:
-    """The mitigations of each split: opened values for the fixed one, simulated ones for the others."""
+    """Mitigations: computed for the fixed split, simulated for the others."""
 
     def __init__(
         self,
@@ -161,7 +158,7 @@ class _Mitigations:
 
 
 def applicants(data: LoanApplications, rows: Indices, scores: Floats | None = None) -> ClientRecords:
-    """Return these applicants' records, with scores if given; each is a client with one record."""
+    """Return applicants' records, maybe with scores; each is a client."""
     frame = data.clients(rows).replace({"label": _NAMES})
     domain = RecordDomain(data.groups, tuple(_NAMES.values()), max_count=1)
     if scores is None:
@@ -171,7 +168,7 @@ def applicants(data: LoanApplications, rows: Indices, scores: Floats | None = No
 
 
 def simulated_counts(records: ClientRecords, noise: Noise) -> NoisyCounts:
-    """Return what π_RW would open for these records, computed in the clear."""
+    """Return counts as π_RW would open them, computed in the clear."""
     counts = reference.counts(
         records.group, records.label, len(records.domain.groups), len(records.domain.labels)
     )
@@ -181,7 +178,7 @@ def simulated_counts(records: ClientRecords, noise: Noise) -> NoisyCounts:
 
 
 def simulated_curves(records: ClientRecords, scores: Floats, curves: NoisyCurves) -> NoisyCurves:
-    """Return what π_ROC would open for these records and scores, computed in the clear."""
+    """Return curves as π_ROC would open them, computed in the clear."""
     pair, pairs = records.group * len(records.domain.labels) + records.label, records.domain.cells
     grid = tuple(curves.curves.thresholds.tolist())
     domain = replace(records.domain, kind=RecordKind.SCORE, thresholds=grid)

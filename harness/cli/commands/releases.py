@@ -1,4 +1,4 @@
-"""What commands share that release a statistic: run it here or on hosts, or plan it; then show the result."""
+"""Common steps of commands that release a statistic."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 Made = tuple[Path | str, list[dict[str, Any]]]
 """Where noise lies that was made ahead, and what each piece took."""
 
-# A command until it is refused, as it begins to read; and what it would import after that.
+# A command up to its refusal, when it begins to read, and its later imports.
 _A_COMMAND = f"""
 import cryptography.hazmat.primitives.ciphers, harness.views.releases.weights, msgspec.json
 from invoke import Collection
@@ -59,7 +59,7 @@ except SystemExit: pass
 
 
 def release(options: Any) -> None:
-    """Run a protocol on a records file or on shares, and show what follows from what it revealed."""
+    """Run a release, and show its result."""
     view = run_view.view_of(options.task)
     if (run := released(options, view.steps)) is not None:
         hints, problem = view.hints(run.manifest, run.out), getattr(run.found, "problem", None)
@@ -67,8 +67,8 @@ def release(options: Any) -> None:
 
 
 def confusion(options: Any) -> None:
-    """Run π_CF on a records file or on shares."""
-    from harness.views.releases import confusion as view  # each command pays for its own
+    """Run π_CF, and show its result."""
+    from harness.views.releases import confusion as view  # only this command needs it
 
     cut = score_cut(options)
     if cut is not None and options.shares:
@@ -78,10 +78,7 @@ def confusion(options: Any) -> None:
 
 
 def released(options: Any, steps: Mapping[str, str]) -> Run[Any] | None:
-    """Run what the options ask for; None where they ask for its plan, which is shown.
-
-    Args: options: a `ReleaseOptions`; steps: what to call the steps.
-    """
+    """Run what the options ask for; return None after a plan, or noise made ahead."""
     if options.plan is not None:
         _plan(options)
         return None
@@ -104,8 +101,7 @@ def released(options: Any, steps: Mapping[str, str]) -> Run[Any] | None:
 
 
 def _at_hosts(options: Any) -> tuple[Any, "HostsRunner"]:
-    """Return the options with the hosts' model, and what runs their parties."""
-    from harness.hosts.runner import HostsRunner  # it loads what talks ssh
+    from harness.hosts.runner import HostsRunner  # slow to load
 
     fleet, model = chosen_hosts(options.hosts, options.security)
     return options.but(security=model), HostsRunner(fleet, model)
@@ -123,14 +119,14 @@ def _run_on_hosts(options: Any, settings: RunSettings, out: Path, begin: Progres
     request = settings.release.but(population=settings.account.population)
     source = _invited(options, settings) if options.invite else HostsSource(hosts)
     settings = replace(settings, release=request)
-    check_new(out)  # before hosts are asked for anything
+    check_new(out)  # before hosts are involved
     with hosts.connected(begin):
         hosts.propose(request)
         return run_release(statistic_of(request), source, settings, out, begin)
 
 
 def _invited(options: Any, settings: RunSettings) -> InvitedSource:
-    """Return what clients may have, where their invitations are to be, and how many; say so."""
+    """Return the source of invited clients, and announce how to send."""
     directory, clients = options.invite, options.clients
     domain = declared_domain(options)
     if domain is None:
@@ -149,10 +145,7 @@ def _invited(options: Any, settings: RunSettings) -> InvitedSource:
 
 
 def make_noise(options: Any, steps: Mapping[str, str], make: Callable[[Any, Progress], Made]) -> None:
-    """Make the noise of a number of runs, and say what that took.
-
-    Args: make: returns where it lies, and what each piece took.
-    """
+    """Make the noise of several runs by `make`, and show the costs."""
     others = [name for name in ("records", *OF_RUNS) if name != "hosts" and getattr(options, name, None)]
     if others:
         raise OptionError(
@@ -178,7 +171,6 @@ def _made_for_release(options: Any, begin: Progress) -> Made:
 
 
 def _plan(options: Any) -> None:
-    """Say what to expect of a release."""
     from harness.forecast.plan import starting_s
     from harness.forecast.requested import of_domain, planned
     from harness.views import plan as view
@@ -213,10 +205,9 @@ def conclude(
     hints: Sequence[str] = (),
     problem: FairSharesError | None = None,
 ) -> None:
-    """Show the answer, then what every release says; print its file instead where JSON was asked for.
+    """Show the answer, then the common facts; with --json, print the file.
 
-    Args: what: it is, in the plural; hints: what can be done next.
-    Raises: problem, if there is one: why the result falls short although its epsilon is spent.
+    A `problem`, raised at the end, tells why the result falls short although its ε is spent.
     """
     target = run.out
     after = [
@@ -239,10 +230,9 @@ def present(
     problem: FairSharesError | None = None,
     file: str = "",
 ) -> None:
-    """Show the answer and, in short or in full, what is said of it; write the report, if asked to.
+    """Show the answer and, in short or in full, its facts; write the report, if asked to.
 
-    Args: manifest: of the run that opened what the answer follows from; file: the answer's, if it is not
-    named for the manifest's task. Raises: problem.
+    `file` is needed if the answer's is not named for the manifest's task. A `problem` is raised at the end.
     """
     show(*answer)
     if not cli.output.quiet:
@@ -264,7 +254,7 @@ def _in_short(options: Any, run: Run[Any]) -> Iterator[Part]:
     yield ""
     here = not options.hosts
     yield run_view.in_short(run.manifest, as_text(options.epsilon), here)
-    if options.hosts:  # what the coordinator saw, and could do, goes beyond the model
+    if options.hosts:  # the coordinator's view and power, which the model does not cover
         yield run_view.on_hosts(bool(options.invite))
     yield from run_view.left_out(run.manifest)
 

@@ -62,7 +62,7 @@ def send(options: SendOptions) -> None:
     event = PrivacyEvent(
         request.task,
         request.security.name,
-        request.guarantee,  # no run of these terms spends more
+        request.guarantee,  # runs on these terms spend at most this
         request.privacy_unit,
         request.neighboring_relation,
         options.invitation,
@@ -70,7 +70,7 @@ def send(options: SendOptions) -> None:
     with _nothing_sent():
         account = chosen_account(options.population, options.budget, options.ledger, announce)
         charging = Entry(account)
-        charging.check(event)  # parties would wait for a client that leaves after it has its masks
+        charging.check(event)  # early, as parties wait for a client that has its masks
 
     def charge() -> None:
         with _nothing_sent():
@@ -78,7 +78,7 @@ def send(options: SendOptions) -> None:
 
     values = columns_of(as_upload(records, form, announce), form).ravel()
     sent = asyncio.run(invited.send(values, options.timeout, charge))
-    with suppress(LedgerError):  # the charge stays, and is shown as aborted
+    with suppress(LedgerError):  # the charge stays, shown as aborted
         charging.settle(Status.DONE, account.ledger.timeout_s)
     say(plain(ledger_view.charge(charging, asked_for_none=True)))
     say(
@@ -90,7 +90,7 @@ def send(options: SendOptions) -> None:
 
 @contextmanager
 def _nothing_sent() -> Iterator[None]:
-    """Say of what a ledger refuses that nothing was sent, where it says of a run that it was not started."""
+    """Make a ledger's refusals say that nothing was sent."""
     try:
         yield
     except FairSharesError as error:
@@ -100,10 +100,7 @@ def _nothing_sent() -> Iterator[None]:
 
 
 def _sentences(request: Request, attempts: int = 0) -> list[str]:
-    """Return what a client agrees to; parties that run on other terms get nothing.
-
-    Args: attempts: as `terms_of` has it.
-    """
+    """Return the terms that a client agrees to; parties on other terms get nothing."""
     model, distribution = request.security, request.own_distribution
     learns = who_learns_nothing(model, distribution is not None)
     if model.tolerates == "active":
@@ -129,7 +126,7 @@ def _sentences(request: Request, attempts: int = 0) -> list[str]:
 
 
 def _servers(servers: Sequence[Server], invitation: str, known: Sequence[str] | None) -> list[str]:
-    """Return who the parties are. Raises: ShareError: a certificate is not the known one, or is none."""
+    """Return sentences on the parties; raise ShareError for unknown certificates."""
     try:
         fingerprints = [fingerprint(server.certificate.encode()) for server in servers]
     except ValueError:

@@ -1,4 +1,4 @@
-"""`task` and `keys`, and `share`, `uploads` and `aggregate`: clients' and parties' steps."""
+"""`task`, `keys`, `share`, `uploads` and `aggregate`: clients' and parties' steps."""
 
 from functools import partial
 from pathlib import Path
@@ -44,7 +44,7 @@ from protocols.spec import INPUT_FORMS, PATHS, SLOTS
 
 
 def keys(options: KeysOptions) -> None:
-    """Make a sealing key if a day is given; show which keys there are."""
+    """Make a sealing key if a day is given; show all."""
     directory, file = options.directory, options.directory / FILE
     party = read_party(file) if file.exists() else SealingParty(options.name, options.address or "", [])
     if options.until:
@@ -63,7 +63,7 @@ def keys(options: KeysOptions) -> None:
 
 
 def task(options: TaskOptions) -> None:
-    """Make a task if its file is not there; check it, and say what it means."""
+    """Make a task if its file does not exist; show its meaning."""
     if options.file.exists():
         if options.parties or options.until:
             raise OptionError(f"{options.file} is there, and a task never changes; name another file.")
@@ -72,7 +72,7 @@ def task(options: TaskOptions) -> None:
     made = read_task(options.file)
     say(_meaning(made))
     if options.plan:
-        last = len(made.parties) - 1  # whose envelopes hold values
+        last = len(made.parties) - 1  # this party's envelopes hold values
         show(planned(costs_of(options.plan, made, last, recorded()), options.plan))
 
 
@@ -120,7 +120,6 @@ def _made(options: TaskOptions) -> Task:
 
 
 def _meaning(task: Task) -> str:
-    """Return what a task means to a client, in sentences. Raises: OptionError: no such model is known."""
     model, domain, allowed = get_model(task.security), task.domain, task.allowed
     path = PATHS["shares" if task.copies == 1 else "replicated"]
     check_task(task, INPUT_FORMS[task.form].by(path), model)
@@ -157,7 +156,7 @@ def _meaning(task: Task) -> str:
 
 
 def share(options: ShareOptions) -> None:
-    """Seal what a file's clients share for a task, or send what was sealed."""
+    """Seal records for a task, or send sealed uploads."""
     task = read_task(options.task)
     meaning = _meaning(task)
     if options.records:
@@ -191,7 +190,6 @@ def share(options: ShareOptions) -> None:
 
 
 def _seal(options: ShareOptions, task: Task, meaning: str) -> None:
-    """Seal the records of a file, or say which would be. Raises: RecordsError; ShareError; OptionError."""
     assert options.records is not None
     domain, bounds = task.domain, _stricter(options, task)
     if options.counted and domain.cap and domain.cap.weight_one:
@@ -221,7 +219,7 @@ def _seal(options: ShareOptions, task: Task, meaning: str) -> None:
 
 
 def uploads(options: UploadsOptions) -> None:
-    """Write which uploads one party has and takes, for all parties to see."""
+    """Write a party's list of uploads."""
     opener, ledger = _opener(options), chosen_ledger(options.ledger)
     key = opener.task.signer(options.party, options.keys)
     with steps(STEPS) as begin:
@@ -239,7 +237,7 @@ def uploads(options: UploadsOptions) -> None:
 
 
 def aggregate(options: AggregateOptions) -> None:
-    """Write what one party feeds into a run."""
+    """Write a party's input for a run."""
     opener = _opener(options)
     agreement = read_lists(options.uploads, opener.task)
     with steps(STEPS) as begin:
@@ -261,7 +259,7 @@ def counted(number: int, what: str) -> str:
 
 
 def own(place: Path | str, party: int) -> Path | str:
-    """Return where a party's files are: in a directory with all parties', or in a place of its own."""
+    """Return a party's directory, which may be within all parties'."""
     if isinstance(place, str):
         return place
     of_party = place / f"party-{party}"
@@ -269,7 +267,7 @@ def own(place: Path | str, party: int) -> Path | str:
 
 
 def policy_in(options: ShareOptions | TaskOptions | OfTask, kind: RecordKind) -> ClientPolicy | None:
-    """Return what the client allows, None for every run. Raises: OptionError: options do not go together."""
+    """Return the runs that the client allows, or None for all; raise OptionError for conflicts."""
     if not options.epsilon:
         for name in ("delta", "for_tasks", "privacy_unit"):
             if getattr(options, name):
@@ -285,13 +283,18 @@ def policy_in(options: ShareOptions | TaskOptions | OfTask, kind: RecordKind) ->
 
 
 def _stricter(options: ShareOptions | OfTask, task: Task) -> ClientPolicy | None:
-    """Return what is allowed by options, None for all that the task allows. Raises: OptionError."""
+    """Return the policy that options state, or None for the task's."""
     named_tasks = options.for_tasks or ([*task.allowed.tasks] if options.epsilon else None)
     return policy_in(options.but(for_tasks=named_tasks), task.domain.kind)
 
 
 def _opener(options: OfTask) -> Opener:
-    """Return what opens a party's envelopes. Raises: OptionError; ShareError: it has no key of the task."""
+    """Return the opener of a party's envelopes.
+
+    Raises:
+        OptionError: The task does not allow the runs, or has no such party.
+        ShareError: The directory has no key of the task.
+    """
     task = read_task(options.task)
     policy = _stricter(options, task) or task.allowed
     beyond = [

@@ -1,4 +1,4 @@
-"""`thresholds`: DP score curves per group, and the thresholds that treat groups alike."""
+"""`thresholds`: score curves per group, and thresholds that treat groups alike."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from harness.views.run import in_short, privacy
 
 
 def thresholds(options: Any) -> None:
-    """Run π_ROC on a records file or on shares; or choose on its curves again."""
+    """Run π_ROC, or choose on its curves again."""
     if options.curves:
         _choose_again(options.curves, options)
     else:

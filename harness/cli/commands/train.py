@@ -1,4 +1,4 @@
-"""`train`: a model under differential privacy, with weights and thresholds on the same budget."""
+"""`train`: a model under differential privacy, with weights and thresholds."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from harness.views.parts import Part
 
 
 def train(options: TrainOptions) -> None:
-    """Train on a records file, and show the model and what it cost; or make the noise of that."""
+    """Train and show a model, or make its noise ahead."""
     if options.preprocess is not None:
         make_noise(options, view.STEPS, _made_for_rounds)
         return

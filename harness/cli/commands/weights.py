@@ -1,4 +1,4 @@
-"""`weights`: DP sample weights, of one run, or of the counts of a chain's runs added up."""
+"""`weights`: sample weights, from one run or a chain's."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from harness.views.run import in_short, privacy
 
 
 def weights(options: Any) -> None:
-    """Run π_RW on a records file or on shares, or add up what runs of it counted."""
+    """Run π_RW, or add up the counts of a chain's runs."""
     if options.add:
         _add_up(list(map(Path, options.add)), options)
     else:
@@ -20,7 +20,7 @@ def weights(options: Any) -> None:
 
 
 def _add_up(directories: list[Path], options: Any) -> None:
-    from harness.hosts.signed_results import verify  # it loads what signs
+    from harness.hosts.signed_results import verify  # slow to load
 
     target = options.out or default_out("weights")
     estimated, files = add_up(directories, verify)

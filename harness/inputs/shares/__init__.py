@@ -1,6 +1,5 @@
-"""Clients' uploads, by who does what: a client shares, parties agree and add up.
+"""Clients' uploads: clients share; parties agree on uploads and add them up.
 
-Start with `file_format`, which all of them read or write; then `client` and `party`. Where
-clients share for a `task` and leave, `keys` and `envelope` seal what a `client` shares, and `counting` is the
-party's part.
+Start with `file_format`, `client` and `party`. Where clients share for a `task` and leave, `envelope` seals
+uploads for the parties' `keys`, and `counting` opens them.
 """

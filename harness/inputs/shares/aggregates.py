@@ -1,7 +1,4 @@
-"""Aggregates: what a party feeds into a run, the values of those uploads of a task that all parties take.
-
-The first line is a header in JSON, the second lists the uploads' identities, and values follow.
-"""
+"""Aggregates: a party's input to a run; docs/reference/share-files.md has the format."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -23,16 +20,7 @@ SCHEMA = 3
 
 @dataclass(frozen=True)
 class Header:
-    """What an aggregate says of itself in its first line; all of it is public.
-
-    Attributes:
-        party: Whose it is.
-        uploads: How many uploads are in it, one of each client.
-        fingerprint: SHA-256 of their identities, the same at every party.
-        policy: What all their clients allow.
-        task: What they shared for.
-        excluded: How many uploads all parties left out, by why.
-    """
+    """The public first line of an aggregate."""
 
     party: int
     uploads: int
@@ -49,24 +37,24 @@ class Header:
 
     @cached_property
     def allowed(self) -> ClientPolicy:
-        """What all clients allow. Raises: ShareError: it is no policy."""
+        """The runs that all clients allow; raises ShareError if the policy is invalid."""
         return client_policy_from_json(self.policy, _refusal("The aggregate's policy"))
 
     @property
     def size(self) -> int:
-        """How many bytes of values follow both lines."""
+        """Bytes of values after both lines."""
         rows = 1 if self.task.form == SPLIT.name else self.uploads
         values = len(self.task.pieces(self.party)) * self.task.columns * rows
         return values * self.task.ring.value_bytes
 
     def line(self) -> bytes:
-        """Return the first line of a file with this header."""
+        """Return the line."""
         return json.dumps(asdict(self), sort_keys=True).encode() + b"\n"
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[tuple[Header, BinaryIO]]:
-    """Yield an aggregate's header, and the file, read up to its end. Raises: ShareError: it is none."""
+    """Yield an aggregate's header and its open file, or raise ShareError."""
     refusal = _refusal(str(path))
     try:
         with open_regular(path) as file:
@@ -79,16 +67,13 @@ def opened(path: Path) -> Iterator[tuple[Header, BinaryIO]]:
 
 
 def read_header(path: Path) -> Header:
-    """Return an aggregate's header. Raises: ShareError: it is not an aggregate of a version known here."""
+    """Return an aggregate's header, or raise ShareError."""
     with opened(path) as (header, _):
         return header
 
 
 def read_uploads(path: Path) -> tuple[str, ...]:
-    """Return the identities of all uploads in an aggregate.
-
-    Raises: ShareError: they are not those that its header stands for.
-    """
+    """Return the uploads' identities; raise ShareError if the fingerprint differs."""
     with opened(path) as (header, file):
         identities = tuple(file.readline().decode(errors="replace").split())
     if (len(identities), hash_of(identities)) != (header.uploads, header.fingerprint):
@@ -97,9 +82,10 @@ def read_uploads(path: Path) -> tuple[str, ...]:
 
 
 def check_aggregates(paths: Sequence[Path]) -> Header:
-    """Check that the parties' aggregates are of the same uploads; return the first party's header.
+    """Check that the parties' aggregates hold the same uploads; return party 0's header.
 
-    Raises: ShareError: says which party differs from party 0, and in what.
+    Raises:
+        ShareError: The message names the party that differs.
     """
     headers = [check_own(path, party) for party, path in enumerate(paths)]
     first = headers[0]
@@ -120,7 +106,7 @@ def check_aggregates(paths: Sequence[Path]) -> Header:
 
 
 def check_own(path: Path, party: int) -> Header:
-    """Return the header of a party's own aggregate. Raises: ShareError: it is another's, or none."""
+    """Return the header of a party's own aggregate, or raise ShareError."""
     header = read_header(path)
     if header.party != party:
         raise ShareError(f"{path} is not the aggregate of party {party}; run `aggregate` again.")
@@ -128,10 +114,7 @@ def check_own(path: Path, party: int) -> Header:
 
 
 def extract_values(aggregate_file: Path, out: Path) -> Path:
-    """Write an aggregate's values alone, as engines read them; return `out`.
-
-    Raises: ShareError: the aggregate is damaged.
-    """
+    """Write an aggregate's values for engines; raise ShareError if it is damaged."""
     with opened(aggregate_file) as (header, file):
         file.readline()
         values = file.read()

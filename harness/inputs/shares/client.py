@@ -1,8 +1,8 @@
-"""A client's half of sharing: values split into additive shares, and the records that are left to share.
+"""Splits clients' values into additive shares, and counts records that were shared.
 
-Any r - 1 of a client's r files are uniform, whatever the client has. Of replicated shares a party's file
-holds all but the one that has its number: each share is at r - 1 parties, so that one of them cannot change
-it, and any two parties have all of them. From here on, no message holds a value.
+Any r - 1 of a client's r files are uniform. With replicated shares, party i's file holds all shares but
+number i: no single party can change a share, but any two together know the values. From here on, no message
+holds a value.
 """
 
 import hashlib
@@ -25,15 +25,16 @@ from harness.system.progress import tell
 from protocols.arrays import Words
 from protocols.spec import InputForm
 
-COUNTED_SCHEMA = 2  # of the file that says what earlier uploads hold
+COUNTED_SCHEMA = 2  # version of the file that counts earlier uploads
 
 
 def split_into_shares(values: Words, ring: Ring, parties: int) -> Iterator[tuple[bytes, Words]]:
-    """Yield each party's share, which is for that party alone: its payload in a file, and its elements.
+    """Yield each party's share: its payload in a file, and its elements, shape (n, words).
 
-    The last party's payload is elements, shape (n, words). Another's is a seed, which stretches to as many.
-    Guarantees: any r - 1 of the r shares are uniform and independent of the values (the seeds'
-    expansion taken as random); all r add up to them.  [test: tests/harness/inputs/test_shares_properties.py]
+    The last payload is the elements; the others are seeds, which expand to them.
+    Guarantees: any r - 1 of the r shares are uniform and independent of the values, if expanded seeds count
+    as random; all r add up to the values.
+    [test: tests/harness/inputs/test_shares_properties.py]
     """
     rest = values.reshape(-1, ring.words)
     for _ in range(parties - 1):
@@ -45,10 +46,10 @@ def split_into_shares(values: Words, ring: Ring, parties: int) -> Iterator[tuple
 
 
 def in_uploads(records: ClientRecords, form: InputForm, smaller: int = 1) -> Iterator[ClientRecords]:
-    """Yield all clients' records in parts of at most MAX_VALUES values, if their clients are about equal.
+    """Yield records in parts of about MAX_VALUES / `smaller` values, at least a client; report progress.
 
-    It tells how many clients are done with.
-    Args: smaller: by how much, down to a client. Raises: ShareError: not even one client fits.
+    Raises:
+        ShareError: A client exceeds MAX_VALUES.
     """
     values = count_columns(records.domain, form.name) * count_rows(records, form.name)
     at_once = records.clients * MAX_VALUES // max(1, values)
@@ -63,21 +64,20 @@ def in_uploads(records: ClientRecords, form: InputForm, smaller: int = 1) -> Ite
 
 @dataclass(frozen=True)
 class _Counted:
-    """What the file holds: by client, how many of its records were shared; hashes of files of records."""
-
     records: dict[str, int] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
 
 
 def of_what_is_left(records: ClientRecords, source: Path, file: Path) -> ClientRecords:
-    """Return the records that may be shared: no more of a client than its cap leaves after earlier uploads.
+    """Return records that may be shared: at most what a client's bound leaves after earlier uploads.
 
-    The file is written before anything is shared: records of an upload that then fails count as shared.
-    Guarantees: all uploads of a client that were made with this file, several at once, too, hold as many
-    records of it as the domain's cap at most, if it has one; no two are of the same file of records.
+    The file is written before anything is shared, so records of an upload that then fails count as shared.
+    Guarantees: all uploads made with this file, even concurrent ones, hold at most the domain's bound of a
+    client's records, if there is one, and no two come from the same source.
+
+    Raises:
+        RecordsError: The file cannot be read or written, or the source was shared before.
     [test: tests/harness/inputs/test_counted.py]
-    Args: source: the file that the records are from; file: made if it is not there.
-    Raises: RecordsError: it holds something else, or cannot be written, or the records were shared before.
     """
     refusal = Refusal(RecordsError, str(file), "what share --counted writes", "restore it, or name another")
     names = list(map(str, records.client_ids))

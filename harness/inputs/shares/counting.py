@@ -1,7 +1,6 @@
-"""A party counts envelopes: it opens, checks and adds them up as they come, in little memory.
+"""Opens, checks and adds up a party's envelopes as they come, in little memory.
 
-A file of envelopes has one or more, end to end. A party leaves out alone what it cannot open, and counts an
-identity once; which uploads a run takes, all parties' lists decide.
+A party by itself leaves out only what it cannot open; all parties' lists decide what a run counts.
 """
 
 import hashlib
@@ -38,20 +37,15 @@ from harness.system.stores import File, files_in
 from protocols.arrays import Words
 from protocols.spec import SPLIT
 
-_AT_ONCE = 512  # envelopes that a process opens before it is given more
+_AT_ONCE = 512  # envelopes per batch
 _CHECKPOINT_S = 30.0
 _IDENTITY = re.compile("[0-9a-f]{64}")
 _Batch = tuple[list[str | ClientPolicy | None], Words]
-_Start = Callable[[bytes], Callable[[], _Batch]]  # has envelopes opened; what it returns waits for them
+_Start = Callable[[bytes], Callable[[], _Batch]]  # starts opening envelopes; its result waits for them
 
 
 class Part(NamedTuple):
-    """Uploads that count.
-
-    Attributes:
-        digests: Their identities, in order.
-        values: Shape (columns held, clients or 1, words), clients in that order.
-    """
+    """Uploads that count: sorted identities, and values (columns held, clients or 1, words) in that order."""
 
     digests: Digests
     values: Words
@@ -59,13 +53,9 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Opener:
-    """What it takes to open a party's envelopes, in another process, too.
+    """Opens a party's envelopes, also in other processes.
 
-    Attributes:
-        task, party: Of which task, at which party.
-        keys: The party's secret keys, by ID.
-        policy: What runs may do with uploads; envelopes whose clients allow less are left out. None: `bounds`
-            of a count say what clients allow, and whoever counts judges it.
+    With a policy, uploads whose clients do not allow the run are left out; with None, the caller judges.
     """
 
     task: Task
@@ -75,14 +65,14 @@ class Opener:
 
     @property
     def summed(self) -> bool:
-        """Whether clients' values are added up, not put one after the other."""
+        """Whether clients' values are added up rather than listed."""
         return self.task.form == SPLIT.name
 
     def __call__(self, envelopes: bytes) -> _Batch:
         """Open envelopes that stand end to end.
 
-        Returns: for each, why it is left out, or its client's bounds, None where there are none; of those
-        that are not left out the values, shape (columns held, clients or 1, words).
+        Returns:
+            The reason to leave each out, or its client's bounds or None; and the values of the rest.
         """
         answers: list[str | ClientPolicy | None] = []
         shares, size = [], self.task.envelope_bytes(self.party)
@@ -100,18 +90,18 @@ class Opener:
 
     @property
     def nothing(self) -> Part:
-        """No upload."""
+        """An empty part."""
         held = len(self.task.pieces(self.party)) * self.task.columns
         values = np.zeros((held, int(self.summed), self.task.ring.words), dtype=np.uint64)
         return Part(digests_in(b""), values)
 
     def together(self, *parts: Part) -> Part:
-        """Return parts without common uploads as one. Args: parts: of which a single one may lack order."""
+        """Merge parts without common uploads; a single part may be unsorted."""
         digests = np.concatenate([part.digests for part in parts])
         values = self._joined(*(part.values for part in parts))
         if not self.summed:
             values = values[:, np.argsort(digests)]
-        digests.sort(kind="stable")  # of what stands in order, part by part
+        digests.sort(kind="stable")  # fast, as parts are sorted
         return Part(digests, values)
 
     def _joined(self, *values: Words) -> Words:
@@ -120,19 +110,16 @@ class Opener:
 
 
 class Count:
-    """A party's count of the uploads that it has.
+    """A party's count of its uploads.
 
-    An upload takes 32 bytes of memory, be it sound or not, and those of its row where rows are not added up.
-    Guarantees: an identity is in `identities` if and only if its values are in `values`, once, also after
-    the process was killed at any point.  [test: tests/harness/inputs/test_exactly_once.py]
+    Each upload, sound or not, takes 32 bytes of memory, and those of its row where rows are not summed.
+    Guarantees: an identity is in `identities` if and only if its values are in `values`, once, even after the
+    process was killed at any point.  [test: tests/harness/inputs/test_exactly_once.py]
+
     Args:
-        opener: What opens envelopes.
-        accepted: The identities that all parties take, None for all that can be opened.
-        checkpoint: A file that keeps the count, sealed for the party itself, in case the process dies.
-
-    Attributes:
-        opener: As given.
-        bounds: By identity, what clients allow that allow less than the task.
+        opener: Opens envelopes.
+        accepted: The identities that all parties accept; None accepts all that can be opened.
+        checkpoint: A file that keeps the count across restarts, sealed for the party itself.
     """
 
     def __init__(
@@ -140,13 +127,13 @@ class Count:
     ) -> None:
         self.opener, self._checkpoint = opener, checkpoint
         self._accepted = None if accepted is None else Identities.of(accepted)
-        self._parts = [opener.nothing]  # each twice as large as the next, at least
+        self._parts = [opener.nothing]  # each at least twice as large as the next
         self._unsaved: list[Part] = []
         self._unsaved_bounds: dict[str, ClientPolicy] = {}
-        self._there = bytearray()  # identities in the files, if a checkpoint has some
+        self._there = bytearray()  # identities in the files, if there was a checkpoint
         self._saved = 0  # bytes of the checkpoint
-        self._unsound: dict[str, bytearray] = defaultdict(bytearray)  # by why, claimed identities
-        self.bounds: dict[str, ClientPolicy] = {}
+        self._unsound: dict[str, bytearray] = defaultdict(bytearray)  # claimed identities by reason
+        self.bounds: dict[str, ClientPolicy] = {}  # policies that allow less than the task, by identity
         self._batch: dict[bytes, bytes] = {}  # by identity
         self._waiting: deque[tuple[list[bytes], Callable[[], _Batch]]] = deque()
         self._pending: set[bytes] = set()
@@ -166,7 +153,7 @@ class Count:
 
     @property
     def values(self) -> Words:
-        """Their values, shape (columns held, clients or 1, words), clients in the order of identities."""
+        """The uploads' values, in the order of identities."""
         return self._whole.values
 
     @property
@@ -176,15 +163,13 @@ class Count:
         return self._parts[0]
 
     def add(self, place: Path | str, processes: int | None = None, cluster: str | None = None) -> None:
-        """Count what is in the files of a directory or of an object store.
+        """Count the uploads in a directory or an object store, in files that end in .share.
 
-        Args:
-            place: A directory, or a store's URL, with files that end in .share.
-            processes: How many open envelopes; 0: this one; default: as many as there are processors.
-            cluster: The address of a Dask scheduler whose workers open them; these see the party's keys.
+        By default there is a process per processor; 0 uses this one. Workers of a Dask `cluster`, named by
+        its scheduler's address, see the party's keys.
 
-        Raises: ShareError: the place cannot be read, the checkpoint written, or the cluster used; a process
-        of its own was ended.
+        Raises:
+            ShareError: The place, the checkpoint or the cluster failed, or a worker process died.
         """
         size = self.opener.task.envelope_bytes(self.opener.party)
         total = sum(file.size for file in _files(place, fetch=False)) // size
@@ -193,7 +178,7 @@ class Count:
             for number, envelope in enumerate(self._envelopes(place, size)):
                 identity = identity_in(envelope)
                 self._there += identity if self._resumed else b""
-                if identity in self._pending:  # the envelope before may be no good, and this one the upload
+                if identity in self._pending:  # the earlier one may be invalid, and this one the upload
                     self._finish(start, 0)
                 self._pending.add(identity)
                 self._batch[identity] = envelope
@@ -203,7 +188,7 @@ class Count:
             self._finish(start, 0)
 
     def _finish(self, start: _Start, most: int) -> None:
-        """Have the batch opened; take what was opened. Args: most: how many batches may wait."""
+        """Have the batch opened, and count until at most `most` batches wait."""
         names = [*self._batch]
         for identity, wanted in zip(names, self._wanted(digests_in(b"".join(names))), strict=True):
             if not wanted:
@@ -230,7 +215,6 @@ class Count:
                 self._save()
 
     def _wanted(self, digests: Digests) -> NDArray[np.bool_]:
-        """Return which of these identities all parties take that does not count yet."""
         counted = [Identities(part.digests).has(digests) for part in self._parts]
         wanted: NDArray[np.bool_] = ~np.logical_or.reduce(counted)
         return wanted if self._accepted is None else wanted & self._accepted.has(digests)
@@ -243,7 +227,7 @@ class Count:
             self._unsaved.append(part)
 
     def _save(self) -> None:
-        """Add to the checkpoint what is not in it yet, in a seal that names all before it."""
+        """Append to the checkpoint; each seal is bound to all earlier ones."""
         self._kept = time.monotonic()
         if self._checkpoint is None or not self._unsaved:
             return
@@ -270,7 +254,7 @@ class Count:
         return next((key, self.opener.keys[key.id]) for key in published if key.id in self.opener.keys)
 
     def _resume(self, checkpoint: Path) -> None:
-        """Go on from a checkpoint, up to where it is none of this count."""
+        """Restore a checkpoint, up to the first seal of another count."""
         ring, columns = self.opener.task.ring, len(self.opener.nothing.values)
         with checkpoint.open("rb") as file:
             left = os.fstat(file.fileno()).st_size
@@ -291,7 +275,6 @@ class Count:
                 self._went_on(sealed)
 
     def _envelopes(self, place: Path | str, size: int) -> Iterator[bytes]:
-        """Yield the envelopes in a place's files; what is none of its own is noted."""
         for stored in _files(place):
             name = stored.name.removesuffix(SUFFIX)
             try:
@@ -305,37 +288,35 @@ class Count:
                 self._leave_out(name, UNREADABLE)
 
     def _leave_out(self, name: str, reason: str) -> None:
-        """Note a file, by the identity that is its name, or by a digest of that."""
         digest = hashlib.sha256(os.fsencode(name)).digest()
         self._unsound[reason] += bytes.fromhex(name) if _IDENTITY.fullmatch(name) else digest
 
     @property
     def gone(self) -> Identities:
-        """Uploads that count by the checkpoint, and are in the files no more."""
+        """Uploads that the checkpoint counts and the files lack."""
         return self._resumed - Identities(np.unique(digests_in(self._there)))
 
     @property
     def unsound(self) -> dict[str, Identities]:
-        """By why they were left out, the identities that envelopes claim, or SHA-256 of files' names."""
+        """Claimed identities of left-out envelopes, or SHA-256 of files' names, by reason."""
         return {why: Identities(np.unique(digests_in(raw))) for why, raw in self._unsound.items()}
 
     def report(self) -> UploadReport:
-        """Return the party's list of what it can open, for all parties to see."""
+        """Return the party's list of uploads for all parties."""
         return UploadReport(self.opener.party, self.opener.task.name, self.identities, self.unsound)
 
     @property
     def policies(self) -> dict[str, ClientPolicy]:
-        """What clients allow and the task does, by the identities of those that count."""
+        """The uses that both client and task allow, by counted identity."""
         allowed = self.opener.task.allowed
         bounds = {name: policy.and_also(allowed) for name, policy in self.bounds.items()}
         return {name: bounds.get(name, allowed) for name in self.identities}
 
     def write(self, out: Path, left_out: Mapping[str, int]) -> Header:
-        """Write what the party feeds into a run; the checkpoint goes.
+        """Write the party's aggregate and remove the checkpoint; `left_out` counts other uploads by reason.
 
-        Args: left_out: how many other uploads all parties leave out, by why.
-        Raises: ShareError: there are too few uploads, or too many; uploads that all parties take are gone;
-        the file cannot be written.
+        Raises:
+            ShareError: Uploads are too few, too many, or gone although accepted, or writing fails.
         """
         task = self.opener.task
         identities, digest = self.identities, hashlib.sha256()
@@ -346,7 +327,7 @@ class Count:
                 "at every party."
             )
         task.check_count(clients)
-        for text in identities.texts():  # as `hash_of` has it, in little memory
+        for text in identities.texts():  # equals `hash_of`, in little memory
             digest.update(text.replace(" ", "\n").encode())
         policy = (self.opener.policy or task.allowed).to_json()
         header = Header(self.opener.party, clients, digest.hexdigest(), policy, task, dict(left_out))
@@ -360,13 +341,13 @@ class Count:
 
 @contextmanager
 def _pool(opener: Opener, processes: int, cluster: str | None) -> Iterator[tuple[_Start, int]]:
-    """Yield what has envelopes opened, and how many batches may wait for it."""
+    """Yield a function that has envelopes opened, and the limit of waiting batches."""
     if cluster:
         from distributed import Client, KilledWorker
 
         try:
             with Client(cluster) as client:
-                # Not by its executor, whose futures may never end once the scheduler is gone.
+                # Not Client.get_executor: its futures may never end once the scheduler is gone.
                 submit = partial(client.submit, opener, pure=False)
                 yield lambda envelopes: submit(envelopes).result, 2 * sum(client.nthreads().values())
         except (OSError, ValueError, KilledWorker, CancelledError) as error:
@@ -376,7 +357,7 @@ def _pool(opener: Opener, processes: int, cluster: str | None) -> Iterator[tuple
             ) from None
     elif processes:
         context, quiet = get_context("forkserver"), (signal.SIGINT, signal.SIG_IGN)
-        try:  # this process ends them by itself when it is interrupted
+        try:  # workers ignore interrupts, as this process ends them
             with ProcessPoolExecutor(processes, context, signal.signal, quiet) as pool:
                 yield lambda envelopes: pool.submit(opener, envelopes).result, 2 * processes
         except BrokenExecutor:
@@ -389,7 +370,6 @@ def _pool(opener: Opener, processes: int, cluster: str | None) -> Iterator[tuple
 
 
 def _files(place: Path | str, *, fetch: bool = True) -> Iterator[File]:
-    """Yield the files of envelopes, unread. Raises: ShareError: the place cannot be listed."""
     try:
         yield from files_in(place, SUFFIX, fetch=fetch)
     except OSError as error:

@@ -1,7 +1,6 @@
-"""Envelopes: one client's upload, a small file for each party, which only that party opens.
+"""Envelopes: a client's upload as a small file per party, which only that party opens.
 
-docs/reference/share-files.md has the format. Whoever keeps or carries an envelope learns the task, the
-upload's identity and the envelope's time and place; its length follows from the task.
+docs/reference/share-files.md has the format, and what a carrier learns.
 """
 
 import hashlib
@@ -38,35 +37,32 @@ from protocols.spec import INPUT_FORMS
 _MAGIC = b"FSE\x03"
 _TAG = b"fairshares:share:3:%s\n"
 _IDENTITY_AT = slice(36, 68)
-_PARTS = 64  # of a file's clients that may be sealed at once, so that many take little room
+_PARTS = 64  # divides the values that are encoded at once, to bound memory
 
 
 @dataclass(frozen=True)
 class Opened:
-    """What an envelope holds.
-
-    Attributes:
-        bounds: What its client allows, None for all that the task allows.
-        shares: The party's shares, shape (copies held * columns, words).
-    """
+    """An envelope's content: shares, (columns held, words), and the client's policy if not the task's."""
 
     bounds: ClientPolicy | None
     shares: Words
 
 
 def identity_in(envelope: bytes) -> bytes:
-    """Return the 32 bytes of the identity that an envelope claims."""
+    """Return the 32 bytes of identity that an envelope claims."""
     return envelope[_IDENTITY_AT]
 
 
 def seal_upload(task: Task, values: Integers, bounds: ClientPolicy | None) -> tuple[str, list[bytes]]:
-    """Split and seal one client's values.
+    """Split and seal one client's values; return the upload's identity, and an envelope per party.
 
-    Guarantees: all parties' envelopes but one are independent of the values, opened or not; their lengths
-    follow from the task.  [test: tests/harness/inputs/test_envelopes.py]
-    Args: values: shape (columns,); bounds: tighter than the task's, None for the task's.
-    Returns: the upload's identity in hexadecimal digits, and an envelope per party.
-    Raises: ShareError: a party's keys have expired, or bounds take too much room.
+    `bounds` is a policy tighter than the task's; None is the task's.
+    Guarantees: all parties' envelopes but one are independent of the values, opened or not; the task fixes
+    their lengths.
+
+    Raises:
+        ShareError: A party's keys have expired, or bounds take too much room.
+    [test: tests/harness/inputs/test_envelopes.py]
     """
     parties = len(task.parties)
     salted = [
@@ -88,12 +84,14 @@ def seal_upload(task: Task, values: Integers, bounds: ClientPolicy | None) -> tu
 
 
 def share(task: Task, records: ClientRecords, out: Path, bounds: ClientPolicy | None = None) -> list[str]:
-    """Write an envelope per client and party to `out/party-<i>/`.
+    """Write an envelope per client and party to `out/party-<i>/`; return the uploads' identities.
 
-    Guarantees: all files appear, or none.  [test: tests/harness/inputs/test_shares_places.py]
-    Args: records: of the task's domain; bounds: tighter than the task's, None for the task's.
-    Returns: the uploads' identities.
-    Raises: RecordsError; ShareError: the files cannot be written; as `seal_upload`.
+    Guarantees: all files appear, or none.
+
+    Raises:
+        RecordsError: The records do not fit the encoding.
+        ShareError: As `seal_upload`, or writing fails.
+    [test: tests/harness/inputs/test_shares_places.py]
     """
     names = [f"party-{i}" for i in range(len(task.parties))]
     new = [path for path in (*(out / name for name in names), out, *out.parents) if not path.exists()]
@@ -121,7 +119,7 @@ def share(task: Task, records: ClientRecords, out: Path, bounds: ClientPolicy | 
             for path in arrived:
                 path.unlink(missing_ok=True)
             for directory in new:
-                with suppress(OSError):  # it holds another upload, or was not made
+                with suppress(OSError):  # it holds other uploads, or was never made
                     directory.rmdir()
         if isinstance(error, OSError):
             raise ShareError(
@@ -131,19 +129,18 @@ def share(task: Task, records: ClientRecords, out: Path, bounds: ClientPolicy | 
 
 
 def _check_private(directory: Path) -> None:
-    """Make a party's directory; refuse one in which others could put or take files."""
+    """Make a party's directory; refuse one that others can write."""
     directory.mkdir(mode=0o700, exist_ok=True)
     if (reason := writable_by_others(directory)) is not None:
         raise ShareError(f"{reason}, so others could replace shares; name another --out, or chmod go-w it.")
 
 
 def open_envelope(task: Task, party: int, keys: Mapping[bytes, bytes], envelope: bytes) -> Opened | str:
-    """Open an envelope of the right length and check it; else return why it is left out.
+    """Open and check an envelope of the right length, or return the reason to leave it out.
 
-    Guarantees: parties that open envelopes of one identity hold shares of one upload, with the same bounds,
-    as the identity is a digest of these and of a salted digest of each share.
+    Guarantees: parties that open envelopes of one identity hold shares of one upload with the same bounds, as
+    the identity is a digest of the bounds and of a salted digest of each share.
     [test: tests/harness/inputs/test_envelopes.py]
-    Args: keys: the party's secret keys, by ID.
     """
     head, sealed = envelope[:HEAD_BYTES], envelope[HEAD_BYTES:]
     if not head.startswith(_MAGIC):
@@ -177,7 +174,7 @@ def open_envelope(task: Task, party: int, keys: Mapping[bytes, bytes], envelope:
         return UNREADABLE
 
 
-@lru_cache(maxsize=64)  # of many clients few differ
+@lru_cache(maxsize=64)  # most clients state the same
 def _bounds(stated: bytes) -> ClientPolicy | None:
     refusal = Refusal(ShareError, "The envelope", "one of this version", "leave it out")
     fields = parse_json(stated, refusal)

@@ -1,7 +1,4 @@
-"""What envelopes, tasks and aggregates have in common: sizes, who holds which share, and what clients allow.
-
-docs/reference/share-files.md has the formats.
-"""
+"""Common parts of envelopes, tasks and aggregates; docs/reference/share-files.md has the formats."""
 
 import hashlib
 import re
@@ -22,7 +19,7 @@ SUFFIX = ".share"
 AGGREGATE_SUFFIX = ".aggregate"
 SEED_BYTES = 32
 SALT_BYTES = 16
-MAX_VALUES = 2**24  # of one client: what a task may make a party expand
+MAX_VALUES = 2**24  # of one client, since a party expands them
 
 _LIMITS = ("epsilon", "delta")
 _NUMBER = re.compile("[0-9]{1,200}(/[1-9][0-9]{0,199})?")
@@ -30,12 +27,12 @@ _NUMBER = re.compile("[0-9]{1,200}(/[1-9][0-9]{0,199})?")
 
 @dataclass(frozen=True)
 class ClientPolicy:
-    """What a task says of the runs that its clients allow, or an envelope of those that one client does.
+    """The runs that a task's clients, or one client, allow.
 
     Attributes:
-        tasks: The tasks that the upload may be used for.
-        total: The most that all runs on the upload may spend together.
-        unit: What a run has to protect, a record at least.
+        tasks: The releases that may use the upload.
+        total: The most that all runs on it spend together.
+        unit: The privacy unit to protect, at least.
     """
 
     tasks: tuple[str, ...]
@@ -43,17 +40,17 @@ class ClientPolicy:
     unit: PrivacyUnit
 
     def covers(self, task: str, unit: PrivacyUnit, total: Guarantee) -> bool:
-        """Return whether a run is allowed. Args: total: what the upload will have spent with it."""
+        """Return whether a run is allowed after which the upload has spent `total`."""
         protects = unit in (self.unit, PrivacyUnit.CLIENT)
         within = total.epsilon <= self.total.epsilon and total.delta <= self.total.delta
         return task in self.tasks and protects and within
 
     def covers_all(self, other: "ClientPolicy") -> bool:
-        """Return whether all that another policy allows is allowed."""
+        """Return whether this policy allows everything that another allows."""
         return all(self.covers(task, other.unit, other.total) for task in other.tasks)
 
     def and_also(self, other: "ClientPolicy") -> "ClientPolicy":
-        """Return the policy that allows what both do."""
+        """Return the policy that allows what both allow."""
         tasks = tuple(task for task in self.tasks if task in other.tasks)
         epsilon = min(self.total.epsilon, other.total.epsilon)
         delta = min(self.total.delta, other.total.delta)
@@ -67,7 +64,7 @@ class ClientPolicy:
 
 
 def client_policy_from_json(fields: Mapping[str, Any], refusal: Refusal) -> ClientPolicy:
-    """Return a policy as a task, an envelope or an aggregate has it. Raises: ShareError: it is none."""
+    """Return the policy in a file, or raise ShareError."""
     texts = [fields.get(name) for name in _LIMITS]
     if not all(isinstance(text, str) and _NUMBER.fullmatch(text) for text in texts):
         raise ShareError(
@@ -79,33 +76,33 @@ def client_policy_from_json(fields: Mapping[str, Any], refusal: Refusal) -> Clie
 
 
 def copies_of(form: InputForm, parties: int) -> int:
-    """Return how many parties hold each share of what comes in this form, by its path."""
+    """Return how many parties hold each share, by the encoding's input path."""
     return parties - 1 if form.path is REPLICATED else 1
 
 
 def held_by(party: int, parties: int, copies: int) -> tuple[int, ...]:
-    """Return which shares a party holds: its own; of replicated ones all but its own, from the next on."""
+    """Return the shares that a party holds: its own, or of replicated shares the others, from the next on."""
     return (party,) if copies == 1 else tuple((party + i) % parties for i in range(1, parties))
 
 
 def pieces_of(
     party: int, parties: int, copies: int, value_bytes: int, clients: int = 1
 ) -> list[tuple[int, int]]:
-    """Return which shares a party holds, and how many bytes of salt and payload each has, of all clients.
+    """Return each share that a party holds, with its bytes of salt and payload for all clients.
 
-    Args: value_bytes: of the last share, which is no seed.
+    Shares but the last are seeds; the last has `value_bytes`.
     """
     sizes = [clients * SEED_BYTES] * (parties - 1) + [value_bytes]
     return [(number, clients * SALT_BYTES + sizes[number]) for number in held_by(party, parties, copies)]
 
 
 def hash_of(texts: Iterable[str]) -> str:
-    """Return what stands for several texts, as for the identities of all uploads in an aggregate."""
+    """Return a digest of several texts, such as identities."""
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 
 
 def write_file(out: Path, *parts: bytes | Iterable[bytes]) -> None:
-    """Write a party's file whole, or not at all. Raises: ShareError: it cannot be written."""
+    """Write a file whole or not at all, or raise ShareError."""
     try:
         out.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(out, *parts)

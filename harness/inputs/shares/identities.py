@@ -1,4 +1,4 @@
-"""Sets of uploads' identities in arrays, 32 bytes for each: a party may have a hundred million."""
+"""Sets of uploads' identities, of which a party may have a hundred million, at 32 bytes each."""
 
 from collections.abc import Iterable, Iterator, Set as AbstractSet
 from typing import Any, BinaryIO
@@ -14,22 +14,19 @@ _AT_ONCE = 4096
 
 
 def digests_in(raw: bytes | bytearray) -> Digests:
-    """Return the digests that stand in these bytes, end to end."""
+    """Return the digests that stand end to end in these bytes."""
     return np.frombuffer(raw, f"S{_BYTES}")
 
 
 class Identities(AbstractSet[str]):
-    """A set of identities, as hexadecimal digits, that takes 32 bytes for each.
-
-    Args: digests: In order, each once.
-    """
+    """A set of identities (64 hexadecimal digits), kept as sorted, distinct digests."""
 
     def __init__(self, digests: Digests) -> None:
         self.digests = digests
 
     @classmethod
     def of(cls, names: Iterable[Any]) -> "Identities":
-        """Return the set of these, of 64 hexadecimal digits each."""
+        """Return the set of identities with these names."""
         if isinstance(names, Identities):
             return names
         return cls(np.unique(digests_in(b"".join(map(bytes.fromhex, names)))))
@@ -40,7 +37,7 @@ class Identities(AbstractSet[str]):
 
     @classmethod
     def read(cls, file: BinaryIO, number: int) -> "Identities":
-        """Read what `texts` gave of so many, and a byte more. Raises: ValueError: it is something else."""
+        """Read so many identities from `texts`, and a byte more; raise ValueError for others."""
         raw, left = bytearray(), max((2 * _BYTES + 1) * number, 1)
         while text := file.read(min(left, (2 * _BYTES + 1) * _AT_ONCE)):
             raw += bytes.fromhex(text.decode())
@@ -61,11 +58,11 @@ class Identities(AbstractSet[str]):
         return isinstance(name, str) and bool(self.has(digests_in(bytes.fromhex(name)))[0])
 
     def has(self, digests: Digests) -> NDArray[np.bool_]:
-        """Return which of these digests are in the set, in their order."""
+        """Return which of these digests are in the set, shape (n,)."""
         if not len(self):
             return np.zeros(len(digests), dtype=bool)
         same = np.empty(len(digests), dtype=bool)
-        for start in range(0, len(digests), _AT_ONCE):  # or it takes 48 bytes more of memory for each
+        for start in range(0, len(digests), _AT_ONCE):  # in parts, which saves 48 bytes each
             some = slice(start, start + _AT_ONCE)
             places = np.searchsorted(self.digests, digests[some])
             same[some] = self.digests[np.minimum(places, len(self) - 1)] == digests[some]
@@ -84,6 +81,6 @@ class Identities(AbstractSet[str]):
         return bool(Identities.of(other).has(self.digests).all())
 
     def texts(self) -> Iterator[str]:
-        """Yield the members in order, some thousands at a time, with spaces between all of them."""
+        """Yield the sorted identities, some thousands at a time, separated by spaces."""
         for start in range(0, len(self), _AT_ONCE):
             yield " " * (start > 0) + self.digests[start : start + _AT_ONCE].tobytes().hex(" ", _BYTES)

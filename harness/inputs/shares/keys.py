@@ -1,8 +1,7 @@
-"""A party's sealing keys: a task names the public ones, and the party's own directory has the others.
+"""A party's keys: a task names the public ones, and the party's own directory holds the secret ones.
 
-A party signs its lists of uploads by a key of P-256 in the same directory, which the task names, too.
-Seals are HPKE in base mode (RFC 9180), by X25519 alone or by ML-KEM-768 and X25519 together, with
-HKDF-SHA256 and AES-256-GCM. A seal says nothing of who made it.
+Seals are HPKE in base mode (RFC 9180) and do not authenticate the sender; docs/reference/share-files.md has
+the formats. A P-256 key signs the party's lists of uploads.
 """
 
 import hashlib
@@ -31,9 +30,9 @@ from harness.errors import ShareError
 from harness.system.documents import Refusal, as_type, read_json
 from harness.system.files import create_file, write_whole
 
-# In a party's directory of keys: what it publishes, and what it signs lists by.
+# In a party's directory of keys: its public description, and its secret signing key.
 FILE, SIGNING = "party.json", "signing.pem"
-_CURVE = 32  # bytes of a key of X25519, which stands last
+_CURVE = 32  # bytes of an X25519 key, which stands last
 _OVERHEAD = {_CURVE: KEM.X25519.enc_length() + 16, 1184 + _CURVE: KEM.MLKEM768_X25519.enc_length() + 16}
 _CURVES, _HYBRID = (
     Suite(kem, KDF.HKDF_SHA256, AEAD.AES_256_GCM) for kem in (KEM.X25519, KEM.MLKEM768_X25519)
@@ -47,12 +46,12 @@ _POINT = serialization.Encoding.X962, serialization.PublicFormat.CompressedPoint
 
 
 def today() -> str:
-    """Return the date in UTC, as tasks and keys have it."""
+    """Return the date in UTC, as in tasks and keys."""
     return datetime.now(UTC).date().isoformat()
 
 
 def is_date(text: str) -> bool:
-    """Return whether a text is a date: 2027-12-31."""
+    """Return whether a text is a date such as 2027-12-31."""
     try:
         return date.fromisoformat(text).isoformat() == text
     except ValueError:
@@ -61,12 +60,7 @@ def is_date(text: str) -> bool:
 
 @dataclass(frozen=True)
 class SealingKey:
-    """A public key of one party.
-
-    Attributes:
-        public: In hexadecimal digits, X25519's bytes last, after ML-KEM's if there are any.
-        until: The last day, UTC, on which clients seal for it.
-    """
+    """A party's public key in hexadecimal digits, and the last day, UTC, on which clients use it."""
 
     public: str
     until: str
@@ -75,7 +69,7 @@ class SealingKey:
         if not is_date(self.until) or not re.fullmatch("([0-9a-f]{2})+", self.public):
             raise ShareError("A sealing key is hexadecimal digits, with a date such as 2027-12-31.")
         try:
-            _ = self.overhead, self.seal(b"", b"")  # to some keys nothing can be sealed
+            _ = self.overhead, self.seal(b"", b"")  # raises for unknown sizes and unusable keys
         except (KeyError, ValueError):
             raise ShareError(f"A sealing key of {len(self.raw)} bytes is none of this version.") from None
 
@@ -86,26 +80,26 @@ class SealingKey:
 
     @property
     def id(self) -> bytes:
-        """The 8 bytes by which envelopes name the key."""
+        """The 8 bytes that name the key in envelopes."""
         return hashlib.sha256(self.raw).digest()[:8]
 
     @property
     def hybrid(self) -> bool:
-        """Whether what it seals stays sealed to whoever breaks elliptic curves."""
+        """Whether seals withstand an attacker who breaks elliptic curves."""
         return len(self.raw) > _CURVE
 
     @property
     def overhead(self) -> int:
-        """How many bytes a seal adds."""
+        """Bytes that a seal adds."""
         return _OVERHEAD[len(self.raw)]
 
     def seal(self, plain: bytes, info: bytes) -> bytes:
-        """Return what only the holder of the key opens, given the same info."""
+        """Seal bytes so that only the key's holder opens them, given the same info."""
         return (_HYBRID if self.hybrid else _CURVES).encrypt(plain, _public(self.raw), info)
 
 
 def unseal(secret: bytes, sealed: bytes, info: bytes) -> bytes | None:
-    """Return what was sealed, None if the key does not open it. Args: secret: as the key's file has it."""
+    """Return the sealed bytes, or None if the key does not fit."""
     try:
         return (_HYBRID if len(secret) > _CURVE else _CURVES).decrypt(sealed, _secret(secret), info)
     except InvalidTag:
@@ -130,15 +124,7 @@ def _secret(raw: bytes) -> X25519PrivateKey | MLKEM768X25519PrivateKey:
 
 @dataclass(frozen=True)
 class SealingParty:
-    """What a party publishes of itself.
-
-    Attributes:
-        name: Whoever runs it.
-        address: Where its uploads go, `https://…/` or a store's URL; empty where they come by other ways.
-        keys: Its sealing keys.
-        signing: The public key of its signatures, a compressed point of P-256 in hexadecimal digits; empty
-            before it has keys.
-    """
+    """A party's public description; before it has keys, `signing` is empty."""
 
     name: str
     address: str
@@ -158,18 +144,18 @@ class SealingParty:
 
     @property
     def verifier(self) -> ec.EllipticCurvePublicKey:
-        """What checks its signatures."""
+        """The key that checks its signatures."""
         return ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), bytes.fromhex(self.signing))
 
     def states(self) -> dict[SealingKey, str]:
-        """Return which key is active, the first to end; which are pending; and which have expired."""
+        """Return each key's state: expired, active (the first to end) or pending."""
         left = sorted((key for key in self.keys if key.until >= today()), key=lambda key: key.until)
         states = dict.fromkeys(self.keys, "expired") | dict.fromkeys(left, "pending")
         return states | dict.fromkeys(left[:1], "active")
 
     @property
     def active(self) -> SealingKey:
-        """The key to seal for. Raises: ShareError: all have expired."""
+        """The key to seal for; raises ShareError if all have expired."""
         active = [key for key, state in self.states().items() if state == "active"]
         if not active:
             raise ShareError(
@@ -179,10 +165,7 @@ class SealingParty:
         return active[0]
 
     def with_new_key(self, directory: Path, until: str, hybrid: bool) -> "SealingParty":
-        """Make a key in the party's directory; return the party with it, and with one to sign by.
-
-        Raises: OSError; ShareError.
-        """
+        """Make a sealing key, and a signing key if missing; return the party with both."""
         curve = X25519PrivateKey.generate()
         secret, public = curve.private_bytes_raw(), curve.public_key().public_bytes_raw()
         if hybrid:
@@ -201,13 +184,13 @@ class SealingParty:
 
 
 def read_party(path: Path) -> SealingParty:
-    """Return what a party published. Raises: ShareError: the file is none of these."""
+    """Return a party's published description, or raise ShareError."""
     refusal = Refusal(ShareError, str(path), "what `./inv keys` writes", "ask the party for it")
     return as_type(SealingParty, read_json(path, refusal), refusal)
 
 
 def signing_key(directory: Path) -> ec.EllipticCurvePrivateKey:
-    """Return the key in a directory by which a party signs. Raises: ShareError: there is none."""
+    """Return a directory's secret signing key, or raise ShareError."""
     try:
         key = serialization.load_pem_private_key((directory / SIGNING).read_bytes(), None)
         assert isinstance(key, ec.EllipticCurvePrivateKey)
@@ -219,7 +202,7 @@ def signing_key(directory: Path) -> ec.EllipticCurvePrivateKey:
 
 
 def secrets_in(directory: Path) -> dict[bytes, bytes]:
-    """Return the secret keys in a directory, by their IDs. Raises: ShareError: it has none, or others."""
+    """Return a directory's secret sealing keys by ID; raise ShareError for none or invalid ones."""
     secrets = {}
     for path in sorted(directory.glob("*.key")):
         try:

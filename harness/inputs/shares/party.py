@@ -1,8 +1,7 @@
-"""A party's list of its uploads, and which of them all parties take.
+"""A party's list of its uploads, and the uploads that all parties accept.
 
-All parties take the same uploads: those that each of them can open. All alike leave out the others, whatever
-is wrong with these. So a client that sends one party something else, or all of them something foreign, harms
-itself only, and no party skips an upload alone.
+All parties count the uploads that each of them can open. A client that sends one party something else, or all
+of them something invalid, harms only itself, and no party skips an upload alone.
 """
 
 import hashlib
@@ -27,7 +26,7 @@ from harness.system.documents import Refusal, as_type, parse_json
 SCHEMA = 3
 LIST_SUFFIX = ".uploads"
 _HEAD_BYTES = 1 << 16
-# Why an upload is left out; nothing of it is secret.
+# Public reasons to leave an upload out.
 UNREADABLE = "unreadable or of another version"
 WRONG_SIZE = "longer or shorter than an envelope of the task"
 CHANGED = "changed since it was shared"
@@ -37,22 +36,19 @@ NOT_THE_SAME = "not the same at every party"
 OTHER_TASK = "of another task"
 OTHER_KEY = "sealed for a key that this party does not have"
 UNOPENED = "that the party's key does not open"
-# Then it lies, or the client sent it something else, or runs were charged to its ledger alone.
+# The party lies, the client sent it something else, or runs were charged to its ledger alone.
 SAYS = " (says party {party} alone)"
 _UNSOUND = (UNREADABLE, WRONG_SIZE, CHANGED, UNCOVERED, COUNTED, OTHER_TASK, OTHER_KEY, UNOPENED)
 
 
 @dataclass(frozen=True)
 class UploadReport:
-    """What one party has of uploads, by its own judgement.
+    """A party's own judgment of its uploads for a task.
 
     Attributes:
-        party: Its number.
-        task: The name of the task that it opened them for.
-        sound: The identities of those that it would take.
-        unsound: By why they are left out, the identities that all others claim, or SHA-256 of their files'
-            names. An upload takes 32 bytes of it, whoever sent it, and no message has all of them.
-        signature: Of `digest`, by the party; empty where the list is signed as a whole, as hosts do.
+        sound: The identities that it would accept.
+        unsound: By reason, the identities that others claim, or SHA-256 of their files' names; 32 bytes each.
+        signature: The party's signature of `digest`; empty where hosts sign the whole list.
     """
 
     party: int
@@ -63,7 +59,7 @@ class UploadReport:
 
     @property
     def digest(self) -> str:
-        """What stands for the report: SHA-256 of its list's first line, unsigned, and of all identities."""
+        """SHA-256 of the list's unsigned first line and all identities."""
         head, parts = _parts(self)
         digest = hashlib.sha256(json.dumps(asdict(head), sort_keys=True).encode() + b"\n")
         for names in parts:
@@ -71,7 +67,7 @@ class UploadReport:
         return digest.hexdigest()
 
     def without(self, identities: Collection[str], reason: str = UNCOVERED) -> "UploadReport":
-        """Return the report of a run that leaves some of these out. Args: reason: why."""
+        """Return the report of a run that leaves some uploads out, for a reason."""
         sound, before = Identities.of(self.sound), Identities.of(self.unsound.get(reason, ()))
         left_out = sound & Identities.of(identities)
         unsound = {**self.unsound, reason: before | left_out} if left_out else self.unsound
@@ -80,7 +76,7 @@ class UploadReport:
 
 @dataclass(frozen=True)
 class Agreement:
-    """What all parties take. Attributes: accepted: identities; left_out: how many others, by why."""
+    """The identities that all parties accept, and numbers of others by reason."""
 
     accepted: AbstractSet[str]
     left_out: Mapping[str, int]
@@ -88,8 +84,6 @@ class Agreement:
 
 @dataclass(frozen=True)
 class _Head:
-    """The first line of a party's list. Attributes: sound, unsound: how many identities, in this order."""
-
     schema: int
     party: int
     task: str
@@ -99,12 +93,13 @@ class _Head:
 
 
 def common_uploads(reports: Sequence[UploadReport]) -> Agreement:
-    """Choose the uploads that all parties take: those that are sound at each.
+    """Choose the uploads that are sound at every party, given reports in the parties' order.
 
-    Guarantees: follows from the lists of all parties, and is the same whoever computes it.
+    Guarantees: the result depends only on the parties' lists, whoever computes it.
+
+    Raises:
+        ShareError: No upload is sound everywhere, or tasks differ.
     [test: tests/harness/inputs/test_agreeing.py]
-    Args: reports: of all parties, party 0 first.
-    Raises: ShareError: none is sound at every party, or parties opened them for different tasks.
     """
     for report in reports:
         if report.task != reports[0].task:
@@ -131,12 +126,11 @@ def common_uploads(reports: Sequence[UploadReport]) -> Agreement:
 
 
 def described(left_out: Mapping[str, int]) -> str:
-    """Return how many uploads were left out, and why, as people read it."""
+    """Return the numbers and reasons of left-out uploads as text."""
     return ", ".join(f"{count} {why}" for why, count in left_out.items())
 
 
 def _parts(report: UploadReport) -> tuple[_Head, list[Identities]]:
-    """Return a list's first line, unsigned, and what the others hold."""
     unsound = {reason: Identities.of(names) for reason, names in sorted(report.unsound.items())}
     sound, numbers = Identities.of(report.sound), {reason: len(names) for reason, names in unsound.items()}
     head = _Head(SCHEMA, report.party, report.task, len(sound), numbers)
@@ -144,11 +138,7 @@ def _parts(report: UploadReport) -> tuple[_Head, list[Identities]]:
 
 
 def write_uploads(report: UploadReport, out: Path, key: ec.EllipticCurvePrivateKey | None = None) -> None:
-    """Write one party's list, for all parties to see.
-
-    Args: key: by which the party signs; None where the list is signed as a whole.
-    Raises: ShareError: it cannot be written.
-    """
+    """Write a party's list, signed by `key` unless hosts sign it as a whole, or raise ShareError."""
     head, parts = _parts(report)
     if key:
         head = replace(head, signature=signature_of(key, UploadReport, report.digest))
@@ -157,13 +147,14 @@ def write_uploads(report: UploadReport, out: Path, key: ec.EllipticCurvePrivateK
 
 
 def read_lists(directory: Path, task: Task, *, signed: bool = True) -> Agreement:
-    """Return what all parties take, by the lists `party-<i>.uploads` of all of them.
+    """Return the uploads that all parties accept, by their lists `party-<i>.uploads`.
 
-    Guarantees: if signed, what counts is what each party said, whoever carried the lists: only a party's own
-    key, which the task names, signs for it.  [test: tests/harness/inputs/test_agreeing.py]
-    Args: signed: whether each has to be, by its party; if not, whoever asks has compared what hosts signed.
-    Raises: ShareError: a party's list is missing, damaged, of another task, or not signed by that party; as
-    `common_uploads`.
+    Guarantees: if `signed`, each list is what its party said, whoever carried it, as only the party's own
+    key, which the task names, signs for it. Without, the caller has compared lists that hosts signed.
+
+    Raises:
+        ShareError: As `common_uploads`, or a list is missing, damaged, of another task, or not its party's.
+    [test: tests/harness/inputs/test_agreeing.py]
     """
     reports = [_read_list(path) for path in sorted(directory.glob(f"*{LIST_SUFFIX}"))]
     if [report.party for report in reports] != list(range(len(task.parties))):

@@ -1,4 +1,4 @@
-"""Signatures of parties: hosts sign what they say of a run, and parties their lists of uploads."""
+"""Parties' signatures of results and of lists of uploads."""
 
 from typing import Any
 
@@ -10,12 +10,12 @@ _ALGORITHM = ec.ECDSA(hashes.SHA256())
 
 
 def signature_of(key: ec.EllipticCurvePrivateKey, kind: type[Any], text: str) -> str:
-    """Sign a text, in hexadecimal digits. Args: kind: what the text is: it stands for nothing of another."""
+    """Sign a text as one of a kind, in hexadecimal digits."""
     return key.sign(_to_sign(kind, text), _ALGORITHM).hex()
 
 
 def is_signature(signature: str, key: object, kind: type[Any], text: str) -> bool:
-    """Return whether a signature is of this text, as of this kind, by the holder of a public key."""
+    """Return whether a key's holder signed this text as one of this kind."""
     try:
         assert isinstance(key, ec.EllipticCurvePublicKey)
         key.verify(bytes.fromhex(signature), _to_sign(kind, text), _ALGORITHM)
@@ -25,5 +25,5 @@ def is_signature(signature: str, key: object, kind: type[Any], text: str) -> boo
 
 
 def _to_sign(kind: type[Any], text: str) -> bytes:
-    """Return the message to sign: none of another kind begins so, and what TLS signs is no JSON."""
+    """Return the message to sign, with a prefix that other kinds and TLS do not use."""
     return f"FairShares {kind.__name__.lower()} 1\n{text}".encode()

@@ -1,7 +1,4 @@
-"""A task: everything that the uploads of many clients have in common, in one file that never changes.
-
-Whoever asks makes it once. A client reads it before it shares; a party counts uploads of one task.
-"""
+"""A task: the common facts of many clients' uploads, in one file that never changes."""
 
 import hashlib
 import json
@@ -27,7 +24,8 @@ from harness.system.documents import Refusal, as_type, parse_json
 from protocols.spec import ENFORCED, INPUT_FORMS
 
 SCHEMA = 1
-HEAD_BYTES, BOUNDS_BYTES = 76, 192  # of an envelope: what is in the clear, and what a client allows
+HEAD_BYTES, BOUNDS_BYTES = 76, 192  # of an envelope: its public head, and the client's policy
+
 _MOST_PARTIES = 16
 ANYONE, CERTIFICATE, URLS = "anyone", "certificate", "urls"
 ADMISSIONS = {
@@ -39,19 +37,7 @@ ADMISSIONS = {
 
 @dataclass(frozen=True)
 class Task:
-    """What uploads of a task are, who opens them, and for what.
-
-    Attributes:
-        security: The name of the security model.
-        form, arithmetic: How a client's records become values, and what these are shared over.
-        copies: How many parties hold each share.
-        record_domain: What clients declare about their records, as in `domain.json`.
-        policy: What all clients allow.
-        parties: Who computes, in the order of their numbers.
-        least_uploads: How many uploads a run has at least.
-        until: The last day, UTC, on which clients share.
-        admission: Which clients servers let upload, one of `ADMISSIONS`.
-    """
+    """The content of a task's file, whose keys docs/reference/share-files.md explains."""
 
     security: str
     form: str
@@ -91,17 +77,17 @@ class Task:
 
     @cached_property
     def domain(self) -> RecordDomain:
-        """What is public about records. Raises: RecordDomainError: there is no such domain."""
+        """The public facts about records; raises RecordDomainError if they are invalid."""
         return domain_from_json(self.record_domain, "the task")
 
     @cached_property
     def allowed(self) -> ClientPolicy:
-        """What runs may do with uploads. Raises: ShareError: it is no policy."""
+        """The runs that the task allows; raises ShareError if the policy is invalid."""
         return client_policy_from_json(self.policy, _refusal("The task's policy"))
 
     @property
     def ring(self) -> Ring:
-        """What values are shared over."""
+        """The ring that values are shared over."""
         return RINGS[self.arithmetic]
 
     @cached_property
@@ -111,7 +97,7 @@ class Task:
 
     @cached_property
     def text(self) -> bytes:
-        """The file: JSON with sorted keys and without spaces, and the end of a line."""
+        """The file: JSON with sorted keys, without spaces, and a line end."""
         return json.dumps(asdict(self), sort_keys=True, separators=(",", ":")).encode() + b"\n"
 
     @cached_property
@@ -125,18 +111,18 @@ class Task:
         return self.digest.hex()
 
     def pieces(self, party: int) -> list[tuple[int, int]]:
-        """Return which shares a party holds, and how many bytes of salt and payload each has."""
+        """Return a party's shares, with each share's bytes of salt and payload."""
         values = self.columns * self.ring.value_bytes
         return pieces_of(party, len(self.parties), self.copies, values)
 
     def envelope_bytes(self, party: int) -> int:
-        """Return how long each envelope for a party is."""
+        """Return the length of a party's envelopes."""
         commitments = 32 * len(self.parties)
         sealed = BOUNDS_BYTES + commitments + sum(size for _, size in self.pieces(party))
         return HEAD_BYTES + self.parties[party].keys[0].overhead + sealed
 
     def secrets(self, party: int, directory: Path) -> dict[bytes, bytes]:
-        """Return a party's secret keys of this task, by ID. Raises: ShareError: its directory has none."""
+        """Return a party's secret keys of this task, by ID, or raise ShareError."""
         held = secrets_in(directory)
         own_keys = {key.id for key in self.parties[party].keys} & held.keys()
         if not own_keys:
@@ -144,7 +130,7 @@ class Task:
         return {key: held[key] for key in own_keys}
 
     def signer(self, party: int, directory: Path) -> ec.EllipticCurvePrivateKey:
-        """Return the key by which a party signs. Raises: ShareError: its directory has another, or none."""
+        """Return a party's secret signing key, or raise ShareError if the directory has another."""
         key = signing_key(directory)
         if key.public_key() != self.parties[party].verifier:
             raise ShareError(
@@ -153,7 +139,7 @@ class Task:
         return key
 
     def check_open(self) -> None:
-        """Raise ShareError if the time to share is over, by this machine's clock."""
+        """Raise ShareError if this machine's clock is past the last day."""
         if today() > self.until:
             raise ShareError(
                 f"The task ended on {self.until}, and this machine's clock says {today()}: nothing was "
@@ -161,7 +147,7 @@ class Task:
             )
 
     def check_count(self, uploads: int) -> None:
-        """Raise ShareError if a run has too few uploads, or so many that their sum could overflow."""
+        """Raise ShareError if uploads are too few, or their sum could overflow."""
         if uploads < self.least_uploads:
             raise ShareError(
                 f"{uploads} uploads can be counted, and a run of this task has {self.least_uploads} at "
@@ -172,7 +158,7 @@ class Task:
 
 
 def task_from_bytes(text: bytes, where: str) -> Task:
-    """Return the task that a file holds. Raises: ShareError: it holds none, or one written otherwise."""
+    """Return the task in a file; raise ShareError if it was changed or is none."""
     refusal = _refusal(where)
     task = as_type(Task, parse_json(text, refusal), refusal)
     if task.text != text:
@@ -181,7 +167,7 @@ def task_from_bytes(text: bytes, where: str) -> Task:
 
 
 def read_task(path: Path) -> Task:
-    """Return the task in a file. Raises: ShareError, as `task_from_bytes`."""
+    """Return the task in a file, or raise ShareError."""
     try:
         return task_from_bytes(path.read_bytes(), str(path))
     except OSError as error:

@@ -1,4 +1,4 @@
-"""One view per release: its result and its manifest in, tables and sentences out.
+"""One view per release: from its result and manifest to tables and sentences.
 
 Imports: `releases` and below, `views.parts`, `views.run`. Start with `weights`.
 """

@@ -1,4 +1,4 @@
-"""Which cap was chosen, and what to do with it."""
+"""A chosen contribution bound, and how to use it."""
 
 from collections.abc import Iterator, Sequence
 
@@ -18,7 +18,7 @@ STEPS = {
 
 
 def cap(found: ChosenCap, clients: int, following: Sequence[Line]) -> Iterator[Part]:
-    """View a cap and what to do with it. Args: following: the command lines that come next."""
+    """Show a bound, then the command lines that come next."""
     chosen = f"The cap is {found.cap:,} of a client's records, out of caps up to {found.caps[-1]:,}."
     yield Findings(
         [chosen, f"Noise moves the numbers of clients that it was chosen by by up to {found.noise:,}."]
@@ -40,9 +40,9 @@ def cap(found: ChosenCap, clients: int, following: Sequence[Line]) -> Iterator[P
 
 
 def going_on_with(chosen: ChosenCap, clients: int, left: Guarantee) -> Iterator[str]:
-    """View what the first of two runs chose, since its epsilon is spent whatever the other does.
+    """Show the first run's bound, as its ε is spent even if the second fails.
 
-    Args: left: epsilon and delta of the other, which spends them when its parties start.
+    `left` is the second run's budget, spent when its parties start.
     """
     repeated = {"cap": chosen.cap, "epsilon": left.epsilon, "delta": left.delta}
     rest = " ".join(named(field, value) for field, value in repeated.items())
@@ -55,7 +55,7 @@ def going_on_with(chosen: ChosenCap, clients: int, left: Guarantee) -> Iterator[
 
 
 def noise_moves(noise: int) -> str:
-    """Begin a sentence on how far noise moves the counts that a cap is chosen by."""
+    """Begin a sentence on noise in the counts behind a choice."""
     return (
         f"Noise moves such a comparison by up to {noise:,} clients, with at least "
         f"{float(CONFIDENCE):.0%} probability"
@@ -63,7 +63,7 @@ def noise_moves(noise: int) -> str:
 
 
 def doubt_of(above: int, noise: int, clients: int) -> Iterator[str]:
-    """Say of a cap that hardly depends on the clients that it does not; of others, nothing."""
+    """Warn of a bound that hardly depends on the clients."""
     if above >= clients:
         yield (
             f"All {clients:,} clients may exceed the cap, so 1 is best whatever they hold, and any other "

@@ -1,4 +1,4 @@
-"""Confusion matrices, and the rates that follow from them."""
+"""Confusion matrices and their rates."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -30,10 +30,7 @@ def direction(cut: ScoreCut, domain: RecordDomain) -> str:
 
 
 def confusion(found: Confusion, cut: ScoreCut | None = None) -> Iterator[Part]:
-    """View confusion matrices and, apart from them, their rates; the positive label's, if there is one.
-
-    Args: cut: by which scores became predictions, if they did.
-    """
+    """Show confusion matrices and their rates, and how scores became predictions."""
     domain = found.counts.domain
     if cut is not None:
         yield direction(cut, domain)
@@ -71,12 +68,12 @@ def confusion(found: Confusion, cut: ScoreCut | None = None) -> Iterator[Part]:
 
 
 def rates_of(estimates: Confusion | GroupThresholds, at: Any) -> Floats:
-    """Return `RATES` and their intervals, shape (rates, 3). Args: at: where in the arrays."""
+    """Return `RATES` and their intervals at an index, shape (rates, 3)."""
     return np.array([[estimates.rates[name][at], *estimates.intervals[name][at]] for name in RATES])
 
 
 def rates_shown(rates: Floats) -> Iterable[str]:
-    """Return each of `rates_of` above its interval, for a table; a rate that is not a number has none."""
+    """Return each rate above its interval, for a table; NaN has none."""
     return [Stacked(f"{rate:.3f}\n{interval_shown(low, high, 3)}") for rate, low, high in rates.tolist()]
 
 

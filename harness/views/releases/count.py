@@ -1,4 +1,4 @@
-"""Counts with a relative error, and whom they protect how well."""
+"""Counts with a relative error, and their privacy by size."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -17,7 +17,7 @@ STEPS = {**run.STEPS, "run": "parties: run π_COUNT", "read": "derive counts fro
 
 
 def counts(estimated: GroupCounts) -> Iterator[Part]:
-    """View estimated counts, how far they err, and whom they protect how well."""
+    """Show estimated counts, their errors, and their privacy by size."""
     estimates = by_cell(estimated.domain, estimated.estimates)
     yield from_least_to_most("Counts go from", estimates, 0)
     yield intervals(
@@ -61,7 +61,7 @@ def counts(estimated: GroupCounts) -> Iterator[Part]:
 
 
 def guarantee(epsilon: Fraction, delta: Fraction) -> tuple[str, str]:
-    """Return what one record of a cell gives away at most, for a table."""
+    """Return a record's ε and δ for a table."""
     return digits_up(epsilon, 3), digits_up(delta, 2)
 
 

@@ -1,4 +1,4 @@
-"""Means of groups, and the gaps between them."""
+"""Means of groups and the gaps between them."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -20,7 +20,7 @@ STEPS = {
 
 
 def gaps(estimated: Gaps) -> Iterator[Part]:
-    """View means and gaps, and what they are worth."""
+    """Show means, gaps and their significance."""
     groups, interval = estimated.domain.groups, f"{float(CONFIDENCE):.0%} interval"
     pairs = {f"{groups[a]} - {groups[b]}": gap for (a, b), gap in estimated.gaps.items()}
     yield from_least_to_most("Gaps go from", {name: gap.estimate for name, gap in pairs.items()}, 4)

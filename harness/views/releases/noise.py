@@ -1,4 +1,4 @@
-"""Opened samples of noise, beside their exact distribution."""
+"""Opened samples of noise beside their exact distribution."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +16,7 @@ STEPS = {
 
 
 def noise(sampler: Sampler, samples: int, summary: Summary, manifest: dict[str, Any]) -> Iterator[Part]:
-    """View a summary of so many samples, what one of them protects while it is secret, and the cost."""
+    """Show a summary of samples, the protection by a secret one, and costs."""
     extremes = zip(("least", "largest"), summary.extremes, summary.exact_extremes, strict=True)
     yield Table(
         [f"{samples:,} samples, sampler {sampler.name}", "revealed", "exact distribution"],

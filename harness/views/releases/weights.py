@@ -1,4 +1,4 @@
-"""Weights, from noisy counts."""
+"""Weights from noisy counts."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -17,7 +17,7 @@ STEPS = {**run.STEPS, "run": "parties: run π_RW", "read": "derive weights from 
 
 
 def weights(result: GroupWeights) -> Iterator[Part]:
-    """View noisy counts and the weights that follow from them."""
+    """Show noisy counts and their weights."""
     by_name = by_cell(result.domain, result.weights)
     yield from_least_to_most("Weights go from", by_name, 4)
     widest = int(((result.interval[..., 1] - result.interval[..., 0]) / result.weights).argmax())
@@ -66,7 +66,7 @@ def weights(result: GroupWeights) -> Iterator[Part]:
 
 
 def chain(manifest: Mapping[str, Any]) -> list[str]:
-    """Say what the runs of a chain protect together, if the run is of one, or runs were added up."""
+    """Say what a chain's runs protect together."""
     if not (name := manifest["request"].get("chain")):
         return []
     what = f"New uploads that were counted: {manifest['inputs']['uploads']:,}"
@@ -79,13 +79,13 @@ def chain(manifest: Mapping[str, Any]) -> list[str]:
 
 
 def ends_shown(ends: Floats, decimals: int) -> str:
-    """Return an interval for a table. Args: ends: shape (2,); decimals: so many of each."""
+    """Return an interval for a table."""
     low, high = ends
     return interval_shown(low, high, decimals)
 
 
 def of_what(domain: RecordDomain) -> str:
-    """Return which records an interval's true counts are of, where a cap leaves some out."""
+    """Return which records true counts cover, if a bound leaves some out."""
     return ", of the records that the cap keeps," if domain.cap and not domain.cap.weight_one else ""
 
 

@@ -1,4 +1,4 @@
-"""Shows parts of views to people: on a terminal, as a page, in figures.
+"""Shows parts of views on a terminal, as a page, and as figures.
 
 Imports: `views.parts`; figures also what they draw. Start with `text`.
 """

@@ -1,4 +1,4 @@
-"""Parts of views as one self-contained HTML file, by a jinja2 template."""
+"""Renders views as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -28,13 +28,10 @@ _CLASSES = {Good: "good", Bad: "bad"}
 
 
 def write_page(title: str, subtitle: str, view: View, directory: Path) -> None:
-    """Write `report.html`, with the findings on top, and each figure as a PNG beside it.
-
-    In the page figures are SVG, with the reader's colors, light or dark.
+    """Write `report.html`, with findings on top and SVG figures, and each figure as a PNG.
 
     Guarantees: the file refers to nothing outside itself, and shows text as text, whatever is in it.
     [test: tests/harness/views/test_html.py]
-    Args: directory: that is there. Raises: OSError.
     """
     parts = list(view)
     drawn = {part.name: _drawn(part) for part in parts if isinstance(part, Picture)}
@@ -48,7 +45,7 @@ def write_page(title: str, subtitle: str, view: View, directory: Path) -> None:
 
 
 def fragment(view: View) -> str:
-    """Return a view's text and tables as a piece of HTML, for a page that is not ours, such as a notebook."""
+    """Return a view's text and tables as HTML for another page."""
     return _filled("parts.html", [part for part in view if not isinstance(part, Picture)])
 
 
@@ -77,12 +74,12 @@ def _drawn(part: Picture) -> Figure:
 
 def _save(figure: Figure, target: Path | io.StringIO, **how: Any) -> None:
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # of a name, which a table beside it has whole
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # a table beside it has the whole name
         figure.savefig(target, bbox_inches="tight", **how)
 
 
 def _svg(name: str, figure: Figure) -> str:
-    """Return a figure whose black is the reader's ink, and whose white is the page."""
+    """Return a figure in the reader's ink on the page's ground."""
     from matplotlib import rc_context
 
     drawn, nothing = io.StringIO(), dict.fromkeys(("Creator", "Date", "Format", "Type"))
@@ -94,7 +91,6 @@ def _svg(name: str, figure: Figure) -> str:
 
 
 def _toned(text: str) -> Markup:
-    """Return a cell's text in the tone that its type has."""
     if isinstance(text, Stacked):
         return Markup('{}<br><span class="below">{}</span>').format(*text.split("\n"))
     tone = _CLASSES.get(type(text))
@@ -102,12 +98,10 @@ def _toned(text: str) -> Markup:
 
 
 def _prose(text: str) -> Markup:
-    """Return a text in which names between backticks are code, and powers are raised."""
     code = re.sub("`([^`]+)`", r"<code>\1</code>", str(Markup.escape(text)))
     return Markup(re.sub(r"\b(e|2|10)\^(\w+)", r"\1<sup>\2</sup>", code))
 
 
 def _marked(part: Paragraph) -> Markup:
-    """Return a paragraph whose strong piece stands out."""
     before, strong, after = part.text.partition(part.strong or "\0")
     return Markup("{}<strong>{}</strong>{}").format(before, strong, after) if strong else _prose(before)

@@ -1,7 +1,6 @@
-"""Pictures of results, each said once: for a report, for a file, and for `plot()` of a result.
+"""Pictures of released and public results, for reports, files and `plot()`.
 
-They show what was released and what is public. Each is drawn on axes that it is given; matplotlib, which
-takes a second to load, is not loaded here.
+Each is drawn on given axes, so that matplotlib, which takes a second to load, is not loaded here.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from harness.views.palette import COLOURS, GREY, INK, MARKERS, STYLES
 from harness.views.parts import Picture
 from harness.views.rendering.text import printable
 
-if TYPE_CHECKING:  # their libraries take a second to load
+if TYPE_CHECKING:  # slow to load
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
@@ -30,14 +29,14 @@ if TYPE_CHECKING:  # their libraries take a second to load
 
 Floats = npt.NDArray[np.float64]
 
-WIDTH = 5.0  # inches of every picture: its text can be read on a telephone, too
+WIDTH = 5.0  # inches of every picture; legible on a phone
 _LINE = 0.27  # inches
 _BANDS = "where the true points of all groups and thresholds are with 95 % probability, over the noise"
-_LONGEST = 28  # of a name in a picture; a table beside it has all of it
+_LONGEST = 28  # characters of a name in a picture; a table beside it has the whole name
 
 
 def with_ends(values: Any, ends: Any) -> Floats:
-    """Return estimates with the ends of their intervals, a row each. Args: ends: None: there are none."""
+    """Return estimates with their intervals' ends, shape (n, 3); without ends, NaN."""
     estimates = np.asarray(values, dtype=float)[..., np.newaxis]
     known = np.full((*estimates.shape[:-1], 2), np.nan) if ends is None else np.asarray(ends, dtype=float)
     return np.concatenate([estimates, known], axis=-1).reshape(-1, 3)
@@ -52,11 +51,10 @@ def intervals(
     at: float | None = None,
     logarithmic: bool = False,
 ) -> Picture:
-    """Picture estimates with their intervals, one below the other.
+    """Picture estimates with their intervals, one below the other, beside a line at `at`.
 
-    Edge cases: an estimate that is not a number has an interval only, without one it is a point.
-    Args: series: by name, shape (rows, 3): estimate, low, high, above 0 where the axis is logarithmic; what:
-    they are; at: of a line to compare them with.
+    `series` have shape (rows, 3): estimate, low, high, above 0 on a logarithmic axis. NaN as an estimate
+    leaves the interval alone; NaN as an interval leaves the point.
     """
     lines = len(rows) * (len(series) + (len(series) > 1 or max(map(len, rows)) > _LONGEST) / 2)
     height = 0.8 + _LINE * lines + _height_of_legend(series)
@@ -96,10 +94,9 @@ def _intervals(
 
 
 def matrices(groups: Sequence[str], labels: Sequence[str], counts: Floats) -> Picture:
-    """Picture confusion matrices, one below the other, shaded by the share of each label's records.
+    """Picture noisy confusion matrices, shape (groups, labels, predicted labels), shaded by labels' shares.
 
-    Edge cases: a label of which a group has no record, by its noisy counts, is not shaded.
-    Args: counts: shape (groups, labels, predicted labels), noisy.
+    A label without records, by its noisy counts, is not shaded.
     """
     return Picture(
         "matrices",
@@ -126,11 +123,10 @@ def _matrices(groups: Sequence[str], labels: Sequence[str], counts: Floats, axes
 
 
 def roc(curves: GroupCurves, chosen: GroupThresholds | None = None) -> Picture:
-    """Picture each group's ROC curve, where the noise allows it to be, and the chosen points.
+    """Picture each group's ROC curve, its possible area given the noise, and the chosen points.
 
-    Computes: around the monotone curve, for every threshold the rates that `noise_bands` allows at
-    95 %; exact curves have no band. A point off its curve is reached by randomisation.
-    Edge cases: a group with an undefined rate has no curve; the legend says so.
+    Around the monotone curve, bands hold for every threshold the rates that `noise_bands` allows at 95 %. A
+    point off its curve is reached by randomization. A group with an undefined rate has no curve.
     """
     bands = "" if curves.noise is None else f" Bands: {_BANDS}."
     return Picture(
@@ -168,7 +164,7 @@ def _roc(curves: GroupCurves, chosen: GroupThresholds | None, axes: Axes) -> Non
                 color=colour,
                 linestyle=style,
                 marker=marker,
-                markersize=6 + 1.5 * (i % len(MARKERS)),  # so that points on one spot all show
+                markersize=6 + 1.5 * (i % len(MARKERS)),  # equal points all show
                 markerfacecolor="none",
                 markeredgewidth=1.8,
             )
@@ -181,7 +177,7 @@ Curve = tuple[Fraction, Callable[[Fraction], float]]
 
 
 def deltas(name: str, curves: Mapping[str, Curve], caption: str) -> Picture:
-    """Picture δ at each ε, with a marker at the one that was asked for. Args: curves: by name, up to 28."""
+    """Picture up to 28 curves of δ at each ε, with a marker at the requested ε."""
     described = f"δ as a function of ε, of {'; '.join(curves)}"
     return Picture(name, partial(_deltas, curves), described, caption, 3.6 + _height_of_legend(curves))
 
@@ -200,7 +196,7 @@ def _deltas(curves: Mapping[str, Curve], axes: Axes) -> None:
 
 
 def spent(populations: Sequence[Population]) -> Picture:
-    """Picture what populations that were charged have spent over time, beside their budgets."""
+    """Picture populations' spending over time, beside their budgets."""
     names = [population.name for population in populations]
     return Picture(
         "spent",
@@ -236,13 +232,13 @@ def _spent(populations: Sequence[Population], names: Sequence[str], axes: Axes) 
 
 
 def _look(i: int) -> tuple[str, str, Any]:
-    """Return the colour, marker and line style of the i-th: no two of the first 28 have all alike."""
+    """Return a series' color, marker and line style, distinct for the first 28."""
     n = len(COLOURS)
     return COLOURS[i % n], MARKERS[(i + i // n) % n], STYLES[i % len(STYLES)]
 
 
 def _short(name: str) -> str:
-    """Return a name on two lines at most, without its middle if it takes more."""
+    """Return a name on at most two lines, without its middle."""
     lines = textwrap.wrap(printable(name), _LONGEST) or [""]
     return "\n".join(lines if len(lines) < 3 else (lines[0], f"… {lines[-1]}"))
 
@@ -256,7 +252,7 @@ def _height_of_legend(names: Collection[str]) -> float:
 
 
 def _finish(axes: Axes, entries: Sequence[Line2D], names: Collection[str]) -> None:
-    """Add a grid, and a legend below, with names as they are: a dollar or a first underscore is itself."""
+    """Add a grid and a legend that shows names literally, even a dollar or a first underscore."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.3, linewidth=0.6)
     if len(names) > 1:

@@ -1,4 +1,4 @@
-"""Parts of views on a terminal, by rich."""
+"""Renders views on a terminal, by rich."""
 
 from collections.abc import Sequence
 
@@ -27,7 +27,7 @@ _TONES = {Good: "green", Bad: "red"}
 
 
 def render(view: View, console: Console) -> None:
-    """Print a view: prose wrapped between words on a terminal, a line each where the output goes elsewhere.
+    """Print a view; a terminal wraps prose, other outputs get a line per sentence.
 
     Guarantees: names and paths are shown without markup and control characters.
     [test: tests/harness/views/test_html.py]
@@ -55,7 +55,7 @@ def render(view: View, console: Console) -> None:
 
 
 def printable(text: str) -> str:
-    """Return a text with a sign in place of each control character, and commands as they are called here."""
+    """Replace control characters, and name commands as they are called here."""
     shown = "".join(c if c.isprintable() or c == _NO_BREAK else "\N{REPLACEMENT CHARACTER}" for c in text)
     return as_called(shown)
 
@@ -65,7 +65,7 @@ def _say(text: Text, console: Console) -> None:
 
 
 def _table(part: Table, console: Console) -> None:
-    """Print a table, then its caption; where it fits by no breaks between words, each row as a list."""
+    """Print a table and its caption; if words would break, print rows as lists."""
     kept = every = list(range(len(part.columns)))
     if (widths := _widths(part, kept, console.width)) is None:
         kept = [k for k in every if part.columns[k] not in part.if_wide]
@@ -93,14 +93,14 @@ def _table(part: Table, console: Console) -> None:
 
 
 def _widths(part: Table, kept: Sequence[int], room: int) -> list[int] | None:
-    """Return each column's width, none below that of its longest word; None: they have not room enough."""
+    """Return columns' widths, at least their longest words', if there is room."""
     columns = [
         [line for cell in (part.columns[k], *(row[k] for row in part.rows if row)) for line in _lines(cell)]
         for k in kept
     ]
     widths = [max(cell_len(word) for line in lines for word in (*line.split(), "")) for lines in columns]
     spare = room - 3 * len(kept) - 1 - sum(widths)
-    for first in (1, 0):  # rows before names of columns, and the least first, so that most have no breaks
+    for first in (1, 0):  # rows before headers, and small needs first, so that most cells have no breaks
         whole = [max(map(cell_len, lines[first:]), default=0) for lines in columns]
         for k in sorted(range(len(kept)), key=lambda k: whole[k] - widths[k]):
             more = max(min(whole[k] - widths[k], spare), 0)
@@ -109,7 +109,6 @@ def _widths(part: Table, kept: Sequence[int], room: int) -> list[int] | None:
 
 
 def _rows(part: Table, console: Console) -> None:
-    """Print a table's rows as lists of what the columns say."""
     if part.title:
         _say(Text(printable(part.title)), console)
     for row in filter(None, part.rows):
