@@ -14,7 +14,7 @@ sys.path += [str(ROOT), *map(str, ROOT.glob(".venv/lib/python*/site-packages"))]
 
 import harness  # noqa: E402
 import tasks  # noqa: E402
-from harness.cli.command_line import Command  # noqa: E402
+from harness.cli.command_line import ROLES, Command  # noqa: E402
 from harness.request.fields import Option  # noqa: E402
 from harness.security_models import MODELS  # noqa: E402
 
@@ -55,14 +55,31 @@ _HEADING = re.compile(
 _ARGUMENT = re.compile(r"^ {4}(\w+(?:, \w+)*): (.*(?:\n {8,}.*)*)", re.MULTILINE)
 
 
+def roles() -> str:
+    """Return a table of the commands, a row for each role."""
+    rows = [f"| {role} | {', '.join(f'`{name}`' for name in names)} |" for role, names in _by_role().items()]
+    return "\n".join(["| used by | commands |", "|---|---|", *rows, ""])
+
+
 def commands() -> str:
-    """Return a section for each command, with all of its options."""
-    named = [(name, tasks.namespace[name]) for name in tasks.namespace.task_names]
-    return "\n".join(line for name, command in named for line in _command(name, command))
+    """Return a section for each command, with all of its options, below its role."""
+    return "\n".join(
+        line
+        for role, names in _by_role().items()
+        for line in (
+            f"\n## {role}",
+            *(line for name in names for line in _command(name, tasks.namespace[name])),
+        )
+    )
+
+
+def _by_role() -> dict[str, list[str]]:
+    names = tasks.namespace.task_names
+    return {role: [name for name in names if tasks.namespace[name].role == role] for role in ROLES}
 
 
 def _command(name: str, command: Command) -> Iterator[str]:
-    yield f"\n## `{name}`\n\n{_marked(command.__doc__ or '')}\n\n```{{program}} {name}\n```\n"
+    yield f"\n### `{name}`\n\n{_marked(command.__doc__ or '')}\n\n```{{program}} {name}\n```\n"
     if command.prints:
         yield f"With `--json`, prints {_marked(command.prints)}.\n"
     for option in command.options.values():
@@ -99,13 +116,16 @@ def models() -> str:
     return "\n".join([head, "|---" * 7 + "|", *rows, ""])
 
 
-MADE = {"reference/commands": commands, "reference/models": models}
+MADE = {
+    "reference/commands": {"<!-- roles -->": roles, "<!-- made -->": commands},
+    "reference/models": {"<!-- made -->": models},
+}
 
 
 def fill(_app: object, page: str, source: list[str]) -> None:
-    """Put generated text, or another file's, into a page; lead its links to pages of the site."""
-    if page in MADE:
-        source[0] = source[0].replace("<!-- made -->", MADE[page]())
+    """Put what code declares, or another file says, into a page's text; links lead to pages of the site."""
+    for mark, make in MADE.get(page, {}).items():
+        source[0] = source[0].replace(mark, make())
     file = ROOT / ELSEWHERE.get(page, f"docs/{page}.md")
     if page in ELSEWHERE:
         source[0] = file.read_text(encoding="utf-8")
