@@ -19,8 +19,9 @@ SHARE = ("share", "--task", "s/task.json", "--out", "s", "--records")
 
 @pytest.fixture
 def here(tmp_path: Path) -> Path:
-    """Return a directory with a task, and records of one client: two that count, one with another label, one
-    too many.
+    """Return a directory with a task, and records of one client.
+
+    Two count, one has another label, and one is too many.
     """
     rows = "me,a,0\nme,a,2\nme,a,0\nme,a,0\n"
     (tmp_path / "mine.csv").write_text(f"client_id,group,label\n{rows}")

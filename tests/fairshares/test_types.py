@@ -37,7 +37,7 @@ def test_types_name_the_choices(kind: Any, choices: Any) -> None:
 
 
 def test_mypy_accepts_what_is_right_and_finds_what_is_wrong(tmp_path: Path) -> None:
-    """Of errors in ours nothing is said.  [as of the wheel: tests/project/test_wheel.py]"""
+    """Nothing is said of errors in ours, as of the wheel: tests/project/test_wheel.py."""
     assert (PROJECT / "fairshares" / "py.typed").exists()
     said = said_by_mypy(tmp_path, "--follow-imports", "silent", path=str(PROJECT))
     assert said["right"] == []

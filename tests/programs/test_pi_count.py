@@ -51,8 +51,10 @@ def test_whatever_is_shared_modulo_2_64_no_step_is_above_the_first(
 
 @pytest.mark.parametrize("model", model_parameters(models=[MODELS["mpyc"]]))
 def test_in_a_field_one_client_can_have_exact_counts_opened(model: SecurityModel, tmp_path: Path) -> None:
-    """Why a run's statement says that it assumes honest clients. What this one shares brings what is opened
-    back to small numbers, modulo p, where the slope is steep."""
+    """Show why a run's statement says that it assumes honest clients.
+
+    What this one shares brings what is opened back to small numbers, modulo p, where the slope is steep.
+    """
     lie, steepness = (385699449 << 64) + 7848329220644072907 - OFFSET, -23913365836
     honest = [0, 1, 2, 500]
     shares = [tmp_path / f"party-{i}.values" for i in range(model.parties)]
