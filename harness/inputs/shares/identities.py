@@ -72,7 +72,8 @@ class Identities(AbstractSet[str]):
         return Identities(self.digests[Identities.of(other).has(self.digests)])
 
     def __or__(self, other: AbstractSet[Any]) -> "Identities":
-        return Identities(np.union1d(self.digests, Identities.of(other).digests))
+        more = Identities.of(other) - self  # most often nothing; a sorted copy of all takes 200 bytes each
+        return Identities(np.sort(np.concatenate([self.digests, more.digests]))) if more else self
 
     def __sub__(self, other: AbstractSet[Any]) -> "Identities":
         return Identities(self.digests[~Identities.of(other).has(self.digests)])
