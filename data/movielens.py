@@ -37,41 +37,32 @@ class _Layout:
     """The files of one version.
 
     Attributes:
-        separators: Of ratings, and of the other files.
-        columns: Of the file of users.
-        of_films: Columns of the file of films.
+        files: Name, separator and columns of the files of ratings, users and films.
         size: Ratings and users.
     """
 
     name: str
-    ratings: str
-    users: str
-    films: str
-    separators: tuple[str, str]
-    columns: tuple[str, ...]
-    of_films: tuple[str, ...]
+    files: tuple[tuple[str, str, tuple[str, ...]], ...]
     size: tuple[int, int]
 
 
 _LAYOUTS = (
     _Layout(
         "MovieLens 1M",
-        "ratings.dat",
-        "users.dat",
-        "movies.dat",
-        ("::", "::"),
-        (_USER, _GENDER, "age", "occupation", "zip"),
-        (*_FILM, "genres"),
+        (
+            ("ratings.dat", "::", _RATINGS),
+            ("users.dat", "::", (_USER, _GENDER, "age", "occupation", "zip")),
+            ("movies.dat", "::", (*_FILM, "genres")),
+        ),
         (1_000_209, 6040),
     ),
     _Layout(
         "MovieLens 100K",
-        "u.data",
-        "u.user",
-        "u.item",
-        ("\t", "|"),
-        (_USER, "age", _GENDER, "occupation", "zip"),
-        (*_FILM, "released", "video", "address", *GENRES),
+        (
+            ("u.data", "\t", _RATINGS),
+            ("u.user", "|", (_USER, "age", _GENDER, "occupation", "zip")),
+            ("u.item", "|", (*_FILM, "released", "video", "address", *GENRES)),
+        ),
         (100_000, 943),
     ),
 )
@@ -105,15 +96,10 @@ def load_movielens(path: Path, *, features: bool = False) -> Ratings:
         DataSetError: Neither version is there, or a file has another layout.
     """
     for layout in _LAYOUTS:
-        ratings, users = path / layout.ratings, path / layout.users
-        if ratings.is_file() and users.is_file():
-            rated = _read(ratings, layout.separators[0], _RATINGS)
-            people = _read(users, layout.separators[1], layout.columns)
-            joined = _joined(layout, rated, people)
-            if not features:
-                return joined
-            films = _read(path / layout.films, layout.separators[1], layout.of_films)
-            return replace(joined, features=_features(layout, rated, people, films))
+        if all((path / name).is_file() for name, *_ in layout.files[:2]):
+            read = [_read(path / name, *form) for name, *form in layout.files[: 2 + features]]
+            joined = _joined(layout, *read[:2])
+            return replace(joined, features=_features(layout, *read)) if features else joined
     raise DataSetError(
         f"{path} has neither ratings.dat and users.dat (ml-1m) nor u.data and u.user (ml-100k); download one "
         f"of them from {SOURCE}, unpack it and name the directory."
@@ -123,10 +109,10 @@ def load_movielens(path: Path, *, features: bool = False) -> Ratings:
 def _joined(layout: _Layout, ratings: pd.DataFrame, users: pd.DataFrame) -> Ratings:
     gender = users.set_index(_USER)[_GENDER]
     if not gender.index.is_unique or not gender.isin(["F", "M"]).all():
-        raise _wrong(layout.users)
+        raise _wrong(layout.files[1][0])
     table = pd.DataFrame({_USER: ratings[_USER], _GENDER: ratings[_USER].map(gender)})
     if table[_GENDER].isna().any() or not ratings[_STARS].isin(["1", "2", "3", "4", "5"]).all():
-        raise _wrong(layout.ratings)
+        raise _wrong(layout.files[0][0])
     table["liked"] = (ratings[_STARS].astype(int) >= LIKED).astype(int)
     return Ratings(layout.name, table, (len(ratings), len(users)) == layout.size)
 
@@ -138,7 +124,7 @@ def _features(
     what = films.set_index("film").reindex(rated["film"]).reset_index()
     year = pd.to_numeric(what["title"].str.extract(_YEAR, expand=False))
     if what["title"].isna().any():
-        raise _wrong(layout.films)
+        raise _wrong(layout.files[2][0])
     if "genres" in what:
         named = what["genres"].str.get_dummies("|").reindex(columns=list(GENRES), fill_value=0)
     else:

@@ -235,7 +235,7 @@ def design_distributed(
     if distribution is NoiseDistribution.LAPLACE:
         rate = Fraction(epsilon * RATE_GRID // moves.units, RATE_GRID)
     else:
-        rate = Fraction(int(gaussian_rate(moves, epsilon, delta) * RATE_GRID), RATE_GRID)
+        rate = Fraction(int(gaussian_rate(moves.squares, epsilon, delta) * RATE_GRID), RATE_GRID)
         if moves.cap > 1:
             rate = min(_COARSEST, Fraction(RATE_GRID * rate // (1 + rate), RATE_GRID))
     if not 0 < rate <= MAX_EPSILON:
@@ -254,8 +254,8 @@ def design_distributed(
     raise ValueError(f"none of {TRIES} {distribution} tables does")
 
 
-def gaussian_rate(moves: Moves, epsilon: Fraction, delta: Fraction) -> float:
-    """Return 1 / (2 sigma^2) of continuous Gaussian noise with this delta.
+def gaussian_rate(squares: float, epsilon: Fraction, delta: Fraction) -> float:
+    """Return 1 / (2 sigma^2) of continuous Gaussian noise with this delta, for moves of this squared norm.
 
     Only + - * / and correctly rounded functions, so that all hosts derive the same rate.
     [test: tests/protocols/test_distributed_noise.py]
@@ -267,4 +267,4 @@ def gaussian_rate(moves: Moves, epsilon: Fraction, delta: Fraction) -> float:
         near, over = (gmpy2.erfc((far + sign * middle / 2) / math.sqrt(2)) / 2 for sign in (-1, 1))
         reached = float(near - gmpy2.exp(float(epsilon)) * over)
         low, high = (middle, high) if reached <= delta else (low, middle)
-    return low * low / (2 * moves.squares)
+    return low * low / (2 * squares)

@@ -1,19 +1,15 @@
 """Exact privacy of noise from its probability mass function alone, whatever its design."""
 
-from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
-from itertools import accumulate
 from math import inf, lcm, prod
-from operator import neg
 
 import numpy as np
 
 from protocols.accounting.calibration import LinearQueries, Neighbors
-from protocols.circuits.coins import Coin, exp_bounds
+from protocols.circuits.coins import Coin
 from protocols.circuits.noise import fair_bits_per_sample, two_sided_geometric
 from protocols.noise.truncated import log_upper_bound
 
@@ -77,24 +73,7 @@ class PrivacyCurve:
 
     def delta(self, ratio: Fraction) -> Fraction:
         """Return delta at e^epsilon = ratio, exactly."""
-        above = (sums[bisect_left(ratios, -ratio, key=neg)] for ratios, sums in self._sums)
-        return max(_excess(masses, ratio) for masses in above)
-
-    @cached_property
-    def _sums(self) -> list[tuple[list[Fraction], list[Masses]]]:
-        """Per pair, the finite ratios, falling, and the masses of all groups before each."""
-        tables = []
-        for pair in self.pairs:
-            ratios = [p / q for p, q in pair if q]
-            p, q = zip(*pair, strict=True)
-            sums = list(zip(accumulate(p, initial=_ZERO), accumulate(q, initial=_ZERO), strict=True))
-            tables.append((ratios, sums[len(pair) - len(ratios) :]))
-        return tables
-
-    def delta_bounds(self, epsilon: Fraction) -> tuple[Fraction, Fraction]:
-        """Enclose delta(epsilon), 0 <= epsilon <= 64, between rationals."""
-        low, high = exp_bounds(epsilon)
-        return self.delta(high), self.delta(low)
+        return max(sum((max(p - ratio * q, _ZERO) for p, q in pair), _ZERO) for pair in self.pairs)
 
     @property
     def impossible(self) -> Fraction:
@@ -106,23 +85,19 @@ class PrivacyCurve:
         if self.impossible > delta:
             return None
         least = Fraction(1)
-        for ratios, sums in self._sums:  # p - ratio q = delta, for p and q of all groups above the ratio
-            exceeding = (
-                above for ratio, above in zip(ratios, sums[:-1], strict=True) if _excess(above, ratio) > delta
-            )
-            p, q = next(exceeding, sums[-1])
-            least = max(least, (p - delta) / q)
+        for pair in self.pairs:  # p - ratio q = delta, for p and q of all groups above the ratio
+            above = _ZERO, _ZERO
+            for p, q in pair:
+                if q and above[0] - p / q * above[1] > delta:
+                    break
+                above = above[0] + p, above[1] + q
+            least = max(least, (above[0] - delta) / above[1])
         return least
 
     def least_epsilon(self, delta: Fraction) -> Fraction | None:
         """Return an upper bound, within 10^-12, of the least epsilon at this delta, if any."""
         ratio = self.least_ratio(delta)
         return None if ratio is None else log_upper_bound(ratio)
-
-
-def _excess(masses: Masses, ratio: Fraction) -> Fraction:
-    p, q = masses
-    return p - ratio * q
 
 
 def curve_of_distribution(distribution: Mapping[int, Fraction], shifts: Iterable[int]) -> PrivacyCurve:
@@ -143,12 +118,6 @@ def curve_of_distribution(distribution: Mapping[int, Fraction], shifts: Iterable
                 _grouped((Fraction(p * n, scale), Fraction(q * n, scale)) for (p, q), n in alike.items())
             )
     return PrivacyCurve(tuple(pairs))
-
-
-def second_moment(distribution: Mapping[int, Fraction]) -> Fraction:
-    """Return E[X^2], exactly, from the mass of every value."""
-    scale = lcm(*(mass.denominator for mass in distribution.values()))  # integers, as for a curve
-    return Fraction(sum(int(mass * scale) * x * x for x, mass in distribution.items()), scale)
 
 
 def curve_of_coins(coins: tuple[Coin, ...], sensitivity: int = 1) -> PrivacyCurve:

@@ -122,18 +122,11 @@ def largest_noise(coins: tuple[Coin, ...]) -> int:
     return (1 << len(coins)) - 1
 
 
-def magnitude_moments(coins: tuple[Coin, ...]) -> tuple[Fraction, Fraction]:
-    """Return E[G] and E[G^2] of the magnitude, exactly."""
-    chances = [coin.probability for coin in coins]
-    mean = sum(((1 << i) * p for i, p in enumerate(chances)), Fraction(0))
-    variance = sum(((1 << 2 * i) * p * (1 - p) for i, p in enumerate(chances)), Fraction(0))
-    return mean, variance + mean**2
-
-
 def mean_square_error(coins: tuple[Coin, ...]) -> Fraction:
-    """Return E[(X + 1/2)^2], the error of a revealed value + 1/2, exactly."""
-    mean, square = magnitude_moments(coins)
-    return square + mean + Fraction(1, 4)
+    """Return E[(X + 1/2)^2] = E[(G + 1/2)^2], the error of a revealed value + 1/2, exactly."""
+    chances = [coin.probability for coin in coins]
+    mean = sum(((1 << i) * p for i, p in enumerate(chances)), Fraction(1, 2))
+    return mean**2 + sum((1 << 2 * i) * p * (1 - p) for i, p in enumerate(chances))
 
 
 def magnitude_below(coins: tuple[Coin, ...], n: int) -> Fraction:
