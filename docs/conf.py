@@ -57,8 +57,9 @@ _ARGUMENT = re.compile(r"^ {4}(\w+(?:, \w+)*): (.*(?:\n {8,}.*)*)", re.MULTILINE
 
 def commands() -> str:
     """Return a section for each command, with all of its options."""
-    named = [(name, tasks.namespace[name]) for name in tasks.namespace.task_names]
-    return "\n".join(line for name, command in named for line in _command(name, command))
+    return "\n".join(
+        line for name in tasks.namespace.task_names for line in _command(name, tasks.namespace[name])
+    )
 
 
 def _command(name: str, command: Command) -> Iterator[str]:
@@ -124,8 +125,7 @@ def structure(
     _app: object, _what: str, _name: str, _object: object, _options: object, lines: list[str]
 ) -> None:
     """Begin a paragraph at each heading of a docstring, as Args, and at each argument below it."""
-    text = _HEADING.sub(r"\n\n**\1:**", "\n".join(lines))
-    lines[:] = _ARGUMENT.sub(_as_item, text).splitlines()
+    lines[:] = _ARGUMENT.sub(_as_item, _HEADING.sub(r"\n\n**\1:**", "\n".join(lines))).splitlines()
 
 
 def _as_item(argument: re.Match[str]) -> str:

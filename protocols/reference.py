@@ -10,16 +10,12 @@ from protocols.arrays import Integers
 
 def counts(group: Integers, label: Integers, groups: int, labels: int) -> Integers:
     """Count records from indices of shape (records,): shape (groups, labels)."""
-    table = np.zeros((groups, labels), dtype=np.int64)
-    np.add.at(table, (group, label), 1)
-    return table
+    return _table((group, label), (groups, labels))
 
 
 def confusion(group: Integers, label: Integers, prediction: Integers, groups: int, labels: int) -> Integers:
     """Count records from indices of shape (records,): shape (groups, labels, predicted labels)."""
-    table = np.zeros((groups, labels, labels), dtype=np.int64)
-    np.add.at(table, (group, label, prediction), 1)
-    return table
+    return _table((group, label, prediction), (groups, labels, labels))
 
 
 def block_counts(
@@ -29,14 +25,19 @@ def block_counts(
 
     `pair` indexes (group, label); `sizes` are thresholds per block of each level, counted from the end.
     """
-    counted = []
-    for size in sizes:
-        starts = [thresholds[i] for i in range(len(thresholds) - size, 0, -size)]
-        edges = [float("-inf"), *reversed(starts), float("inf")]
-        for wanted in range(pairs):
-            for low, high in pairwise(edges):
-                counted.append(sum(p == wanted and low <= s < high for p, s in zip(pair, score, strict=True)))
-    return counted
+    starts = [[thresholds[i] for i in range(len(thresholds) - size, 0, -size)] for size in sizes]
+    return [
+        sum(p == wanted and low <= s < high for p, s in zip(pair, score, strict=True))
+        for of_level in starts
+        for wanted in range(pairs)
+        for low, high in pairwise([float("-inf"), *reversed(of_level), float("inf")])
+    ]
+
+
+def _table(indices: tuple[Integers, ...], shape: tuple[int, ...]) -> Integers:
+    table = np.zeros(shape, dtype=np.int64)
+    np.add.at(table, indices, 1)
+    return table
 
 
 def noise_of_bits(coins: Sequence[tuple[int, int]], bits: Sequence[int]) -> int:

@@ -110,11 +110,9 @@ def _laplace_delta(noise: DistributedNoise, moves: Moves) -> Fraction:
     Computes: a move by s as s moves by 1; convex in s, so the fewest values that move are worst.
     """
     per_unit = move_delta(noise, 1, noise.rate) / (exp_bounds(noise.rate)[0] - 1)
-
-    def bound(amount: int) -> Fraction:
-        return per_unit * (exp_bounds(noise.rate * amount)[1] - 1)
-
-    return max(sum((bound(moves.cap * a) for a in move), Fraction(0)) for move in moves.each)
+    return per_unit * max(
+        sum(exp_bounds(noise.rate * moves.cap * a)[1] - 1 for a in move) for move in moves.each
+    )
 
 
 @lru_cache(maxsize=256)
@@ -163,10 +161,6 @@ def rho(noise: DistributedNoise) -> Fraction:
     return min(one, noise.rate + 2 * tau)
 
 
-def _root_up(x: Fraction) -> Fraction:
-    return Fraction(math.isqrt(int(x * RATE_GRID**2)) + 1, RATE_GRID)
-
-
 def distance(noise: DistributedNoise) -> Fraction:
     """Return a bound of a Gaussian table's total variation distance from its ideal.
 
@@ -174,7 +168,8 @@ def distance(noise: DistributedNoise) -> Fraction:
     """
     one = noise.rate * noise.honest
     outside = 2 * _power_below(one * (noise.edge + 1) ** 2) / (1 - _power_below(one * (2 * noise.edge + 3)))
-    return outside * min(Fraction(1), _root_up(one / 3)) + Fraction(2 * (2 * noise.edge + 2), 1 << BITS)
+    root = Fraction(math.isqrt(int(one / 3 * RATE_GRID**2)) + 1, RATE_GRID)  # rounded up
+    return outside * min(Fraction(1), root) + Fraction(2 * (2 * noise.edge + 2), 1 << BITS)
 
 
 def _power_below(exponent: Fraction) -> Fraction:
@@ -226,12 +221,14 @@ def design_distributed(
         ValueError: No table does.
     """
     if delta <= 0:
-        why = (
-            "Gaussian noise" if distribution is NoiseDistribution.GAUSSIAN else "noise from a table ends, and"
+        raise ValueError(
+            (
+                "Gaussian noise"
+                if distribution is NoiseDistribution.GAUSSIAN
+                else "noise from a table ends, and"
+            )
+            + " protects nothing at δ = 0; a δ of 2^-40 is usual"
         )
-        raise ValueError(f"{why} protects nothing at δ = 0; a δ of 2^-40 is usual")
-    if honest < 1:
-        raise ValueError("no party is honest, whose noise would protect")
     if distribution is NoiseDistribution.LAPLACE:
         rate = Fraction(epsilon * RATE_GRID // moves.units, RATE_GRID)
     else:

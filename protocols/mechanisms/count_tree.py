@@ -38,10 +38,12 @@ class CountTree:
 
     def __post_init__(self) -> None:
         pairs = zip(self.blocks, self.blocks[1:], strict=False)
-        if self.bins < 1 or self.blocks[:1] != (1,) or self.blocks[-1] > max(1, self.bins):
-            raise ValueError(f"blocks {self.blocks} must go from 1 to at most {self.bins} bins")
-        if any(large % small or large <= small for small, large in pairs):
-            raise ValueError(f"each of the blocks {self.blocks} must be a multiple of the one before")
+        nested = all(large % small == 0 and large > small for small, large in pairs)
+        if self.bins < 1 or self.blocks[:1] != (1,) or self.blocks[-1] > max(1, self.bins) or not nested:
+            raise ValueError(
+                f"blocks {self.blocks} must go from 1 to at most {self.bins} bins, each a multiple of the "
+                "one before"
+            )
 
     @cached_property
     def counts(self) -> tuple[int, ...]:
@@ -85,8 +87,7 @@ class CountTree:
                 with_block = covariance[block, block].sum(axis=1)
                 covariance[block, block] -= np.outer(with_block, with_block) / (1 + with_block.sum())
         bins = np.concatenate([np.add.reduceat(covariance, first, axis=1) for first in starts], axis=1)
-        cumulative: Floats = np.cumsum(bins[::-1], axis=0)[::-1]
-        return cumulative
+        return np.asarray(np.cumsum(bins[::-1], axis=0)[::-1])
 
     def mean_variance(self) -> float:
         """Return the mean variance of the least-squares cumulative counts, for noise of variance 1.

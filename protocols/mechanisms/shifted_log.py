@@ -84,12 +84,9 @@ class ShiftedLog:
         Guarantees: median-unbiased, as X + 1/2 is symmetric and the inverse rises.
         [test: tests/protocols/test_shifted_log.py]
         """
-        return np.clip(self._inverse(np.asarray(logarithms, dtype=np.float64)), 0.0, self.most)
-
-    def _inverse(self, z: Floats) -> Floats:
-        unit = 2.0**self.bits
-        part = np.clip(np.floor(z / unit), 0, self.lines_above_first)
-        return np.asarray(2.0 ** (part + self.lowest) * (1 + z / unit - part) - self.offset)
+        z = np.asarray(logarithms, dtype=np.float64) / 2.0**self.bits
+        part = np.clip(np.floor(z), 0, self.lines_above_first)
+        return np.clip(2.0 ** (part + self.lowest) * (1 + z - part) - self.offset, 0.0, self.most)
 
     def interval(self, logarithms: npt.ArrayLike, coins: tuple[Coin, ...], failure: Fraction) -> Floats:
         """Return bounds, shape (..., 2), that fail with probability `failure` at most."""
@@ -124,12 +121,9 @@ def worst_relative_error(distribution: ShiftedLog, least: int, coins: Sequence[C
     """
     points = _points(least, distribution.most)
     above, below = _error_parts(distribution, points, coins)
-    worst = float(((above + below) / points).max())
-    wide = np.flatnonzero(np.diff(points) > 1)
-    if len(wide):
-        gaps = points[wide + 1] - points[wide]
-        worst = max(worst, float(((above[wide + 1] + below[wide] + gaps) / points[wide]).max()))
-    return worst
+    gaps = np.diff(points)
+    between = ((above[1:] + below[:-1] + gaps) / points[:-1])[gaps > 1]
+    return max(float(((above + below) / points).max()), float(between.max(initial=0)))
 
 
 def rho_of(epsilon: Fraction) -> Fraction:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
-from functools import lru_cache, reduce
+from functools import cached_property, lru_cache, reduce
 from itertools import accumulate
 from math import ceil, prod
 from typing import Any, TypeVar
@@ -74,10 +74,33 @@ class DistributedNoise:
                 "smaller cap, needs less"
             )
 
-    @property
+    @cached_property
     def weights(self) -> tuple[int, ...]:
-        """P(-edge), .., P(edge) of one party's noise, times 2^128; exact and symmetric."""
-        return _weights(self.distribution, self.rate, self.edge, self.honest)
+        """P(-edge), .., P(edge) of one party's noise, times 2^128; symmetric.
+
+        Computes, in fixed point: Laplace: the difference of two negative binomials of shape 1 / honest with
+        ratio e^-rate; Gaussian: g^(x^2), g = e^(-rate honest). Ratios are rounded up. Probabilities are
+        rounded down to multiples of 2^-128; the rest goes to 0.
+
+        Raises:
+            ValueError: An end's probability is 0.
+        """
+        if self.distribution is NoiseDistribution.LAPLACE:
+            ratio, terms = _exp_up(self.rate), [_ONE]
+            for k in range(2 * self.edge):
+                terms.append(terms[-1] * ratio * (k * self.honest + 1) // (_ONE * (k + 1) * self.honest))
+            half = convolution([terms, terms[::-1]])[2 * self.edge : 3 * self.edge + 1]
+        else:
+            ratio, half = _exp_up(self.rate * self.honest), [_ONE]
+            step, square = ratio, ratio * ratio // _ONE
+            for _ in range(self.edge):
+                half.append(half[-1] * step // _ONE)
+                step = step * square // _ONE
+        total = 2 * sum(half) - half[0]
+        sides = [(mass << BITS) // total for mass in half[1:]]
+        if not sides[-1]:
+            raise ValueError(f"a value of {self.edge} would have a probability below 2^-{BITS}")
+        return (*reversed(sides), (1 << BITS) - 2 * sum(sides), *sides)
 
     def summed(self, terms: int) -> tuple[int, ...]:
         """Return P(-terms edge), .., P(terms edge) of `terms` parties' sum, times 2^(128 terms).
@@ -141,32 +164,6 @@ class DistributedNoise:
         """
         edge, parties, honest = (int(fields[name]) for name in ("edge", "parties", "honest"))
         return cls(NoiseDistribution(fields["distribution"]), Fraction(fields["rate"]), edge, parties, honest)
-
-
-@lru_cache(maxsize=16)
-def _weights(distribution: NoiseDistribution, rate: Fraction, edge: int, honest: int) -> tuple[int, ...]:
-    """Round a party's distribution down to multiples of 2^-128; the rest goes to 0.
-
-    Computes, in fixed point: Laplace: the difference of two negative binomials of shape 1 / honest with ratio
-    e^-rate; Gaussian: g^(x^2), g = e^(-rate honest). Ratios are rounded up.
-    """
-    if distribution is NoiseDistribution.LAPLACE:
-        ratio, terms = _exp_up(rate), [_ONE]
-        for k in range(2 * edge):
-            terms.append(terms[-1] * ratio * (k * honest + 1) // (_ONE * (k + 1) * honest))
-        both = convolution([terms, terms[::-1]])
-        half = both[2 * edge : 3 * edge + 1]
-    else:
-        ratio, half = _exp_up(rate * honest), [_ONE]
-        step, square = ratio, ratio * ratio // _ONE
-        for _ in range(edge):
-            half.append(half[-1] * step // _ONE)
-            step = step * square // _ONE
-    total = 2 * sum(half) - half[0]
-    sides = [(mass << BITS) // total for mass in half[1:]]
-    if not sides[-1]:
-        raise ValueError(f"a value of {edge} would have a probability below 2^-{BITS}")
-    return (*reversed(sides), (1 << BITS) - 2 * sum(sides), *sides)
 
 
 def _exp_up(rate: Fraction) -> int:
@@ -269,15 +266,13 @@ class Distribution:
     @property
     def values(self) -> Floats:
         """The grid's points, shape as `masses`."""
-        grid: Floats = self.start + self.step * np.arange(self.masses.size, dtype=np.float64)
-        return grid
+        return np.asarray(self.start + self.step * np.arange(self.masses.size, dtype=np.float64))
 
     def above(self, points: Floats) -> Floats:
         """Return P(grid value > point) for each point."""
         beyond = np.concatenate([np.cumsum(self.masses[::-1])[::-1], [0.0]])
         first = np.floor((points - self.start) / self.step) + 1
-        result: Floats = beyond[np.clip(first, 0, self.masses.size).astype(np.int64)]
-        return result
+        return np.asarray(beyond[np.clip(first, 0, self.masses.size).astype(np.int64)])
 
     def quantile(self, failure: float) -> float:
         """Return t such that the sum is above t with probability at most `failure`.
@@ -309,8 +304,15 @@ def _on_grid(one: Distribution, step: float) -> Distribution:
 
 
 def _added(one: Distribution, other: Distribution) -> Distribution:
-    masses, lost = np.convolve(one.masses, other.masses), one.lost + other.lost
-    return _cut(Distribution(one.start + other.start, one.step, masses, lost, one.slack + other.slack))
+    return _cut(
+        Distribution(
+            one.start + other.start,
+            one.step,
+            np.convolve(one.masses, other.masses),
+            one.lost + other.lost,
+            one.slack + other.slack,
+        )
+    )
 
 
 def _cut(distribution: Distribution) -> Distribution:

@@ -5,10 +5,11 @@ Theorems are those of docs/explanation/theorems.md.
 
 from bisect import bisect_left
 from collections.abc import Iterable
-from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
 from itertools import accumulate
 from operator import mul
+
+import gmpy2
 
 from protocols.circuits.coins import Coin, edge_mass, exp_bounds, worst_ratio
 from protocols.guarantee import Guarantee
@@ -91,13 +92,9 @@ def most_uncovered(coins: tuple[Coin, ...], units: int) -> Fraction:
 
 
 def log_upper_bound(ratio: Fraction) -> Fraction:
-    """Return the least multiple of 10^-12 provably >= ln(ratio), 1 <= ratio <= e^64."""
-    with localcontext() as context:
-        context.prec = 60
-        guess = (Decimal(ratio.numerator) / Decimal(ratio.denominator)).ln() * _EPSILON_GRID
-        parts = max(0, int(guess.to_integral_value(rounding=ROUND_CEILING)) - 1)
-    while exp_bounds(Fraction(parts, _EPSILON_GRID))[0] < ratio:
-        parts += 1
+    """Return the least multiple of 10^-12 that is at least ln(ratio), ratio >= 1; all is rounded up."""
+    with gmpy2.context(precision=256, round=gmpy2.RoundUp):
+        parts = int(gmpy2.ceil(gmpy2.log(gmpy2.mpq(ratio)) * _EPSILON_GRID))
     return Fraction(parts, _EPSILON_GRID)
 
 
