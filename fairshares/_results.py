@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from fairshares._types import Constraint, Objective
     from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
     from harness.training.logistic import LogisticModel
-    from harness.training.run import Trained
 
 
 @dataclass(frozen=True)
@@ -413,13 +412,6 @@ def result_of(files: Files, found: Any, notes: Sequence[Part] = ()) -> Result:
     return _RESULTS[files[MANIFEST]["task"]](
         files, found.weights if isinstance(found, Weights) else found, notes
     )
-
-
-def training_of(trained: Trained, notes: Sequence[Part] = ()) -> TrainResult:
-    """Return the result of a training."""
-    parts = {"weights": trained.weights, "thresholds": trained.thresholds}
-    results: dict[str, Any] = {name: result_of(run.files, run.found) for name, run in parts.items() if run}
-    return TrainResult(trained.files, trained.model, notes, **results)
 
 
 def load(directory: Path) -> Result:

@@ -107,7 +107,12 @@ def trained(**given: Any) -> _results.TrainResult:
         with steps(STEPS) as begin:
             model = train_on(request, source, features, out, begin)
         notes = [one_machine(True), ledger_view.charge(model.charging, request.population == UNCHARGED)]
-        return _results.training_of(model, notes)
+        parts: dict[str, Any] = {
+            name: _results.result_of(run.files, run.found)
+            for name, run in (("weights", model.weights), ("thresholds", model.thresholds))
+            if run
+        }
+        return _results.TrainResult(model.files, model.model, notes, **parts)
 
 
 def _features_of(declared: Any) -> Features:

@@ -47,10 +47,10 @@ def noise_of_bits(coins: Sequence[tuple[int, int]], bits: Sequence[int]) -> int:
     """
     stream = iter(bits)
     sign = next(stream)
-    magnitude = 0
-    for i, (numerator, width) in enumerate(coins):
-        r = sum(next(stream) << j for j in range(width))
-        magnitude += (r < numerator) << i
+    words = [sum(next(stream) << j for j in range(width)) for _, width in coins]
+    magnitude = sum(
+        (word < numerator) << i for i, (word, (numerator, _)) in enumerate(zip(words, coins, strict=True))
+    )
     return -1 - magnitude if sign else magnitude
 
 
@@ -83,11 +83,8 @@ def first_below(sizes: Sequence[int], caps: Sequence[int], above: int, noise: Se
 
 def sums_from_ends(group: Sequence[int], value: Sequence[int], groups: int, steps: int) -> list[int]:
     """Return, per group, its clients' summed distances from the lower and the upper end of the range."""
-    totals = []
-    for s in range(groups):
-        members = [v for g, v in zip(group, value, strict=True) if g == s]
-        totals += [sum(steps + v for v in members), sum(steps - v for v in members)]
-    return totals
+    members = [[v for g, v in zip(group, value, strict=True) if g == s] for s in range(groups)]
+    return [sum(steps + sign * v for v in of_group) for of_group in members for sign in (1, -1)]
 
 
 def shifted_log(count: int, offset: int, most: int) -> int:

@@ -149,8 +149,7 @@ class NoisePlan:
         node_epsilon, node_delta_bits: Arguments that the program is compiled with.
         coins: Joint noise, else empty.
         exact: Realized guarantee of the whole release.
-        opened: Whether noisy values are revealed, not only results that follow from them.
-        release: The values that get noise; None for an index.
+        release: The values that get noise and are revealed; None for an index.
         own: Distributed noise, else None.
     """
 
@@ -163,7 +162,6 @@ class NoisePlan:
     coins: tuple[Coin, ...]
     exact: Guarantee
     largest: int = 1
-    opened: bool = True
     release: LinearQueries | None = field(default=None, repr=False, compare=False)
     own: DistributedNoise | None = None
 
@@ -315,7 +313,7 @@ def _plan_first_below(
     if not exact.within(Guarantee(epsilon, delta)):
         raise ValueError("the coins that were found do not keep to epsilon and delta")
     one_way = replace(neighbors, malleable_slots=False)
-    return NoisePlan(one_way, epsilon, release.nodes, 2, node_epsilon, bits, coins, exact, opened=False)
+    return NoisePlan(one_way, epsilon, release.nodes, 2, node_epsilon, bits, coins, exact)
 
 
 def _coins(

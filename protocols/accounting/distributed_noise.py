@@ -71,13 +71,16 @@ def guarantee_of_distributed(noise: DistributedNoise, moves: Moves, epsilon: Fra
     """Return the guarantee of the honest parties' noises.
 
     Computes: for Laplace noise, epsilon is the rate times all units, and delta adds up bounds of the moved
-    values. For Gaussian noise, delta is that of all losses together at the given epsilon and the worst way to
-    share amounts; for several records of a client it comes from Gaussian DP and `distance`.
+    values at their shares of epsilon: a move by s as s moves by 1; convex in s, so the fewest values that
+    move are worst. For Gaussian noise, delta is that of all losses together at the given epsilon and the
+    worst way to share amounts; for several records of a client it comes from Gaussian DP and `distance`.
     Guarantees: upper bounds, of the exact distribution of the sum.  [test:
     tests/protocols/test_distributed_noise.py]
     """
     if noise.distribution is NoiseDistribution.LAPLACE:
-        return Guarantee(noise.rate * moves.units, _laplace_delta(noise, moves))
+        per_unit = move_delta(noise, 1, noise.rate) / (exp_bounds(noise.rate)[0] - 1)
+        shares = (sum(exp_bounds(noise.rate * moves.cap * a)[1] - 1 for a in move) for move in moves.each)
+        return Guarantee(noise.rate * moves.units, per_unit * max(shares))
     if moves.cap > 1:
         apart = moves.values * noise.honest * distance(noise)
         spent = gaussian_delta(gaussian_square(2 * rho(noise)) * moves.squares, epsilon)
@@ -102,17 +105,6 @@ def _shared(amount: int) -> list[tuple[int, ...]]:
         rest = min(amount // 2, math.isqrt(amount**2 - own**2))
         moves.append((own, rest))
     return moves
-
-
-def _laplace_delta(noise: DistributedNoise, moves: Moves) -> Fraction:
-    """Return a bound of delta with each value at its share of epsilon.
-
-    Computes: a move by s as s moves by 1; convex in s, so the fewest values that move are worst.
-    """
-    per_unit = move_delta(noise, 1, noise.rate) / (exp_bounds(noise.rate)[0] - 1)
-    return per_unit * max(
-        sum(exp_bounds(noise.rate * moves.cap * a)[1] - 1 for a in move) for move in moves.each
-    )
 
 
 @lru_cache(maxsize=256)
@@ -153,8 +145,7 @@ def rho(noise: DistributedNoise) -> Fraction:
     tau = Fraction(0)
     for j in range(1, noise.honest):
         exponent = 2 * _PI_SQUARED * Fraction(j, j + 1) / (2 * one)
-        eta = 1 / exp_bounds(min(exponent, Fraction(64)))[0]
-        eta /= 1 - eta
+        eta = 1 / (exp_bounds(min(exponent, Fraction(64)))[0] - 1)
         if eta >= Fraction(1, 4):
             return one
         tau += 4 * eta / (1 - 2 * eta)  # >= ln((1 + 2 eta) / (1 - 2 eta))

@@ -107,8 +107,7 @@ def expected_errors(distribution: ShiftedLog, counts: npt.ArrayLike, coins: Sequ
 
     `coins` are real ones, or probabilities of ideal ones.
     """
-    above, below = _error_parts(distribution, np.asarray(counts, dtype=np.float64), coins)
-    return above + below
+    return np.add(*_error_parts(distribution, np.asarray(counts, dtype=np.float64), coins))
 
 
 def worst_relative_error(distribution: ShiftedLog, least: int, coins: Sequence[Coin | float]) -> float:
@@ -207,11 +206,11 @@ def _ideal_coins(epsilon: Fraction) -> list[float]:
 
 def _points(least: int, most: int) -> Floats:
     """Return counts from `least` to `most`, 512 at most per power of two."""
-    low, points = least, []
-    while low <= most:
-        high = min(1 << low.bit_length(), most + 1)
-        points.append(np.arange(low, high, max(1, (1 << (low.bit_length() - 1)) // _POINTS)))
-        low = high
+    powers = range(least.bit_length() - 1, most.bit_length())
+    points = [
+        np.arange(max(least, 1 << power), min(2 << power, most + 1), max(1, (1 << power) // _POINTS))
+        for power in powers
+    ]
     return np.unique(np.concatenate([*points, [most]])).astype(np.float64)
 
 

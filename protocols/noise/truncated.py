@@ -44,11 +44,10 @@ def guarantee_of_moves(
     the rounding of `log_upper_bound`, once per unit.  [test: tests/protocols/test_exact_moves.py]
     """
     listed = set(moves)
-    units = max(map(sum, listed))
     bound = uncovered_at_most if shared else outer_mass
     uncovered = {amount: bound(coins, amount) for move in listed for amount in move}
     delta = max(sum((uncovered[amount] for amount in move), Fraction(0)) for move in listed)
-    return Guarantee(units * log_upper_bound(worst_ratio(coins)), delta)
+    return Guarantee(max(map(sum, listed)) * log_upper_bound(worst_ratio(coins)), delta)
 
 
 def uncovered_at_most(coins: tuple[Coin, ...], amount: int) -> Fraction:
