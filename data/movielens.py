@@ -83,8 +83,10 @@ def load_movielens(path: Path, *, features: bool = False) -> Ratings:
         DataSetError: Neither version is there, or a file has another layout.
     """
     for version, files, size in _LAYOUTS:
-        if all((path / name).is_file() for name, *_ in files[:2]):
-            rated, people, *films = [_read(path / name, *form) for name, *form in files[: 2 + features]]
+        if all((path / name).is_file() for name, _, _ in files[:2]):
+            rated, people, *films = [
+                _read(path / name, sep, names) for name, sep, names in files[: 2 + features]
+            ]
             ratings = Ratings(version, _joined(files, rated, people), (len(rated), len(people)) == size)
             return replace(ratings, features=_features(files, rated, people, *films)) if features else ratings
     raise DataSetError(

@@ -75,10 +75,13 @@ class Result(Shown):
     def privacy(self) -> Privacy:
         """The exact ε and δ of the revealed values."""
         stated = self.manifest["privacy"]
-        exact = (Fraction(stated[name]) for name in ("epsilon_exact", "delta_exact"))
         return Privacy(
-            *(stated["epsilon"], stated["delta"], *exact),
-            *(stated["privacy_unit"], stated["neighboring_relation"]),
+            stated["epsilon"],
+            stated["delta"],
+            Fraction(stated["epsilon_exact"]),
+            Fraction(stated["delta_exact"]),
+            stated["privacy_unit"],
+            stated["neighboring_relation"],
         )
 
     def save(self, directory: Path | str) -> None:
@@ -256,15 +259,13 @@ class ThresholdsResult(Result):
         """
         curves = self._found.curves.curves
         levels = [self._as_given(curves.groups), curves.thresholds]
-        index = pd.MultiIndex.from_product(levels, names=["group", "threshold"])
-        errors = np.tile(curves.noise.standard_errors()[:-1], len(curves.groups))
         return pd.DataFrame(
             {
                 "true_positives": curves.tp.ravel(),
                 "false_positives": curves.fp.ravel(),
-                "standard_error": errors,
+                "standard_error": np.tile(curves.noise.standard_errors()[:-1], len(curves.groups)),
             },
-            index,
+            pd.MultiIndex.from_product(levels, names=["group", "threshold"]),
         )
 
     @property

@@ -312,8 +312,10 @@ def _plan_first_below(
     exact = guarantee_of_first_below(coins, release.queries)
     if not exact.within(Guarantee(epsilon, delta)):
         raise ValueError("the coins that were found do not keep to epsilon and delta")
-    one_way = replace(neighbors, malleable_slots=False)
-    return NoisePlan(one_way, epsilon, release.nodes, 2, node_epsilon, bits, coins, exact)
+    return NoisePlan(
+        replace(neighbors, malleable_slots=False),
+        *(epsilon, release.nodes, 2, node_epsilon, bits, coins, exact),
+    )
 
 
 def _coins(

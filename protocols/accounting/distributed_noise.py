@@ -112,10 +112,8 @@ def move_delta(noise: DistributedNoise, moved: int, epsilon: Fraction) -> Fracti
     """Return the exact hockey-stick divergence at epsilon of a value that moves by `moved`, up or down."""
     ratio = int(exp_bounds(epsilon)[0] * (1 << _FIXED))
     weights = noise.summed(noise.honest)
-    before = (0,) * moved + weights
-    total = sum(
-        excess for p, q in zip(weights, before, strict=False) if (excess := (p << _FIXED) - ratio * q) > 0
-    )
+    pairs = zip(weights, (0,) * moved + weights, strict=False)
+    total = sum(max(0, (p << _FIXED) - ratio * q) for p, q in pairs)
     return Fraction(total, 1 << _FIXED + BITS * noise.honest)
 
 

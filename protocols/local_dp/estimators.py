@@ -45,9 +45,8 @@ def tally(reports: Reports, mechanism: Mechanism) -> Tally:
     d = mechanism.grr.groups
     if reports.groups.size and not 0 <= reports.groups.min() <= reports.groups.max() < d:
         raise ValueError(f"a report names a group that is none of the declared 0 to {d - 1}")
-    counts = np.bincount(reports.groups, minlength=d)
     sums = np.bincount(reports.groups, reports.values / mechanism.unit, minlength=d)
-    return Tally(counts, sums.astype(np.float64))
+    return Tally(np.bincount(reports.groups, minlength=d), sums.astype(np.float64))
 
 
 @dataclass(frozen=True)

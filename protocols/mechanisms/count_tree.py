@@ -86,8 +86,8 @@ class CountTree:
             for block in map(slice, first, [*first[1:], self.bins]):
                 with_block = covariance[block, block].sum(axis=1)
                 covariance[block, block] -= np.outer(with_block, with_block) / (1 + with_block.sum())
-        bins = np.concatenate([np.add.reduceat(covariance, first, axis=1) for first in starts], axis=1)
-        return np.asarray(np.cumsum(bins[::-1], axis=0)[::-1])
+        nodes = np.concatenate([np.add.reduceat(covariance, first, axis=1) for first in starts], axis=1)
+        return np.asarray(np.cumsum(nodes[::-1], axis=0)[::-1])
 
     def mean_variance(self) -> float:
         """Return the mean variance of the least-squares cumulative counts, for noise of variance 1.

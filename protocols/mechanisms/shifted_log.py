@@ -86,7 +86,7 @@ class ShiftedLog:
         """
         z = np.asarray(logarithms, dtype=np.float64) / 2.0**self.bits
         part = np.clip(np.floor(z), 0, self.lines_above_first)
-        return np.clip(2.0 ** (part + self.lowest) * (1 + z - part) - self.offset, 0.0, self.most)
+        return np.asarray(np.clip(2.0 ** (part + self.lowest) * (1 + z - part) - self.offset, 0.0, self.most))
 
     def interval(self, logarithms: npt.ArrayLike, coins: tuple[Coin, ...], failure: Fraction) -> Floats:
         """Return bounds, shape (..., 2), that fail with probability `failure` at most."""
