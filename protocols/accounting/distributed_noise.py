@@ -240,7 +240,7 @@ def design_distributed(
     raise ValueError(f"none of {TRIES} {distribution} tables does")
 
 
-def gaussian_rate(squares: float, epsilon: Fraction, delta: Fraction) -> float:
+def gaussian_rate(squares: int, epsilon: Fraction, delta: Fraction) -> float:
     """Return 1 / (2 sigma^2) of continuous Gaussian noise with this delta, for moves of this squared norm.
 
     Only + - * / and correctly rounded functions, so that all hosts derive the same rate.
