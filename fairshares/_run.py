@@ -32,7 +32,8 @@ from harness.pipeline.run import MANIFEST, run_release
 from harness.pipeline.sources import SharesSource
 from harness.privacy.ledger.charge import UNCHARGED, populations_of
 from harness.releases.registry import statistic_of
-from harness.request.calls import Account, Run
+from harness.request import calls
+from harness.request.calls import Account
 from harness.request.plans import Expected
 from harness.request.readers import parse_choice
 from harness.request.releases import CALLS
@@ -43,7 +44,7 @@ from harness.views.releases import confusion as confusion_view, weights as weigh
 from harness.views.run import CAP_STEPS, STEPS, one_machine, view_of
 
 _OF_MOST = ("cap", "neighboring_relation", "privacy_unit")  # arguments of `plan` that not all tasks have
-_OF_RUNS = {*Run.declared, *Account.declared, "shares", "stock"}  # which a plan has not
+_OF_RUNS = {*calls.Run.declared, *Account.declared, "shares", "stock"}  # which a plan has not
 _OF_DOMAIN = ("groups", "labels", "max_count", "thresholds")  # as a dict
 
 

@@ -57,11 +57,17 @@ def laplace_distribution(scale: Fraction, logarithm: Logarithm, *, rounded: bool
     return {x: Fraction(n, total) for x, n in sorted(draws.items())}
 
 
-def each_threshold(histograms: int, thresholds: int) -> LinearQueries:
-    """Return the release of counts at or above, and below, every threshold, each with its own noise.
+@lru_cache(maxsize=4)
+def protocol_4(groups: int, thresholds: int) -> LinearQueries:
+    """Return Protocol 4's release: TP, FN, FP, TN per group and threshold, each with its own noise.
 
-    Source: PrivFairFL, Protocol 4: TP, FN, FP, TN of each group's two histograms. A score of at least 0
-    passes the first threshold, 0.
+    Source: PrivFairFL, for two labels. A score of at least 0 passes the first threshold, 0.
+    """
+    return each_threshold(2 * groups, thresholds)
+
+
+def each_threshold(histograms: int, thresholds: int) -> LinearQueries:
+    """Return the release of counts at or above, and below, every threshold.
 
     The cell (histogram, b), b = 1 .. thresholds, holds the records that pass b thresholds.
     """

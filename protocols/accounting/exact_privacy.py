@@ -9,7 +9,7 @@ from math import inf, lcm, prod
 import numpy as np
 
 from protocols.accounting.calibration import LinearQueries, Neighbors
-from protocols.circuits.coins import Coin
+from protocols.circuits.coins import Coin, exp_bounds
 from protocols.circuits.noise import fair_bits_per_sample, two_sided_geometric
 from protocols.noise.truncated import log_upper_bound
 
@@ -75,6 +75,11 @@ class PrivacyCurve:
         """Return delta at e^epsilon = ratio, exactly."""
         return max(sum((max(p - ratio * q, _ZERO) for p, q in pair), _ZERO) for pair in self.pairs)
 
+    def delta_bounds(self, epsilon: Fraction) -> tuple[Fraction, Fraction]:
+        """Enclose delta(epsilon), 0 <= epsilon <= 64, between rationals."""
+        low, high = exp_bounds(epsilon)
+        return self.delta(high), self.delta(low)
+
     @property
     def impossible(self) -> Fraction:
         """Mass that tells the neighbors apart for certain."""
@@ -118,6 +123,12 @@ def curve_of_distribution(distribution: Mapping[int, Fraction], shifts: Iterable
                 _grouped((Fraction(p * n, scale), Fraction(q * n, scale)) for (p, q), n in alike.items())
             )
     return PrivacyCurve(tuple(pairs))
+
+
+def second_moment(distribution: Mapping[int, Fraction]) -> Fraction:
+    """Return E[X^2], exactly, from the mass of every value."""
+    scale = lcm(*(mass.denominator for mass in distribution.values()))  # integers, as for a curve
+    return Fraction(sum(int(mass * scale) * x * x for x, mass in distribution.items()), scale)
 
 
 def curve_of_coins(coins: tuple[Coin, ...], sensitivity: int = 1) -> PrivacyCurve:

@@ -29,7 +29,7 @@ def distribution(coins: tuple[Coin, ...], step: Fraction = STEP) -> LossDistribu
 def test_never_below_the_exact_delta_and_close_to_it(coins: tuple[Coin, ...], times: int) -> None:
     exact, by_losses = composed([curve_of_coins(coins)] * times), distribution(coins).times(times)
     for epsilon in (Fraction(n, 7) for n in range(1, 9)):
-        high, low = map(exact.delta, exp_bounds(epsilon))
+        low, high = exact.delta_bounds(epsilon)
         assert low <= by_losses.delta(epsilon) <= high * (1 + 5 * STEP) + Fraction(1, 2**100)
 
 

@@ -7,7 +7,6 @@ import pytest
 from dp_accounting.pld.privacy_loss_distribution import from_laplace_mechanism
 
 from protocols.accounting.exact_privacy import curve_of_distribution
-from protocols.circuits.coins import exp_bounds
 from protocols.published_baselines import (
     ONE,
     Logarithm,
@@ -32,10 +31,10 @@ def test_delta_at_epsilon_1(log: Logarithm, raw: str, rounded: str) -> None:
     """Errata: 0.82 raw at every finite epsilon, 1.19e-4 when rounded to an integer, sensitivity 1."""
     curve = curve_of_distribution(laplace_distribution(Fraction(1), log, rounded=False), [ONE])
     assert f"{float(curve.impossible):.4f}" == raw
-    assert all(curve.delta(Fraction(ratio)) == curve.impossible for ratio in (3, 100, 10**26))
+    assert all(curve.delta_bounds(Fraction(epsilon)) == (curve.impossible,) * 2 for epsilon in (1, 5, 60))
     assert curve.least_epsilon(Fraction(8, 10)) is None
     curve = curve_of_distribution(laplace_distribution(Fraction(1), log, rounded=True), [1])
-    high, low = map(curve.delta, exp_bounds(Fraction(1)))
+    low, high = curve.delta_bounds(Fraction(1))
     assert f"{float(low):.3e}" == f"{float(high):.3e}" == rounded
     assert curve.least_epsilon(Fraction(1, 10**6)) is None
 

@@ -42,7 +42,7 @@ from protocols.circuits.coins import exp_bounds
 from protocols.guarantee import Guarantee
 from protocols.noise.added import BITS, NoiseDistribution
 from protocols.noise.truncated import log_upper_bound
-from protocols.published_baselines import composed_laplace, each_threshold
+from protocols.published_baselines import composed_laplace, protocol_4
 from protocols.spec import ProtocolSpec, declared_release
 
 PAPERS_THRESHOLDS, PAPERS_GROUPS = 1001, 2
@@ -57,7 +57,7 @@ _MOST_SPREADS = 12  # records of a client, which can spread in 77 ways
 
 
 RELEASES = {name: target for statistic in STATISTICS.values() for name, target in statistic.audited.items()}
-_each_threshold = cache(each_threshold)  # of a thousand thresholds, which takes a second
+_protocol_4 = cache(protocol_4)  # of a thousand thresholds, which takes a second
 
 
 def audit_release(
@@ -231,7 +231,7 @@ def audit_protocol_4(epsilon: Fraction, relation: NeighboringRelation) -> Audite
 
     The epsilon is exact; that at a small delta is a numerical bound for ideal noise.
     """
-    moved = values_moved(_each_threshold(2 * PAPERS_GROUPS, PAPERS_THRESHOLDS), Neighbors(relation))
+    moved = values_moved(_protocol_4(PAPERS_GROUPS, PAPERS_THRESHOLDS), Neighbors(relation))
     at = composed_laplace(float(epsilon), moved, float(DELTAS["1e-6"]))
     figures: dict[str, Figure] = {
         "values_moved": moved,

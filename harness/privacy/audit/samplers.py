@@ -14,6 +14,7 @@ from protocols.accounting.exact_privacy import (
     cost,
     curve_of_coins,
     curve_of_distribution,
+    second_moment,
 )
 from protocols.accounting.rounding import exact_text, float_up
 from protocols.circuits.coins import Coin, design_coins, exp_bounds
@@ -132,7 +133,7 @@ def audit_published(epsilon: Fraction, log: str, *, rounded: bool, subject: str)
     figures: dict[str, Figure] = {
         **_curve_figures(curve, epsilon, Fraction(0)),  # the paper claims epsilon alone
         "largest_noise": Fraction(max(abs(x) for x in distribution), unit),
-        "mean_square_error": sum((mass * x**2 for x, mass in distribution.items()), Fraction(0)) / unit**2,
+        "mean_square_error": second_moment(distribution) / unit**2,
     }
     parameters: dict[str, str | int] = {
         "sensitivity": 1,
@@ -208,7 +209,7 @@ def audit_m_l(end: str, epsilon: Fraction, k: int) -> Audited:
 def _curve_figures(curve: PrivacyCurve, epsilon: Fraction, delta: Fraction) -> dict[str, Figure]:
     return {
         "epsilon": curve.least_epsilon(delta),
-        "delta": curve.delta(exp_bounds(epsilon)[0]),
+        "delta": curve.delta_bounds(epsilon)[1],
         "delta_at_every_epsilon": str(curve.impossible),
         **{f"epsilon_at_{at}": curve.least_epsilon(delta) for at, delta in DELTAS.items()},
     }

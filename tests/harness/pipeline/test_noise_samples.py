@@ -13,7 +13,7 @@ from harness.pipeline.noise_samples import _read as read
 from harness.releases.noise_samples import Sampler, distance, joint_sampler, summarise
 from harness.security_models import MODELS
 from protocols.accounting.exact_privacy import curve_of_distribution
-from protocols.circuits.coins import design_coins, exp_bounds
+from protocols.circuits.coins import design_coins
 from protocols.noise import truncated as noise
 from protocols.spec import PI_LAP
 
@@ -44,7 +44,7 @@ def test_a_sampler_is_its_distribution() -> None:
 def test_what_is_stated_holds() -> None:
     """By the auditor, from the distribution alone: delta at the stated epsilon is at most the stated one."""
     stated = sampler_of().guarantee
-    high, low = map(curve_of_distribution(distribution(), [1]).delta, exp_bounds(stated.epsilon))
+    low, high = curve_of_distribution(distribution(), [1]).delta_bounds(stated.epsilon)
     assert low <= stated.delta <= high * (1 + Fraction(1, 10**9))
     assert stated.epsilon <= EPSILON and stated.delta <= DELTA
 

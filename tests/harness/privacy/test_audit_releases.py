@@ -17,7 +17,7 @@ from protocols.accounting.calibration import (
     nodes_changed,
 )
 from protocols.accounting.exact_privacy import values_moved
-from protocols.published_baselines import each_threshold
+from protocols.published_baselines import protocol_4
 from protocols.spec import PI_CF, PI_ROC, PI_RW, ProtocolSpec, declared_release
 
 ADD, REPLACE, _ = NeighboringRelation
@@ -112,7 +112,7 @@ def declared(spec: ProtocolSpec, **arguments: str) -> LinearQueries:
         (declared(PI_RW, groups="3"), partial(counts, 3), (range(3), (0, 1)), (1, 2)),
         (declared(PI_CF), confusion, ((0, 1), (0, 1), (0, 1)), (1, 2)),
         (declared(PI_ROC, bins="3", blocks="1.2"), blocks, ((0, 1), (0, 1), range(3)), (2, 4)),
-        (each_threshold(4, 3), confusion_at_every_threshold, ((0, 1), (0, 1), (0.0, 0.3, 0.7, 1.0)), (3, 6)),
+        (protocol_4(2, 3), confusion_at_every_threshold, ((0, 1), (0, 1), (0.0, 0.3, 0.7, 1.0)), (3, 6)),
     ],
 )
 def test_a_protocol_moves_what_its_oracle_counts(

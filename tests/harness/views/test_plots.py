@@ -27,7 +27,7 @@ from harness.views.parts import Picture
 from harness.views.quickstart import METRICS as NAMES, TOLD, before_after
 from harness.views.rendering.plots import WIDTH, intervals, matrices, roc, spent, with_ends
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-from protocols.circuits.coins import design_coins, exp_bounds
+from protocols.circuits.coins import design_coins
 from protocols.guarantee import Budget, Guarantee
 
 GRID = np.arange(21) / 20
@@ -128,7 +128,7 @@ def test_an_audits_curve_is_the_exact_one() -> None:
     assert len({line.get_linestyle() for line in axes.get_lines()}) == 2
     for audited, curve, dot in zip(audits, *(points(axes)[k::2] for k in (0, 1)), strict=True):
         assert audited.curve is not None
-        exact = float(audited.curve.delta(exp_bounds(audited.requested.epsilon)[0]))
+        exact = float(audited.curve.delta_bounds(audited.requested.epsilon)[1])
         assert dot == [[audited.requested.epsilon, exact]] and dot[0] in curve
         assert curve[-1] == [pytest.approx(8 / 3), float(audited.curve.impossible)]
 
