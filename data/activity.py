@@ -6,10 +6,9 @@
 import hashlib
 import io
 import re
-import zipfile
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from operator import attrgetter
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -46,54 +45,26 @@ class Recordings:
 
 
 def load_activity(path: Path) -> Recordings:
-    """Load the recordings from UCI's archive, or from a directory that it was unpacked into.
+    """Load the recordings from the directory that UCI's archive was unpacked into, however deep.
 
-    Files named like `d1p01M` are read wherever they are, also in an archive within the archive; others are
-    ignored. Nothing is changed, dropped or imputed.
+    Files named like `d1p01M` are read; others are ignored. Nothing is changed, dropped or imputed.
 
     Raises:
         DataSetError: There is no recording, one is there twice, or one has another layout.
     """
-    parts, digest, seen = [], hashlib.sha256(), ""
-    for name, content in sorted(_files(path)):
-        if name[:-1] == seen:
-            raise DataSetError(f"{path} has {seen} twice; name the archive or one directory that it is in.")
+    files = sorted((file for file in path.rglob("*") if _NAME.fullmatch(file.name)), key=attrgetter("name"))
+    if not files:
+        raise DataSetError(
+            f"{path} has no recording named like d1p01M; download the archive from {SOURCE}, unpack it and "
+            "name the directory."
+        )
+    if len({file.name[:-1] for file in files}) < len(files):
+        raise DataSetError(f"{path} has a recording twice; name a directory that has each once.")
+    parts, digest = [], hashlib.sha256()
+    for name, content in ((file.name, file.read_bytes()) for file in files):
         parts.append(_read(name, content))
         digest.update(f"{name} {len(content)}\n".encode() + content)
-        seen = name[:-1]
-    if not parts:
-        raise DataSetError(
-            f"{path} has no recording named like d1p01M; download the archive from {SOURCE} and name it, or "
-            "the directory that it was unpacked into."
-        )
     return Recordings(pd.concat(parts, ignore_index=True), digest.hexdigest())
-
-
-def _files(path: Path) -> Iterator[tuple[str, bytes]]:
-    try:
-        if path.is_dir():
-            for file in path.rglob("d[12]p*"):
-                if _NAME.fullmatch(file.name) and file.is_file():
-                    yield file.name, file.read_bytes()
-        else:
-            yield from _archived(path.read_bytes(), path)
-    except OSError as error:
-        raise DataSetError(f"Cannot read {path}: {error.strerror}.") from None
-
-
-def _archived(content: bytes, path: Path, *, inside: bool = False) -> Iterator[tuple[str, bytes]]:
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            for entry in archive.namelist():
-                name = PurePosixPath(entry).name
-                if _NAME.fullmatch(name):
-                    yield name, archive.read(entry)
-                elif name.endswith(".zip") and not inside:
-                    yield from _archived(archive.read(entry), path, inside=True)
-    except (zipfile.BadZipFile, RuntimeError, NotImplementedError):  # damaged; encrypted; of another kind
-        raise DataSetError(
-            f"{path} is no zip archive that can be read; download it again from {SOURCE}."
-        ) from None
 
 
 def _read(name: str, content: bytes) -> pd.DataFrame:

@@ -67,8 +67,7 @@ def load_ads(path: Path) -> Ratings:
     )
     ads = pd.get_dummies(pd.Series(categories * len(users)), prefix="ad")
     features = _features(table).loc[rows["user"]].reset_index(drop=True)
-    whole = len(users) == USERS
-    return Ratings("ADS16", rows, whole, pd.concat([ads, features], axis=1).astype(float))
+    return Ratings("ADS16", rows, len(users) == USERS, pd.concat([ads, features], axis=1).astype(float))
 
 
 def _rated(file: Path) -> tuple[list[str], Floats]:

@@ -31,47 +31,25 @@ _FILM = ("film", "title")
 _YEAR = re.compile(r"\(([0-9]{4})\)\s*$")
 _SECONDS_A_YEAR = 365.25 * 24 * 3600
 
-
-@dataclass(frozen=True)
-class _Layout:
-    """The files of one version.
-
-    Attributes:
-        separators: Of ratings, and of the other files.
-        columns: Of the file of users.
-        of_films: Columns of the file of films.
-        size: Ratings and users.
-    """
-
-    name: str
-    ratings: str
-    users: str
-    films: str
-    separators: tuple[str, str]
-    columns: tuple[str, ...]
-    of_films: tuple[str, ...]
-    size: tuple[int, int]
-
-
-_LAYOUTS = (
-    _Layout(
+_File = tuple[str, str, tuple[str, ...]]  # name, separator, columns
+# Versions, each with its files of ratings, users and films, and the numbers of ratings and users.
+_LAYOUTS: tuple[tuple[str, tuple[_File, ...], tuple[int, int]], ...] = (
+    (
         "MovieLens 1M",
-        "ratings.dat",
-        "users.dat",
-        "movies.dat",
-        ("::", "::"),
-        (_USER, _GENDER, "age", "occupation", "zip"),
-        (*_FILM, "genres"),
+        (
+            ("ratings.dat", "::", _RATINGS),
+            ("users.dat", "::", (_USER, _GENDER, "age", "occupation", "zip")),
+            ("movies.dat", "::", (*_FILM, "genres")),
+        ),
         (1_000_209, 6040),
     ),
-    _Layout(
+    (
         "MovieLens 100K",
-        "u.data",
-        "u.user",
-        "u.item",
-        ("\t", "|"),
-        (_USER, "age", _GENDER, "occupation", "zip"),
-        (*_FILM, "released", "video", "address", *GENRES),
+        (
+            ("u.data", "\t", _RATINGS),
+            ("u.user", "|", (_USER, "age", _GENDER, "occupation", "zip")),
+            ("u.item", "|", (*_FILM, "released", "video", "address", *GENRES)),
+        ),
         (100_000, 943),
     ),
 )
@@ -104,41 +82,38 @@ def load_movielens(path: Path, *, features: bool = False) -> Ratings:
     Raises:
         DataSetError: Neither version is there, or a file has another layout.
     """
-    for layout in _LAYOUTS:
-        ratings, users = path / layout.ratings, path / layout.users
-        if ratings.is_file() and users.is_file():
-            rated = _read(ratings, layout.separators[0], _RATINGS)
-            people = _read(users, layout.separators[1], layout.columns)
-            joined = _joined(layout, rated, people)
-            if not features:
-                return joined
-            films = _read(path / layout.films, layout.separators[1], layout.of_films)
-            return replace(joined, features=_features(layout, rated, people, films))
+    for version, files, size in _LAYOUTS:
+        if all((path / name).is_file() for name, _, _ in files[:2]):
+            rated, people, *films = [
+                _read(path / name, sep, names) for name, sep, names in files[: 2 + features]
+            ]
+            ratings = Ratings(version, _joined(files, rated, people), (len(rated), len(people)) == size)
+            return replace(ratings, features=_features(files, rated, people, *films)) if features else ratings
     raise DataSetError(
         f"{path} has neither ratings.dat and users.dat (ml-1m) nor u.data and u.user (ml-100k); download one "
         f"of them from {SOURCE}, unpack it and name the directory."
     )
 
 
-def _joined(layout: _Layout, ratings: pd.DataFrame, users: pd.DataFrame) -> Ratings:
+def _joined(files: tuple[_File, ...], ratings: pd.DataFrame, users: pd.DataFrame) -> pd.DataFrame:
     gender = users.set_index(_USER)[_GENDER]
     if not gender.index.is_unique or not gender.isin(["F", "M"]).all():
-        raise _wrong(layout.users)
+        raise _wrong(files[1][0])
     table = pd.DataFrame({_USER: ratings[_USER], _GENDER: ratings[_USER].map(gender)})
     if table[_GENDER].isna().any() or not ratings[_STARS].isin(["1", "2", "3", "4", "5"]).all():
-        raise _wrong(layout.ratings)
+        raise _wrong(files[0][0])
     table["liked"] = (ratings[_STARS].astype(int) >= LIKED).astype(int)
-    return Ratings(layout.name, table, (len(ratings), len(users)) == layout.size)
+    return table
 
 
 def _features(
-    layout: _Layout, rated: pd.DataFrame, people: pd.DataFrame, films: pd.DataFrame
+    files: tuple[_File, ...], rated: pd.DataFrame, people: pd.DataFrame, films: pd.DataFrame
 ) -> pd.DataFrame:
     who = people.set_index(_USER).loc[rated[_USER]].reset_index()
     what = films.set_index("film").reindex(rated["film"]).reset_index()
     year = pd.to_numeric(what["title"].str.extract(_YEAR, expand=False))
     if what["title"].isna().any():
-        raise _wrong(layout.films)
+        raise _wrong(files[2][0])
     if "genres" in what:
         named = what["genres"].str.get_dummies("|").reindex(columns=list(GENRES), fill_value=0)
     else:

@@ -144,8 +144,7 @@ def structure(
     _app: object, _what: str, _name: str, _object: object, _options: object, lines: list[str]
 ) -> None:
     """Begin a paragraph at each heading of a docstring, as Args, and at each argument below it."""
-    text = _HEADING.sub(r"\n\n**\1:**", "\n".join(lines))
-    lines[:] = _ARGUMENT.sub(_as_item, text).splitlines()
+    lines[:] = _ARGUMENT.sub(_as_item, _HEADING.sub(r"\n\n**\1:**", "\n".join(lines))).splitlines()
 
 
 def _as_item(argument: re.Match[str]) -> str:

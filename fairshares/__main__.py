@@ -15,9 +15,8 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # for letters that the terminal cannot show
-    name = "fairshares"
-    program = Commands(namespace=Collection(*COMMANDS, hosts=HOSTS), name="FairShares", binary=name)
-    program.run_to_the_end([name, *spelled_out(sys.argv[1:])])
+    program = Commands(namespace=Collection(*COMMANDS, hosts=HOSTS), name="FairShares", binary="fairshares")
+    program.run_to_the_end(["fairshares", *spelled_out(sys.argv[1:])])
 
 
 if __name__ == "__main__":

@@ -63,11 +63,10 @@ def plan(
     Raises:
         FairSharesError: There is no such release.
     """
-    given = {**locals(), **of_the_task}
-    del given["of_the_task"]
+    given = locals()
     from fairshares._run import planned
 
-    return planned(**given)
+    return planned(**given.pop("of_the_task"), **given)
 
 
 def preprocess(

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from fairshares._types import Constraint, Objective
     from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
     from harness.training.logistic import LogisticModel
-    from harness.training.run import Trained
 
 
 @dataclass(frozen=True)
@@ -76,9 +75,14 @@ class Result(Shown):
     def privacy(self) -> Privacy:
         """The exact ε and δ of the revealed values."""
         stated = self.manifest["privacy"]
-        exact = {f"{name}_exact": Fraction(stated[f"{name}_exact"]) for name in ("epsilon", "delta")}
-        unit, relation = stated["privacy_unit"], stated["neighboring_relation"]
-        return Privacy(stated["epsilon"], stated["delta"], **exact, unit=unit, relation=relation)
+        return Privacy(
+            stated["epsilon"],
+            stated["delta"],
+            Fraction(stated["epsilon_exact"]),
+            Fraction(stated["delta_exact"]),
+            stated["privacy_unit"],
+            stated["neighboring_relation"],
+        )
 
     def save(self, directory: Path | str) -> None:
         """Write the files that a command writes, which `fairshares.load` reads.
@@ -104,8 +108,7 @@ class Result(Shown):
     @property
     def _opened_by(self) -> dict[str, Any]:
         """Return the manifest of the run that opened the values behind this result."""
-        manifest: dict[str, Any] = self.manifest.get("curves_of", {"manifest": self.manifest})["manifest"]
-        return manifest
+        return self.manifest.get("curves_of", {"manifest": self.manifest})["manifest"]
 
     def _shown(self) -> Iterable[Part]:
         return run_view.view_of(self.manifest["task"]).show(self._found, self.manifest)
@@ -212,8 +215,9 @@ class GapResult(Result):
 
     @staticmethod
     def _means(intervals: Iterable[Any], index: pd.Index, name: str) -> pd.DataFrame:
-        rows = [[interval.estimate, interval.low, interval.high] for interval in intervals]
-        return pd.DataFrame(rows, index, [name, "low", "high"])
+        return pd.DataFrame(
+            [[one.estimate, one.low, one.high] for one in intervals], index, [name, "low", "high"]
+        )
 
 
 class CountResult(Result):
@@ -239,12 +243,13 @@ class CapResult(Result):
         return int(self._found.cap)
 
 
-@dataclass(frozen=True, repr=False, eq=False)
 class ThresholdsResult(Result):
     """Score curves per group, and a decision rule for each."""
 
-    problem: FairSharesError | None = None
-    """Why the curves allow no rules; they are kept, as their ε is spent."""
+    @property
+    def problem(self) -> FairSharesError | None:
+        """Why the curves allow no rules; they are kept, as their ε is spent."""
+        return self._found.problem
 
     @property
     def curves(self) -> pd.DataFrame:
@@ -254,15 +259,13 @@ class ThresholdsResult(Result):
         """
         curves = self._found.curves.curves
         levels = [self._as_given(curves.groups), curves.thresholds]
-        index = pd.MultiIndex.from_product(levels, names=["group", "threshold"])
-        errors = np.tile(curves.noise.standard_errors()[:-1], len(curves.groups))
         return pd.DataFrame(
             {
                 "true_positives": curves.tp.ravel(),
                 "false_positives": curves.fp.ravel(),
-                "standard_error": errors,
+                "standard_error": np.tile(curves.noise.standard_errors()[:-1], len(curves.groups)),
             },
-            index,
+            pd.MultiIndex.from_product(levels, names=["group", "threshold"]),
         )
 
     @property
@@ -273,8 +276,7 @@ class ThresholdsResult(Result):
     @property
     def _rules(self) -> dict[str, ThresholdRule]:
         """Return the rules by the groups' names in the file, to the last bit."""
-        rules = self._chosen.rules
-        return {group: rule_from_json(rule.to_json(), group) for group, rule in rules.items()}
+        return {group: rule_from_json(rule.to_json(), group) for group, rule in self._chosen.rules.items()}
 
     @property
     def rates(self) -> pd.DataFrame:
@@ -361,12 +363,15 @@ class ThresholdsResult(Result):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class TrainResult(Result):
-    """A model, and the weights and thresholds released with it; `privacy` is of all together."""
+    """A model, and the weights and thresholds released with it; `privacy` is of all together.
+
+    Attributes:
+        weights: The weights that records had in training, if any.
+        thresholds: Thresholds of the model's scores, if any.
+    """
 
     weights: WeightsResult | None = None
-    """The weights that records had in training."""
     thresholds: ThresholdsResult | None = None
-    """Thresholds of the model's scores."""
 
     @property
     def model(self) -> LogisticModel:
@@ -379,12 +384,8 @@ class TrainResult(Result):
 
     def save(self, directory: Path | str) -> None:
         super().save(directory)
-        for name, part in self._parts:
-            part.save(Path(directory) / name)
-
-    @property
-    def _parts(self) -> Iterable[tuple[str, Result]]:
-        return [(part.manifest["task"], part) for part in (self.weights, self.thresholds) if part]
+        for part in filter(None, (self.weights, self.thresholds)):
+            part.save(Path(directory) / part.manifest["task"])
 
     def _shown(self) -> Iterable[Part]:
         from harness.views.training import training  # scikit-learn takes a second to load
@@ -408,19 +409,10 @@ _RESULTS: dict[str, type[Result]] = {
 
 def result_of(files: Files, found: Any, notes: Sequence[Part] = ()) -> Result:
     """Return the result of a run; `found` is as its statistic gives it, and notes are printed below."""
-    task = files[MANIFEST]["task"]
-    if isinstance(found, Weights):  # whose file has the weights
-        found = found.weights
-    if task == "thresholds":
-        return ThresholdsResult(files, found, notes, found.problem)
-    return _RESULTS[task](files, found, notes)
-
-
-def training_of(trained: Trained, notes: Sequence[Part] = ()) -> TrainResult:
-    """Return the result of a training."""
-    parts = {"weights": trained.weights, "thresholds": trained.thresholds}
-    results: dict[str, Any] = {name: result_of(run.files, run.found) for name, run in parts.items() if run}
-    return TrainResult(trained.files, trained.model, notes, **results)
+    # The file of weights has the weights alone.
+    return _RESULTS[files[MANIFEST]["task"]](
+        files, found.weights if isinstance(found, Weights) else found, notes
+    )
 
 
 def load(directory: Path) -> Result:

@@ -28,7 +28,7 @@ from harness.pipeline.release import (
     settings_of,
     stock_of,
 )
-from harness.pipeline.run import MANIFEST, Run, run_release
+from harness.pipeline.run import MANIFEST, run_release
 from harness.pipeline.sources import SharesSource
 from harness.privacy.ledger.charge import UNCHARGED, populations_of
 from harness.releases.registry import statistic_of
@@ -58,22 +58,23 @@ def released(task: str, records: Any, **given: Any) -> Any:
     """
     columns = _columns_of(given)
     with naming(as_keyword), TemporaryDirectory(prefix="fairshares-") as scratch:
-        given = _with_domain(given)
+        given = _read(given)
         source = _source(records, columns)
         place = None if given.get("shares") and records is None else TABLE
-        call = CALLS[task](**_as_in_columns(given), records=place)  # the source goes beside it
+        call = CALLS[task](**given, records=place)  # the source goes beside it
         out = call.out or Path(scratch) / task
         settings = settings_of(call)
         with steps({**CAP_STEPS, **view_of(task).steps}) as begin:
             if call.shares:
                 shares = SharesSource(call.shares)
                 run = run_release(statistic_of(settings.release), shares, settings, out, begin)
-                notes_of_chain = [*weights_view.chain(run.manifest), one_machine(False)]
-                return _result(run, call.population, notes_of_chain)
-            run = run_on_records(call, source, settings, out, begin)
-        cut = score_cut(call) if task == "confusion" else None
-        notes = [confusion_view.direction(cut, run.found.counts.domain)] if cut else []
-        return _result(run, call.population, [*notes, one_machine(True)])
+                notes = [*weights_view.chain(run.manifest), one_machine(False)]
+            else:
+                run, notes = run_on_records(call, source, settings, out, begin), [one_machine(True)]
+        if cut := score_cut(call) if task == "confusion" else None:
+            notes.insert(0, confusion_view.direction(cut, run.found.counts.domain))
+        notes.append(ledger_view.charge(run.charging, call.population == UNCHARGED))
+        return _results.result_of(run.files, run.found, notes)
 
 
 def added_up(*directories: Path) -> Any:
@@ -89,12 +90,6 @@ def added_up(*directories: Path) -> Any:
     return _results.result_of(files, weights, weights_view.chain(files[MANIFEST]))
 
 
-def _result(run: Run[Any], population: str | None, notes: list[Any]) -> Any:
-    return _results.result_of(
-        run.files, run.found, [*notes, ledger_view.charge(run.charging, population == UNCHARGED)]
-    )
-
-
 def _columns_of(given: dict[str, Any]) -> dict[str, Any]:
     return {name: given.pop(name) for name in ROLES if name in given}
 
@@ -106,14 +101,19 @@ def trained(**given: Any) -> _results.TrainResult:
 
     records, declared, columns = given.pop("records"), given.pop("features"), _columns_of(given)
     with naming(as_keyword), TemporaryDirectory(prefix="fairshares-") as scratch:
-        given = _with_domain(given)
+        given = _read(given)
         source, features = _source(records, columns), _features_of(declared)
-        request = TrainRequest(**_as_in_columns(given), records=TABLE, features=TABLE)
+        request = TrainRequest(**given, records=TABLE, features=TABLE)
         out = request.out or Path(scratch) / TASK
         with steps(STEPS) as begin:
             model = train_on(request, source, features, out, begin)
         notes = [one_machine(True), ledger_view.charge(model.charging, request.population == UNCHARGED)]
-        return _results.training_of(model, notes)
+        parts: dict[str, Any] = {
+            name: _results.result_of(run.files, run.found)
+            for name, run in (("weights", model.weights), ("thresholds", model.thresholds))
+            if run
+        }
+        return _results.TrainResult(model.files, model.model, notes, **parts)
 
 
 def _features_of(declared: Any) -> Features:
@@ -139,7 +139,7 @@ def planned(**given: Any) -> _shown.Plan:
         if unknown := set(given) - {*Expected.declared, *kind.declared, *_OF_MOST} | set(given) & _OF_RUNS:
             raise TypeError(f"There is no argument {min(unknown)!r} here.")
         source = None if table is None else _source(table, columns)
-        given = _as_in_columns(_with_domain(given))
+        given = _read(given)
         others = Expected.declared.keys() - {"thresholds", "steps", "max_count"}
         call = kind(**{name: value for name, value in given.items() if name not in others})
         if grid := grid_of(call):
@@ -159,10 +159,10 @@ def preprocessed(task: str, runs: int, **given: Any) -> pd.DataFrame:
             from harness.training.run import preprocessed as made_for  # as in `trained`
 
             features = _features_of(given.pop("features", {}))
-            request = TrainRequest(**_as_in_columns(_with_domain(given)), records=TABLE, features=TABLE)
+            request = TrainRequest(**_read(given), records=TABLE, features=TABLE)
             pieces = made_for(request, features, runs, begin)[1]
         else:
-            call = CALLS[task](**_as_in_columns(_with_domain(given)))
+            call = CALLS[task](**_read(given))
             pieces = preprocess(joint_noise_of(of_noise(call)), stock_of(call), runs, call.timeout, begin)
         return pd.DataFrame(pieces, index=pd.RangeIndex(1, runs + 1, name="piece"))
 
@@ -177,11 +177,13 @@ def spent(**given: Any) -> _shown.Spent:
         )
 
 
-def _with_domain(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments, arrays as lists; a domain that is a dict is spread over arguments of its own.
+def _read(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments, arrays as lists, and groups and labels as a column of records has them.
+
+    A domain that is a dict is spread over arguments of its own.
 
     Raises:
-        OptionError: The dict has other names, or they are given twice.
+        OptionError: The dict has other names, or they are given twice; or an argument is empty.
     """
     if isinstance(domain := given.get("domain"), Mapping):
         for name in domain:
@@ -191,28 +193,21 @@ def _with_domain(given: Mapping[str, Any]) -> dict[str, Any]:
                     "given beside it."
                 )
         given = {**given, **domain, "domain": None}
-    return {name: _plain(value) for name, value in given.items()}
-
-
-def _plain(value: Any) -> Any:
-    return np.asarray(value).tolist() if hasattr(value, "__array__") else value
-
-
-def _as_in_columns(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments, with groups and labels as a column of records has them."""
-    for name, value in given.items():
+    read = {name: _plain(value) for name, value in given.items()}
+    for name, value in read.items():
         if isinstance(value, str | Sequence) and not value:
             raise OptionError(f"{named(name)} is empty; leave it out, or give it a value.")
         if name in ("groups", "labels") and isinstance(value, str):
             raise OptionError(f"{named(name)} is a list of names, as {value.split(',')}; got {value!r}.")
-    names = {
-        name: as_names(pd.Series(list(given[name]))).tolist()
-        for name in ("groups", "labels")
-        if isinstance(given.get(name), list | tuple)
-    }
-    if (positive := given.get("positive_label")) not in (None, ""):
-        names["positive_label"] = as_names(pd.Series([positive]))[0]
-    return {**given, **names}
+        if name in ("groups", "labels") and isinstance(value, list | tuple):
+            read[name] = as_names(pd.Series(list(value))).tolist()
+    if (positive := read.get("positive_label")) not in (None, ""):
+        read["positive_label"] = as_names(pd.Series([positive]))[0]
+    return read
+
+
+def _plain(value: Any) -> Any:
+    return np.asarray(value).tolist() if hasattr(value, "__array__") else value
 
 
 def _source(records: Any, columns: Mapping[str, Any]) -> Named:

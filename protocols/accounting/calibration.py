@@ -52,11 +52,6 @@ class LinearQueries:
         """How many cells there are."""
         return len(self.columns)
 
-    @property
-    def most_nodes_of_a_record(self) -> int:
-        """The most nodes that one record changes."""
-        return max(len(column) for column in self.columns)
-
     def record(self, cell: int) -> dict[int, int]:
         """Return by how much one more record in a cell changes each node."""
         amounts = self.amounts[cell] if self.amounts else (1,) * len(self.columns[cell])
@@ -123,11 +118,6 @@ class PrivacyUnit(StrEnum):
     CLIENT = "client"
 
 
-def unit_of(relation: NeighboringRelation) -> PrivacyUnit:
-    """Return the privacy unit of a relation."""
-    return PrivacyUnit.CLIENT if relation is NeighboringRelation.ZERO_OUT_ONE else PrivacyUnit.RECORD
-
-
 @dataclass(frozen=True)
 class Neighbors:
     """Two data sets that the released values must not tell apart.
@@ -159,8 +149,7 @@ class NoisePlan:
         node_epsilon, node_delta_bits: Arguments that the program is compiled with.
         coins: Joint noise, else empty.
         exact: Realized guarantee of the whole release.
-        opened: Whether noisy values are revealed, not only results that follow from them.
-        release: The values that get noise; None for an index.
+        release: The values that get noise and are revealed; None for an index.
         own: Distributed noise, else None.
     """
 
@@ -173,7 +162,6 @@ class NoisePlan:
     coins: tuple[Coin, ...]
     exact: Guarantee
     largest: int = 1
-    opened: bool = True
     release: LinearQueries | None = field(default=None, repr=False, compare=False)
     own: DistributedNoise | None = None
 
@@ -185,7 +173,7 @@ class NoisePlan:
     @property
     def unit(self) -> PrivacyUnit:
         """The privacy unit."""
-        return unit_of(self.relation)
+        return PrivacyUnit.CLIENT if self.relation is NeighboringRelation.ZERO_OUT_ONE else PrivacyUnit.RECORD
 
     @property
     def noise(self) -> tuple[Coin, ...] | DistributedNoise:
@@ -212,7 +200,7 @@ def nodes_changed(release: LinearQueries, neighbors: Neighbors) -> int:
     A replaced record is one removed and one added; a zeroed client is `cap` records removed.
     [test: tests/protocols/test_calibration.py, tests/harness/clients/test_exchanged_records.py]
     """
-    return neighbors.cap * release.most_nodes_of_a_record * (2 if neighbors.are_replaced else 1)
+    return neighbors.cap * max(map(len, release.columns)) * (2 if neighbors.are_replaced else 1)
 
 
 def possible_moves(release: LinearQueries, neighbors: Neighbors) -> frozenset[tuple[int, ...]]:
@@ -227,16 +215,12 @@ def possible_moves(release: LinearQueries, neighbors: Neighbors) -> frozenset[tu
     records = [release.record(cell) for cell in range(release.cells)]
     always = neighbors.relation is NeighboringRelation.REPLACE_ONE
     before: list[dict[int, int]] = [*records * neighbors.are_replaced, *[{}] * (not always)]
-    return frozenset(
-        move
+    moves = (
+        sorted(filter(None, (abs(one.get(n, 0) - other.get(n, 0)) for n in {*one, *other})))
         for one in records
         for other in before
-        if (
-            move := tuple(
-                sorted(filter(None, (abs(one.get(n, 0) - other.get(n, 0)) for n in {*one, *other})))
-            )
-        )
     )
+    return frozenset(map(tuple, filter(None, moves)))
 
 
 def moves_of(release: LinearQueries, neighbors: Neighbors) -> Moves:
@@ -328,8 +312,10 @@ def _plan_first_below(
     exact = guarantee_of_first_below(coins, release.queries)
     if not exact.within(Guarantee(epsilon, delta)):
         raise ValueError("the coins that were found do not keep to epsilon and delta")
-    one_way = replace(neighbors, malleable_slots=False)
-    return NoisePlan(one_way, epsilon, release.nodes, 2, node_epsilon, bits, coins, exact, opened=False)
+    return NoisePlan(
+        replace(neighbors, malleable_slots=False),
+        *(epsilon, release.nodes, 2, node_epsilon, bits, coins, exact),
+    )
 
 
 def _coins(

@@ -71,13 +71,16 @@ def guarantee_of_distributed(noise: DistributedNoise, moves: Moves, epsilon: Fra
     """Return the guarantee of the honest parties' noises.
 
     Computes: for Laplace noise, epsilon is the rate times all units, and delta adds up bounds of the moved
-    values. For Gaussian noise, delta is that of all losses together at the given epsilon and the worst way to
-    share amounts; for several records of a client it comes from Gaussian DP and `distance`.
+    values at their shares of epsilon: a move by s as s moves by 1; convex in s, so the fewest values that
+    move are worst. For Gaussian noise, delta is that of all losses together at the given epsilon and the
+    worst way to share amounts; for several records of a client it comes from Gaussian DP and `distance`.
     Guarantees: upper bounds, of the exact distribution of the sum.  [test:
     tests/protocols/test_distributed_noise.py]
     """
     if noise.distribution is NoiseDistribution.LAPLACE:
-        return Guarantee(noise.rate * moves.units, _laplace_delta(noise, moves))
+        per_unit = move_delta(noise, 1, noise.rate) / (exp_bounds(noise.rate)[0] - 1)
+        shares = (sum(exp_bounds(noise.rate * moves.cap * a)[1] - 1 for a in move) for move in moves.each)
+        return Guarantee(noise.rate * moves.units, per_unit * max(shares))
     if moves.cap > 1:
         apart = moves.values * noise.honest * distance(noise)
         spent = gaussian_delta(gaussian_square(2 * rho(noise)) * moves.squares, epsilon)
@@ -104,28 +107,13 @@ def _shared(amount: int) -> list[tuple[int, ...]]:
     return moves
 
 
-def _laplace_delta(noise: DistributedNoise, moves: Moves) -> Fraction:
-    """Return a bound of delta with each value at its share of epsilon.
-
-    Computes: a move by s as s moves by 1; convex in s, so the fewest values that move are worst.
-    """
-    per_unit = move_delta(noise, 1, noise.rate) / (exp_bounds(noise.rate)[0] - 1)
-
-    def bound(amount: int) -> Fraction:
-        return per_unit * (exp_bounds(noise.rate * amount)[1] - 1)
-
-    return max(sum((bound(moves.cap * a) for a in move), Fraction(0)) for move in moves.each)
-
-
 @lru_cache(maxsize=256)
 def move_delta(noise: DistributedNoise, moved: int, epsilon: Fraction) -> Fraction:
     """Return the exact hockey-stick divergence at epsilon of a value that moves by `moved`, up or down."""
     ratio = int(exp_bounds(epsilon)[0] * (1 << _FIXED))
     weights = noise.summed(noise.honest)
-    before = (0,) * moved + weights
-    total = sum(
-        excess for p, q in zip(weights, before, strict=False) if (excess := (p << _FIXED) - ratio * q) > 0
-    )
+    pairs = zip(weights, (0,) * moved + weights, strict=False)
+    total = sum(max(0, (p << _FIXED) - ratio * q) for p, q in pairs)
     return Fraction(total, 1 << _FIXED + BITS * noise.honest)
 
 
@@ -155,16 +143,11 @@ def rho(noise: DistributedNoise) -> Fraction:
     tau = Fraction(0)
     for j in range(1, noise.honest):
         exponent = 2 * _PI_SQUARED * Fraction(j, j + 1) / (2 * one)
-        eta = 1 / exp_bounds(min(exponent, Fraction(64)))[0]
-        eta /= 1 - eta
+        eta = 1 / (exp_bounds(min(exponent, Fraction(64)))[0] - 1)
         if eta >= Fraction(1, 4):
             return one
         tau += 4 * eta / (1 - 2 * eta)  # >= ln((1 + 2 eta) / (1 - 2 eta))
     return min(one, noise.rate + 2 * tau)
-
-
-def _root_up(x: Fraction) -> Fraction:
-    return Fraction(math.isqrt(int(x * RATE_GRID**2)) + 1, RATE_GRID)
 
 
 def distance(noise: DistributedNoise) -> Fraction:
@@ -174,7 +157,8 @@ def distance(noise: DistributedNoise) -> Fraction:
     """
     one = noise.rate * noise.honest
     outside = 2 * _power_below(one * (noise.edge + 1) ** 2) / (1 - _power_below(one * (2 * noise.edge + 3)))
-    return outside * min(Fraction(1), _root_up(one / 3)) + Fraction(2 * (2 * noise.edge + 2), 1 << BITS)
+    root = Fraction(math.isqrt(int(one / 3 * RATE_GRID**2)) + 1, RATE_GRID)  # rounded up
+    return outside * min(Fraction(1), root) + Fraction(2 * (2 * noise.edge + 2), 1 << BITS)
 
 
 def _power_below(exponent: Fraction) -> Fraction:
@@ -226,16 +210,18 @@ def design_distributed(
         ValueError: No table does.
     """
     if delta <= 0:
-        why = (
-            "Gaussian noise" if distribution is NoiseDistribution.GAUSSIAN else "noise from a table ends, and"
+        raise ValueError(
+            (
+                "Gaussian noise"
+                if distribution is NoiseDistribution.GAUSSIAN
+                else "noise from a table ends, and"
+            )
+            + " protects nothing at δ = 0; a δ of 2^-40 is usual"
         )
-        raise ValueError(f"{why} protects nothing at δ = 0; a δ of 2^-40 is usual")
-    if honest < 1:
-        raise ValueError("no party is honest, whose noise would protect")
     if distribution is NoiseDistribution.LAPLACE:
         rate = Fraction(epsilon * RATE_GRID // moves.units, RATE_GRID)
     else:
-        rate = Fraction(int(gaussian_rate(moves, epsilon, delta) * RATE_GRID), RATE_GRID)
+        rate = Fraction(int(gaussian_rate(moves.squares, epsilon, delta) * RATE_GRID), RATE_GRID)
         if moves.cap > 1:
             rate = min(_COARSEST, Fraction(RATE_GRID * rate // (1 + rate), RATE_GRID))
     if not 0 < rate <= MAX_EPSILON:
@@ -254,8 +240,8 @@ def design_distributed(
     raise ValueError(f"none of {TRIES} {distribution} tables does")
 
 
-def gaussian_rate(moves: Moves, epsilon: Fraction, delta: Fraction) -> float:
-    """Return 1 / (2 sigma^2) of continuous Gaussian noise with this delta.
+def gaussian_rate(squares: int, epsilon: Fraction, delta: Fraction) -> float:
+    """Return 1 / (2 sigma^2) of continuous Gaussian noise with this delta, for moves of this squared norm.
 
     Only + - * / and correctly rounded functions, so that all hosts derive the same rate.
     [test: tests/protocols/test_distributed_noise.py]
@@ -267,4 +253,4 @@ def gaussian_rate(moves: Moves, epsilon: Fraction, delta: Fraction) -> float:
         near, over = (gmpy2.erfc((far + sign * middle / 2) / math.sqrt(2)) / 2 for sign in (-1, 1))
         reached = float(near - gmpy2.exp(float(epsilon)) * over)
         low, high = (middle, high) if reached <= delta else (low, middle)
-    return low * low / (2 * moves.squares)
+    return low * low / (2 * squares)

@@ -49,8 +49,7 @@ def estimate_delta(tally: Tally, epsilon: float, confidence: float) -> Estimate:
     tail = math.log(4 / (1 - confidence)) / n
     p_low, p_high = chernoff_interval(tally.hits / n, tail)
     q_low, q_high = chernoff_interval(tally.moved / n, tail)
-    value = (tally.hits - ratio * tally.moved) / n
-    return Estimate(value, p_low - ratio * q_high, p_high - ratio * q_low)
+    return Estimate((tally.hits - ratio * tally.moved) / n, p_low - ratio * q_high, p_high - ratio * q_low)
 
 
 def chernoff_interval(share: float, tail: float) -> tuple[float, float]:

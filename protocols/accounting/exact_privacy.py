@@ -1,14 +1,10 @@
 """Exact privacy of noise from its probability mass function alone, whatever its design."""
 
-from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
-from itertools import accumulate
 from math import inf, lcm, prod
-from operator import neg
 
 import numpy as np
 
@@ -77,19 +73,7 @@ class PrivacyCurve:
 
     def delta(self, ratio: Fraction) -> Fraction:
         """Return delta at e^epsilon = ratio, exactly."""
-        above = (sums[bisect_left(ratios, -ratio, key=neg)] for ratios, sums in self._sums)
-        return max(_excess(masses, ratio) for masses in above)
-
-    @cached_property
-    def _sums(self) -> list[tuple[list[Fraction], list[Masses]]]:
-        """Per pair, the finite ratios, falling, and the masses of all groups before each."""
-        tables = []
-        for pair in self.pairs:
-            ratios = [p / q for p, q in pair if q]
-            p, q = zip(*pair, strict=True)
-            sums = list(zip(accumulate(p, initial=_ZERO), accumulate(q, initial=_ZERO), strict=True))
-            tables.append((ratios, sums[len(pair) - len(ratios) :]))
-        return tables
+        return max(sum((max(p - ratio * q, _ZERO) for p, q in pair), _ZERO) for pair in self.pairs)
 
     def delta_bounds(self, epsilon: Fraction) -> tuple[Fraction, Fraction]:
         """Enclose delta(epsilon), 0 <= epsilon <= 64, between rationals."""
@@ -106,23 +90,19 @@ class PrivacyCurve:
         if self.impossible > delta:
             return None
         least = Fraction(1)
-        for ratios, sums in self._sums:  # p - ratio q = delta, for p and q of all groups above the ratio
-            exceeding = (
-                above for ratio, above in zip(ratios, sums[:-1], strict=True) if _excess(above, ratio) > delta
-            )
-            p, q = next(exceeding, sums[-1])
-            least = max(least, (p - delta) / q)
+        for pair in self.pairs:  # p - ratio q = delta, for p and q of all groups above the ratio
+            above = _ZERO, _ZERO
+            for p, q in pair:
+                if q and above[0] - p / q * above[1] > delta:
+                    break
+                above = above[0] + p, above[1] + q
+            least = max(least, (above[0] - delta) / above[1])
         return least
 
     def least_epsilon(self, delta: Fraction) -> Fraction | None:
         """Return an upper bound, within 10^-12, of the least epsilon at this delta, if any."""
         ratio = self.least_ratio(delta)
         return None if ratio is None else log_upper_bound(ratio)
-
-
-def _excess(masses: Masses, ratio: Fraction) -> Fraction:
-    p, q = masses
-    return p - ratio * q
 
 
 def curve_of_distribution(distribution: Mapping[int, Fraction], shifts: Iterable[int]) -> PrivacyCurve:

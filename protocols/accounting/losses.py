@@ -50,8 +50,7 @@ class LossDistribution:
 
     def composed(self, other: "LossDistribution") -> "LossDistribution":
         """Return the distribution of both losses together; they have the same step."""
-        products = convolution([self.masses, other.masses])
-        masses = [-(-product >> BITS) for product in products]
+        masses = [-(-product >> BITS) for product in convolution([self.masses, other.masses])]
         return _trimmed(self.step, self.lowest + other.lowest, masses, self.certain + other.certain)
 
     def times(self, n: int) -> "LossDistribution":

@@ -116,8 +116,9 @@ def plan_rounds(
             Fraction(math.ceil(rho_of_all * _RHO_GRID), _RHO_GRID), certain, lost_of_all - certain
         )
         if (spent := Fraction(float_up(loss.delta(epsilon)))) <= delta:
-            law = tuple(map(str, noise.arguments().values()))
-            return RoundsPlan(noise, law, Guarantee(epsilon, spent), loss)
+            return RoundsPlan(
+                noise, tuple(map(str, noise.arguments().values())), Guarantee(epsilon, spent), loss
+            )
         aim *= SHRINK * min(Fraction(1), allowed / (2 * loss.rho))
     raise ValueError(f"none of {TRIES} noises does")
 

@@ -45,9 +45,8 @@ def tally(reports: Reports, mechanism: Mechanism) -> Tally:
     d = mechanism.grr.groups
     if reports.groups.size and not 0 <= reports.groups.min() <= reports.groups.max() < d:
         raise ValueError(f"a report names a group that is none of the declared 0 to {d - 1}")
-    counts = np.bincount(reports.groups, minlength=d)
     sums = np.bincount(reports.groups, reports.values / mechanism.unit, minlength=d)
-    return Tally(counts, sums.astype(np.float64))
+    return Tally(np.bincount(reports.groups, minlength=d), sums.astype(np.float64))
 
 
 @dataclass(frozen=True)
@@ -125,9 +124,7 @@ def estimate_gaps(
 
 def mean_weights(sizes: Sequence[float], group: int) -> Floats:
     """Return the weights, shape (d,), that estimate a group's mean; sizes are above 0."""
-    weights = np.zeros(len(sizes))
-    weights[group] = 1 / sizes[group]
-    return weights
+    return np.asarray(np.eye(len(sizes))[group] / sizes[group])
 
 
 def gap_weights(sizes: Sequence[float], a: int, b: int) -> Floats:
@@ -172,10 +169,11 @@ def half_width(mechanism: Mechanism, sizes: Sequence[float], weights: Floats, fa
 
     def bounds(s: Floats) -> Floats:
         moved = [mechanism.moved_moment(s * slope) - 1 for slope in slopes]
-        psi = np.zeros(len(s))
-        for g, n in enumerate(sizes):
-            psi += n * mechanism.worst_exponent(s * slopes[g], move * (sum(moved) - moved[g]))
-        return (psi + level) / s
+        psi = (
+            n * mechanism.worst_exponent(s * slope, move * (sum(moved) - one))
+            for n, slope, one in zip(sizes, slopes, moved, strict=True)
+        )
+        return (sum(psi, np.zeros(len(s))) + level) / s
 
     guess = math.sqrt(2 * level / variance(mechanism, sizes, weights))
     return least_value(bounds, min(guess, most) / 1e3, most * (1 - 1e-9))

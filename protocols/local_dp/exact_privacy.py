@@ -29,8 +29,7 @@ def distribution_of_r(mechanism: MechanismR, group: int, value: Fraction) -> Dis
 
 def worst_ratio(distributions: Iterable[Distribution]) -> Fraction:
     """Return e^epsilon, the largest ratio of an outcome's probabilities, exactly."""
-    listed = list(distributions)
-    return max(one[y] / other[y] for one, other in product(listed, repeat=2) for y in one)
+    return max(one[y] / other[y] for one, other in product(distributions, repeat=2) for y in one)
 
 
 def epsilon_of_r(mechanism: MechanismR) -> Fraction:

@@ -254,8 +254,7 @@ class MechanismR(Mechanism):
         rise, fall = slope * np.sinh(theta), slope * theta
         with np.errstate(divide="ignore", invalid="ignore"):
             best = np.clip(np.nan_to_num(1 / fall - (1 + base) / rise), -1.0, 1.0)
-        largest: Floats = np.max([np.log1p(base + rise * v) - fall * v for v in (best, -1.0, 1.0)], axis=0)
-        return largest
+        return np.asarray(np.max([np.log1p(base + rise * v) - fall * v for v in (best, -1.0, 1.0)], axis=0))
 
     def moved_moment(self, theta: Floats) -> Floats:
         return np.cosh(theta)
@@ -310,8 +309,7 @@ class MechanismL(Mechanism):
 
     @property
     def epsilon(self) -> Fraction:
-        odds = log_upper_bound(self.grr.odds)
-        return max(self.epsilon_2, self.epsilon_2 / 2 + odds)
+        return max(self.epsilon_2, self.epsilon_2 / 2 + log_upper_bound(self.grr.odds))
 
     @property
     def scale(self) -> Fraction:
@@ -338,13 +336,11 @@ class MechanismL(Mechanism):
         keep = float(self.grr.keep)
         noise = np.log(self.moved_moment(theta)) + theta**2 / (8 * self.steps**2)
         ends = [np.log1p(rest + keep * np.expm1(noise + theta * v)) - keep * theta * v for v in (-1.0, 1.0)]
-        largest: Floats = np.max(ends, axis=0)
-        return largest
+        return np.asarray(np.max(ends, axis=0))
 
     def moved_moment(self, theta: Floats) -> Floats:
         half, x = 1 / (2 * float(self.scale)), theta / (2 * self.steps)
-        moment: Floats = np.sinh(half) ** 2 / (np.sinh(half + x) * np.sinh(half - x))
-        return moment
+        return np.asarray(np.sinh(half) ** 2 / (np.sinh(half + x) * np.sinh(half - x)))
 
     def _perturb_values(self, scaled: Floats, kept: Bools) -> Integers:
         rounded = round_at_random(np.where(kept, scaled, 0.0) * self.steps)

@@ -63,5 +63,4 @@ def distribution_of_first_below(
     bounds = bound + lowest + np.arange(len(mass))  # c + X_0
     stops = np.array([below[np.clip(bounds - count - lowest + 1, 0, len(mass))] for count in counts])
     goes_on = np.cumprod(np.vstack([np.ones(len(mass)), 1 - stops]), axis=0)
-    probabilities: Floats = np.append((mass * goes_on[:-1] * stops).sum(axis=1), (mass * goes_on[-1]).sum())
-    return probabilities
+    return np.append((mass * goes_on[:-1] * stops).sum(axis=1), (mass * goes_on[-1]).sum())

@@ -7,7 +7,7 @@ their number only.
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -38,10 +38,12 @@ class CountTree:
 
     def __post_init__(self) -> None:
         pairs = zip(self.blocks, self.blocks[1:], strict=False)
-        if self.bins < 1 or self.blocks[:1] != (1,) or self.blocks[-1] > max(1, self.bins):
-            raise ValueError(f"blocks {self.blocks} must go from 1 to at most {self.bins} bins")
-        if any(large % small or large <= small for small, large in pairs):
-            raise ValueError(f"each of the blocks {self.blocks} must be a multiple of the one before")
+        nested = all(large % small == 0 and large > small for small, large in pairs)
+        if self.bins < 1 or self.blocks[:1] != (1,) or self.blocks[-1] > max(1, self.bins) or not nested:
+            raise ValueError(
+                f"blocks {self.blocks} must go from 1 to at most {self.bins} bins, each a multiple of the "
+                "one before"
+            )
 
     @cached_property
     def counts(self) -> tuple[int, ...]:
@@ -55,7 +57,8 @@ class CountTree:
 
     def block_of(self, level: int) -> Integers:
         """Return each bin's block on a level, shape (bins,)."""
-        return _grouped(self.bins, self.blocks[level])
+        from_the_top = np.arange(self.bins)[::-1] // self.blocks[level]
+        return from_the_top[:1] - from_the_top
 
     def release(self, histograms: int) -> LinearQueries:
         """Return the release of this tree for some disjoint histograms.
@@ -72,73 +75,46 @@ class CountTree:
         """Return the matrix, shape (bins, nodes), from unbiased nodes to least-squares cumulative counts.
 
         Source: Hay et al. 2010, for any number of children.
-        Computes: row j estimates the records in bins j and above, for noise of equal variance. Going up, each
-        node gets its best estimate from below. Going down, a node's difference is shared among its children
-        by their variances.
+        Computes: row j estimates the records in bins j and above, for noise of equal variance. The bins'
+        covariance is, for bins alone, the identity; each block that is measured, too, takes its share from it
+        (Sherman and Morrison).
         Guarantees: the least-squares solution; unbiased.  [test: tests/protocols/test_count_tree.py]
         """
-        values = np.split(np.eye(self.nodes), np.cumsum(self.counts)[:-1])
-        variances = [np.ones(count) for count in self.counts]
-        sums: list[Floats] = [values[0]]  # of the children's estimates, per node
-        spread = [variances[0]]  # of their variances
-        for level in range(1, len(self.blocks)):
-            first = np.searchsorted(self._parents(level), np.arange(self.counts[level]))
-            sums.append(np.add.reduceat(values[level - 1], first, axis=0))
-            spread.append(np.add.reduceat(variances[level - 1], first))
-            share = spread[level] / (1 + spread[level])  # of the node's own noisy value
-            values[level] = share[:, None] * values[level] + (1 - share)[:, None] * sums[level]
-            variances[level] = share
-        for level in reversed(range(1, len(self.blocks))):
-            parent = self._parents(level)
-            share = variances[level - 1] / spread[level][parent]
-            values[level - 1] = values[level - 1] + share[:, None] * (values[level] - sums[level])[parent]
-        cumulative: Floats = np.cumsum(values[0][::-1], axis=0)[::-1]
-        return cumulative
-
-    def _parents(self, level: int) -> Integers:
-        """Return the block of this level for each block of the level below."""
-        return _grouped(self.counts[level - 1], self.blocks[level] // self.blocks[level - 1])
+        covariance = np.eye(self.bins)
+        starts = [np.unique(self.block_of(level), return_index=True)[1] for level in range(len(self.blocks))]
+        for first in starts[1:]:
+            for block in map(slice, first, [*first[1:], self.bins]):
+                with_block = covariance[block, block].sum(axis=1)
+                covariance[block, block] -= np.outer(with_block, with_block) / (1 + with_block.sum())
+        nodes = np.concatenate([np.add.reduceat(covariance, first, axis=1) for first in starts], axis=1)
+        return np.asarray(np.cumsum(nodes[::-1], axis=0)[::-1])
 
     def mean_variance(self) -> float:
         """Return the mean variance of the least-squares cumulative counts, for noise of variance 1.
 
-        Computes: a cumulative count is w times the estimate of a block that it ends in, plus an independent
-        error of variance r, plus whole blocks.
         Guarantees: that of `estimator`, without the matrix.  [test: tests/protocols/test_count_tree.py]
         """
-        blocks = self.blocks
-
-        @cache
-        def node(level: int, size: int) -> tuple[float, list[tuple[float, float]]]:
-            """Return the variance from below, and (w, r) of each cumulative count in a block."""
-            if level == 0:
-                return 1.0, [(1.0, 0.0)]
-            children = [node(level - 1, part) for part in _parts(size, blocks[level - 1])]
-            total = sum(variance for variance, _ in children)
-            before, inside = 0.0, []
-            for variance, counts in children:
-                for w, r in counts:
-                    part = before + w * variance
-                    inside.append((part / total, before + w * w * variance - part * part / total + r))
-                before += variance
-            return 1 / (1 + 1 / total), inside
-
-        summed = before = 0.0
-        for size in _parts(self.bins, blocks[-1]):
-            variance, counts = node(len(blocks) - 1, size)
-            summed += sum(before + w * w * variance + r for w, r in counts)
-            before += variance
-        return summed / self.bins
+        return float(_variances(self.blocks, self.bins)[1].mean())
 
 
-def _grouped(count: int, size: int) -> Integers:
-    """Return the group of each of `count` things, `size` to a group from the last down."""
-    from_the_top = np.arange(count)[::-1] // size
-    return from_the_top[:1] - from_the_top
+@lru_cache(maxsize=128)
+def _variances(blocks: tuple[int, ...], bins: int) -> tuple[Floats, Floats]:
+    """Return, per cumulative count of some bins, its covariance with their sum, and its variance.
 
-
-def _parts(size: int, part: int) -> list[int]:
-    return [part] * (size // part) + [size % part] * (size % part > 0)
+    Computes: as `estimator`, block by block from the top. A block's own noisy value divides the covariances c
+    by 1 + the variance of its sum, and takes their product with c from the variances.
+    """
+    *smaller, size = blocks
+    if not smaller:
+        return (np.arange(1.0, bins + 1),) * 2
+    covariances, variances, before = [], [], 0.0
+    for part in [size] * (bins // size) + [bins % size] * (bins % size > 0):
+        with_block, variance = _variances((*smaller,), part)
+        shared = with_block / (1 + with_block[-1])
+        covariances.append(before + shared)
+        variances.append(before + variance - with_block * shared)
+        before += shared[-1]
+    return np.concatenate(covariances), np.concatenate(variances)
 
 
 @lru_cache(maxsize=64)
@@ -187,7 +163,7 @@ def node_variance(
         return mean_square_error(plan_noise(release, neighbors, epsilon, delta).coins)
     moves = moves_of(release, neighbors)
     if distribution is NoiseDistribution.GAUSSIAN:
-        return Fraction(1 / (2 * gaussian_rate(moves, epsilon, delta)))
+        return Fraction(1 / (2 * gaussian_rate(moves.squares, epsilon, delta)))
     ratio = exp_bounds(epsilon / moves.units)[0]
     return 2 * ratio / (ratio - 1) ** 2
 

@@ -84,12 +84,9 @@ class ShiftedLog:
         Guarantees: median-unbiased, as X + 1/2 is symmetric and the inverse rises.
         [test: tests/protocols/test_shifted_log.py]
         """
-        return np.clip(self._inverse(np.asarray(logarithms, dtype=np.float64)), 0.0, self.most)
-
-    def _inverse(self, z: Floats) -> Floats:
-        unit = 2.0**self.bits
-        part = np.clip(np.floor(z / unit), 0, self.lines_above_first)
-        return np.asarray(2.0 ** (part + self.lowest) * (1 + z / unit - part) - self.offset)
+        z = np.asarray(logarithms, dtype=np.float64) / 2.0**self.bits
+        part = np.clip(np.floor(z), 0, self.lines_above_first)
+        return np.asarray(np.clip(2.0 ** (part + self.lowest) * (1 + z - part) - self.offset, 0.0, self.most))
 
     def interval(self, logarithms: npt.ArrayLike, coins: tuple[Coin, ...], failure: Fraction) -> Floats:
         """Return bounds, shape (..., 2), that fail with probability `failure` at most."""
@@ -110,8 +107,7 @@ def expected_errors(distribution: ShiftedLog, counts: npt.ArrayLike, coins: Sequ
 
     `coins` are real ones, or probabilities of ideal ones.
     """
-    above, below = _error_parts(distribution, np.asarray(counts, dtype=np.float64), coins)
-    return above + below
+    return np.add(*_error_parts(distribution, np.asarray(counts, dtype=np.float64), coins))
 
 
 def worst_relative_error(distribution: ShiftedLog, least: int, coins: Sequence[Coin | float]) -> float:
@@ -124,12 +120,9 @@ def worst_relative_error(distribution: ShiftedLog, least: int, coins: Sequence[C
     """
     points = _points(least, distribution.most)
     above, below = _error_parts(distribution, points, coins)
-    worst = float(((above + below) / points).max())
-    wide = np.flatnonzero(np.diff(points) > 1)
-    if len(wide):
-        gaps = points[wide + 1] - points[wide]
-        worst = max(worst, float(((above[wide + 1] + below[wide] + gaps) / points[wide]).max()))
-    return worst
+    gaps = np.diff(points)
+    between = ((above[1:] + below[:-1] + gaps) / points[:-1])[gaps > 1]
+    return max(float(((above + below) / points).max()), float(between.max(initial=0)))
 
 
 def rho_of(epsilon: Fraction) -> Fraction:
@@ -213,11 +206,11 @@ def _ideal_coins(epsilon: Fraction) -> list[float]:
 
 def _points(least: int, most: int) -> Floats:
     """Return counts from `least` to `most`, 512 at most per power of two."""
-    low, points = least, []
-    while low <= most:
-        high = min(1 << low.bit_length(), most + 1)
-        points.append(np.arange(low, high, max(1, (1 << (low.bit_length() - 1)) // _POINTS)))
-        low = high
+    powers = range(least.bit_length() - 1, most.bit_length())
+    points = [
+        np.arange(max(least, 1 << power), min(2 << power, most + 1), max(1, (1 << power) // _POINTS))
+        for power in powers
+    ]
     return np.unique(np.concatenate([*points, [most]])).astype(np.float64)
 
 

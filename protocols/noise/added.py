@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache, reduce
 from itertools import accumulate
 from math import ceil, prod
 from typing import Any, TypeVar
@@ -34,7 +34,7 @@ _FINE_BITS = 10  # of a magnitude on the grid of a sum
 _PLACES = 2048  # on the grid of a sum
 _CUT = 1e-10  # mass that a convolution may drop on each side
 _TOLERANCE = 1e-9
-_GRID = 4096  # cells of the common grid of sums with different factors
+_GRID = 4096  # cells of the common grid of several noises
 
 T = TypeVar("T")
 
@@ -74,10 +74,33 @@ class DistributedNoise:
                 "smaller cap, needs less"
             )
 
-    @property
+    @cached_property
     def weights(self) -> tuple[int, ...]:
-        """P(-edge), .., P(edge) of one party's noise, times 2^128; exact and symmetric."""
-        return _weights(self.distribution, self.rate, self.edge, self.honest)
+        """P(-edge), .., P(edge) of one party's noise, times 2^128; symmetric.
+
+        Computes, in fixed point: Laplace: the difference of two negative binomials of shape 1 / honest with
+        ratio e^-rate; Gaussian: g^(x^2), g = e^(-rate honest). Ratios are rounded up. Probabilities are
+        rounded down to multiples of 2^-128; the rest goes to 0.
+
+        Raises:
+            ValueError: An end's probability is 0.
+        """
+        if self.distribution is NoiseDistribution.LAPLACE:
+            ratio, terms = _exp_up(self.rate), [_ONE]
+            for k in range(2 * self.edge):
+                terms.append(terms[-1] * ratio * (k * self.honest + 1) // (_ONE * (k + 1) * self.honest))
+            half = convolution([terms, terms[::-1]])[2 * self.edge : 3 * self.edge + 1]
+        else:
+            ratio, half = _exp_up(self.rate * self.honest), [_ONE]
+            step, square = ratio, ratio * ratio // _ONE
+            for _ in range(self.edge):
+                half.append(half[-1] * step // _ONE)
+                step = step * square // _ONE
+        total = 2 * sum(half) - half[0]
+        sides = [(mass << BITS) // total for mass in half[1:]]
+        if not sides[-1]:
+            raise ValueError(f"a value of {self.edge} would have a probability below 2^-{BITS}")
+        return (*reversed(sides), (1 << BITS) - 2 * sum(sides), *sides)
 
     def summed(self, terms: int) -> tuple[int, ...]:
         """Return P(-terms edge), .., P(terms edge) of `terms` parties' sum, times 2^(128 terms).
@@ -141,32 +164,6 @@ class DistributedNoise:
         """
         edge, parties, honest = (int(fields[name]) for name in ("edge", "parties", "honest"))
         return cls(NoiseDistribution(fields["distribution"]), Fraction(fields["rate"]), edge, parties, honest)
-
-
-@lru_cache(maxsize=16)
-def _weights(distribution: NoiseDistribution, rate: Fraction, edge: int, honest: int) -> tuple[int, ...]:
-    """Round a party's distribution down to multiples of 2^-128; the rest goes to 0.
-
-    Computes, in fixed point: Laplace: the difference of two negative binomials of shape 1 / honest with ratio
-    e^-rate; Gaussian: g^(x^2), g = e^(-rate honest). Ratios are rounded up.
-    """
-    if distribution is NoiseDistribution.LAPLACE:
-        ratio, terms = _exp_up(rate), [_ONE]
-        for k in range(2 * edge):
-            terms.append(terms[-1] * ratio * (k * honest + 1) // (_ONE * (k + 1) * honest))
-        both = convolution([terms, terms[::-1]])
-        half = both[2 * edge : 3 * edge + 1]
-    else:
-        ratio, half = _exp_up(rate * honest), [_ONE]
-        step, square = ratio, ratio * ratio // _ONE
-        for _ in range(edge):
-            half.append(half[-1] * step // _ONE)
-            step = step * square // _ONE
-    total = 2 * sum(half) - half[0]
-    sides = [(mass << BITS) // total for mass in half[1:]]
-    if not sides[-1]:
-        raise ValueError(f"a value of {edge} would have a probability below 2^-{BITS}")
-    return (*reversed(sides), (1 << BITS) - 2 * sum(sides), *sides)
 
 
 def _exp_up(rate: Fraction) -> int:
@@ -269,15 +266,13 @@ class Distribution:
     @property
     def values(self) -> Floats:
         """The grid's points, shape as `masses`."""
-        grid: Floats = self.start + self.step * np.arange(self.masses.size, dtype=np.float64)
-        return grid
+        return np.asarray(self.start + self.step * np.arange(self.masses.size, dtype=np.float64))
 
     def above(self, points: Floats) -> Floats:
         """Return P(grid value > point) for each point."""
         beyond = np.concatenate([np.cumsum(self.masses[::-1])[::-1], [0.0]])
         first = np.floor((points - self.start) / self.step) + 1
-        result: Floats = beyond[np.clip(first, 0, self.masses.size).astype(np.int64)]
-        return result
+        return np.asarray(beyond[np.clip(first, 0, self.masses.size).astype(np.int64)])
 
     def quantile(self, failure: float) -> float:
         """Return t such that the sum is above t with probability at most `failure`.
@@ -292,33 +287,6 @@ class Distribution:
         return float(self.values[np.argmax(beyond <= allowed)]) + self.slack
 
 
-def repeated(distribution: Distribution, terms: int) -> Distribution:
-    """Return the distribution of the sum of `terms` independent copies."""
-    return repeated_sum(_cut(distribution), terms, _added)
-
-
-def weighted_sum(distributions: Sequence[Distribution], factors: Sequence[float]) -> Distribution:
-    """Return the distribution of independent variables' sum, each times a factor >= 0.
-
-    Rounding to a common grid is added to the slack.
-    """
-    width = sum(
-        f * distribution.step * distribution.masses.size
-        for distribution, f in zip(distributions, factors, strict=True)
-    )
-    step = width / _GRID
-    total = Distribution(0.0, step, np.ones(1))
-    for distribution, factor in zip(distributions, factors, strict=True):
-        places = np.round(factor * distribution.values / step).astype(np.int64)
-        masses = np.zeros(int(places.max() - places.min()) + 1)
-        np.add.at(masses, places - places.min(), distribution.masses)
-        rounded = Distribution(
-            places.min() * step, step, masses, distribution.lost, factor * distribution.slack + step / 2
-        )
-        total = _added(total, rounded)
-    return total
-
-
 def repeated_sum(one: T, terms: int, added: Callable[[T, T], T]) -> T:
     """Add up `terms` >= 1 times the same, by doubling."""
     if terms == 1:
@@ -328,9 +296,23 @@ def repeated_sum(one: T, terms: int, added: Callable[[T, T], T]) -> T:
     return added(doubled, one) if terms % 2 else doubled
 
 
+def _on_grid(one: Distribution, step: float) -> Distribution:
+    """Round values to multiples of a step; the slack grows by as much."""
+    places = np.rint(one.values / step).astype(np.int64)
+    masses = np.bincount(places - places[0], one.masses).astype(np.float64)
+    return Distribution(float(places[0] * step), step, masses, one.lost, one.slack + step / 2)
+
+
 def _added(one: Distribution, other: Distribution) -> Distribution:
-    masses, lost = np.convolve(one.masses, other.masses), one.lost + other.lost
-    return _cut(Distribution(one.start + other.start, one.step, masses, lost, one.slack + other.slack))
+    return _cut(
+        Distribution(
+            one.start + other.start,
+            one.step,
+            np.convolve(one.masses, other.masses),
+            one.lost + other.lost,
+            one.slack + other.slack,
+        )
+    )
 
 
 def _cut(distribution: Distribution) -> Distribution:
@@ -352,13 +334,15 @@ def noise_sum(noise: Noise, terms: int, positive: bool = False) -> Distribution:
     Guarantees: a quantile is never below the exact one.
     [test: tests/protocols/test_added_noise.py]
     """
-    if isinstance(noise, Several):
-        distribution = _errors_of_several(noise, positive)
-    elif isinstance(noise, DistributedNoise):
-        distribution = _errors_of_tables(noise, positive)
-    else:
+    if isinstance(noise, tuple):
         distribution = _errors_of_coins(noise, positive)
-    return repeated(distribution, terms)
+    else:
+        distribution = _errors_of_several(noise) if isinstance(noise, Several) else _errors_of_tables(noise)
+        if positive:  # the grid has 0 on it
+            above = distribution.values > distribution.step / 2
+            of_zero, masses = distribution.masses[~above].sum(), distribution.masses[above]
+            distribution = replace(distribution, start=0.0, masses=np.append(of_zero, masses))
+    return repeated_sum(_cut(distribution), terms, _added)
 
 
 def simulated_noise(noise: Noise, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
@@ -366,7 +350,7 @@ def simulated_noise(noise: Noise, rng: np.random.Generator, shape: tuple[int, ..
     if isinstance(noise, Several):
         return sum((simulated_noise(single, rng, shape) for single in noise.each), np.zeros(shape))
     if isinstance(noise, DistributedNoise):
-        return np.asarray(rng.choice(_values(noise), shape, p=_masses(noise)), dtype=np.float64)
+        return rng.choice(np.arange(-noise.largest, noise.largest + 1.0), shape, p=_masses(noise))
     magnitude = np.full(shape, 0.5)
     for i, coin in enumerate(noise):
         magnitude += (rng.random(shape) < float(coin.probability)) * float(1 << i)
@@ -390,25 +374,17 @@ def _errors_of_coins(coins: tuple[Coin, ...], positive: bool) -> Distribution:
     return Distribution((0.5 - magnitudes.size) * unit, unit, masses, slack=slack)
 
 
-def _errors_of_tables(noise: DistributedNoise, positive: bool) -> Distribution:
-    errors, masses = _values(noise), _masses(noise)
-    width = -(-masses.size // _PLACES)
-    places = np.rint((np.maximum(errors, 0) if positive else errors) / width).astype(np.int64)
-    grid = np.bincount(places - places.min(), masses).astype(np.float64)
-    return Distribution(float(places.min() * width), width, grid, slack=0.0 if width == 1 else width / 2)
+def _errors_of_tables(noise: DistributedNoise) -> Distribution:
+    exact = Distribution(-noise.largest, 1.0, _masses(noise))
+    width = -(-exact.masses.size // _PLACES)
+    return exact if width == 1 else _on_grid(exact, width)
 
 
-def _errors_of_several(several: Several, positive: bool) -> Distribution:
-    distributions = [noise_sum(single, terms) for single, terms in Counter(several.each).items()]
-    total = weighted_sum(distributions, [1.0] * len(distributions))
-    if not positive:
-        return total
-    above = total.values > total.step / 2  # of a grid that 0 is on
-    return replace(total, start=0.0, masses=np.append(total.masses[~above].sum(), total.masses[above]))
-
-
-def _values(noise: DistributedNoise) -> Integers:
-    return np.arange(-noise.largest, noise.largest + 1)
+def _errors_of_several(several: Several) -> Distribution:
+    parts = [noise_sum(single, terms) for single, terms in Counter(several.each).items()]
+    step = sum(one.step * one.masses.size for one in parts) / _GRID
+    rounded = (_on_grid(one, step) for one in parts)
+    return reduce(_added, rounded, Distribution(0.0, step, np.ones(1)))
 
 
 def _masses(noise: DistributedNoise) -> Floats:

@@ -5,10 +5,11 @@ Theorems are those of docs/explanation/theorems.md.
 
 from bisect import bisect_left
 from collections.abc import Iterable
-from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
 from itertools import accumulate
 from operator import mul
+
+import gmpy2
 
 from protocols.circuits.coins import Coin, edge_mass, exp_bounds, worst_ratio
 from protocols.guarantee import Guarantee
@@ -43,11 +44,10 @@ def guarantee_of_moves(
     the rounding of `log_upper_bound`, once per unit.  [test: tests/protocols/test_exact_moves.py]
     """
     listed = set(moves)
-    units = max(map(sum, listed))
     bound = uncovered_at_most if shared else outer_mass
     uncovered = {amount: bound(coins, amount) for move in listed for amount in move}
     delta = max(sum((uncovered[amount] for amount in move), Fraction(0)) for move in listed)
-    return Guarantee(units * log_upper_bound(worst_ratio(coins)), delta)
+    return Guarantee(max(map(sum, listed)) * log_upper_bound(worst_ratio(coins)), delta)
 
 
 def uncovered_at_most(coins: tuple[Coin, ...], amount: int) -> Fraction:
@@ -91,13 +91,9 @@ def most_uncovered(coins: tuple[Coin, ...], units: int) -> Fraction:
 
 
 def log_upper_bound(ratio: Fraction) -> Fraction:
-    """Return the least multiple of 10^-12 provably >= ln(ratio), 1 <= ratio <= e^64."""
-    with localcontext() as context:
-        context.prec = 60
-        guess = (Decimal(ratio.numerator) / Decimal(ratio.denominator)).ln() * _EPSILON_GRID
-        parts = max(0, int(guess.to_integral_value(rounding=ROUND_CEILING)) - 1)
-    while exp_bounds(Fraction(parts, _EPSILON_GRID))[0] < ratio:
-        parts += 1
+    """Return the least multiple of 10^-12 that is at least ln(ratio), ratio >= 1; all is rounded up."""
+    with gmpy2.context(precision=256, round=gmpy2.RoundUp):
+        parts = int(gmpy2.ceil(gmpy2.log(gmpy2.mpq(ratio)) * _EPSILON_GRID))
     return Fraction(parts, _EPSILON_GRID)
 
 
@@ -122,18 +118,11 @@ def largest_noise(coins: tuple[Coin, ...]) -> int:
     return (1 << len(coins)) - 1
 
 
-def magnitude_moments(coins: tuple[Coin, ...]) -> tuple[Fraction, Fraction]:
-    """Return E[G] and E[G^2] of the magnitude, exactly."""
-    chances = [coin.probability for coin in coins]
-    mean = sum(((1 << i) * p for i, p in enumerate(chances)), Fraction(0))
-    variance = sum(((1 << 2 * i) * p * (1 - p) for i, p in enumerate(chances)), Fraction(0))
-    return mean, variance + mean**2
-
-
 def mean_square_error(coins: tuple[Coin, ...]) -> Fraction:
-    """Return E[(X + 1/2)^2], the error of a revealed value + 1/2, exactly."""
-    mean, square = magnitude_moments(coins)
-    return square + mean + Fraction(1, 4)
+    """Return E[(X + 1/2)^2] = E[(G + 1/2)^2], the error of a revealed value + 1/2, exactly."""
+    chances = [coin.probability for coin in coins]
+    mean = sum(((1 << i) * p for i, p in enumerate(chances)), Fraction(1, 2))
+    return mean**2 + sum((1 << 2 * i) * p * (1 - p) for i, p in enumerate(chances))
 
 
 def magnitude_below(coins: tuple[Coin, ...], n: int) -> Fraction:

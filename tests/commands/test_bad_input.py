@@ -270,7 +270,7 @@ COMMANDS: list[Any] = [
     ("bench.run my.mpc --network wam", "network: --network must be lan"),
     ("bench.run my.mpc --quick", "Suite program has nothing to run with --quick"),
     ("bench.validate --results there", "There are no measured runs in"),
-    ("reproduce gaps --data absent.zip --out found", r"Cannot read absent\.zip"),
+    ("reproduce gaps --data absent --out found", "absent has no recording"),
     ("reproduce utility --quick --repetitions 1 --out found", "--repetitions"),
     ("reproduce capping --clients 10 --out found", "--clients must be a whole number from 100 to 1000000"),
     ("reproduce capping --clients 100 --movielens . --out found", "has neither ratings.dat and users.dat"),

@@ -1,8 +1,5 @@
-"""The loader of the activity recordings: the archive's layout, and files that are not of it."""
+"""The loader of the activity recordings: the layout of the directory, and files that are not of it."""
 
-import zipfile
-from collections.abc import Mapping
-from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -17,12 +14,6 @@ ROWS = {
 OTHERS = {"S1_Dataset/README.txt": "Characteristics", "__MACOSX/S1_Dataset/._d1p01M": "\x00"}
 
 
-def archive(files: Mapping[str, str | bytes], path: Path | BytesIO) -> None:
-    with zipfile.ZipFile(path, "w") as written:
-        for name, text in files.items():
-            written.writestr(name, text)
-
-
 def unpacked(files: dict[str, str], directory: Path) -> Path:
     for name, text in files.items():
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
@@ -30,16 +21,8 @@ def unpacked(files: dict[str, str], directory: Path) -> Path:
     return directory
 
 
-@pytest.mark.parametrize("archived", [False, True])
-def test_recordings_are_read_from_a_directory_or_an_archive_in_an_archive(
-    archived: bool, tmp_path: Path
-) -> None:
-    path = tmp_path / "download.zip" if archived else unpacked({**ROWS, **OTHERS}, tmp_path)
-    if archived:
-        inner = BytesIO()
-        archive({f"Datasets_Healthy_Older_People/{name}": text for name, text in ROWS.items()}, inner)
-        archive({"Datasets_Healthy_Older_People.zip": inner.getvalue(), **OTHERS}, path)
-    recordings = load_activity(path)
+def test_recordings_are_read_from_a_directory(tmp_path: Path) -> None:
+    recordings = load_activity(unpacked({**ROWS, **OTHERS}, tmp_path))
     assert list(recordings.table.columns) == [*READINGS, "lying", "recording", "sex"]
     assert recordings.table["lying"].tolist() == [0, 1, 0]
     assert recordings.table["recording"].tolist() == ["d1p01", "d1p01", "d2p01"]
@@ -67,10 +50,13 @@ def test_other_files_are_refused(text: str, tmp_path: Path) -> None:
         load_activity(unpacked({**ROWS, "S1_Dataset/d1p02F": text}, tmp_path))
 
 
-@pytest.mark.parametrize("content", [b"PK", b"", None], ids=["damaged", "empty", "absent"])
-def test_what_is_no_archive_is_refused(content: bytes | None, tmp_path: Path) -> None:
-    path = tmp_path / "download.zip"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(DataSetError, match=r"is no zip archive|Cannot read"):
-        load_activity(path)
+def test_a_recording_has_to_be_there_and_once(tmp_path: Path) -> None:
+    for name in ("empty", "absent.zip"):
+        with pytest.raises(DataSetError, match="has no recording"):
+            load_activity(unpacked(OTHERS, tmp_path / "empty") / name)
+    (tmp_path / "a.zip").write_bytes(b"PK")
+    with pytest.raises(DataSetError, match="unpack it"):
+        load_activity(tmp_path / "a.zip")
+    twice = {**ROWS, "copy/d1p01M": ROWS["S1_Dataset/d1p01M"]}
+    with pytest.raises(DataSetError, match="a recording twice"):
+        load_activity(unpacked(twice, tmp_path / "twice"))

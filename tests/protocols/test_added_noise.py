@@ -9,7 +9,7 @@ import pytest
 from protocols.arrays import Floats
 from protocols.circuits.coins import design_coins
 from protocols.noise import added, truncated
-from protocols.noise.added import DistributedNoise, NoiseDistribution, noise_sum, singles, weighted_sum
+from protocols.noise.added import DistributedNoise, NoiseDistribution, noise_sum, singles
 
 LAPLACE, GAUSSIAN = NoiseDistribution
 COINS = design_coins(Fraction(1, 2), 40)
@@ -48,19 +48,16 @@ def test_errors(noise: added.Noise) -> None:
 @positive_or_not
 @pytest.mark.parametrize(
     ("noise", "factor"),
-    [(FINE, 0), *((noise, factor) for noise in (SMALL, COINS, SEVERAL) for factor in (0, 1, 1 / 7, 50))],
+    [(FINE, 0), *((noise, factor) for noise in (SMALL, COINS, SEVERAL) for factor in (0, 1))],
 )
-def test_sums_of_two(noise: added.Noise, factor: float, positive: bool) -> None:
+def test_sums_of_two(noise: added.Noise, factor: int, positive: bool) -> None:
     """Nothing is rounded where the grid tells all values apart. Args: factor: of the second."""
     errors, masses = distribution(noise)
     errors = np.maximum(errors, 0) if positive else errors
     sums = np.add.outer(errors, factor * errors if factor else [0.0]).ravel()
     both = np.multiply.outer(masses, masses if factor else [1.0]).ravel()
-    single = noise_sum(noise, 1, positive)
-    totals = [weighted_sum([single, single], [1.0, factor])]
-    if factor in (0, 1):
-        totals.append(noise_sum(noise, 1 + int(factor), positive))
-    for total, failure in ((total, failure) for total in totals for failure in FAILURES):
+    total = noise_sum(noise, 1 + factor, positive)
+    for failure in FAILURES:
         t = total.quantile(failure)
         least = both[sums > t].sum()
         assert least <= failure * (1 + 1e-9) < both[sums > t - 3 * max(total.slack, 1)].sum()

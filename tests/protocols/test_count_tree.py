@@ -63,7 +63,7 @@ def test_mean_variance_is_that_of_the_estimator(tree: CountTree) -> None:
 def test_a_record_is_in_one_node_of_each_level(tree: CountTree, histograms: int) -> None:
     release = tree.release(histograms)
     assert release.nodes == histograms * tree.nodes
-    assert release.most_nodes_of_a_record == len(tree.blocks)
+    assert max(map(len, release.columns)) == len(tree.blocks)
     # Level by level, histogram by histogram within a level.
     levels = np.split(blocks_of(tree), np.cumsum(tree.counts)[:-1])
     whole = np.concatenate([np.kron(np.eye(histograms), level) for level in levels])

@@ -80,7 +80,7 @@ def activity_rates(path: Path, splits: int, progress: Callable[[int], None] = la
     if set(sexes[used]) != set(SEXES):
         raise DataSetError(
             f"{path} has no recording of each sex with at least {FEWEST_READINGS} readings and "
-            f"{FEWEST_OF_A_CLASS} of each class; name the whole archive."
+            f"{FEWEST_OF_A_CLASS} of each class; name the directory of the whole archive."
         )
     kept = table[table["recording"].isin(used)]
     measured = [_split(kept, seed, progress) for seed in range(splits)]

@@ -29,8 +29,7 @@ def train(message: Message, context: Context) -> Message:
     rows = training.applicants("train", message.content["config"]["split"]).iloc[mine::of]
     per_row = None
     if message.content["config"]["weighted"]:
-        weights = read_weights(context.run_config["weights"])
-        per_row = sample_weight(weights, rows["group"], rows["label"])
+        per_row = sample_weight(read_weights(context.run_config["weights"]), rows["group"], rows["label"])
     model = training.train_locally(message.content["arrays"].to_numpy_ndarrays(), rows, per_row)
     metrics = MetricRecord({"num-examples": len(rows)})
     return Message(RecordDict({"arrays": ArrayRecord(model), "metrics": metrics}), reply_to=message)

@@ -32,8 +32,7 @@ _data = cache(load_loanapp)
 def applicants(part: str, split: int) -> pd.DataFrame:
     """Return the training or test applicants of a split: scaled features, group and label."""
     data: LoanApplications = _data()
-    train, test = data.split(split)
-    rows = train if part == "train" else test
+    rows = data.split(split)[("train", "test").index(part)]
     typical, spread = pd.DataFrame(SCALES).to_numpy()
     table = data.features.loc[rows, FEATURES].sub(typical).div(spread)
     return table.assign(group=data.sensitive_feature[rows], label=data.y_true[rows])
@@ -50,9 +49,8 @@ def train_locally(model: Sequence[Array], rows: pd.DataFrame, per_row: pd.Series
 def metrics(model: Sequence[Array] | None, split: int) -> dict[str, float]:
     """Assess a model, or the predictor that approves everybody (None), on a split's test applicants."""
     rows = applicants("test", split)
-    predicted = np.ones(len(rows), dtype=int)
-    if model is not None:
-        predicted = _classifier(model).predict(rows[FEATURES].to_numpy())
+    everybody = np.ones(len(rows), dtype=int)
+    predicted = everybody if model is None else _classifier(model).predict(rows[FEATURES].to_numpy())
     figures = assess(rows["label"], predicted, rows["group"], GROUPS)
     return {name: figures[name] for name in SHOWN}
 

@@ -31,7 +31,6 @@ from protocols.accounting.calibration import (
     plan_distributed_noise,
     plan_noise,
     sums_from_ends,
-    unit_of,
 )
 from protocols.accounting.exact_privacy import amounts_moved, impossible_mass
 from protocols.accounting.rounding import digits_up, float_up, interval_shown
@@ -176,7 +175,10 @@ def test_statement_of_every_model_and_relation(model: SecurityModel, relation: N
     assert ("η = 9.1e-13 is the engine's chance to fail" in text) == fails
     shown = privacy.to_json()
     assert shown["mpc_statistical_security_bits"] == (40 if fails else None)
-    assert (shown["neighboring_relation"], shown["privacy_unit"]) == (relation.value, unit_of(relation))
+    assert (shown["neighboring_relation"], shown["privacy_unit"]) == (
+        relation.value,
+        "client" if relation is NeighboringRelation.ZERO_OUT_ONE else "record",
+    )
     assert "Taking part is not protected: the number of clients is public" in text and "exists" not in text
 
 

@@ -62,7 +62,7 @@ def test_guarantee_holds_for_the_joint_distribution(
         coins = coins[:2]
     mass = probability_mass(coins)
     joint = {outcome: mass_of(mass, outcome) for outcome in itertools.product(mass, repeat=release.nodes)}
-    stated = guarantee_of_clients(coins, release.most_nodes_of_a_record, cap)
+    stated = guarantee_of_clients(coins, max(map(len, release.columns)), cap)
     ratio = worst_ratio(coins) ** nodes_changed(release, Neighbors(ZERO_OUT, cap))
     assert ratio <= exp_bounds(stated.epsilon)[1]
 
