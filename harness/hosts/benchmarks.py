@@ -11,11 +11,10 @@ from harness.engines.base import EngineResult, Job, Progress, no_charge
 from harness.engines.emulated_network.profiles import Network
 from harness.engines.registry import engine_of
 from harness.errors import FairSharesError, HostUnfitError
-from harness.hosts.checks import fit_hosts
-from harness.hosts.cleanup import RunName
 from harness.hosts.connection import Connection
-from harness.hosts.fleet import ask_of_others, at_once
+from harness.hosts.fleet import ask_of_others, at_once, fit_hosts
 from harness.hosts.inventory import Host
+from harness.hosts.local_host import RunName
 from harness.hosts.runner import HostsRunner
 from harness.hosts.trials import Trial
 from harness.security_models import SecurityModel

@@ -1,28 +1,34 @@
-"""A host before a run: its turn, the run's dependencies there, and its ports."""
+"""A host before a run: its turn, the run's dependencies, its ports. Also the remains of runs that died."""
 
 import os
+import re
 import secrets
 import shutil
 import signal
 import socket
 import threading
 import time
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypedDict
+
+from msgspec import Meta
 
 from harness.engines.base import PROJECT
 from harness.engines.mpspdz.discovery import git
 from harness.engines.program_hash import sources_hash
 from harness.engines.registry import engine_of
 from harness.errors import FairSharesError, HostUnfitError
-from harness.hosts import cleanup, keys
+from harness.hosts import keys
 from harness.hosts.links import greet, reach, time_link
 from harness.hosts.policy import read_policy
+from harness.hosts.signed_results import Signed
 from harness.pipeline.run import environment, machine
 from harness.security_models import get_model
-from harness.system.files import held_alone, writable_by_others
+from harness.system.documents import Refusal, as_type, read_json
+from harness.system.files import PREFIX, held_alone, remove_unless_held, writable_by_others, write_whole
+from harness.system.processes import birth
 
 # Sources that must be the same everywhere, by their names in messages.
 SOURCES = {
@@ -32,7 +38,9 @@ SOURCES = {
 NONCE_BYTES = 16
 _IDLE_S = 3600.0  # without a run, until a turn and its connection end
 _AT_ONCE = 64  # connections to a listening agent, so that they take little memory
-Listening = tuple[str, int, cleanup.RunName]  # an agent's address, port and greeting
+RUN = re.compile(r"[0-9a-f]{32}")  # a run's name; also an agent's greeting at its port
+RunName = Annotated[str, Meta(pattern=rf"^{RUN.pattern}\Z")]
+Listening = tuple[str, int, RunName]  # an agent's address, port and greeting
 _LISTENS = {"port": "Its party", "client_port": "For clients it"}  # by the policy's name for the port
 
 
@@ -63,11 +71,11 @@ class LocalHost:
         descriptor = held_alone(self.directory)
         if descriptor is None:
             raise HostUnfitError(
-                f"Another run is under way on it ({cleanup.holder(self.directory)}); wait for its end, or "
+                f"Another run is under way on it ({holder(self.directory)}); wait for its end, or "
                 "end it by ./inv hosts.clean."
             )
         self._until_the_end.callback(os.close, descriptor)
-        self._until_the_end.enter_context(cleanup.signed(self.directory, self.coordinator))
+        self._until_the_end.enter_context(signed(self.directory, self.coordinator))
         self._has_turn = True
         self.expect_run()
 
@@ -199,3 +207,88 @@ def _greet(reached: socket.socket, greeting: str, free: threading.Semaphore) -> 
     with reached:
         greet(reached, greeting)
     free.release()
+
+
+_RESULTS, _SIGNATURE = "results", "agent"
+_PATIENCE_S = 5.0
+
+
+class Removed(TypedDict):
+    """Numbers of removed things."""
+
+    processes: int
+    directories: int
+    records: int
+
+
+def place_of(directory: Path, run: str) -> Path:
+    """Return where a run's opened values are kept until they are read."""
+    (directory / _RESULTS).mkdir(mode=0o700, exist_ok=True)
+    return directory / _RESULTS / f"{run}.json"
+
+
+def signed_runs(directory: Path) -> list[Signed]:
+    """Return the signed statements that are kept of runs."""
+    paths = sorted((directory / _RESULTS).glob("*.json"))
+    refusals = [Refusal(HostUnfitError, str(path), "what a run revealed", "remove it") for path in paths]
+    return [as_type(Signed, read_json(path, one), one) for path, one in zip(paths, refusals, strict=True)]
+
+
+@contextmanager
+def signed(directory: Path, coordinator: str) -> Iterator[None]:
+    """Name this agent and its coordinator in a directory meanwhile."""
+    place = directory / _SIGNATURE
+    write_whole(place, f"{os.getpid()} {birth(os.getpid())} {coordinator}".encode())
+    try:
+        yield
+    finally:
+        place.unlink(missing_ok=True)
+
+
+def holder(directory: Path) -> str:
+    """Return which agent has a directory, in words."""
+    signature = _signed(directory)
+    return (
+        f"process {signature[0]}, for {signature[1] or 'a key without a name'}"
+        if signature
+        else "an agent that ends"
+    )
+
+
+def clean(directory: Path, own: Path | None) -> Removed:
+    """End other agents of this directory with their parties; remove all that runs left.
+
+    This agent's scratch directory, `own`, stays.
+    """
+    left = [path for path in directory.glob(f"{PREFIX}*") if path != own]
+    agents = {signature[0] for path in (directory, *left) if (signature := _signed(path))} - {os.getpid()}
+    for pid in agents:
+        _end(pid)
+    for path in left:
+        remove_unless_held(path)
+    if not _signed(directory):
+        (directory / _SIGNATURE).unlink(missing_ok=True)
+    kept = list((directory / _RESULTS).glob("*.json"))
+    for path in kept:
+        path.unlink(missing_ok=True)
+    gone = sum(not path.exists() for path in left)
+    return {"processes": len(agents), "directories": gone, "records": len(kept)}
+
+
+def _signed(directory: Path) -> tuple[int, str] | None:
+    try:
+        pid, began, coordinator = (directory / _SIGNATURE).read_text().split(" ", 2)
+    except (OSError, ValueError):
+        return None
+    return (int(pid), coordinator) if began == birth(int(pid)) else None
+
+
+def _end(pid: int) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+        deadline = time.monotonic() + _PATIENCE_S
+        while birth(pid) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        if not birth(pid):
+            return

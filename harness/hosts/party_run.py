@@ -23,8 +23,8 @@ from harness.engines.output_parser import parse_outputs
 from harness.engines.parties.handle import OWN, LocalProcess
 from harness.engines.registry import engine_of
 from harness.errors import HostUnfitError
-from harness.hosts import cleanup, keys
-from harness.hosts.guard import Guard
+from harness.hosts import keys, local_host
+from harness.hosts.guard import Guard, Uploads, once
 from harness.hosts.inventory import ADDRESS
 from harness.hosts.local_host import NONCE_BYTES, LocalHost, check_directory, check_ports
 from harness.hosts.policy import read_policy
@@ -39,7 +39,6 @@ from harness.hosts.signed_results import (
     sign,
 )
 from harness.hosts.trials import Trial
-from harness.hosts.uploads import Uploads, once
 from harness.inputs.record_schema import domain_from_json
 from harness.pipeline.preprocessing import joint_noise_of, noise_job, terms_of
 from harness.privacy.ledger.heads import next_head
@@ -84,7 +83,7 @@ class PartyRun(ABC):
         self.nonce = secrets.token_hex(NONCE_BYTES)
         check_directory(self._directory)
         self.scratch = self._stack.enter_context(scratch_directory(self._directory))
-        self._stack.enter_context(cleanup.signed(self.scratch, host.coordinator))
+        self._stack.enter_context(local_host.signed(self.scratch, host.coordinator))
         self.is_running = False
         self._party: LocalProcess | None = None
         self._is_ready = False  # the party's process
@@ -97,7 +96,7 @@ class PartyRun(ABC):
 
     def prepare(
         self,
-        run: cleanup.RunName,
+        run: local_host.RunName,
         party: int,
         addresses: list[tuple[Name, int]],
         clients: Sending | None = None,
@@ -362,7 +361,7 @@ class ReleaseRun(SignedRun):
             released = {name: list(values) for name, values in outputs.items()}
             spent = (str(event.exact.epsilon), str(event.exact.delta))
             state["signed"] = self._signed(spent, released, state["lines"])
-            place = cleanup.place_of(self._directory, self._record["run"])
+            place = local_host.place_of(self._directory, self._record["run"])
             with suppress(OSError):  # no room for it; the coordinator gets it in any case
                 write_whole(place, json.dumps(state["signed"]).encode())
         return state

@@ -30,9 +30,8 @@ from harness.errors import (
     UnsupportedError,
     named,
 )
-from harness.hosts.checks import fit_hosts
 from harness.hosts.connection import Connection, checked
-from harness.hosts.fleet import at_once, connected
+from harness.hosts.fleet import at_once, connected, fit_hosts
 from harness.hosts.inventory import Host
 from harness.hosts.signed_results import Signed, Statement, noise_of, read_signed, what_hosts_ran
 from harness.pipeline.party_inputs import PartyInputs, feed_heads

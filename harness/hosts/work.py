@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HostUnfitError
-from harness.hosts import cleanup, wire
-from harness.hosts.guard import Guard
+from harness.hosts import local_host, wire
+from harness.hosts.guard import Guard, once
 from harness.hosts.local_host import LocalHost
 from harness.hosts.party_run import BenchmarkRun, PartyRun, Preparation, ReleaseRun
 from harness.hosts.policy import FILE, read_policy
 from harness.hosts.trials import Trial
-from harness.hosts.uploads import once
 
 
 class Work(wire.Answers):
@@ -105,14 +104,14 @@ class Work(wire.Answers):
         if self._run is not None:
             self._run.close()
 
-    def forget(self, run: cleanup.RunName) -> None:
+    def forget(self, run: local_host.RunName) -> None:
         """Remove a run's opened values, which have been read."""
-        cleanup.place_of(self.host.directory, run).unlink(missing_ok=True)
+        local_host.place_of(self.host.directory, run).unlink(missing_ok=True)
 
     def collect(self) -> list[dict[str, Any]]:
         """Return the host's signed statements of runs whose result nobody has read."""
-        return [asdict(signed) for signed in cleanup.signed_runs(self.host.directory)]
+        return [asdict(signed) for signed in local_host.signed_runs(self.host.directory)]
 
-    def clean(self) -> cleanup.Removed:
+    def clean(self) -> local_host.Removed:
         """End processes of other connections, remove what they left; return the numbers."""
-        return cleanup.clean(self.host.directory, self._run.scratch if self._run is not None else None)
+        return local_host.clean(self.host.directory, self._run.scratch if self._run is not None else None)

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.clients.invitations import invitations
-from harness.clients.sender import Sender, sending
+from harness.clients.sender import Sender, invitations, sending
 from harness.clients.session import MAX_CONNECTIONS, Begin, ClientInputs, Upload, elsewhere
 from harness.engines.base import Progress
 from harness.errors import OptionError, ShareError, named

@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 from harness.clients import messages as wire, sender as sending
-from harness.clients.invitations import SCHEMA
 from harness.clients.messages import Channel
+from harness.clients.sender import SCHEMA
 from harness.clients.session import Server
 from harness.engines.base import PROGRAMS, EngineResult, Job, no_charge
 from harness.engines.parties.certificates import fingerprint, make_key

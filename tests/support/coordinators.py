@@ -26,11 +26,11 @@ from harness.engines.registry import engines
 from harness.errors import HostUnfitError
 from harness.hosts import keys, runner
 from harness.hosts.connection import checked
+from harness.hosts.guard import _digest
 from harness.hosts.inventory import Host
 from harness.hosts.policy import FILE, LEDGER
 from harness.hosts.runner import HostsRunner
 from harness.hosts.signed_results import Signed, sign
-from harness.hosts.uploads import _digest
 from harness.hosts.work import Work
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords

@@ -21,8 +21,8 @@ import pytest
 from harness.engines.base import PROJECT
 from harness.errors import HostUnfitError, HostUnreachableError
 from harness.hosts import agent, connection, links, wire
-from harness.hosts.checks import Facts, skew_s
 from harness.hosts.connection import Connection
+from harness.hosts.fleet import Facts, skew_s
 from harness.hosts.inventory import Host
 from harness.hosts.links import greet, reach, time_link
 from harness.system import documents

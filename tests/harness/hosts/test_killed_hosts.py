@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.hosts.guard import Uploads
 from harness.hosts.policy import LEDGER
-from harness.hosts.uploads import Uploads
 from harness.inputs.shares import counting
 from protocols.spec import SPLIT
 from tests.support.coordinators import (

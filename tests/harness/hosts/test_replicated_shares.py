@@ -13,9 +13,9 @@ import pytest
 
 from harness.errors import CertificateError, FairSharesError, HostUnfitError, ShareError
 from harness.hosts import keys
+from harness.hosts.guard import _digest
 from harness.hosts.runner import HostsSource
 from harness.hosts.signed_results import UPLOADS, Intent, Signed, check_agreement, sign, verify
-from harness.hosts.uploads import _digest
 from harness.hosts.work import Work
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords

@@ -18,9 +18,9 @@ import pytest
 
 from harness.engines.base import PROJECT
 from harness.errors import HostUnfitError, PolicyError, ShareError, UsedUploadsError
-from harness.hosts import cleanup, wire
+from harness.hosts import local_host, wire
+from harness.hosts.guard import CHECKPOINT
 from harness.hosts.policy import DEFAULT, FILE, LEDGER, write_policy
-from harness.hosts.uploads import CHECKPOINT
 from harness.hosts.work import Work
 from harness.inputs.record_schema import Cap, RecordDomain
 from harness.inputs.records import ClientRecords
@@ -257,7 +257,7 @@ def test_cleaning_ends_other_agents_and_removes_what_is_left(work: Work, tmp_pat
     left.mkdir()
     with subprocess.Popen(["sleep", "60"]) as other:
         (left / "agent").write_text(f"{other.pid} {birth(other.pid)} alice")
-        cleanup.place_of(host, "0" * 32).write_text('{"ended": "now"}')
+        local_host.place_of(host, "0" * 32).write_text('{"ended": "now"}')
         assert work.clean() == {"processes": 1, "directories": 1, "records": 1}
     assert {path.name for path in host.iterdir()} == {own.name, "results", "agent", FILE}
     assert not list((host / "results").iterdir())
@@ -267,7 +267,7 @@ def test_a_number_that_another_process_has_got_is_left_alone(tmp_path: Path) -> 
     left = tmp_path / f"{PREFIX}left"
     left.mkdir()
     (left / "agent").write_text(f"{os.getpid()} 1 alice")  # we did not begin with the kernel
-    assert cleanup.clean(tmp_path, None) == {"processes": 0, "directories": 1, "records": 0}
+    assert local_host.clean(tmp_path, None) == {"processes": 0, "directories": 1, "records": 0}
 
 
 def test_a_turn_without_a_run_ends_its_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
