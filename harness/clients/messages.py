@@ -4,13 +4,14 @@ import asyncio
 import json
 import ssl
 import struct
-from collections.abc import Container
+from collections.abc import Callable, Container
 from pathlib import Path
 from typing import Any
 
 PROTOCOL = "fairshares-client-2"
 MAX_TERMS = 1 << 16  # bytes of the JSON that opens a conversation
 ACCEPTED = b"accepted"
+_RETRY_S = 0.02
 # From a gateway, or from a client about its masks, in place of a message whose length is a multiple of 8.
 LEFT_OUT, COMPLAINT = b"left out.", b"complaint"
 
@@ -33,6 +34,17 @@ def context(
     tls.load_verify_locations(cadata=trusted)
     tls.load_cert_chain(certificate, certificate.with_suffix(".key"))
     return tls
+
+
+async def connected(host: str, port: int, is_awaited: Callable[[], bool], **options: Any) -> "Channel":
+    """Connect; try again while the other side refuses, as it has not begun to listen, and is awaited."""
+    while True:
+        try:
+            return Channel(*await asyncio.open_connection(host, port, **options))
+        except ConnectionRefusedError:
+            if not is_awaited():
+                raise
+            await asyncio.sleep(_RETRY_S)
 
 
 class Channel:

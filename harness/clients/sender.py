@@ -30,7 +30,6 @@ from harness.system.files import create_file, scratch_directory, writable_by_oth
 from harness.system.signals import uninterrupted
 from protocols.circuits.clients import CHECKS, MOST_CHECKS
 
-_RETRY_S = 0.02
 _HANDSHAKE_S = 30.0
 _NO_WAY = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT, socket.EAI_NONAME, socket.EAI_AGAIN}
 
@@ -82,7 +81,7 @@ async def send_values(
 async def _converse(
     sender: Sender, servers: Sequence[Server], expected: Mapping[str, Any], missing: dict[int, Server]
 ) -> int:
-    trusted = "".join(server.certificate for server in servers)  # `_connect` compares each one's own, too
+    trusted = "".join(server.certificate for server in servers)  # `connect` compares each one's own, too
     context = wire.context(ssl.PROTOCOL_TLS_CLIENT, sender.certificate, trusted)
     channels: list[Channel] = []
 
@@ -93,8 +92,12 @@ async def _converse(
         return await everywhere(lambda channel: _told(sender, channel, length))
 
     async def connect(party: int, server: Server) -> None:
+        options = {"ssl": context, "ssl_handshake_timeout": _HANDSHAKE_S}
         try:
-            await _connect(server, context, channels)
+            channel = await wire.connected(server.host, server.port, lambda: True, **options)
+            channels.append(channel)
+            if channel.peer_certificate != ssl.PEM_cert_to_DER_cert(server.certificate):
+                raise ConnectionAbortedError("another party's certificate")
         except OSError as error:
             if error.errno not in _NO_WAY:
                 raise
@@ -197,20 +200,6 @@ def _check_terms(
 def _add_up(shares: Sequence[bytes]) -> masks.Words:
     total: masks.Words = np.sum([masks.from_bytes(share) for share in shares], axis=0, dtype=np.uint64)
     return total
-
-
-async def _connect(server: Server, context: ssl.SSLContext, channels: list[Channel]) -> None:
-    while True:
-        try:
-            reader, writer = await asyncio.open_connection(
-                server.host, server.port, ssl=context, ssl_handshake_timeout=_HANDSHAKE_S
-            )
-            break
-        except ConnectionRefusedError:  # it has not begun to listen
-            await asyncio.sleep(_RETRY_S)
-    channels.append(Channel(reader, writer))
-    if channels[-1].peer_certificate != ssl.PEM_cert_to_DER_cert(server.certificate):
-        raise ConnectionAbortedError("another party's certificate")
 
 
 @contextmanager

@@ -184,12 +184,8 @@ class Job:
             return None
         named, honest = self._named_arguments, model.parties - model.corruptions
         try:
-            distribution, rate, edge = (
-                NoiseDistribution(named["law"]),
-                Fraction(named["rate"]),
-                int(named["edge"]),
-            )
-            return DistributedNoise(distribution, rate, edge, model.parties, honest)
+            law = NoiseDistribution(named["law"]), Fraction(named["rate"]), int(named["edge"])
+            return DistributedNoise(*law, model.parties, honest)
         except (ArithmeticError, LookupError, ValueError):
             raise UnsupportedError(f"{self.spec.name} has no noise for its arguments.") from None
 

@@ -1,6 +1,5 @@
 """Links between parties on one machine: loopback, or a relay that emulates a network."""
 
-import contextlib
 import os
 import select
 import signal
@@ -11,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
@@ -27,7 +26,6 @@ _START_S = 20.0
 _END_S = 3.0
 _PROBE_S = 0.1  # of round trips, and of traffic
 _ROUND_TRIPS = (5, 100)  # at least and at most
-_MOST_BYTES = 1 << 25
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,7 @@ def links_between(ports: Sequence[int], network: Network | None) -> Iterator[Lin
             except (ClientError, PartyFailedError, PartyTimeoutError) as error:
                 raise _explained(error, process, network) from None
         finally:
-            with uninterrupted(), contextlib.suppress(BrokenPipeError), process:
+            with uninterrupted(), suppress(BrokenPipeError), process:
                 process.kill()
 
 
@@ -122,7 +120,7 @@ def _bits_per_s(here: socket.socket, there: socket.socket, network: Network) -> 
 
     It leaves out the wanted delay: a measured one is longer on a busy machine, and would raise the rate.
     """
-    size = max(1, min(_MOST_BYTES, int(network.bandwidth_bits_per_s / 8 * _PROBE_S)))
+    size = max(1, min(1 << 25, int(network.bandwidth_bits_per_s / 8 * _PROBE_S)))
     with ThreadPoolExecutor(1) as pool:  # no buffer holds all of it
         started = time.perf_counter()
         sent = pool.submit(here.sendall, bytes(size))

@@ -43,7 +43,7 @@ _ROOM = 1 << 16  # least free bytes for a party's directory
 _PEAK = re.compile(rb"VmHWM:\s*(\d+) kB")
 _PROCESSES = Path("/proc")
 
-LEAST_PAUSE_S = 0.01
+_LEAST_PAUSE_S = 0.01
 _SHARE = 0.01  # of a party's running time, between two looks
 
 # Whole lines of a party's log that may be shown: opened (noisy) outputs, costs and our own messages.
@@ -251,28 +251,20 @@ class PeakMemory:
         now = time.monotonic()
         if now >= self._due:
             self.look()
-            self._due = now + pause_s(now - self._began)
+            self._due = now + max(_LEAST_PAUSE_S, _SHARE * (now - self._began))
 
     def look(self) -> None:
         """Read the peaks; a process that has ended keeps its last."""
-        for process in (self._process, *(self._children() if self._with_children else ())):
+        path = _PROCESSES / str(self._process) / "task" / str(self._process) / "children"
+        for process in (self._process, *(map(int, _read(path).split()) if self._with_children else ())):
             peak = _PEAK.search(_read(_PROCESSES / str(process) / "status"))
             if peak is not None:
                 self._peaks[process] = int(peak[1]) * 1024
-
-    def _children(self) -> list[int]:
-        path = _PROCESSES / str(self._process) / "task" / str(self._process) / "children"
-        return [int(word) for word in _read(path).split()]
 
     @property
     def bytes(self) -> int | None:
         """Sum of the processes' peaks; None if unknown."""
         return sum(self._peaks.values()) or None
-
-
-def pause_s(running_s: float) -> float:
-    """Return the pause until the next look at a party."""
-    return max(LEAST_PAUSE_S, _SHARE * running_s)
 
 
 def _read(path: Path) -> bytes:

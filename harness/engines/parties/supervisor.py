@@ -1,6 +1,5 @@
 """Runs the parties of one run, watches them, says whose fault a failure is, and leaves nothing behind."""
 
-import contextlib
 import math
 import random
 import re
@@ -10,7 +9,7 @@ import socket
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from itertools import chain
 from pathlib import Path
 from threading import Thread
@@ -72,7 +71,7 @@ def _is_free(port: int) -> bool:
 
 
 def _bind(one: socket.socket, port: int) -> bool:
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         one.bind(("", port))
         return True
     return False
@@ -115,9 +114,10 @@ def _laid_out(
 class Rounds:
     """Parties that stay up: each round they take a column each, and print what they open."""
 
-    def __init__(self, parties: Sequence[LocalProcess], outputs: Sequence[str], timeout_s: float) -> None:
-        self._parties, self._outputs, self._timeout_s = parties, outputs, timeout_s
-        self._logs: list[BinaryIO] = [party.log.open("rb") for party in parties]
+    def __init__(
+        self, job: Job, parties: Sequence[LocalProcess], logs: Sequence[BinaryIO], timeout_s: float
+    ) -> None:
+        self._outputs, self._parties, self._logs, self._timeout_s = job.spec.outputs, parties, logs, timeout_s
 
     def open(self, columns: Sequence[bytes]) -> dict[str, tuple[int, ...]]:
         """Hand each party its column; return the opened values.
@@ -160,11 +160,6 @@ class Rounds:
             if line.startswith(b"OUT "):
                 return line.decode()
 
-    def close(self) -> None:
-        """Close the logs."""
-        for log in self._logs:
-            log.close()
-
 
 @contextmanager
 def rounds_of(
@@ -178,9 +173,10 @@ def rounds_of(
     with (
         _laid_out(job, configs, work, [None] * len(configs)) as parties,
         _started(parties, timeout_s, starting),
-        contextlib.closing(Rounds(parties, job.spec.outputs, timeout_s)) as rounds,
+        ExitStack() as stack,
     ):
-        yield rounds
+        logs = [stack.enter_context(party.log.open("rb")) for party in parties]
+        yield Rounds(job, parties, logs, timeout_s)
 
 
 def run_to_completion(
@@ -225,8 +221,7 @@ def _started(
                 )
             certificates[i] = certificate
         with ThreadPoolExecutor(len(parties)) as pool:  # at once, as they wait for each other
-            for gone in [pool.submit(party.go, certificates) for party in parties]:
-                gone.result()
+            list(pool.map(lambda party: party.go(certificates), parties))
         yield certificates, deadline
     finally:
         with uninterrupted():
