@@ -18,11 +18,11 @@ from harness.engines.base import (
     Progress,
     Runner,
     no_charge,
+    parse_outputs,
     times_of,
 )
 from harness.engines.emulated_network.links import links_between
 from harness.engines.emulated_network.profiles import Network
-from harness.engines.output_parser import parse_outputs
 from harness.engines.parties.handle import PartyState
 from harness.engines.parties.supervisor import Rounds, free_ports, rounds_of, run_parties
 from harness.engines.parties.working_directory import LOOPBACK

@@ -16,8 +16,7 @@ from harness.engines.registry import engine_of, engines
 from harness.errors import CertificateError, FairSharesError, HostUnfitError, PolicyError
 from harness.hosts.connection import Connection
 from harness.hosts.inventory import Host
-from harness.hosts.links import reach
-from harness.hosts.local_host import RUN, SOURCES, Removed, RunName
+from harness.hosts.local_host import RUN, SOURCES, Removed, RunName, reach
 from harness.hosts.party_run import MAX_SKEW_S
 from harness.hosts.signed_results import Signed, Statement, read_signed, shared
 from harness.request.releases import REQUESTS

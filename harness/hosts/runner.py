@@ -129,10 +129,6 @@ class RemoteProcess(PartyProcess):
     def close(self) -> None:
         """Do nothing: the agent has waited, or ends by itself."""
 
-    def signed(self) -> Signed | None:
-        """Return its host's signed results; None of a benchmark run."""
-        return self.state().signed
-
     def state(self) -> _State:
         state, connection = _State(), self._connection
         with suppress(HostUnreachableError):
@@ -259,9 +255,8 @@ class HostsRunner(Runner):
         for host, answer in zip(self._hosts, facts, strict=True):
             for name in names:
                 if getattr(answer, name) != getattr(facts[0], name):
-                    what = _DIFFERS[name]
                     raise HostUnfitError(
-                        f"{host.title} has {what} than {self._hosts[0].name}; no party was started."
+                        f"{host.title} has {_DIFFERS[name]} than {self._hosts[0].name}; no party was started."
                     )
 
     def run(
@@ -279,16 +274,12 @@ class HostsRunner(Runner):
         started, run = time.monotonic(), secrets.token_hex(16)
         progress("compile")
         prepared, facts = self._prepare(job, run, timeout_s)
-        nonces = [one.nonce for one in facts]
-        attempts = max(one.attempts for one in facts)
+        nonces, attempts = [one.nonce for one in facts], max(one.attempts for one in facts)
         now = datetime.now(UTC).isoformat(timespec="seconds")
 
-        def agree(one: Connection) -> Signed:
+        def agree(one: Connection) -> Any:
             heads = sorted({host.seen.get(str(one.host.party), "") for host in facts} - {""})
-            answer: Signed = one.ask(
-                "agree", kind=Signed, nonces=nonces, started=now, attempts=attempts, heads=heads
-            )
-            return answer
+            return one.ask("agree", kind=Signed, nonces=nonces, started=now, attempts=attempts, heads=heads)
 
         signed = at_once(agree, self._connections if self.signs else [])
         agreed = dict(enumerate(map(asdict, signed)))
@@ -298,7 +289,7 @@ class HostsRunner(Runner):
         logs = run_to_completion(parties, timeout_s, starting, job.clients, fronts)
         result = engine_of(model).result(prepared, logs, time.monotonic() - started)
         at_once(lambda one: one.ask("forget", run=run), self._connections)
-        statements = [one for one in (party.signed() for party in parties) if one]
+        statements = [one for one in (party.state().signed for party in parties) if one]  # none of benchmarks
         if not statements:
             return result
         refusal = Refusal(HostUnfitError, "What party 0 signed", "this run", "start it again")
@@ -307,7 +298,7 @@ class HostsRunner(Runner):
         return replace(result, signed=signed_by_all, hosts=what_hosts_ran(ran), preprocessing=noise_of(ran))
 
     def _prepare(self, job: Job, run: str, timeout_s: float) -> tuple[Prepared, list[_Facts]]:
-        def prepare(connection: Connection) -> _Facts:
+        def prepare(connection: Connection) -> Any:
             own = connection.host
             addresses = [
                 (LOOPBACK, own.port) if one.party == own.party else one.reached for one in self._hosts
@@ -320,7 +311,7 @@ class HostsRunner(Runner):
                     "ports": own.client_ports,
                     "seconds": timeout_s,
                 }
-            facts: _Facts = connection.ask(
+            return connection.ask(
                 "prepare",
                 _COMPILE_S,
                 kind=_Facts,
@@ -330,13 +321,11 @@ class HostsRunner(Runner):
                 clients=clients,
                 piece=self._piece,
             )
-            return facts
 
-        prepared = at_once(prepare, self._connections)
+        prepared: list[_Facts] = at_once(prepare, self._connections)
         self._check_same(prepared, "program_hash", "engine_version")
-        first = prepared[0]
+        first, slowest = prepared[0], max(facts.compile_s for facts in prepared)
         program = (first.engine_version, first.program_hash, tuple(first.compile_options))
-        slowest = max(facts.compile_s for facts in prepared)
         return Prepared(job, self.model, *program, slowest), prepared
 
 

@@ -18,9 +18,8 @@ import pytest
 
 from harness.clients.gateway import FAILED
 from harness.engines import base
-from harness.engines.base import PROGRAMS, PROJECT, EngineResult, Job
+from harness.engines.base import PROGRAMS, PROJECT, EngineResult, Job, parse_outputs
 from harness.engines.mpyc.engine import EmbeddedEngine
-from harness.engines.output_parser import parse_outputs
 from harness.engines.parties import supervisor as parties
 from harness.engines.parties.certificates import make_key
 from harness.engines.parties.handle import PartyState

@@ -8,8 +8,13 @@ from typing import Any
 
 from harness.engines.base import Address, Job, Prepared
 from harness.engines.engine import Engine, PartyCosts
-from harness.engines.mpspdz.compiler import compile_options, compile_program, is_cached
-from harness.engines.mpspdz.discovery import Installation, find_installation
+from harness.engines.mpspdz.compiler import (
+    Installation,
+    compile_options,
+    compile_program,
+    find_installation,
+    is_cached,
+)
 from harness.engines.mpspdz.peer_certificates import ENVIRONMENT, LIBRARY, asking_library
 from harness.engines.program_hash import program_hash
 from harness.errors import CompileError, UnsupportedError

@@ -17,8 +17,7 @@ from typing import Any, BinaryIO
 
 from harness.clients.gateway import FAILED
 from harness.clients.session import ClientInputs, Server
-from harness.engines.base import Address, Job, no_charge
-from harness.engines.output_parser import parse_outputs
+from harness.engines.base import Address, Job, no_charge, parse_outputs
 from harness.engines.parties.handle import (
     FAILED_CHECK,
     KEPT,

@@ -8,7 +8,7 @@ import pytest
 
 from harness.engines.base import PROGRAMS, Job
 from harness.engines.mpspdz import peer_certificates
-from harness.engines.mpspdz.discovery import Installation, find_installation
+from harness.engines.mpspdz.compiler import Installation, find_installation
 from harness.engines.mpspdz.peer_certificates import asking_library, let_in_by
 from harness.engines.parties.certificates import fingerprint, make_key
 from harness.engines.parties.handle import LocalProcess
