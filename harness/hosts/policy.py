@@ -277,7 +277,7 @@ def refuse_beyond(rule: Rule, event: PrivacyEvent) -> None:
         ("epsilon_per_run", event.exact.epsilon, rule.per_run.epsilon),
         ("delta_per_run", event.exact.delta, rule.per_run.delta),
     ):
-        if spent > most:
+        if most is not None and spent > most:
             raise PolicyError(
                 f"Its policy allows a run on population {rule.name!r} {name} = {exact_text(most)}; this one "
                 f"needs {spent_text(event.exact)}. Ask for less with "

@@ -1,4 +1,4 @@
-"""A run whose parties are on hosts, with all that goes there and comes back.
+"""A run whose parties are on hosts, of a release or a benchmark, with all that goes there and comes back.
 
 To a host go the request, the other hosts' signatures, and certificates of clients that send while it runs.
 Back come its signed list of uploads, its aggregate's first two lines, facts of its program, `OUT` lines, its
@@ -8,7 +8,7 @@ signature, times and sizes, all public. Shares go from clients to the hosts, nev
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -31,9 +31,11 @@ from harness.errors import (
     named,
 )
 from harness.hosts.connection import Connection, checked
-from harness.hosts.fleet import at_once, connected, fit_hosts
+from harness.hosts.fleet import ask_of_others, at_once, connected, fit_hosts
 from harness.hosts.inventory import Host
+from harness.hosts.local_host import RunName
 from harness.hosts.signed_results import Signed, Statement, noise_of, read_signed, what_hosts_ran
+from harness.hosts.trials import Trial
 from harness.pipeline.party_inputs import PartyInputs, feed_heads
 from harness.pipeline.preprocessing import joint_noise_of, noise_job, what_it_took
 from harness.pipeline.sources import RunContext, Source
@@ -41,13 +43,13 @@ from harness.releases.base import PreparedRelease
 from harness.request.base import Request
 from harness.security_models import SecurityModel
 from harness.system.documents import Refusal
+from harness.system.signals import uninterrupted
 from protocols.spec import CLIENTS, InputForm, ProtocolSpec
 
 _ADDING_S = 3600.0  # for a host to list or to add up its uploads
 _COMPILE_S = 2000.0
 _KILL_S, _ANSWERS_S = 5.0, 60.0  # for quick requests to a host that may be busy
-
-
+_LASTS_S = 600.0  # for which findings of a benchmark stay valid
 _DIFFERS = {
     "left_out": "left out other uploads",
     "program_hash": "another program hash",
@@ -89,13 +91,8 @@ class _State(PartyState):
 class RemoteProcess(PartyProcess):
     """A party on a host, as this machine sees it."""
 
-    def __init__(
-        self,
-        connection: Connection,
-        agreed: Mapping[int, dict[str, str]],
-    ) -> None:
-        host = connection.host
-        self.name = f"Party {host.party} (on {host.address})"
+    def __init__(self, connection: Connection, agreed: Mapping[int, dict[str, str]]) -> None:
+        self.name = f"Party {connection.host.party} (on {connection.host.address})"
         self._connection, self._agreed = connection, agreed
 
     def start(self) -> None:
@@ -337,3 +334,113 @@ class HostsSource(Source):
 
     def describe(self, run: RunContext) -> PartyInputs:
         return self.hosts.feed(run.release.form, run.scratch, run.progress)
+
+
+class BenchmarkHosts:
+    """Hosts, and connections to them until they are closed.
+
+    Attributes:
+        seen: By model, `hosts`, by party, and `network`, with all links, the longest round trip and the least
+            rate.
+    """
+
+    def __init__(self, hosts: Sequence[Host]) -> None:
+        self.hosts = hosts
+        self._open: dict[int, Connection] = {}
+        self._seen_at: dict[str, float] = {}  # by the monotonic clock
+        self.seen: dict[str, dict[str, Any]] = {}
+
+    def close(self) -> None:
+        """End all agents."""
+        self._close(list(self._open))
+
+    def ready(self, model: SecurityModel, progress: Progress) -> list[Connection]:
+        """Return connections to the hosts of a model's parties, which are fit.
+
+        Raises HostUnreachableError, HostUnfitError or PolicyError.
+        """
+        hosts = self.hosts[: model.parties]
+        self._close([party for party, one in self._open.items() if one.lost])
+        missing = [host for host in hosts if host.party not in self._open]
+
+        def connect(host: Host) -> None:
+            self._open[host.party] = Connection(host)
+
+        at_once(connect, missing)
+        connections = [self._open[host.party] for host in hosts]
+        if missing or model.name not in self.seen or time.monotonic() - self._seen_at[model.name] > _LASTS_S:
+            self.seen[model.name] = _look(connections, model, progress)
+            self._seen_at[model.name] = time.monotonic()
+        return connections
+
+    def _close(self, parties: Sequence[int]) -> None:
+        with uninterrupted():
+            at_once(Connection.close, [self._open.pop(party) for party in parties])
+
+
+class BenchmarkRunner(HostsRunner):
+    """Runs one cell's parties on hosts, which derive the job from `trial`."""
+
+    signs = False
+
+    def __init__(self, hosts: BenchmarkHosts, model: SecurityModel, trial: Trial) -> None:
+        super().__init__(hosts.hosts[: model.parties], model)
+        self._benchmark, self._trial = hosts, trial
+
+    def run(
+        self,
+        job: Job,
+        model: SecurityModel,
+        work: Path,
+        timeout_s: float,
+        progress: Progress,
+        starting: Callable[[], None] = no_charge,
+        network: Network | None = None,
+    ) -> EngineResult:
+        self._connections = self._benchmark.ready(model, progress)
+        trial = asdict(self._trial)
+        try:
+            at_once(lambda one: one.ask("benchmark", party=one.host.party, trial=trial), self._connections)
+            return super().run(job, model, work, timeout_s, progress, starting, network)
+        except FairSharesError:
+            del self._benchmark.seen[model.name]  # so that the next run checks the hosts again
+            raise
+
+
+def _look(connections: Sequence[Connection], model: SecurityModel, progress: Progress) -> dict[str, Any]:
+    hosts = [
+        {
+            "party": finding.host.party,
+            "name": finding.host.address,
+            **finding.facts["machine"],
+            "environment": finding.facts["environment"],
+            "engine_version": finding.facts["engine_version"],
+            "clock_offset_s": round(finding.skew_s, 3),
+        }
+        for finding in fit_hosts(connections, model, progress)
+    ]
+    links = list(_links(connections, engine_of(model).connects_down))
+    network = {
+        "links": links,
+        "measured_rtt_s": max(link["rtt_s"] for link in links),
+        "measured_bandwidth_bits_per_s": min(link["bandwidth_bits_per_s"] for link in links),
+    }
+    return {"hosts": hosts, "network": network}
+
+
+def _links(connections: Sequence[Connection], down: bool) -> Iterator[dict[str, Any]]:
+    """Time all links, one after the other, so that they do not slow each other."""
+    with ExitStack() as stack:
+        stack.callback(at_once, lambda one: one.ask("stop_listening"), connections)
+        greetings = at_once(lambda one: one.ask("listen", kind=RunName, port=one.host.port), connections)
+        for number, one in enumerate(connections):
+            others = range(number) if down else range(number + 1, len(connections))
+            wanted = [(connections[other].host, greetings[other]) for other in others]
+            times = ask_of_others(one, "time_links", tuple[float, float] | None, wanted)
+            for other, timed in zip(others, times, strict=True):
+                if timed is None:
+                    raise HostUnfitError(
+                        f"{one.host.title} lost {connections[other].host.name} while the link between them "
+                        "was measured; look at the network between them."
+                    )
+                yield {"parties": [number, other], "rtt_s": timed[0], "bandwidth_bits_per_s": timed[1]}
