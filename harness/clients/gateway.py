@@ -28,8 +28,6 @@ from harness.clients.messages import Channel
 from protocols.circuits.clients import DIGEST_WORDS, checks
 
 FAILED = "Clients failed: "  # every message about clients begins so
-_DIGEST_BYTES = DIGEST_WORDS * masks.WORD_BYTES
-_HANDSHAKE_S = 10.0
 _LOST = (OSError, EOFError, asyncio.IncompleteReadError)
 
 
@@ -111,7 +109,7 @@ class Front:
                 self._config["host"],
                 port,
                 ssl=wire.context(ssl.PROTOCOL_TLS_SERVER, own, trusted),
-                ssl_handshake_timeout=_HANDSHAKE_S,
+                ssl_handshake_timeout=10.0,
                 backlog=4096,
             )
         except OSError as error:
@@ -154,7 +152,7 @@ class Front:
         received = [one.result() for one in pending]
         parts = [count // self._part for count in self._config["uploads"]]
         digests = [
-            (hashlib.sha256(upload).digest() if upload else bytes(_DIGEST_BYTES)) * many
+            (hashlib.sha256(upload).digest() if upload else bytes(DIGEST_WORDS * masks.WORD_BYTES)) * many
             for upload, many in zip(received, parts, strict=True)
         ]
         own = b"".join(digests)

@@ -11,7 +11,6 @@ from typing import Any
 PROTOCOL = "fairshares-client-2"
 MAX_TERMS = 1 << 16  # bytes of the JSON that opens a conversation
 ACCEPTED = b"accepted"
-_RETRY_S = 0.02
 # From a gateway, or from a client about its masks, in place of a message whose length is a multiple of 8.
 LEFT_OUT, COMPLAINT = b"left out.", b"complaint"
 
@@ -44,7 +43,7 @@ async def connected(host: str, port: int, is_awaited: Callable[[], bool], **opti
         except ConnectionRefusedError:
             if not is_awaited():
                 raise
-            await asyncio.sleep(_RETRY_S)
+            await asyncio.sleep(0.02)
 
 
 class Channel:

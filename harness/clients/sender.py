@@ -30,7 +30,6 @@ from harness.system.files import create_file, scratch_directory, writable_by_oth
 from harness.system.signals import uninterrupted
 from protocols.circuits.clients import CHECKS, MOST_CHECKS
 
-_HANDSHAKE_S = 30.0
 _NO_WAY = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT, socket.EAI_NONAME, socket.EAI_AGAIN}
 
 
@@ -92,7 +91,7 @@ async def _converse(
         return await everywhere(lambda channel: _told(sender, channel, length))
 
     async def connect(party: int, server: Server) -> None:
-        options = {"ssl": context, "ssl_handshake_timeout": _HANDSHAKE_S}
+        options = {"ssl": context, "ssl_handshake_timeout": 30.0}
         try:
             channel = await wire.connected(server.host, server.port, lambda: True, **options)
             channels.append(channel)

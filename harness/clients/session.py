@@ -8,7 +8,6 @@ from typing import Any
 
 MAX_CONNECTIONS = 200  # of a run's clients, one each; to four parties, below most limits on files
 _TO_COME, _TO_SEND = 0.8, 0.1  # of the run's time limit; then parties go on without absent clients
-_BEARABLE = 10  # a tenth of the clients may break off after they could detect a cheating party
 
 
 @dataclass(frozen=True)
@@ -73,5 +72,6 @@ class ClientInputs:
             "terms": self.terms,
             "seconds": timeout_s * _TO_COME,
             "seconds_to_send": timeout_s * _TO_SEND,
-            "most_failures": max(1, len(self.uploads) // _BEARABLE),
+            # A tenth of the clients may break off after they could detect a cheating party.
+            "most_failures": max(1, len(self.uploads) // 10),
         }

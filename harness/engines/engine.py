@@ -30,8 +30,6 @@ from harness.errors import OutputError, UnsupportedError, named
 from harness.security_models import SecurityModel
 from protocols.spec import CLIENTS, REPLICATED, InputForm, ProtocolSpec
 
-_CLIENTS = re.compile(r"Clients sent = (\d+) bytes, received = (\d+) bytes")
-_LEFT_OUT = re.compile(r"Clients left out = (\d+) absent, (\d+) failed, (\d+) complained")
 _REASONS = (
     "did not come to all parties in time",
     "did not send all parties the same values in time",
@@ -272,7 +270,8 @@ def _distributed_noise(job: Job, model: SecurityModel) -> dict[str, Any]:
 
 
 def _of_clients(logs: Sequence[PartyState]) -> dict[str, Any]:
-    traffic = [_said_of_clients(party, log.lines, _CLIENTS) for party, log in enumerate(logs)]
+    pattern = r"Clients sent = (\d+) bytes, received = (\d+) bytes"
+    traffic = [_said_of_clients(party, log.lines, pattern) for party, log in enumerate(logs)]
     left_out = [left_out_by(party, log.lines) for party, log in enumerate(logs)]
     if any(reasons != left_out[0] for reasons in left_out):
         raise OutputError("The parties left out different numbers of clients; discard this run.")
@@ -282,12 +281,13 @@ def _of_clients(logs: Sequence[PartyState]) -> dict[str, Any]:
 
 def left_out_by(party: int, lines: Sequence[str]) -> dict[str, int]:
     """Return how many clients a party left out, by reason; OutputError if it does not say."""
-    counts = _said_of_clients(party, lines, _LEFT_OUT)
-    return {why: many for why, many in zip(_REASONS, counts, strict=True) if many}
+    pattern = r"Clients left out = (\d+) absent, (\d+) failed, (\d+) complained"
+    counts = zip(_REASONS, _said_of_clients(party, lines, pattern), strict=True)
+    return {why: many for why, many in counts if many}
 
 
-def _said_of_clients(party: int, lines: Sequence[str], pattern: re.Pattern[str]) -> tuple[int, ...]:
-    reports = [match for line in lines if (match := pattern.fullmatch(line))]
+def _said_of_clients(party: int, lines: Sequence[str], pattern: str) -> tuple[int, ...]:
+    reports = [match for line in lines if (match := re.fullmatch(pattern, line))]
     if len(reports) != 1:
         raise OutputError(f"Party {party} ended well but did not report its clients' traffic.")
     return tuple(map(int, reports[0].groups()))

@@ -19,11 +19,11 @@ from typing import Any, BinaryIO
 
 from harness.errors import FairSharesError, HostUnfitError
 from harness.hosts import wire
+from harness.hosts.work import Work
 from harness.system.documents import Refusal, call
 from harness.system.signals import take_interrupts
 
 Request = dict[str, Any]
-_POLL_S = 0.005
 _WAITING = 1  # request beside the one being answered, to save memory
 
 
@@ -77,13 +77,17 @@ class Agent(wire.Line):
             if ended is not None:
                 self._say({"ended": ended})
             with suppress(queue.Empty):
-                return self.requests.get(timeout=_POLL_S if self._work.is_running else None)
+                return self.requests.get(timeout=0.005 if self._work.is_running else None)
 
     def _answer(self, request: Request) -> dict[str, Any]:
         handlers = self._work.handlers
         asked = str(request.pop("do", ""))
-        way_out = "both machines need the same commit"
-        refusal = Refusal(HostUnfitError, f"The request {asked!r}", "one of this version", way_out)
+        refusal = Refusal(
+            HostUnfitError,
+            where=f"The request {asked!r}",
+            what="one of this version",
+            way_out="both machines need the same commit",
+        )
         kind: type[Exception] = HostUnfitError
         try:
             if asked not in handlers:
@@ -120,12 +124,7 @@ def main(arguments: list[str]) -> int:
     if home:
         os.environ["MP_SPDZ_HOME"] = home
 
-    def work(stack: ExitStack) -> wire.Answers:
-        from harness.hosts.work import Work
-
-        return Work(Path(directory), stack, coordinator)
-
-    return serve("agent", work)
+    return serve("agent", lambda stack: Work(Path(directory), stack, coordinator))
 
 
 if __name__ == "__main__":

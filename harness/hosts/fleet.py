@@ -44,11 +44,14 @@ def ask_of_others(one: Connection, request: str, kind: Any, others: Sequence[tup
 
 
 @contextmanager
-def connected(hosts: Sequence[Host], role: str = "agent") -> Iterator[list[Connection]]:
+def connected(
+    hosts: Sequence[Host], progress: Progress, role: str = "agent", step: str = "connect"
+) -> Iterator[list[Connection]]:
     """Yield connections to all hosts; afterwards end their agents.
 
     Raises HostUnreachableError or HostUnfitError.
     """
+    progress(step)
     connections: list[Connection] = []
     try:
         at_once(lambda host: connections.append(Connection(host, role)), hosts)
@@ -72,8 +75,7 @@ def set_up(
         HostUnfitError: A key is not for a login.
         CertificateError: A host holds another certificate, or has one that others cannot trust.
     """
-    progress("environments")
-    with connected(hosts, "setup") as connections:
+    with connected(hosts, progress, "setup", "environments") as connections:
         progress("keys")
         own = at_once(
             lambda one: one.ask(
@@ -113,8 +115,7 @@ def leftover_runs(hosts: Sequence[Host], progress: Progress) -> list[dict[str, A
     Raises:
         HostUnfitError: A host has another party's records, or one twice.
     """
-    progress("connect")
-    with connected(hosts) as connections:
+    with connected(hosts, progress) as connections:
         progress("collect")
         kept = at_once(_kept, connections)
     runs: dict[str, list[Statement]] = {}
@@ -125,8 +126,12 @@ def leftover_runs(hosts: Sequence[Host], progress: Progress) -> list[dict[str, A
 
 def _kept(connection: Connection) -> list[Statement]:
     host = connection.host
-    where, way_out = f"{host.title}: what it keeps", "update FairShares there, or ask its owner"
-    refusal = Refusal(HostUnfitError, where, "what hosts of this version sign", way_out)
+    refusal = Refusal(
+        HostUnfitError,
+        where=f"{host.title}: what it keeps",
+        what="what hosts of this version sign",
+        way_out="update FairShares there, or ask its owner",
+    )
     signed = connection.ask("collect", kind=list[Signed])
     kept = [read_signed(Statement, one, refusal) for one in signed]
     for ran in (statement.ran for statement in kept):
@@ -157,8 +162,7 @@ def _together(statements: Sequence[Statement]) -> dict[str, Any]:
 
 def clean_up(hosts: Sequence[Host], progress: Progress) -> list[Removed]:
     """Have each host end and remove what runs left; return their counts."""
-    progress("connect")
-    with connected(hosts) as connections:
+    with connected(hosts, progress) as connections:
         progress("clean")
         return at_once(lambda one: one.ask("clean", kind=Removed), connections)
 
@@ -289,9 +293,15 @@ def skew_s(asked: float, stated: float, answered: float) -> float:
 
 def _look(finding: Finding, model: SecurityModel) -> None:
     host, faults, asked = finding.host, finding.faults, time.time()
-    whom = {"party": host.party, "port": host.port, "client_ports": host.client_ports}
     try:
-        facts = finding.connection.ask("check", kind=Facts, security=model.name, **whom)
+        facts = finding.connection.ask(
+            "check",
+            kind=Facts,
+            security=model.name,
+            party=host.party,
+            port=host.port,
+            client_ports=host.client_ports,
+        )
     except FairSharesError as error:
         faults["policy" if isinstance(error, PolicyError) else "directory"] = str(error)
         return

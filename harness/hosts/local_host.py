@@ -42,7 +42,6 @@ _AT_ONCE = 64  # connections to a listening agent, so that they take little memo
 RUN = re.compile(r"[0-9a-f]{32}")  # a run's name; also an agent's greeting at its port
 RunName = Annotated[str, Meta(pattern=rf"^{RUN.pattern}\Z")]
 Listening = tuple[str, int, RunName]  # an agent's address, port and greeting
-_LISTENS = {"port": "Its party", "client_port": "For clients it"}  # by the policy's name for the port
 
 
 class LocalHost:
@@ -192,8 +191,9 @@ def check_ports(directory: Path, name: str, ports: list[int]) -> None:
         try:
             socket.create_server(("", port)).close()
         except OSError as error:
+            who = "Its party" if name == "port" else "For clients it"
             why = os.strerror(error.errno or 0)
-            raise HostUnfitError(f"{_LISTENS[name]} cannot listen on port {port}: {why}.") from None
+            raise HostUnfitError(f"{who} cannot listen on port {port}: {why}.") from None
 
 
 def _fault(check: Callable[..., object], *arguments: Any) -> str | None:
@@ -298,7 +298,6 @@ def _end(pid: int) -> None:
 PATIENCE_S = 5.0
 _TRANSFER_S = 60.0  # longest exchange, on a slow and long link
 _SIZES = struct.Struct(">II")  # bytes that follow, and bytes wanted back
-_ROUND_TRIPS = 15
 _LEAST, _MOST = 1 << 16, 1 << 26  # bytes sent at once
 _PROBE_S, _LONG_S = (
     0.2,
@@ -349,7 +348,7 @@ def time_link(address: str, port: int, greeting: str) -> tuple[float, float] | N
         with link.makefile("rb") as incoming:
             if incoming.read(len(greeting)) == greeting.encode():
                 link.settimeout(_TRANSFER_S)
-                rtt_s = median(_exchange(link, incoming, 0, 1) for _ in range(_ROUND_TRIPS))
+                rtt_s = median(_exchange(link, incoming, 0, 1) for _ in range(15))
                 return rtt_s, min(_rate(link, incoming, rtt_s, outgoing) for outgoing in (True, False))
     return None
 

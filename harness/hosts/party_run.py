@@ -50,7 +50,6 @@ from protocols.spec import CLIENTS
 MAX_SKEW_S = 60.0
 _ARGUMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./^+-]*")  # nothing that a compiler would take for an option
 _MEET_S = 600.0  # for a party to meet all others; before that, no input leaves it
-_ALONE = f"{OWN}It had not met all other parties after {_MEET_S:g} s."
 Name = Annotated[str, Meta(pattern=rf"^(?:{ADDRESS.pattern})\Z")]  # of a host, or its IPv4 address
 Time = Annotated[datetime, Meta(tz=True)]
 _NO_INPUTS = "It was asked for a run before it had any inputs."
@@ -182,7 +181,8 @@ class PartyRun(ABC):
     def state(self) -> dict[str, Any]:
         """Return the party's state, its lines filtered as all that leaves a party is."""
         state = self.laid_out().state()
-        return asdict(replace(state, lines=(*state.lines, *([_ALONE] if self._alone else []))))
+        alone = [f"{OWN}It had not met all other parties after {_MEET_S:g} s."] if self._alone else []
+        return asdict(replace(state, lines=(*state.lines, *alone)))
 
     def ended(self) -> dict[str, Any] | None:
         """Return how the party ended, None while it runs."""

@@ -47,9 +47,7 @@ from harness.system.signals import uninterrupted
 from protocols.spec import CLIENTS, InputForm, ProtocolSpec
 
 _ADDING_S = 3600.0  # for a host to list or to add up its uploads
-_COMPILE_S = 2000.0
 _KILL_S, _ANSWERS_S = 5.0, 60.0  # for quick requests to a host that may be busy
-_LASTS_S = 600.0  # for which findings of a benchmark stay valid
 _DIFFERS = {
     "left_out": "left out other uploads",
     "program_hash": "another program hash",
@@ -167,8 +165,7 @@ class HostsRunner(Runner):
 
         Raises HostUnreachableError, or HostUnfitError with all faults.
         """
-        progress("connect")
-        with connected(self._hosts) as self._connections:
+        with connected(self._hosts, progress) as self._connections:
             fit_hosts(self._connections, self.model, progress, " No party was started.")
             yield
 
@@ -310,7 +307,7 @@ class HostsRunner(Runner):
                 }
             return connection.ask(
                 "prepare",
-                _COMPILE_S,
+                2000.0,  # to compile its program
                 kind=_Facts,
                 run=run,
                 party=own.party,
@@ -368,7 +365,7 @@ class BenchmarkHosts:
 
         at_once(connect, missing)
         connections = [self._open[host.party] for host in hosts]
-        if missing or model.name not in self.seen or time.monotonic() - self._seen_at[model.name] > _LASTS_S:
+        if missing or model.name not in self.seen or time.monotonic() - self._seen_at[model.name] > 600.0:
             self.seen[model.name] = _look(connections, model, progress)
             self._seen_at[model.name] = time.monotonic()
         return connections

@@ -21,11 +21,8 @@ from harness.errors import ClientError, FairSharesError, PartyFailedError, Party
 from harness.system.processes import leashed
 from harness.system.signals import uninterrupted
 
-_PROJECT = Path(relay.__file__).resolve().parents[3]
 _START_S = 20.0
-_END_S = 3.0
 _PROBE_S = 0.1  # of round trips, and of traffic
-_ROUND_TRIPS = (5, 100)  # at least and at most
 
 
 @dataclass(frozen=True)
@@ -73,7 +70,7 @@ def _start(network: Network, reached: Sequence[tuple[int, int, int]]) -> subproc
     pairs = (f"{a}:{b}:{port}" for a, b, port in reached)
     return subprocess.Popen(
         leashed(sys.executable, "-m", relay.__name__, *figures, *pairs),
-        env={**os.environ, "PYTHONPATH": str(_PROJECT)},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3])},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -104,9 +101,8 @@ def _measure(network: Network, port: int, listening: socket.socket) -> dict[str,
 
 
 def _round_trip_s(here: socket.socket, there: socket.socket) -> float:
-    least, most = _ROUND_TRIPS
     round_trips_s: list[float] = []
-    while len(round_trips_s) < least or (sum(round_trips_s) < _PROBE_S and len(round_trips_s) < most):
+    while len(round_trips_s) < 5 or (sum(round_trips_s) < _PROBE_S and len(round_trips_s) < 100):
         started = time.perf_counter()
         for source, target in ((here, there), (there, here)):
             source.sendall(b"-")
@@ -142,7 +138,7 @@ def _explained(error: FairSharesError, process: subprocess.Popen[str], network: 
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         return RelayError(f"{_relay_of(network)} {how}; {stopped}")
     try:
-        process.communicate(timeout=_END_S)
+        process.communicate(timeout=3.0)
     except subprocess.TimeoutExpired:
         return RelayError(f"{_relay_of(network)} hangs; {stopped}")
     if isinstance(error, PartyTimeoutError):

@@ -14,12 +14,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 HOST = "127.0.0.1"
-_MOST = 1 << 16  # bytes passed on at once
-_LEAST = 1448  # bytes of a packet
-_PIECE_S = 1e-3  # of traffic passed on at once, between these limits
 _AHEAD_S = 10e-3  # of traffic that a link takes in before it keeps its senders waiting
 _LONGEST_S = 10.0  # delay for which there has to be room
-_RETRY_S = 2e-3
 _PR_SET_TIMERSLACK = 29
 
 
@@ -37,8 +33,8 @@ class Link:
 
     @property
     def piece(self) -> int:
-        """Bytes passed on at once, so that connections take turns."""
-        return min(_MOST, max(_LEAST, int(self.bytes_per_s * _PIECE_S)))
+        """Bytes passed on at once, so that connections take turns: a millisecond, a packet at least."""
+        return min(1 << 16, max(1448, int(self.bytes_per_s * 1e-3)))
 
     @property
     def room(self) -> float:
@@ -118,7 +114,7 @@ async def _reach(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]
     while True:
         with contextlib.suppress(ConnectionRefusedError):
             return await asyncio.open_connection(HOST, port)
-        await asyncio.sleep(_RETRY_S)
+        await asyncio.sleep(2e-3)
 
 
 def _now() -> float:

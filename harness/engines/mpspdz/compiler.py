@@ -22,7 +22,6 @@ from harness.system.processes import leashed
 
 _TIMEOUT_S = 1800
 _ESTIMATE = "estimate"
-_COUNTED = re.compile(r"^ *(\d+) (\S.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ def compilers_estimate(job: Job, home: Path, options: tuple[str, ...]) -> str:
 
 def counted(output: str) -> dict[str, int]:
     """Return how many of each thing the compiler's output counts."""
-    return {what: int(number) for number, what in _COUNTED.findall(output)}
+    return {what: int(number) for number, what in re.findall(r"^ *(\d+) (\S.*)$", output, re.MULTILINE)}
 
 
 def _fill(final: Path, job: Job, home: Path, options: tuple[str, ...]) -> None:
@@ -154,8 +153,6 @@ DOCUMENTATION = "https://mp-spdz.readthedocs.io"
 
 # A race in the MAC check, which active security rests on, was fixed on 11 May 2026, after 0.4.2.
 _FIX_COMMIT = "7bf16a74e10bb07850b762797e603a8eca8785c2"
-_FIX_TIME = 1778496164
-_FIRST_FIXED_RELEASE = (0, 4, 3)
 
 
 @dataclass(frozen=True)
@@ -224,10 +221,10 @@ def _inspect(home: Path) -> Installation:
     number = tuple(int(part) for part in release.split(".")) if release != "unknown" else ()
     commit = git(home, "rev-parse", "HEAD") if (home / ".git").exists() else None
     if commit is None:
-        return Installation(home, "unknown", release, number >= _FIRST_FIXED_RELEASE)
+        return Installation(home, "unknown", release, number >= (0, 4, 3))
     fixed = git(home, "merge-base", "--is-ancestor", _FIX_COMMIT, "HEAD") is not None
     if not fixed and git(home, "cat-file", "-e", f"{_FIX_COMMIT}^{{commit}}") is None:  # a shallow clone
-        fixed = int(git(home, "log", "-1", "--format=%ct") or 0) >= _FIX_TIME
+        fixed = int(git(home, "log", "-1", "--format=%ct") or 0) >= 1778496164
     return Installation(home, commit, release, fixed)
 
 

@@ -20,20 +20,12 @@ from harness.engines.program_hash import program_hash
 from harness.errors import CompileError, UnsupportedError
 from harness.security_models import SecurityModel
 
-_USUAL_BATCH = 1000  # of machines that use oblivious transfer, without -b
-
 # A machine's own files of shares: their first bytes, and the order of a party's shares in each value, as
 # indices into `harness.inputs.shares.file_format.held_by`.
 _PERSISTENCE = {
     "ps-rep-ring-party.x": (b"replicated Z2^64", [1, 0]),
     "rep4-ring-party.x": (b"Z2^64^3", [0, 1, 2]),
 }
-
-_TIME = re.compile(r"Time = ([\d.e+-]+) seconds")
-_SENT = re.compile(r"Data sent = ([\d.e+-]+) MB in ~(\d+) rounds")
-_PHASES = re.compile(r"Spent ([\d.e+-]+) seconds .*?on the online phase and ([\d.e+-]+) seconds")
-_DABITS = re.compile(r"^ *(\d+) integer dabits$", re.MULTILINE)
-_INPUTS = re.compile(r"^ *(\d+) integer inputs from player \d+$", re.MULTILINE)
 
 
 class MpSpdzEngine(Engine):
@@ -88,7 +80,7 @@ class MpSpdzEngine(Engine):
         batch, run_options, library = job.batch(model), _options(model), self._asking_library(model)
         fault = library if isinstance(library, str) else None
         if model.virtual_machine == "spdz2k-party.x":
-            batch = batch_that_works(batch or _USUAL_BATCH, bytecode.estimate)
+            batch = batch_that_works(batch or 1000, bytecode.estimate)  # its own choice without -b
             run_options = options_that_work(run_options, bytecode.estimate)
         command = (
             str(installation.home / str(model.virtual_machine)),
@@ -123,8 +115,12 @@ class MpSpdzEngine(Engine):
 
     def _costs(self, lines: Sequence[str]) -> PartyCosts:
         seconds, sent, phases = (
-            [match.groups() for line in lines if (match := pattern.match(line))]
-            for pattern in (_TIME, _SENT, _PHASES)
+            [match.groups() for line in lines if (match := re.match(pattern, line))]
+            for pattern in (
+                r"Time = ([\d.e+-]+) seconds",
+                r"Data sent = ([\d.e+-]+) MB in ~(\d+) rounds",
+                r"Spent ([\d.e+-]+) seconds .*?on the online phase and ([\d.e+-]+) seconds",
+            )
         )
         megabytes, rounds = sent[-1]  # the machine's own come last, after lines that a program may print
         online, offline = map(float, phases[-1]) if phases else (None, None)
@@ -151,7 +147,7 @@ def batch_that_works(batch: int, estimate: str) -> int:
     the fewest equal parts (at most 10) of at most a batch, else a batch.
     [test: tests/programs/test_batches.py]
     """
-    stated = _DABITS.search(estimate)
+    stated = re.search(r"^ *(\d+) integer dabits$", estimate, re.MULTILINE)
     dabits = int(stated[1]) if stated else 0
 
     def works(size: int) -> bool:
@@ -169,5 +165,6 @@ def options_that_work(options: Sequence[str], estimate: str) -> tuple[str, ...]:
     of `batch_that_works` fails at 48 bits of security, but not at 64, which is slower.
     [test: tests/programs/test_batches.py]
     """
-    aborts = any(int(stated) % 16 == 13 for stated in _INPUTS.findall(estimate))
+    inputs = re.findall(r"^ *(\d+) integer inputs from player \d+$", estimate, re.MULTILINE)
+    aborts = any(int(stated) % 16 == 13 for stated in inputs)
     return tuple("64" if aborts and word == "48" else word for word in options)

@@ -13,9 +13,6 @@ from harness.engines.program_hash import program_hash
 from harness.security_models import SecurityModel
 from protocols.spec import InputForm, ProtocolSpec
 
-_TIME = re.compile(r"Time = (\d+\.\d+) seconds")
-_SENT = re.compile(r"Data sent = (\d+) bytes")
-
 
 class EmbeddedEngine(Engine):
     """Interprets programs of the portable subset (`names.PORTABLE`) on MPyC, one process per party.
@@ -71,7 +68,7 @@ class EmbeddedEngine(Engine):
 
     def _costs(self, lines: Sequence[str]) -> PartyCosts:
         seconds, sent = (  # the engine's own come last, after lines that a program may print
-            [match[1] for line in lines if (match := pattern.fullmatch(line))][-1]
-            for pattern in (_TIME, _SENT)
+            [match[1] for line in lines if (match := re.fullmatch(pattern, line))][-1]
+            for pattern in (r"Time = (\d+\.\d+) seconds", r"Data sent = (\d+) bytes")
         )
         return PartyCosts(float(seconds), int(sent))

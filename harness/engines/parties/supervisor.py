@@ -38,7 +38,6 @@ from harness.errors import (
 from harness.system.signals import uninterrupted
 
 _POLL_S = 0.005
-_SHORTEST_S = 0.0005  # first pause between looks at a round's outputs
 _GRACE_S = 0.5  # from the first failure until the others are stopped, so that the culprit is seen
 _SEARCH_S = 1.5  # the same where all failed parties only lost others, and the culprit is still unknown
 _PORTS = range(12000, 30000)  # below the ephemeral range, so that no client socket takes one meanwhile
@@ -129,7 +128,7 @@ class Rounds:
         ):  # in threads, as a pipe has little room
             Thread(target=party.send, args=(column,), daemon=True).start()
         lines: dict[int, str] = {}
-        pause = _SHORTEST_S
+        pause = 0.0005  # between looks at the outputs, at first
         while len(lines) < len(self._parties):
             for i in range(len(self._parties)):
                 if i not in lines and (line := self._next_line(i)) is not None:
