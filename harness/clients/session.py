@@ -27,12 +27,7 @@ class Server:
     certificate: str
 
 
-Begin = Callable[[Sequence[Server]], AbstractContextManager[None]]
-
-
-def elsewhere(_parties: object) -> AbstractContextManager[None]:
-    """Begin nothing: clients, if any, are started by another process."""
-    return nullcontext()
+Begin = Callable[[Sequence[Server]], AbstractContextManager[Any]]
 
 
 @dataclass(frozen=True)
@@ -46,7 +41,7 @@ class ClientInputs:
 
     uploads: tuple[Upload, ...]
     terms: dict[str, Any]
-    begin: Begin = elsewhere
+    begin: Begin = nullcontext  # clients are started by another process
 
     @property
     def values(self) -> int:

@@ -26,17 +26,10 @@ class Work(wire.Answers):
         self._run: PartyRun | None = None
 
     @property
-    def run(self) -> PartyRun:
-        """The connection's run; HostUnfitError if none was asked for."""
+    def run(self) -> Any:
+        """The connection's `PartyRun`; HostUnfitError if none was asked for."""
         if self._run is None:
             raise HostUnfitError("It was asked for no run yet.")
-        return self._run
-
-    @property
-    def release(self) -> ReleaseRun:
-        """The connection's release; HostUnfitError if there is none."""
-        if not isinstance(self._run, ReleaseRun):
-            raise HostUnfitError("No release was proposed to it.")
         return self._run
 
     @property
@@ -56,7 +49,7 @@ class Work(wire.Answers):
         return wire.SHORT if self._run is None else wire.LONGEST
 
     def ended(self) -> dict[str, Any] | None:
-        return self.run.ended()
+        return self._run.ended() if self._run is not None else None
 
     def admit(self, request: str) -> None:
         """Raise PolicyError unless this coordinator may ask anything.
