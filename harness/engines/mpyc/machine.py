@@ -1,7 +1,6 @@
-"""A running program's state: one party's MPyC runtime, its two input files, its timers."""
+"""A running program's state: one party's MPyC runtime, and its two input files."""
 
 import os
-import time
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
@@ -10,12 +9,11 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from harness.engines.parties.working_directory import bits_file, values_file
-from harness.errors import ShareError, UnsupportedFeature
+from harness.errors import ShareError
 from harness.inputs.rings import FIELD
 from harness.system.files import create_file
 
 _BITS = 64  # of the integers, as MP-SPDZ's with `-R 64`
-_WORD = (1 << _BITS) - 1
 
 
 class Machine:
@@ -30,7 +28,6 @@ class Machine:
         self._kept = data.parent / f"Persistence/Transactions-P{mpc.pid}.data"  # where MP-SPDZ has it
         self._files: dict[Path, BinaryIO] = {}
         self._words: list[bytes] = []
-        self._timers: dict[int, float] = {}
 
     def input_elements(self, party: int, size: int) -> Any:
         """Return `size` secret field elements from `party`'s binary input file."""
@@ -44,7 +41,7 @@ class Machine:
         """Write this party's Shamir shares of a vector to a new file."""
         shares = np.array(self.mpc.run(self.mpc.gather(lanes)).value, dtype=object)
         self._kept.parent.mkdir(mode=0o700, exist_ok=True)
-        words = np.stack([shares & _WORD, shares >> _BITS], axis=1).astype(np.uint64)
+        words = np.stack([shares & ((1 << _BITS) - 1), shares >> _BITS], axis=1).astype(np.uint64)
         create_file(self._kept, FIELD.to_bytes(words))
 
     def kept(self, first: int, size: int) -> Any:
@@ -55,19 +52,6 @@ class Machine:
             raise ShareError(f"Party {self.mpc.pid} kept {first + len(words)} shares, not {first + size}.")
         shares = words[:, 0].astype(object) + (words[:, 1].astype(object) << _BITS)
         return self.array(self.array.sectype.field.array(shares))
-
-    def start_timer(self, number: int) -> None:
-        """Start a timer; UnsupportedFeature if it runs already, or is below 1."""
-        if number < 1 or number in self._timers:
-            raise UnsupportedFeature(f"Timer {number} cannot be started; timer 0 is the run's own.")
-        self._timers[number] = time.perf_counter()
-
-    def stop_timer(self, number: int) -> None:
-        """Stop a timer when its work is done, and print its seconds as MP-SPDZ does."""
-        if number not in self._timers:
-            raise UnsupportedFeature(f"Timer {number} was not started.")
-        self.mpc.run(self.mpc.barrier())  # work that was begun while it ran belongs to it
-        print(f"Time{number} = {time.perf_counter() - self._timers.pop(number):.6f} seconds", flush=True)
 
     def check_inputs_used(self) -> None:
         """Raise ShareError if this party was given more than the program took."""

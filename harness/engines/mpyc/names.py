@@ -19,14 +19,10 @@ PORTABLE: dict[str, str] = {
     "print_ln": "print a line at every party; each %s stands for a revealed value or vector",
     "check_point": "check what active parties did so far before going on; nothing to do for passive ones",
     "for_range": "(n): of a function that follows, do it n times; its turn may say which shares to read",
-    "start_timer": "start timer 1, 2, ...",
-    "stop_timer": "stop it; its time is in the party's log",
     "sint": "secret integer vector, from an integer, a list of them, a cint, a sint or secret bits; size=",
     "sint.get_input_from": "(party, binary=True, size=n): n values from that party's input file",
     "sint.write_to_file": "(vector): keep each party's shares, in a file of its own",
     "sint.read_from_file": "(start, size=n): (end, [vector]) of shares that were kept",
-    "sint.get_random_bit": "(size=n): n secret bits as integers that no party knows",
-    "sint.get_dabit": "(size=n): n such bits, the same as integers and as secret bits",
     "sint.get_vector": "(base, size): some lanes of a vector",
     "sint.concat": "(list): one vector after the other",
     "sint.sum": "(): the sum of a vector's lanes, one value",
@@ -210,18 +206,6 @@ class Secret(_Vector, name="sint"):
         return start + size, [cls._of(cls._machine.kept(place, _count(size)))]
 
     @classmethod
-    def get_random_bit(cls, *, size: int = 1) -> Any:
-        """Return `size` secret bits, as integers, that no party knows."""
-        mpc = cls._machine.mpc
-        return cls._of(mpc.np_random_bits(cls._machine.array.sectype, _count(size)))
-
-    @classmethod
-    def get_dabit(cls, *, size: int = 1) -> tuple[Any, Any]:
-        """Return `size` secret bits that no party knows, as integers and as bits."""
-        bit = cls.get_random_bit(size=size)
-        return bit, Bits._of(bit._lanes)
-
-    @classmethod
     def concat(cls, parts: Iterable[Any]) -> Any:
         """Return the lanes of all these vectors in one."""
         return cls._of(cls._machine.mpc.np_concatenate([_secret(part)._lanes for part in parts]))
@@ -347,8 +331,6 @@ def namespace(machine: Machine, arguments: Sequence[str]) -> dict[str, Any]:
         "print_ln": _print_ln,
         "check_point": _check_point,
         "for_range": _for_range,
-        "start_timer": machine.start_timer,
-        "stop_timer": machine.stop_timer,
     }
 
 
