@@ -189,7 +189,9 @@ class Front:
     async def _talk(self, client: int, channel: Channel) -> None:
         begin, end = self._ends[client], self._ends[client + 1]
         first, last = begin // self._part, end // self._part
-        await channel.send(self._terms(client))
+        sizes = {"values": end - begin, "parts": last - first, "sums": self._checks}
+        terms = {**self._config["terms"], "protocol": wire.PROTOCOL, "client": client, **sizes}
+        await channel.send(json.dumps(terms, sort_keys=True).encode())
         if client in self._present:  # its other connection goes on
             await channel.send(wire.LEFT_OUT)
             return
@@ -233,12 +235,6 @@ class Front:
         early.cancel()
         await asyncio.wait({early})
         return True
-
-    def _terms(self, client: int) -> bytes:
-        count = self._config["uploads"][client]
-        sizes = {"values": count, "parts": count // self._part, "sums": self._checks}
-        own = {"protocol": wire.PROTOCOL, "client": client, **sizes}
-        return json.dumps({**self._config["terms"], **own}, sort_keys=True).encode()
 
     async def _greet(self, machine: Channel) -> int:
         """Begin to speak with the virtual machine; return the bytes of its elements."""

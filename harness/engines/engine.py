@@ -5,7 +5,7 @@ import re
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -91,8 +91,8 @@ class Engine(Runner):
         return not self.compiles
 
     @abstractmethod
-    def _program(self, job: Job, model: SecurityModel) -> AbstractContextManager[Prepared]:
-        """Yield the job's program."""
+    def _program(self, job: Job, model: SecurityModel) -> Prepared:
+        """Return the job's program."""
 
     @abstractmethod
     def _process(self, prepared: Prepared, party: int, addresses: Sequence[Address]) -> dict[str, Any]:
@@ -143,31 +143,35 @@ class Engine(Runner):
             )
         return None
 
-    @contextmanager
-    def prepared(self, job: Job, model: SecurityModel) -> Iterator[Prepared]:
-        """Yield the job's program, compiled on this machine; else UnsupportedError or CompileError."""
+    def prepared(self, job: Job, model: SecurityModel) -> Prepared:
+        """Return the job's program, compiled on this machine; else UnsupportedError or CompileError."""
         reason = self.availability(model)
         if reason is not None:
             raise UnsupportedError(reason)
         job.check_parties(model)
-        with self._program(job, model) as prepared:
-            if job.replicated and prepared.fault_of_links is not None:
-                raise UnsupportedError(prepared.fault_of_links)
-            yield prepared
+        prepared = self._program(job, model)
+        if job.replicated and prepared.fault_of_links is not None:
+            raise UnsupportedError(prepared.fault_of_links)
+        return prepared
 
     def config(self, prepared: Prepared, party: int, addresses: Sequence[Address]) -> dict[str, Any]:
         """Return what `harness.engines.parties.main` reads to be a party that finds all at `addresses`.
 
         It listens on every interface unless they are loopback.
         """
-        return {
+        job, model = prepared.job, prepared.model
+        config: dict[str, Any] = {
             "party": party,
-            "common_names": [self.common_name(i) for i in range(prepared.model.parties)],
-            "fair_bits": prepared.job.fair_bits,
+            "common_names": [self.common_name(i) for i in range(model.parties)],
+            "fair_bits": job.fair_bits,
             "notes_links": prepared.fault_of_links is None,  # else it is unknown whom they accepted
-            **_distributed_noise(prepared.job, prepared.model),
             **self._process(prepared, party, addresses),
         }
+        if job.own is not None:
+            noise = job.distributed_noise(model)  # in public terms; none for sums that get joint noise
+            public = {"noise": noise and noise.to_json(), "domain": model.domain.name}
+            config["distributed_noise"] = {**public, **asdict(job.own)}
+        return config
 
     def run(
         self,
@@ -182,7 +186,8 @@ class Engine(Runner):
         started, parties = time.monotonic(), model.parties
         if self.compiles:
             progress("compile")
-        with self.prepared(job, model) as prepared, free_ports(3 * parties) as ports:
+        prepared = self.prepared(job, model)
+        with free_ports(3 * parties) as ports:
             progress("run")
             fronts: list[dict[str, Any]] = [{}] * parties
             if job.clients is not None:
@@ -208,7 +213,8 @@ class Engine(Runner):
         starting: Callable[[], None] = no_charge,
     ) -> Iterator[Rounds]:
         """Yield the job's parties for so many rounds of so many values; otherwise as `run`."""
-        with self.prepared(job, model) as prepared, free_ports(model.parties) as ports:
+        prepared = self.prepared(job, model)
+        with free_ports(model.parties) as ports:
             config = {"number": number, "column_bytes": values * model.domain.value_bytes}
             configs = [
                 {**self.config(prepared, i, [(LOOPBACK, port) for port in ports]), "rounds": config}
@@ -258,15 +264,6 @@ class Engine(Runner):
 
 def _one_of(ways: Sequence[str]) -> str:
     return f"{', '.join(ways)}, or a passive model" if ways else "a passive model"
-
-
-def _distributed_noise(job: Job, model: SecurityModel) -> dict[str, Any]:
-    """Return the noise that a party adds, in public terms; none for sums that get joint noise."""
-    if job.own is None:
-        return {}
-    noise = job.distributed_noise(model)
-    config = {"noise": noise and noise.to_json(), "domain": model.domain.name, **asdict(job.own)}
-    return {"distributed_noise": config}
 
 
 def _of_clients(logs: Sequence[PartyState]) -> dict[str, Any]:

@@ -63,7 +63,14 @@ class Connection(wire.Line):
                     "of the host's owner, or have each owner run ./inv hosts.setup --party N --directory DIR "
                     "on its host."
                 )
-            self._check_version(ready.get(role))
+            version = ready.get(role)
+            number = version if type(version) is int else 0  # for an agent that states none
+            if number != wire.VERSION:
+                where = "on this machine" if number > wire.VERSION else f"there, in {host.project}"
+                raise HostUnfitError(
+                    f"{host.title} has another version of FairShares ({number}, here {wire.VERSION}): "
+                    f"update it {where}; both need the same commit."
+                )
         except BaseException:
             self.close()
             raise
@@ -104,15 +111,6 @@ class Connection(wire.Line):
                 self._channel.status_event.wait(_LEAVE_S)
         self.lose()
         self._ssh.close()
-
-    def _check_version(self, version: object) -> None:
-        number = version if type(version) is int else 0  # for an agent that states none
-        if number != wire.VERSION:
-            where = "on this machine" if number > wire.VERSION else f"there, in {self.host.project}"
-            raise HostUnfitError(
-                f"{self.host.title} has another version of FairShares ({number}, here {wire.VERSION}): "
-                f"update it {where}; both need the same commit."
-            )
 
     @contextlib.contextmanager
     def _patient(self, seconds: float) -> Iterator[None]:

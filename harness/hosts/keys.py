@@ -21,8 +21,6 @@ T = TypeVar("T")
 DIRECTORY = "keys"
 _PARTY, _RENEW = "party", "./inv hosts.setup --renew"
 
-Certificates = Mapping[str, Mapping[int, str]]  # by engine and party, PEM
-
 
 def by_party(by_name: Mapping[str, T]) -> dict[int, T]:
     """Return values by the parties' numbers; HostUnfitError if a name is no number."""
@@ -84,8 +82,8 @@ def pinned(directory: Path) -> dict[str, dict[int, str]]:
     }
 
 
-def pin(directory: Path, party: int, certificates: Certificates) -> None:
-    """Hold on to other parties' certificates.
+def pin(directory: Path, party: int, certificates: Mapping[str, Mapping[int, str]]) -> None:
+    """Hold on to other parties' certificates, by engine and party, as PEM.
 
     Raises:
         CertificateError: One cannot be trusted, or this host holds another one of that party.

@@ -120,7 +120,7 @@ class PartyRun(ABC):
         self._keys.check(party)
         check_ports(self._directory, "port", [addresses[party][1]])
         check_ports(self._directory, "client_port", list(clients.ports) if clients else [])
-        prepared = self._stack.enter_context(engine.prepared(job, model))
+        prepared = engine.prepared(job, model)
         if prepared.fault_of_links is not None:
             raise HostUnfitError(prepared.fault_of_links)
         config = engine.config(prepared, party, addresses)

@@ -217,7 +217,9 @@ def find_installation() -> Installation | str:
 
 
 def _inspect(home: Path) -> Installation:
-    release = _release(home)
+    changes = home / "CHANGELOG.md"
+    match = re.search(r"^## (\d+(?:\.\d+)+)", changes.read_text() if changes.is_file() else "", re.MULTILINE)
+    release = match[1] if match else "unknown"
     number = tuple(int(part) for part in release.split(".")) if release != "unknown" else ()
     commit = git(home, "rev-parse", "HEAD") if (home / ".git").exists() else None
     if commit is None:
@@ -226,14 +228,6 @@ def _inspect(home: Path) -> Installation:
     if not fixed and git(home, "cat-file", "-e", f"{_FIX_COMMIT}^{{commit}}") is None:  # a shallow clone
         fixed = int(git(home, "log", "-1", "--format=%ct") or 0) >= 1778496164
     return Installation(home, commit, release, fixed)
-
-
-def _release(home: Path) -> str:
-    try:
-        match = re.search(r"^## (\d+(?:\.\d+)+)", (home / "CHANGELOG.md").read_text(), re.MULTILINE)
-    except OSError:
-        match = None
-    return match[1] if match else "unknown"
 
 
 def git(home: Path, *arguments: str) -> str | None:

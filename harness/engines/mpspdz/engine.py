@@ -1,8 +1,7 @@
 """The engine for the MP-SPDZ that the user has built."""
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +70,7 @@ class MpSpdzEngine(Engine):
     def is_compiled(self, job: Job, model: SecurityModel) -> bool:
         return is_cached(self.program_hash(job, model))
 
-    @contextmanager
-    def _program(self, job: Job, model: SecurityModel) -> Iterator[Prepared]:
+    def _program(self, job: Job, model: SecurityModel) -> Prepared:
         installation = find_installation()
         assert isinstance(installation, Installation)  # as it is available
         options = compile_options(job, model)
@@ -90,7 +88,7 @@ class MpSpdzEngine(Engine):
             *(("-b", str(batch)) if batch else ()),
             bytecode.name,
         )
-        yield Prepared(
+        return Prepared(
             job,
             model,
             installation.version,

@@ -1,8 +1,7 @@
 """The embedded engine."""
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -46,9 +45,8 @@ class EmbeddedEngine(Engine):
         job.check_parties(model)
         return program_hash(job, (self.version(),))
 
-    @contextmanager
-    def _program(self, job: Job, model: SecurityModel) -> Iterator[Prepared]:
-        yield Prepared(job, model, self.version(), self.program_hash(job, model))
+    def _program(self, job: Job, model: SecurityModel) -> Prepared:
+        return Prepared(job, model, self.version(), self.program_hash(job, model))
 
     def _process(
         self,

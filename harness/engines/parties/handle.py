@@ -121,6 +121,7 @@ class LocalProcess(PartyProcess):
         self.number: int = config["party"]
         self.name = f"Party {self.number}"
         self._job, self._config, self._directory = job, config, directory
+        self.log = directory / LOG  # all that it prints
         self._has_children = job.clients is not None
         self._process: Any = None  # a subprocess.Popen[str], once it was started
         self._memory: PeakMemory | None = None
@@ -214,11 +215,6 @@ class LocalProcess(PartyProcess):
         with contextlib.suppress(BrokenPipeError, ValueError):  # it died, as its exit code will say
             self._process.stdin.buffer.write(column)
             self._process.stdin.buffer.flush()
-
-    @property
-    def log(self) -> Path:
-        """The file with all that it prints."""
-        return self._directory / LOG
 
     def _used(self) -> str:
         return (

@@ -262,7 +262,12 @@ def _failure(
         if line.startswith(OWN + FAILED):  # because of clients, as all parties agree
             return ClientError(f"{line.removeprefix(OWN)} The parties were stopped; no result was written.")
     if not culprits:
-        return PartyFailedError(_disconnection(failed, errors))
+        lines = dict.fromkeys(chain.from_iterable(errors[i] for i in failed))
+        return PartyFailedError(
+            f"Connections between the parties were lost (by {', '.join(map(str, sorted(failed)))}), and no "
+            "party failed otherwise: look at the network between them. All were stopped and no result was "
+            f"written. Last lines: {' | '.join(lines)}"
+        )
     failed_checks = {
         i: [match for line in errors[i] if (match := FAILED_CHECK.fullmatch(line))] for i in failed
     }
@@ -311,15 +316,6 @@ def _one_of(parties: int, checks: Mapping[int, re.Match[str]]) -> str:
         f"A check of what parties sent each other failed (at party {', '.join(map(str, checks))}: {texts}): "
         f"one of the parties {who} deviated, or its machine is faulty, and it cannot be told which. All were "
         "stopped and no result was written."
-    )
-
-
-def _disconnection(failed: Sequence[int], errors: Sequence[Sequence[str]]) -> str:
-    lines = dict.fromkeys(chain.from_iterable(errors[i] for i in failed))
-    return (
-        f"Connections between the parties were lost (by {', '.join(map(str, sorted(failed)))}), and no party "
-        "failed otherwise: look at the network between them. All were stopped and no result was written. "
-        f"Last lines: {' | '.join(lines)}"
     )
 
 
