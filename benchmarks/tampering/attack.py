@@ -181,13 +181,13 @@ class Attack:
     def laid_out(self) -> Iterator[None]:
         """Have the program compiled, and kept, meanwhile. Raises: UnsupportedError; CompileError."""
         engine = engine_of(self.model)
-        with engine.prepared(self._job(), self.model) as prepared:
-            configs = [engine.config(prepared, i, []) for i in range(self.model.parties)]
-            self._commands = [config["argv"] for config in configs]
-            for directory, config in zip(self.directories, configs, strict=True):
-                for name, target in config["links"].items():
-                    (directory / name).symlink_to(target)
-            yield
+        prepared = engine.prepared(self._job(), self.model)
+        configs = [engine.config(prepared, i, []) for i in range(self.model.parties)]
+        self._commands = [config["argv"] for config in configs]
+        for directory, config in zip(self.directories, configs, strict=True):
+            for name, target in config["links"].items():
+                (directory / name).symlink_to(target)
+        yield
 
     def messages(self) -> list[Message]:
         """Return what the party sends in a run that it does not tamper with, whose result is right."""
