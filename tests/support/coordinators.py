@@ -25,13 +25,13 @@ from harness.engines.parties.supervisor import free_ports
 from harness.engines.registry import engines
 from harness.errors import HostUnfitError
 from harness.hosts import keys, runner
+from harness.hosts.agent import Work
 from harness.hosts.connection import checked
 from harness.hosts.guard import _digest
 from harness.hosts.inventory import Host
 from harness.hosts.policy import FILE, LEDGER
 from harness.hosts.runner import HostsRunner
 from harness.hosts.signed_results import Signed, sign
-from harness.hosts.work import Work
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.shares.party import UploadReport, _read_list

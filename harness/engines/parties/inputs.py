@@ -55,6 +55,12 @@ def with_noise(config: Mapping[str, Any], shares: bytes, drawn: npt.ArrayLike) -
     return domain.to_bytes(domain.add(sums.words, noise))
 
 
+def noise_of(config: Mapping[str, Any]) -> npt.ArrayLike:
+    """Return a party's own noise, zeros if joint noise is added; `config` as of `with_noise`."""
+    noise, number = config["noise"], config["samples"]
+    return DistributedNoise.from_json(noise).draw(number) if noise else [0] * number
+
+
 class _Column:
     """A party's column in place of a circuit's secret vector: sums of shares are shares of sums."""
 
@@ -98,15 +104,14 @@ def begin(config: dict[str, Any], columns: int) -> None:
 def _fill(config: dict[str, Any], columns: int, values: int, bits: int) -> None:
     rounds, own, file = config["rounds"], config.get("distributed_noise"), Path(DATA, GIVEN_BITS)
     given = map(int, file.read_text().split()) if file.exists() else None
-    distribution = DistributedNoise.from_json(own["noise"]) if own else None
     number = own["samples"] if own else sum(lanes for _, lanes in config["fair_bits"])
     with open(columns, "rb") as waiting, open(values, "wb", 0) as to_values, open(bits, "wb", 0) as to_bits:
         for _ in range(rounds["number"]):
             drawn: Any
             if given is not None:
                 drawn = list(islice(given, number))
-            elif distribution:  # while the column is on its way
-                drawn = distribution.draw(number)
+            elif own:  # while the column is on its way
+                drawn = noise_of(own)
             else:
                 drawn = [
                     secrets.randbits(width) for width, lanes in config["fair_bits"] for _ in range(lanes)

@@ -13,12 +13,12 @@ import pytest
 
 from harness.engines.parties.working_directory import LOOPBACK
 from harness.errors import FairSharesError, HostUnfitError, PolicyError, ShareError
+from harness.hosts.agent import Work
 from harness.hosts.party_run import ReleaseRun, Sending
 from harness.hosts.policy import LEDGER, STOCK
 from harness.hosts.runner import HostsRunner
 from harness.hosts.signed_results import Intent, Signed, Statement, sign
 from harness.hosts.trials import Noise, Trial
-from harness.hosts.work import Work
 from harness.inputs.synthetic import Federation
 from harness.pipeline.sources import BENCHMARK_TERMS, read_terms
 from harness.privacy.stock import Stock

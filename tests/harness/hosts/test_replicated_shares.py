@@ -13,10 +13,10 @@ import pytest
 
 from harness.errors import CertificateError, FairSharesError, HostUnfitError, ShareError
 from harness.hosts import keys
+from harness.hosts.agent import Work
 from harness.hosts.guard import _digest
 from harness.hosts.runner import HostsSource
 from harness.hosts.signed_results import UPLOADS, Intent, Signed, check_agreement, sign, verify
-from harness.hosts.work import Work
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import RING

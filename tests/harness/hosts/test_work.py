@@ -19,9 +19,9 @@ import pytest
 from harness.engines.base import PROJECT
 from harness.errors import HostUnfitError, PolicyError, ShareError, UsedUploadsError
 from harness.hosts import local_host, wire
+from harness.hosts.agent import Work
 from harness.hosts.guard import CHECKPOINT
 from harness.hosts.policy import DEFAULT, FILE, LEDGER, write_policy
-from harness.hosts.work import Work
 from harness.inputs.record_schema import Cap, RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.shares import counting
