@@ -181,8 +181,8 @@ class Front:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         channel = Channel(reader, writer)
         client = self._known.get(channel.peer_certificate or b"")
-        ends = (*_LOST, wire.WrongLengthError, asyncio.CancelledError)  # the client left, or all is over
-        with closing(writer), suppress(*ends):
+        # The client may leave, or all may be over.
+        with closing(writer), suppress(*_LOST, wire.WrongLengthError, asyncio.CancelledError):
             if client is not None:
                 await self._talk(client, channel)
 

@@ -51,8 +51,9 @@ def send(out: Path, addresses: Sequence[str], certificate: Path | None = None) -
     """
     for address in addresses:
         if not address.startswith(SCHEMES):
-            known = ", ".join(SCHEMES)
-            raise ShareError(f"{address or 'A party without an address'} is no URL to send to: {known}.")
+            raise ShareError(
+                f"{address or 'A party without an address'} is no URL to send to: {', '.join(SCHEMES)}."
+            )
     context = ssl.create_default_context()
     try:
         if certificate:

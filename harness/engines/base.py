@@ -191,8 +191,7 @@ class Job:
             raise UnsupportedError(f"{self.spec.name} has no noise for its arguments.") from None
 
     def _check_distributed_noise(self, model: SecurityModel) -> None:
-        drawn = self.distributed_noise(model) is not None
-        if not (drawn or self.spec.adds_to_sums) or self.spec.release is None:
+        if not (self.distributed_noise(model) or self.spec.adds_to_sums) or self.spec.release is None:
             return
         named = self._named_arguments
         noisy = int(named["nodes"]) if "nodes" in named else self.spec.release(named).nodes

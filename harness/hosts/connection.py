@@ -134,9 +134,11 @@ class Connection(wire.Line):
         if self._channel.recv_stderr_ready():
             message = self._channel.recv_stderr(1 << 20).decode(errors="replace").strip()
         last = f": {message.splitlines()[-1][:_SHOWN].rstrip('.')}" if message else ""
-        no_environment = f"{host.project} has no .venv yet; ./inv hosts.setup makes it"
-        if self._role == "setup":
-            no_environment = f"./inv could not make .venv{last}"
+        no_environment = (
+            f"./inv could not make .venv{last}"
+            if self._role == "setup"
+            else f"{host.project} has no .venv yet; ./inv hosts.setup makes it"
+        )
         faults = {
             _NO_PROJECT: f": FairShares is not in {host.project}; clone it there, or correct `project` in "
             "hosts.toml",

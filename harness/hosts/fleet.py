@@ -33,8 +33,7 @@ RENEW = "make all anew by ./inv hosts.setup --renew"
 def at_once(function: Callable[[T], U], each: Sequence[T]) -> list[U]:
     """Return the function's values, computed at the same time; when all have ended, raise the first error."""
     with ThreadPoolExecutor(max(1, len(each))) as pool:
-        waiting = [pool.submit(function, one) for one in each]
-    return [one.result() for one in waiting]
+        return list(pool.map(function, each))
 
 
 def ask_of_others(one: Connection, request: str, kind: Any, others: Sequence[tuple[Host, str]]) -> list[Any]:
@@ -135,8 +134,8 @@ def _kept(connection: Connection) -> list[Statement]:
     signed = connection.ask("collect", kind=list[Signed])
     kept = [read_signed(Statement, one, refusal) for one in signed]
     for ran in (statement.ran for statement in kept):
-        is_known = ran.asked.get("task") in REQUESTS and ran.asked.get("security") in MODELS
-        if not is_known or not RUN.fullmatch(ran.run):
+        task, security = ran.asked.get("task"), ran.asked.get("security")
+        if task not in REQUESTS or security not in MODELS or not RUN.fullmatch(ran.run):
             refusal.say("it names a run, a task or a model that cannot be")
     if len({statement.ran.run for statement in kept if statement.ran.party == host.party}) < len(kept):
         raise HostUnfitError(

@@ -272,8 +272,11 @@ def clean(directory: Path, own: Path | None) -> Removed:
     kept = list((directory / _RESULTS).glob("*.json"))
     for path in kept:
         path.unlink(missing_ok=True)
-    gone = sum(not path.exists() for path in left)
-    return {"processes": len(agents), "directories": gone, "records": len(kept)}
+    return {
+        "processes": len(agents),
+        "directories": sum(not path.exists() for path in left),
+        "records": len(kept),
+    }
 
 
 def _signed(directory: Path) -> tuple[int, str] | None:

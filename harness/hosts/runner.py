@@ -210,8 +210,7 @@ class HostsRunner(Runner):
         for path, aggregate in zip(heads, aggregates, strict=True):
             path.write_text(aggregate.head)
         self._check_same(aggregates, "left_out")
-        pieces = set.intersection(*(set(aggregate.pieces) for aggregate in aggregates))
-        self._piece = min(pieces, default="")
+        self._piece = min(set.intersection(*(set(one.pieces) for one in aggregates)), default="")
         if self._offline and not self._piece:
             has = ", ".join(
                 f"{host.name} {len(one.pieces)}" for host, one in zip(self._hosts, aggregates, strict=True)

@@ -72,10 +72,9 @@ class Trial:
         if self.asked is None:
             return None
         release, federation = self._release()
-        form = release.form
-        if form.path is CLIENTS:
+        if release.form.path is CLIENTS:
             return None
-        return federation.values_of(party, self.of.parties, form, self.of.domain)
+        return federation.values_of(party, self.of.parties, release.form, self.of.domain)
 
     def _release(self) -> tuple[Request, Federation]:
         if self.asked is None or self.federation is None or self.asked.get("security") != self.security:

@@ -94,8 +94,7 @@ def _measure(network: Network, port: int, listening: socket.socket) -> dict[str,
             one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             one.settimeout(_START_S + 2 * network.rtt_s)
         try:
-            rtt_s = _round_trip_s(here, there)
-            return network.as_measured(rtt_s, _bits_per_s(here, there, network))
+            return network.as_measured(_round_trip_s(here, there), _bits_per_s(here, there, network))
         except OSError:
             raise RelayError(f"{_relay_of(network)} passes nothing on; no party was started.") from None
 

@@ -52,8 +52,8 @@ class MpSpdzEngine(Engine):
         installation = find_installation()
         if isinstance(installation, str):
             return installation
-        machine = installation.home / str(model.virtual_machine)
         try:
+            machine = installation.home / str(model.virtual_machine)
             return asking_library(machine, model.parties, _options(model))
         except (CompileError, UnsupportedError) as error:
             return str(error)

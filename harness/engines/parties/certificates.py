@@ -109,5 +109,4 @@ def subject_hash(name: x509.Name) -> str:
     pair = bytes.fromhex("0603550403") + string
     sequence = bytes([0x30, len(pair)]) + pair
     canonical = bytes([0x31, len(sequence)]) + sequence
-    digest = hashlib.sha1(canonical, usedforsecurity=False).digest()
-    return digest[:4][::-1].hex()
+    return hashlib.sha1(canonical, usedforsecurity=False).digest()[:4][::-1].hex()

@@ -129,11 +129,10 @@ class Rounds:
             Thread(target=party.send, args=(column,), daemon=True).start()
         lines: dict[int, str] = {}
         pause = 0.0005  # between looks at the outputs, at first
-        while len(lines) < len(self._parties):
-            for i in range(len(self._parties)):
-                if i not in lines and (line := self._next_line(i)) is not None:
-                    lines[i] = line
-            if len(lines) < len(self._parties):
+        while missing := [i for i in range(len(self._parties)) if i not in lines]:
+            found = {i: line for i in missing if (line := self._next_line(i)) is not None}
+            lines |= found
+            if not found:
                 if any(party.exit_code() for party in self._parties):
                     _watch(self._parties, deadline, self._timeout_s)
                 if time.monotonic() > deadline:
