@@ -70,9 +70,8 @@ class Front:
             async with asyncio.timeout(self._seconds_to_come()) as deadline:
                 left_out = await self._serve_machine(deadline)
         except TimeoutError:
-            seconds = f"{self._config['seconds']:g} s"
             raise ClientFailure(
-                f"The virtual machine was not ready for the clients after {seconds}."
+                f"The virtual machine was not ready for the clients after {self._config['seconds']:g} s."
             ) from None
         finally:
             server.close()
@@ -189,8 +188,14 @@ class Front:
     async def _talk(self, client: int, channel: Channel) -> None:
         begin, end = self._ends[client], self._ends[client + 1]
         first, last = begin // self._part, end // self._part
-        sizes = {"values": end - begin, "parts": last - first, "sums": self._checks}
-        terms = {**self._config["terms"], "protocol": wire.PROTOCOL, "client": client, **sizes}
+        terms = {
+            **self._config["terms"],
+            "protocol": wire.PROTOCOL,
+            "client": client,
+            "values": end - begin,
+            "parts": last - first,
+            "sums": self._checks,
+        }
         await channel.send(json.dumps(terms, sort_keys=True).encode())
         if client in self._present:  # its other connection goes on
             await channel.send(wire.LEFT_OUT)

@@ -109,8 +109,7 @@ async def _converse(
     try:
         await _all_or_none([connect(i, server) for i, server in enumerate(servers)])
         parts, sums = _check_terms(sender, await everywhere(Channel.receive_terms), expected)
-        count = len(sender.values)
-        own = _add_up(await told(count * masks.WORD_BYTES))
+        own = _add_up(await told(len(sender.values) * masks.WORD_BYTES))
         offsets = _add_up(await told(sums * parts * masks.WORD_BYTES))
         seed = secrets.token_bytes(masks.SEED_BYTES)
         await everywhere(lambda c: c.send(seed))

@@ -169,8 +169,11 @@ class Engine(Runner):
         }
         if job.own is not None:
             noise = job.distributed_noise(model)  # in public terms; none for sums that get joint noise
-            public = {"noise": noise and noise.to_json(), "domain": model.domain.name}
-            config["distributed_noise"] = {**public, **asdict(job.own)}
+            config["distributed_noise"] = {
+                "noise": noise and noise.to_json(),
+                "domain": model.domain.name,
+                **asdict(job.own),
+            }
         return config
 
     def run(

@@ -26,8 +26,7 @@ def program_hash(job: Job, extra: Sequence[str] = ()) -> str:
     [test: tests/programs/test_bytecode.py, tests/project/test_wheel.py]
     """
     sources = [[path.name, _code(_text(path))] for path in sources_of(job.source)]
-    whole = json.dumps([sources, list(job.arguments), list(extra)])
-    return hashlib.sha256(whole.encode()).hexdigest()
+    return hashlib.sha256(json.dumps([sources, list(job.arguments), list(extra)]).encode()).hexdigest()
 
 
 def _parsed(text: str) -> ast.Module:

@@ -131,8 +131,7 @@ def _kept(connection: Connection) -> list[Statement]:
         what="what hosts of this version sign",
         way_out="update FairShares there, or ask its owner",
     )
-    signed = connection.ask("collect", kind=list[Signed])
-    kept = [read_signed(Statement, one, refusal) for one in signed]
+    kept = [read_signed(Statement, one, refusal) for one in connection.ask("collect", kind=list[Signed])]
     for ran in (statement.ran for statement in kept):
         task, security = ran.asked.get("task"), ran.asked.get("security")
         if task not in REQUESTS or security not in MODELS or not RUN.fullmatch(ran.run):
@@ -216,14 +215,16 @@ class Finding:
 
     def to_json(self) -> dict[str, Any]:
         """Return the host's entry in `hosts.check --json`."""
-        shown = ("commit", "engine_version", "free_bytes", "environment")
         return {
             "party": self.host.party,
             "address": self.host.address,
             "fit": not self.faults,
             "faults": self.faults,
             "clock_ahead_s": round(self.skew_s, 3),
-            **{name: self.facts.get(name) for name in shown},
+            "commit": self.facts.get("commit"),
+            "engine_version": self.facts.get("engine_version"),
+            "free_bytes": self.facts.get("free_bytes"),
+            "environment": self.facts.get("environment"),
         }
 
 

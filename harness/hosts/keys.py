@@ -73,10 +73,10 @@ def make_keys(directory: Path, party: int, *, renew: bool) -> dict[str, str]:
 
 def pinned(directory: Path) -> dict[str, dict[int, str]]:
     """Return the other parties' certificates that this host holds on to."""
-    keys = directory / DIRECTORY
     return {
         name: {
-            int(path.stem[1:]): path.read_text() for path in sorted((keys / name / "peers").glob("P*.pem"))
+            int(path.stem[1:]): path.read_text()
+            for path in sorted((directory / DIRECTORY / name / "peers").glob("P*.pem"))
         }
         for name in engines()
     }

@@ -192,8 +192,9 @@ def check_ports(directory: Path, name: str, ports: list[int]) -> None:
             socket.create_server(("", port)).close()
         except OSError as error:
             who = "Its party" if name == "port" else "For clients it"
-            why = os.strerror(error.errno or 0)
-            raise HostUnfitError(f"{who} cannot listen on port {port}: {why}.") from None
+            raise HostUnfitError(
+                f"{who} cannot listen on port {port}: {os.strerror(error.errno or 0)}."
+            ) from None
 
 
 def _fault(check: Callable[..., object], *arguments: Any) -> str | None:

@@ -98,9 +98,8 @@ class RemoteProcess(PartyProcess):
         self._connection.ask("start")
 
     def certificate(self, seconds: float) -> str | None:
-        patience_s = max(0.0, seconds) + _ANSWERS_S
         certificate: str | None = self._connection.ask(
-            "certificate", patience_s, kind=str | None, seconds=seconds
+            "certificate", max(0.0, seconds) + _ANSWERS_S, kind=str | None, seconds=seconds
         )
         return certificate
 
@@ -287,8 +286,12 @@ class HostsRunner(Runner):
             return result
         refusal = Refusal(HostUnfitError, "What party 0 signed", "this run", "start it again")
         ran = read_signed(Statement, statements[0], refusal).ran
-        signed_by_all = tuple(map(asdict, statements))
-        return replace(result, signed=signed_by_all, hosts=what_hosts_ran(ran), preprocessing=noise_of(ran))
+        return replace(
+            result,
+            signed=tuple(map(asdict, statements)),
+            hosts=what_hosts_ran(ran),
+            preprocessing=noise_of(ran),
+        )
 
     def _prepare(self, job: Job, run: str, timeout_s: float) -> tuple[Prepared, list[_Facts]]:
         def prepare(connection: Connection) -> Any:

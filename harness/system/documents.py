@@ -173,8 +173,7 @@ def _read(path: Path, refusal: Refusal, most: int = MAX_BYTES) -> bytes:
         with path.open("rb") as file:
             text = file.read(most + 1)
     except OSError as error:
-        why = f"Cannot read {refusal.where}: {error.strerror}; {refusal.way_out}."
-        raise refusal.error(why) from None
+        raise refusal.error(f"Cannot read {refusal.where}: {error.strerror}; {refusal.way_out}.") from None
     if len(text) > most:
         refusal.say(f"it is larger than {most >> 20} MiB")
     return text

@@ -133,8 +133,13 @@ def _persistence(model: SecurityModel, party: int) -> dict[str, Any]:
     name, order = _PERSISTENCE[str(model.virtual_machine)]
     kind = name + (64).to_bytes(4, "little")
     head = len(kind).to_bytes(8, "little") + kind
-    place = f"Persistence/Transactions-P{party}.data"
-    return {"persistence": {"file": place, "head": head.hex(), "order": order}}
+    return {
+        "persistence": {
+            "file": f"Persistence/Transactions-P{party}.data",
+            "head": head.hex(),
+            "order": order,
+        }
+    }
 
 
 def batch_that_works(batch: int, estimate: str) -> int:

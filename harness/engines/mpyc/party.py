@@ -108,8 +108,9 @@ def execute(path: Path, arguments: Sequence[str], machine: Machine) -> None:
     except SyntaxError as error:
         raise CompileError(f"{path.name}:{error.lineno}: {error.msg}.") from error
     except (ArithmeticError, AssertionError, LookupError, ValueError) as error:
-        kind = type(error).__name__
-        raise CompileError(f"{_where(error, path)}: the program ended with {kind}.") from error
+        raise CompileError(
+            f"{_where(error, path)}: the program ended with {type(error).__name__}."
+        ) from error
 
 
 def _where(error: BaseException, path: Path) -> str:

@@ -48,8 +48,9 @@ def with_noise(config: Mapping[str, Any], shares: bytes, drawn: npt.ArrayLike) -
     if not shares or config["blocks"] is None:
         return shares + domain.to_bytes(noise)
     histograms, bins, sizes = config["blocks"]
-    column = _Column(domain, domain.from_bytes(shares))
-    sums = block_sums(_Column, column, histograms, bins, block_sizes(sizes))
+    sums = block_sums(
+        _Column, _Column(domain, domain.from_bytes(shares)), histograms, bins, block_sizes(sizes)
+    )
     if len(sums.words) != len(noise):
         raise ShareError(f"This party has {len(sums.words)} sums, and drew noise for {len(noise)}.")
     return domain.to_bytes(domain.add(sums.words, noise))

@@ -118,8 +118,7 @@ def _become(config: dict[str, Any], *more: str) -> NoReturn:
 
 def _redirect_output() -> None:
     log = os.open(LOG, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(log, 1)
     os.dup2(log, 2)
 
