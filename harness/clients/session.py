@@ -44,14 +44,10 @@ class ClientInputs:
     begin: Begin = nullcontext  # clients are started by another process
 
     @property
-    def values(self) -> int:
-        """Number of values of all clients together."""
-        return sum(upload.values for upload in self.uploads)
-
-    @property
     def parts(self) -> int:
         """Number of equally long runs of values that are checked: the fewest with each within one upload."""
-        return self.values // gcd(*(upload.values for upload in self.uploads))
+        values = [upload.values for upload in self.uploads]
+        return sum(values) // gcd(*values)
 
     def front(self, host: str, port: int, machine_port: int, timeout_s: float) -> dict[str, Any]:
         """Return the configuration of one party's gateway, the same at all parties but for addresses.

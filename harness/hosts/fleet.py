@@ -207,11 +207,13 @@ class Finding:
 
     def marks(self) -> dict[str, bool | None]:
         """Return which of `LOOKED_AT` are right, None for those that were not looked at."""
-        marks: dict[str, bool | None] = dict.fromkeys(LOOKED_AT, True if self.facts else None)
-        marks["ssh"] = True
-        if not self.host.client_port:
-            marks["clients"] = None
-        return marks | dict.fromkeys(self.faults, False)
+        known = True if self.facts else None
+        return {
+            **dict.fromkeys(LOOKED_AT, known),
+            "ssh": True,
+            "clients": known if self.host.client_port else None,
+            **dict.fromkeys(self.faults, False),
+        }
 
     def to_json(self) -> dict[str, Any]:
         """Return the host's entry in `hosts.check --json`."""

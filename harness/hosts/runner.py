@@ -71,7 +71,7 @@ class _Facts:
 
     engine_version: str
     program_hash: str
-    compile_options: list[str]
+    compile_options: tuple[str, ...]
     compile_s: float
     nonce: str
     attempts: int
@@ -187,8 +187,8 @@ class HostsRunner(Runner):
             progress(f"piece {number + 1}")
             at_once(lambda one: one.ask("preprocess", asked=request, domain=domain), self._connections)
             result = self.run(job, self.model, Path(), timeout_s, progress)
-            keep = partial(Connection.ask, request="keep", made=dict(enumerate(result.signed)))
-            at_once(keep, self._connections)
+            made = dict(enumerate(result.signed))
+            at_once(partial(Connection.ask, request="keep", made=made), self._connections)
             pieces.append(what_it_took(result) | dict(result.preprocessing))
         return pieces
 
@@ -320,9 +320,16 @@ class HostsRunner(Runner):
 
         prepared: list[_Facts] = at_once(prepare, self._connections)
         self._check_same(prepared, "program_hash", "engine_version")
-        first, slowest = prepared[0], max(facts.compile_s for facts in prepared)
-        program = (first.engine_version, first.program_hash, tuple(first.compile_options))
-        return Prepared(job, self.model, *program, slowest), prepared
+        first = prepared[0]
+        program = Prepared(
+            job,
+            self.model,
+            first.engine_version,
+            first.program_hash,
+            first.compile_options,
+            compile_s=max(facts.compile_s for facts in prepared),
+        )
+        return program, prepared
 
 
 @dataclass(frozen=True)
