@@ -24,7 +24,8 @@ from harness.request.base import DISTRIBUTED, JOINT
 from harness.request.readers import parse_epsilon
 from harness.request.releases import REQUESTS
 from harness.security_models import MODELS
-from harness.system.documents import Refusal, as_type, read_toml, similar
+from harness.system.documents import Refusal, as_type, read_toml
+from harness.system.spelling import similar
 from protocols.spec import PATHS, PI_LAP, PI_ROUNDS, PRODUCT, PROTOCOLS, ProtocolSpec
 
 OURS = Path(__file__).with_name("experiments")

@@ -50,9 +50,9 @@ from harness.engines.mpspdz.compiler import (
 from harness.errors import OptionError
 from harness.request.fields import typed
 from harness.security_models import MODELS
-from harness.system.documents import similar
 from harness.system.progress import listening
 from harness.system.result_files import default_out, new_directory
+from harness.system.spelling import similar
 from harness.views.parts import Bad, Good, Heading, Paragraph, Part, Table
 from harness.views.run import results
 

@@ -16,7 +16,7 @@ from invoke.parser.context import ParserContext
 from harness.errors import OptionError
 from harness.request.fields import Option, Options, as_text, check_not_empty
 from harness.system.command_name import COMMAND
-from harness.system.documents import similar
+from harness.system.spelling import similar
 
 FILE = Path("fairshares.toml")  # in the working directory
 ANALYST, CLIENT, PARTY = "Analyst", "Client", "Party, or owner of a host"

@@ -17,8 +17,9 @@ from harness.privacy.ledger.populations import PrivacyEvent, key_of, listed, spe
 from harness.releases.registry import STATISTICS
 from harness.request.base import Request
 from harness.security_models import MODELS
-from harness.system.documents import Refusal, as_type, read_toml, similar
+from harness.system.documents import Refusal, as_type, read_toml
 from harness.system.files import changed_by_others, create_file, scratch_directory, write_whole
+from harness.system.spelling import similar
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.accounting.rounding import exact_number, exact_text
 from protocols.guarantee import Budget

@@ -15,7 +15,7 @@ import numpy as np
 
 from harness.errors import RecordDomainError, RecordsError, named
 from harness.inputs.column_values import as_text, shown
-from harness.system.documents import similar
+from harness.system.spelling import similar
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,7 +7,7 @@ msgspec is imported when something is read: pydantic would take ten times as lon
 import json
 import math
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from inspect import signature
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from harness.errors import FairSharesError
+from harness.system.spelling import similar
 
 T = TypeVar("T")
 
@@ -129,13 +130,6 @@ def call(function: Callable[..., T], arguments: dict[str, Any], refusal: Refusal
     ]
     converted = as_type(msgspec.defstruct("Arguments", fields, kw_only=True), arguments, refusal)
     return function(**{one.name: getattr(converted, one.name) for one in parameters})
-
-
-def similar(word: str, known: Iterable[str]) -> str:
-    """Return the known name closest to a misspelled word, as a question to add, or ""."""
-    plain = {name.strip().lower(): name for name in known}
-    close = get_close_matches(word.strip().lower(), plain, n=1)
-    return f" (did you mean {plain[close[0]]}?)" if close else ""
 
 
 def _check_known(document: Any, made: Any, refusal: Refusal) -> None:
