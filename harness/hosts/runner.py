@@ -266,7 +266,8 @@ class HostsRunner(Runner):
         started, run = time.monotonic(), secrets.token_hex(16)
         progress("compile")
         prepared, facts = self._prepare(job, run, timeout_s)
-        nonces, attempts = [one.nonce for one in facts], max(one.attempts for one in facts)
+        nonces = [one.nonce for one in facts]
+        attempts = max(one.attempts for one in facts)
         now = datetime.now(UTC).isoformat(timespec="seconds")
 
         def agree(one: Connection) -> Any:

@@ -29,13 +29,10 @@ class Machine:
         self._files: dict[Path, BinaryIO] = {}
         self._words: list[bytes] = []
 
-    def input_elements(self, party: int, size: int) -> Any:
-        """Return `size` secret field elements from `party`'s binary input file."""
-        return self._share(party, self._own_elements, size)
-
-    def input_bits(self, party: int, width: int, lanes: int) -> Any:
-        """Return `width` rows of `lanes` secret bits, from an integer per lane at `party`."""
-        return self._share(party, self._own_bits, width, lanes)
+    def share(self, party: int, read: Callable[..., Any], *shape: int) -> Any:
+        """Return secret values of a shape that `party` reads, by `own_elements` or `own_bits`."""
+        own = self.array(read(*shape)) if party == self.mpc.pid else self.array(None, shape)
+        return self.mpc.input(own, senders=party)
 
     def keep(self, lanes: Any) -> None:
         """Write this party's Shamir shares of a vector to a new file."""
@@ -60,11 +57,8 @@ class Machine:
         if self._words or self._read(self._integers).read().strip():
             raise ShareError(f"Party {self.mpc.pid} was given more input bits than the program reads.")
 
-    def _share(self, party: int, read: Callable[..., Any], *shape: int) -> Any:
-        own = self.array(read(*shape)) if party == self.mpc.pid else self.array(None, shape)
-        return self.mpc.input(own, senders=party)
-
-    def _own_elements(self, size: int) -> Any:
+    def own_elements(self, size: int) -> Any:
+        """Return the next `size` field elements of this party's binary input file."""
         raw = self._read(self._elements).read(size * FIELD.value_bytes)
         if len(raw) < size * FIELD.value_bytes:
             raise ShareError(f"Party {self.mpc.pid} was given fewer input values than the program reads.")
@@ -79,7 +73,8 @@ class Machine:
             self._files[path] = path.open("rb") if path.exists() else BytesIO()
         return self._files[path]
 
-    def _own_bits(self, width: int, lanes: int) -> Any:
+    def own_bits(self, width: int, lanes: int) -> Any:
+        """Return `width` rows of `lanes` bits, from this party's next integer for each lane."""
         while len(self._words) < lanes and (line := self._read(self._integers).readline()):
             self._words += line.split()
         if len(self._words) < lanes:

@@ -192,7 +192,7 @@ class Secret(_Vector, name="sint"):
         """Return the next `size` values of that party's binary input file; ShareError if they do not fit."""
         if binary is not True:
             raise unsupported("sint.get_input_from without binary=True")
-        return cls._of(cls._machine.input_elements(_party(cls, party), _count(size)))
+        return cls._of(cls._machine.share(_party(cls, party), cls._machine.own_elements, _count(size)))
 
     @classmethod
     def write_to_file(cls, shares: Any) -> None:
@@ -307,7 +307,8 @@ class BitVector(Value, name="sbitvec"):
         """
         if not cls._width:
             raise unsupported("sbitvec.get_input_from without get_type")
-        rows = cls._machine.input_bits(_party(cls, party), cls._width, _count(size))
+        machine = cls._machine
+        rows = machine.share(_party(cls, party), machine.own_bits, cls._width, _count(size))
         columns = object.__new__(cls)
         columns.v = [Bits._of(rows[j]) for j in range(cls._width)]
         return columns
