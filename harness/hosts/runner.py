@@ -321,16 +321,9 @@ class HostsRunner(Runner):
 
         prepared: list[_Facts] = at_once(prepare, self._connections)
         self._check_same(prepared, "program_hash", "engine_version")
-        first = prepared[0]
-        program = Prepared(
-            job,
-            self.model,
-            first.engine_version,
-            first.program_hash,
-            first.compile_options,
-            compile_s=max(facts.compile_s for facts in prepared),
-        )
-        return program, prepared
+        slowest = max(prepared, key=lambda facts: facts.compile_s)
+        program = (slowest.engine_version, slowest.program_hash, slowest.compile_options)
+        return Prepared(job, self.model, *program, slowest.compile_s), prepared
 
 
 @dataclass(frozen=True)
