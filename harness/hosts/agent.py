@@ -28,7 +28,6 @@ from harness.hosts.trials import Trial
 from harness.system.documents import Refusal, call
 from harness.system.signals import take_interrupts
 
-Request = dict[str, Any]
 _WAITING = 1  # request beside the one being answered, to save memory
 
 
@@ -45,7 +44,7 @@ class Agent(wire.Line):
         super().__init__()
         self._incoming, self._outgoing = incoming, outgoing
         self._work, self._role = work, role
-        self.requests: queue.Queue[Request] = queue.Queue(_WAITING)
+        self.requests: queue.Queue[dict[str, Any]] = queue.Queue(_WAITING)
 
     def write(self, line: bytes) -> None:
         try:
@@ -76,7 +75,7 @@ class Agent(wire.Line):
         self.longest = self._work.longest  # before the other side learns that it may send more
         self.send(message)
 
-    def _next(self) -> Request:
+    def _next(self) -> dict[str, Any]:
         while True:
             ended = self._work.ended() if self._work.is_running else None
             if ended is not None:
@@ -84,7 +83,7 @@ class Agent(wire.Line):
             with suppress(queue.Empty):
                 return self.requests.get(timeout=0.005 if self._work.is_running else None)
 
-    def _answer(self, request: Request) -> dict[str, Any]:
+    def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         handlers = self._work.handlers
         asked = str(request.pop("do", ""))
         refusal = Refusal(

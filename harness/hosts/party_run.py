@@ -51,7 +51,6 @@ MAX_SKEW_S = 60.0
 _ARGUMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./^+-]*")  # nothing that a compiler would take for an option
 _MEET_S = 600.0  # for a party to meet all others; before that, no input leaves it
 Name = Annotated[str, Meta(pattern=rf"^(?:{ADDRESS.pattern})\Z")]  # of a host, or its IPv4 address
-Time = Annotated[datetime, Meta(tz=True)]
 _NO_INPUTS = "It was asked for a run before it had any inputs."
 _NOT_AGREED = "It has agreed to no run that is still to begin."
 
@@ -127,9 +126,7 @@ class PartyRun(ABC):
         if self.uses_own_keys:  # otherwise the run's own keys, which no release accepts
             config["keys"] = os.fspath(self._directory / keys.DIRECTORY / engine.name)
         if clients is not None and job.clients is not None:
-            config["front"] = job.clients.front(
-                "0.0.0.0", *clients.ports, clients.seconds
-            )  # as parties listen
+            config["front"] = job.clients.front("0.0.0.0", *clients.ports, clients.seconds)
         self._party = LocalProcess(job, config, self.scratch / "party", values)
         self._stack.callback(self.kill)
         facts = {
@@ -252,7 +249,11 @@ class SignedRun(PartyRun):
         return {"attempts": 0, "seen": self.guard.seen(self._keys.others(party))}
 
     def agree(
-        self, nonces: list[str], started: Time, attempts: int = 0, heads: Sequence[str] = ()
+        self,
+        nonces: list[str],
+        started: Annotated[datetime, Meta(tz=True)],
+        attempts: int = 0,
+        heads: Sequence[str] = (),
     ) -> dict[str, str]:
         """Hold the party's port, and sign the run ahead; see `check_agreement`.
 
