@@ -177,7 +177,7 @@ def ran(hosts: list[Path], party: int = 0, found: Party | None = None, **changes
 def let_go(coordinator: Coordinator, work: Work, hosts: list[Path], found: Party | None = None) -> Party:
     made = found or Party()
     made.number = work.run.laid_out().number
-    work.run._party = made  # type: ignore[assignment]
+    work.run._party = made
     coordinator.go(hosts)
     return made
 

@@ -81,7 +81,7 @@ def agreed(work: Work, hosts: list[Path], attempts: int = 1, **others: Any) -> d
 def begun(work: Work, hosts: list[Path], **others: Any) -> None:
     """Let a party of which nothing runs begin."""
     signed = agreed(work, hosts, **others)
-    work.run._party, work.run._is_ready = Party(), True  # type: ignore[assignment]
+    work.run._party, work.run._is_ready = Party(), True
     work.run.go(signed)
 
 
