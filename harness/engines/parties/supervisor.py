@@ -113,7 +113,7 @@ class Rounds:
     """Parties that stay up: each round they take a column each, and print what they open."""
 
     def __init__(
-        self, job: Job, parties: Sequence[LocalProcess], logs: Sequence[BinaryIO], timeout_s: float
+        self, job: Job, parties: Sequence[LocalProcess], logs: list[BinaryIO], timeout_s: float
     ) -> None:
         self._outputs, self._parties, self._logs, self._timeout_s = job.spec.outputs, parties, logs, timeout_s
 
