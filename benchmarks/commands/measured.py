@@ -40,8 +40,13 @@ from benchmarks.validation.checks import Validation, validate as validate_runs
 from benchmarks.validation.findings import Status
 from harness.cli import terminal as cli
 from harness.cli.terminal import plain, print_json, say, show
-from harness.engines.mpspdz.compiler import compile_options, compilers_estimate, counted
-from harness.engines.mpspdz.discovery import Installation, find_installation
+from harness.engines.mpspdz.compiler import (
+    Installation,
+    compile_options,
+    compilers_estimate,
+    counted,
+    find_installation,
+)
 from harness.errors import OptionError
 from harness.request.fields import typed
 from harness.security_models import MODELS

@@ -18,11 +18,11 @@ from benchmarks.measure.samples import FAILED, OK, SKIPPED, Cell, Level, Sample,
 from benchmarks.suites import AHEAD, PROGRAM, REQUEST_OF, Planned, spec_of
 from harness.engines.base import PROGRAMS, Job, fields_of_record
 from harness.engines.emulated_network.profiles import parse_network
-from harness.engines.mpspdz.discovery import Installation, find_installation
+from harness.engines.mpspdz.compiler import Installation, find_installation
 from harness.engines.registry import engine_of
 from harness.errors import FairSharesError, UnsupportedError
-from harness.hosts.benchmarks import BenchmarkHosts, BenchmarkRunner
 from harness.hosts.inventory import read_hosts
+from harness.hosts.runner import BenchmarkHosts, BenchmarkRunner
 from harness.hosts.trials import Noise, Trial
 from harness.inputs.synthetic import Federation, public_integers
 from harness.pipeline import run as report

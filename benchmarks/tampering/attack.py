@@ -172,13 +172,13 @@ class Attack:
     def laid_out(self) -> Iterator[None]:
         """Keep the program compiled meanwhile."""
         engine = engine_of(self.model)
-        with engine.prepared(self._job(), self.model) as prepared:
-            configs = [engine.config(prepared, i, []) for i in range(self.model.parties)]
-            self._commands = [config["argv"] for config in configs]
-            for directory, config in zip(self.directories, configs, strict=True):
-                for name, target in config["links"].items():
-                    (directory / name).symlink_to(target)
-            yield
+        prepared = engine.prepared(self._job(), self.model)
+        configs = [engine.config(prepared, i, []) for i in range(self.model.parties)]
+        self._commands = [config["argv"] for config in configs]
+        for directory, config in zip(self.directories, configs, strict=True):
+            for name, target in config["links"].items():
+                (directory / name).symlink_to(target)
+        yield
 
     def messages(self) -> list[Message]:
         """Return the party's messages in a run without changes."""

@@ -8,8 +8,13 @@ from functools import cache
 from benchmarks.papers import privfairfl
 from benchmarks.validation.findings import Check
 from harness.engines.base import PROGRAMS, Job
-from harness.engines.mpspdz.compiler import compile_options, compilers_estimate, counted
-from harness.engines.mpspdz.discovery import Installation, find_installation
+from harness.engines.mpspdz.compiler import (
+    Installation,
+    compile_options,
+    compilers_estimate,
+    counted,
+    find_installation,
+)
 from harness.security_models import get_model
 from protocols.circuits.coins import design_coins
 from protocols.mechanisms.count_tree import CountTree

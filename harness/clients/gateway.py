@@ -15,7 +15,7 @@ import ssl
 import struct
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from itertools import accumulate, pairwise
 from math import gcd
 from pathlib import Path
@@ -28,10 +28,6 @@ from harness.clients.messages import Channel
 from protocols.circuits.clients import DIGEST_WORDS, checks
 
 FAILED = "Clients failed: "  # every message about clients begins so
-_DIGEST_BYTES = DIGEST_WORDS * masks.WORD_BYTES
-_HANDSHAKE_S = 10.0
-_RETRY_S = 0.01
-_BACKLOG = 4096
 _LOST = (OSError, EOFError, asyncio.IncompleteReadError)
 
 
@@ -57,12 +53,11 @@ class Front:
         self._known = {ssl.PEM_cert_to_DER_cert(pem): k for k, pem in enumerate(config["certificates"])}
         self._present: set[int] = set()
         self._channels: list[Channel] = []
-        loop = asyncio.get_running_loop()
-        self._masks: asyncio.Future[tuple[masks.Words, masks.Words]] = loop.create_future()
-        self._sums: asyncio.Future[tuple[masks.Words, list[bytes]]] = loop.create_future()
-        self._taken: asyncio.Future[list[bool]] = loop.create_future()
-        self._seeds: list[asyncio.Future[bytes]] = [loop.create_future() for _ in config["uploads"]]
-        self._values: list[asyncio.Future[bytes]] = [loop.create_future() for _ in config["uploads"]]
+        self._masks: asyncio.Future[tuple[masks.Words, masks.Words]] = asyncio.Future()
+        self._sums: asyncio.Future[tuple[masks.Words, list[bytes]]] = asyncio.Future()
+        self._taken: asyncio.Future[list[bool]] = asyncio.Future()
+        self._seeds: list[asyncio.Future[bytes]] = [asyncio.Future() for _ in config["uploads"]]
+        self._values: list[asyncio.Future[bytes]] = [asyncio.Future() for _ in config["uploads"]]
 
     async def run(self) -> str:
         """Serve all clients; return a line about the traffic with them, and one about those left out.
@@ -75,9 +70,8 @@ class Front:
             async with asyncio.timeout(self._seconds_to_come()) as deadline:
                 left_out = await self._serve_machine(deadline)
         except TimeoutError:
-            seconds = f"{self._config['seconds']:g} s"
             raise ClientFailure(
-                f"The virtual machine was not ready for the clients after {seconds}."
+                f"The virtual machine was not ready for the clients after {self._config['seconds']:g} s."
             ) from None
         finally:
             server.close()
@@ -88,16 +82,18 @@ class Front:
         return f"Clients sent = {received} bytes, received = {sent} bytes\n{left_out}"
 
     async def _serve_machine(self, deadline: asyncio.Timeout) -> str:
-        reader, writer = await self._connect_to_machine()
+        machine = await wire.connected("127.0.0.1", self._config["machine_port"], self._machine_runs)
         try:
-            machine, width = await self._machine(reader, writer)
-            await self._take_masks(machine, width)
+            width = await self._greet(machine)
+            own = masks.low_words(await machine.receive(self._ends[-1] * width), width)
+            offsets = masks.low_words(await machine.receive(self._checks * self._parts * width), width)
+            self._masks.set_result((own, offsets.reshape(self._checks, self._parts)))
             deadline.reschedule(None)
             left_out = await self._exchange(machine, width)
             with suppress(*_LOST):  # until the machine ends the connection, sent data are on their way
-                await reader.read(1)
+                await machine.reader.read(1)
         finally:
-            writer.transport.abort()
+            machine.close()
         return left_out
 
     def _seconds_to_come(self) -> float:
@@ -112,17 +108,12 @@ class Front:
                 self._config["host"],
                 port,
                 ssl=wire.context(ssl.PROTOCOL_TLS_SERVER, own, trusted),
-                ssl_handshake_timeout=_HANDSHAKE_S,
-                backlog=_BACKLOG,
+                ssl_handshake_timeout=10.0,
+                backlog=4096,
             )
         except OSError as error:
             why = os.strerror(error.errno or 0)  # asyncio's own text is a whole sentence
             raise ClientFailure(f"It cannot listen for clients on port {port}: {why}.") from None
-
-    async def _take_masks(self, machine: Channel, width: int) -> None:
-        own = masks.low_words(await machine.receive(self._ends[-1] * width), width)
-        offsets = masks.low_words(await machine.receive(self._checks * self._parts * width), width)
-        self._masks.set_result((own, offsets.reshape(self._checks, self._parts)))
 
     async def _exchange(self, machine: Channel, width: int) -> str:
         """Bring clients' subsets and values to the machine, zeros for those left out; say who was."""
@@ -160,7 +151,7 @@ class Front:
         received = [one.result() for one in pending]
         parts = [count // self._part for count in self._config["uploads"]]
         digests = [
-            (hashlib.sha256(upload).digest() if upload else bytes(_DIGEST_BYTES)) * many
+            (hashlib.sha256(upload).digest() if upload else bytes(DIGEST_WORDS * masks.WORD_BYTES)) * many
             for upload, many in zip(received, parts, strict=True)
         ]
         own = b"".join(digests)
@@ -189,18 +180,23 @@ class Front:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         channel = Channel(reader, writer)
         client = self._known.get(channel.peer_certificate or b"")
-        try:
+        # The client may leave, or all may be over.
+        with closing(writer), suppress(*_LOST, wire.WrongLengthError, asyncio.CancelledError):
             if client is not None:
                 await self._talk(client, channel)
-        except (*_LOST, asyncio.CancelledError):  # the client left, or all is over
-            pass
-        finally:
-            writer.close()
 
     async def _talk(self, client: int, channel: Channel) -> None:
         begin, end = self._ends[client], self._ends[client + 1]
         first, last = begin // self._part, end // self._part
-        await channel.send(self._terms(client))
+        terms = {
+            **self._config["terms"],
+            "protocol": wire.PROTOCOL,
+            "client": client,
+            "values": end - begin,
+            "parts": last - first,
+            "sums": self._checks,
+        }
+        await channel.send(json.dumps(terms, sort_keys=True).encode())
         if client in self._present:  # its other connection goes on
             await channel.send(wire.LEFT_OUT)
             return
@@ -227,8 +223,6 @@ class Front:
             _settle(self._values[client], values)
             accepted = await self._taken
             await channel.send(wire.ACCEPTED if accepted[client] else wire.LEFT_OUT)
-        except (*_LOST, wire.WrongLengthError):
-            pass
         finally:
             if started:  # nobody waits for what it has not sent
                 _settle(self._seeds[client], b"")
@@ -247,34 +241,17 @@ class Front:
         await asyncio.wait({early})
         return True
 
-    def _terms(self, client: int) -> bytes:
-        count = self._config["uploads"][client]
-        sizes = {"values": count, "parts": count // self._part, "sums": self._checks}
-        own = {"protocol": wire.PROTOCOL, "client": client, **sizes}
-        return json.dumps({**self._config["terms"], **own}, sort_keys=True).encode()
-
-    async def _connect_to_machine(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        while True:
-            try:
-                return await asyncio.open_connection("127.0.0.1", self._config["machine_port"])
-            except ConnectionRefusedError:  # it has not begun to listen, if it has not ended
-                if not self._machine_runs():
-                    raise
-                await asyncio.sleep(_RETRY_S)
-
-    async def _machine(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> tuple[Channel, int]:
+    async def _greet(self, machine: Channel) -> int:
+        """Begin to speak with the virtual machine; return the bytes of its elements."""
         trusted = (self._data / f"P{self._party}.pem").read_text()  # the party's own, and no other
         own = self._data / f"C{self._number}.pem"
         context = wire.context(ssl.PROTOCOL_TLS_CLIENT, own, trusted, ssl.TLSVersion.TLSv1_2)
-        channel = Channel(reader, writer)
-        await channel.send(str(self._number).encode())  # MP-SPDZ wants it before TLS
-        await writer.start_tls(context)
-        kind, bits, _ = struct.unpack("<III", await channel.receive(12))
+        await machine.send(str(self._number).encode())  # MP-SPDZ wants it before TLS
+        await machine.writer.start_tls(context)
+        kind, bits, _ = struct.unpack("<III", await machine.receive(12))
         if kind != ord("R"):
             raise ClientFailure("The virtual machine does not compute modulo a power of two.")
-        return channel, (bits + 7) // 8
+        return (int(bits) + 7) // 8
 
 
 def _settle(pending: asyncio.Future[bytes], value: bytes) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import json
 import ssl
 import struct
-from collections.abc import Container
+from collections.abc import Callable, Container
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,17 @@ def context(
     tls.load_verify_locations(cadata=trusted)
     tls.load_cert_chain(certificate, certificate.with_suffix(".key"))
     return tls
+
+
+async def connected(host: str, port: int, is_awaited: Callable[[], bool], **options: Any) -> "Channel":
+    """Connect; try again while the other side refuses, as it has not begun to listen, and is awaited."""
+    while True:
+        try:
+            return Channel(*await asyncio.open_connection(host, port, **options))
+        except ConnectionRefusedError:
+            if not is_awaited():
+                raise
+            await asyncio.sleep(0.02)
 
 
 class Channel:

@@ -1,27 +1,35 @@
-"""A client's side: learns its masks from the parties, checks them, and sends its values masked."""
+"""A client's side: learns its masks from the parties, checks them, and sends its values masked.
+
+An invitation is a file per client, with all that it needs to send to one run.
+"""
 
 import asyncio
 import errno
+import json
+import os
 import secrets
 import socket
 import ssl
+import tempfile
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.clients import input_masks as masks, messages as wire
 from harness.clients.messages import Channel
 from harness.clients.session import Server
-from harness.errors import ClientError, MaskError
+from harness.errors import ClientError, MaskError, OptionError, ShareError, WriteError
+from harness.system.documents import Refusal, as_type, read_json
+from harness.system.files import create_file, scratch_directory, writable_by_others
+from harness.system.signals import uninterrupted
 from protocols.circuits.clients import CHECKS, MOST_CHECKS
 
-_RETRY_S = 0.02
-_HANDSHAKE_S = 30.0
 _NO_WAY = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT, socket.EAI_NONAME, socket.EAI_AGAIN}
 
 
@@ -72,7 +80,7 @@ async def send_values(
 async def _converse(
     sender: Sender, servers: Sequence[Server], expected: Mapping[str, Any], missing: dict[int, Server]
 ) -> int:
-    trusted = "".join(server.certificate for server in servers)  # `_connect` compares each one's own, too
+    trusted = "".join(server.certificate for server in servers)  # `connect` compares each one's own, too
     context = wire.context(ssl.PROTOCOL_TLS_CLIENT, sender.certificate, trusted)
     channels: list[Channel] = []
 
@@ -83,8 +91,12 @@ async def _converse(
         return await everywhere(lambda channel: _told(sender, channel, length))
 
     async def connect(party: int, server: Server) -> None:
+        options = {"ssl": context, "ssl_handshake_timeout": 30.0}
         try:
-            await _connect(server, context, channels)
+            channel = await wire.connected(server.host, server.port, lambda: True, **options)
+            channels.append(channel)
+            if channel.peer_certificate != ssl.PEM_cert_to_DER_cert(server.certificate):
+                raise ConnectionAbortedError("another party's certificate")
         except OSError as error:
             if error.errno not in _NO_WAY:
                 raise
@@ -97,8 +109,7 @@ async def _converse(
     try:
         await _all_or_none([connect(i, server) for i, server in enumerate(servers)])
         parts, sums = _check_terms(sender, await everywhere(Channel.receive_terms), expected)
-        count = len(sender.values)
-        own = _add_up(await told(count * masks.WORD_BYTES))
+        own = _add_up(await told(len(sender.values) * masks.WORD_BYTES))
         offsets = _add_up(await told(sums * parts * masks.WORD_BYTES))
         seed = secrets.token_bytes(masks.SEED_BYTES)
         await everywhere(lambda c: c.send(seed))
@@ -189,20 +200,6 @@ def _add_up(shares: Sequence[bytes]) -> masks.Words:
     return total
 
 
-async def _connect(server: Server, context: ssl.SSLContext, channels: list[Channel]) -> None:
-    while True:
-        try:
-            reader, writer = await asyncio.open_connection(
-                server.host, server.port, ssl=context, ssl_handshake_timeout=_HANDSHAKE_S
-            )
-            break
-        except ConnectionRefusedError:  # it has not begun to listen
-            await asyncio.sleep(_RETRY_S)
-    channels.append(Channel(reader, writer))
-    if channels[-1].peer_certificate != ssl.PEM_cert_to_DER_cert(server.certificate):
-        raise ConnectionAbortedError("another party's certificate")
-
-
 @contextmanager
 def sending(
     senders: Sequence[Sender], servers: Sequence[Server], expected: Mapping[str, Any], seconds: float
@@ -224,3 +221,94 @@ def sending(
             yield
         finally:
             loop.call_soon_threadsafe(task.cancel)
+
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Invitation:
+    """One client's certificate and secret key (PEM), the servers, and the run's public terms."""
+
+    client: int
+    certificate: str
+    key: str
+    servers: tuple[Server, ...]
+    terms: dict[str, Any]
+
+    async def send(self, values: npt.NDArray[np.int64], seconds: float, charge: Callable[[], None]) -> int:
+        """Send the client's values; return the number of bytes to each party.
+
+        Raises as `send_values` and `charge`.
+        """
+        with tempfile.TemporaryDirectory() as name:  # OpenSSL reads keys from files only
+            certificate = Path(name) / "own.pem"
+            create_file(certificate, self.certificate.encode())
+            create_file(certificate.with_suffix(".key"), self.key.encode())
+            sender = Sender(self.client, certificate, values, charge)
+            return await send_values(sender, self.servers, self.terms, seconds)
+
+
+def check_directory(directory: Path, clients: int) -> None:
+    """Check a directory for so many invitations, before any party starts.
+
+    Raises OptionError if others can change its files, or a file has an invitation's name.
+    """
+    reason = writable_by_others(directory)
+    if reason is not None:
+        raise OptionError(
+            f"{reason}, so others could replace invitations; name another --invite, or chmod go-w it."
+        )
+    for path in _paths(directory, clients):
+        if os.path.lexists(path):
+            raise OptionError(
+                f"{path} exists already; name another --invite, or remove it if no run waits for it."
+            )
+
+
+@contextmanager
+def invitations(
+    clients: Sequence[tuple[str, str]], terms: dict[str, Any], directory: Path, servers: Sequence[Server]
+) -> Iterator[None]:
+    """Write `client-<k>.json` for each certificate and key (PEM) while the parties run; remove them after.
+
+    Guarantees: an invitation is there whole or not at all; no file of that name is overwritten, and none
+    removed that is not this run's.  [test: tests/harness/clients/test_sender.py]
+
+    Raises WriteError.
+    """
+    paths = _paths(directory, len(clients))
+    with ExitStack() as stack:
+        try:
+            own = stack.enter_context(scratch_directory(directory))
+            for k, ((certificate, key), path) in enumerate(zip(clients, paths, strict=True)):
+                one = asdict(Invitation(k, certificate, key, tuple(servers), terms))
+                create_file(own / path.name, json.dumps({"schema": SCHEMA, **one}, indent=1).encode())
+                stack.callback(_remove_if_same, path, own / path.name)
+                os.link(own / path.name, path)  # a rename would overwrite
+        except OSError as error:
+            raise WriteError(f"Cannot write invitations to {directory}: {error.strerror}.") from None
+        yield
+
+
+def _paths(directory: Path, clients: int) -> list[Path]:
+    return [directory / f"client-{k}.json" for k in range(clients)]
+
+
+def _remove_if_same(path: Path, own: Path) -> None:
+    with uninterrupted(), suppress(FileNotFoundError):
+        if os.path.samestat(path.lstat(), own.lstat()):
+            path.unlink()
+
+
+def read_invitation(path: Path) -> Invitation:
+    """Read one client's invitation; ShareError if it cannot be read, or is none."""
+    refusal = Refusal(ShareError, str(path), "an invitation of this version", "ask for a new one")
+    invitation = as_type(Invitation, read_json(path, refusal, SCHEMA), refusal)
+    if (
+        invitation.client < 0
+        or not invitation.servers
+        or not all(0 < one.port < 1 << 16 for one in invitation.servers)
+    ):
+        refusal.say("it names a client or a port that cannot be")
+    return invitation

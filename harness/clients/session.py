@@ -8,7 +8,6 @@ from typing import Any
 
 MAX_CONNECTIONS = 200  # of a run's clients, one each; to four parties, below most limits on files
 _TO_COME, _TO_SEND = 0.8, 0.1  # of the run's time limit; then parties go on without absent clients
-_BEARABLE = 10  # a tenth of the clients may break off after they could detect a cheating party
 
 
 @dataclass(frozen=True)
@@ -28,12 +27,7 @@ class Server:
     certificate: str
 
 
-Begin = Callable[[Sequence[Server]], AbstractContextManager[None]]
-
-
-def elsewhere(_parties: object) -> AbstractContextManager[None]:
-    """Begin nothing: clients, if any, are started by another process."""
-    return nullcontext()
+Begin = Callable[[Sequence[Server]], AbstractContextManager[Any]]
 
 
 @dataclass(frozen=True)
@@ -47,17 +41,13 @@ class ClientInputs:
 
     uploads: tuple[Upload, ...]
     terms: dict[str, Any]
-    begin: Begin = elsewhere
-
-    @property
-    def values(self) -> int:
-        """Number of values of all clients together."""
-        return sum(upload.values for upload in self.uploads)
+    begin: Begin = nullcontext  # clients are started by another process
 
     @property
     def parts(self) -> int:
         """Number of equally long runs of values that are checked: the fewest with each within one upload."""
-        return self.values // gcd(*(upload.values for upload in self.uploads))
+        values = [upload.values for upload in self.uploads]
+        return sum(values) // gcd(*values)
 
     def front(self, host: str, port: int, machine_port: int, timeout_s: float) -> dict[str, Any]:
         """Return the configuration of one party's gateway, the same at all parties but for addresses.
@@ -73,5 +63,6 @@ class ClientInputs:
             "terms": self.terms,
             "seconds": timeout_s * _TO_COME,
             "seconds_to_send": timeout_s * _TO_SEND,
-            "most_failures": max(1, len(self.uploads) // _BEARABLE),
+            # A tenth of the clients may break off after they could detect a cheating party.
+            "most_failures": max(1, len(self.uploads) // 10),
         }

@@ -23,7 +23,6 @@ from harness.system.stores import store_of
 
 SCHEMES = ("https://", "s3://", "gs://", "sftp://")
 _SENDING, _SENT = ".sending", ".sent"
-_TIMEOUT_S = 30.0
 _PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)  # between attempts, and up to twice as long
 _HEADERS = {"Content-Type": "application/octet-stream", "If-None-Match": "*"}
 
@@ -52,8 +51,9 @@ def send(out: Path, addresses: Sequence[str], certificate: Path | None = None) -
     """
     for address in addresses:
         if not address.startswith(SCHEMES):
-            known = ", ".join(SCHEMES)
-            raise ShareError(f"{address or 'A party without an address'} is no URL to send to: {known}.")
+            raise ShareError(
+                f"{address or 'A party without an address'} is no URL to send to: {', '.join(SCHEMES)}."
+            )
     context = ssl.create_default_context()
     try:
         if certificate:
@@ -62,7 +62,7 @@ def send(out: Path, addresses: Sequence[str], certificate: Path | None = None) -
         raise ShareError(
             f"{certificate} does not hold a certificate and its key, as PEM; correct it."
         ) from None
-    pool = urllib3.PoolManager(timeout=_TIMEOUT_S, ssl_context=context)
+    pool = urllib3.PoolManager(timeout=30.0, ssl_context=context)
     try:
         with in_turn(out):
             return _sent(out, addresses, pool)

@@ -5,7 +5,7 @@ import re
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,11 @@ from harness.engines.base import (
     Progress,
     Runner,
     no_charge,
+    parse_outputs,
     times_of,
 )
 from harness.engines.emulated_network.links import links_between
 from harness.engines.emulated_network.profiles import Network
-from harness.engines.output_parser import parse_outputs
 from harness.engines.parties.handle import PartyState
 from harness.engines.parties.supervisor import Rounds, free_ports, rounds_of, run_parties
 from harness.engines.parties.working_directory import LOOPBACK
@@ -30,8 +30,6 @@ from harness.errors import OutputError, UnsupportedError, named
 from harness.security_models import SecurityModel
 from protocols.spec import CLIENTS, REPLICATED, InputForm, ProtocolSpec
 
-_CLIENTS = re.compile(r"Clients sent = (\d+) bytes, received = (\d+) bytes")
-_LEFT_OUT = re.compile(r"Clients left out = (\d+) absent, (\d+) failed, (\d+) complained")
 _REASONS = (
     "did not come to all parties in time",
     "did not send all parties the same values in time",
@@ -93,8 +91,8 @@ class Engine(Runner):
         return not self.compiles
 
     @abstractmethod
-    def _program(self, job: Job, model: SecurityModel) -> AbstractContextManager[Prepared]:
-        """Yield the job's program."""
+    def _program(self, job: Job, model: SecurityModel) -> Prepared:
+        """Return the job's program."""
 
     @abstractmethod
     def _process(self, prepared: Prepared, party: int, addresses: Sequence[Address]) -> dict[str, Any]:
@@ -145,31 +143,38 @@ class Engine(Runner):
             )
         return None
 
-    @contextmanager
-    def prepared(self, job: Job, model: SecurityModel) -> Iterator[Prepared]:
-        """Yield the job's program, compiled on this machine; else UnsupportedError or CompileError."""
+    def prepared(self, job: Job, model: SecurityModel) -> Prepared:
+        """Return the job's program, compiled on this machine; else UnsupportedError or CompileError."""
         reason = self.availability(model)
         if reason is not None:
             raise UnsupportedError(reason)
         job.check_parties(model)
-        with self._program(job, model) as prepared:
-            if job.replicated and prepared.fault_of_links is not None:
-                raise UnsupportedError(prepared.fault_of_links)
-            yield prepared
+        prepared = self._program(job, model)
+        if job.replicated and prepared.fault_of_links is not None:
+            raise UnsupportedError(prepared.fault_of_links)
+        return prepared
 
     def config(self, prepared: Prepared, party: int, addresses: Sequence[Address]) -> dict[str, Any]:
         """Return what `harness.engines.parties.main` reads to be a party that finds all at `addresses`.
 
         It listens on every interface unless they are loopback.
         """
-        return {
+        job, model = prepared.job, prepared.model
+        config: dict[str, Any] = {
             "party": party,
-            "common_names": [self.common_name(i) for i in range(prepared.model.parties)],
-            "fair_bits": prepared.job.fair_bits,
+            "common_names": [self.common_name(i) for i in range(model.parties)],
+            "fair_bits": job.fair_bits,
             "notes_links": prepared.fault_of_links is None,  # else it is unknown whom they accepted
-            **_distributed_noise(prepared.job, prepared.model),
             **self._process(prepared, party, addresses),
         }
+        if job.own is not None:
+            noise = job.distributed_noise(model)  # in public terms; none for sums that get joint noise
+            config["distributed_noise"] = {
+                "noise": noise and noise.to_json(),
+                "domain": model.domain.name,
+                **asdict(job.own),
+            }
+        return config
 
     def run(
         self,
@@ -184,7 +189,8 @@ class Engine(Runner):
         started, parties = time.monotonic(), model.parties
         if self.compiles:
             progress("compile")
-        with self.prepared(job, model) as prepared, free_ports(3 * parties) as ports:
+        prepared = self.prepared(job, model)
+        with free_ports(3 * parties) as ports:
             progress("run")
             fronts: list[dict[str, Any]] = [{}] * parties
             if job.clients is not None:
@@ -210,7 +216,8 @@ class Engine(Runner):
         starting: Callable[[], None] = no_charge,
     ) -> Iterator[Rounds]:
         """Yield the job's parties for so many rounds of so many values; otherwise as `run`."""
-        with self.prepared(job, model) as prepared, free_ports(model.parties) as ports:
+        prepared = self.prepared(job, model)
+        with free_ports(model.parties) as ports:
             config = {"number": number, "column_bytes": values * model.domain.value_bytes}
             configs = [
                 {**self.config(prepared, i, [(LOOPBACK, port) for port in ports]), "rounds": config}
@@ -262,17 +269,9 @@ def _one_of(ways: Sequence[str]) -> str:
     return f"{', '.join(ways)}, or a passive model" if ways else "a passive model"
 
 
-def _distributed_noise(job: Job, model: SecurityModel) -> dict[str, Any]:
-    """Return the noise that a party adds, in public terms; none for sums that get joint noise."""
-    if job.own is None:
-        return {}
-    noise = job.distributed_noise(model)
-    config = {"noise": noise and noise.to_json(), "domain": model.domain.name, **asdict(job.own)}
-    return {"distributed_noise": config}
-
-
 def _of_clients(logs: Sequence[PartyState]) -> dict[str, Any]:
-    traffic = [_said_of_clients(party, log.lines, _CLIENTS) for party, log in enumerate(logs)]
+    pattern = r"Clients sent = (\d+) bytes, received = (\d+) bytes"
+    traffic = [_said_of_clients(party, log.lines, pattern) for party, log in enumerate(logs)]
     left_out = [left_out_by(party, log.lines) for party, log in enumerate(logs)]
     if any(reasons != left_out[0] for reasons in left_out):
         raise OutputError("The parties left out different numbers of clients; discard this run.")
@@ -282,12 +281,13 @@ def _of_clients(logs: Sequence[PartyState]) -> dict[str, Any]:
 
 def left_out_by(party: int, lines: Sequence[str]) -> dict[str, int]:
     """Return how many clients a party left out, by reason; OutputError if it does not say."""
-    counts = _said_of_clients(party, lines, _LEFT_OUT)
-    return {why: many for why, many in zip(_REASONS, counts, strict=True) if many}
+    pattern = r"Clients left out = (\d+) absent, (\d+) failed, (\d+) complained"
+    counts = zip(_REASONS, _said_of_clients(party, lines, pattern), strict=True)
+    return {why: many for why, many in counts if many}
 
 
-def _said_of_clients(party: int, lines: Sequence[str], pattern: re.Pattern[str]) -> tuple[int, ...]:
-    reports = [match for line in lines if (match := pattern.fullmatch(line))]
+def _said_of_clients(party: int, lines: Sequence[str], pattern: str) -> tuple[int, ...]:
+    reports = [match for line in lines if (match := re.fullmatch(pattern, line))]
     if len(reports) != 1:
         raise OutputError(f"Party {party} ended well but did not report its clients' traffic.")
     return tuple(map(int, reports[0].groups()))

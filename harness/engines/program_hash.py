@@ -14,7 +14,6 @@ from harness.engines.base import PROJECT, Job
 
 _CIRCUITS = "protocols" + ".circuits."  # in two parts, so that a wheel does not rename it
 _NOT_PLAIN = {"", "protocols", "__import__", "eval", "exec", "importlib"}  # may import any circuit
-_MOVED = re.compile(r"\bfairshares\.(?=(harness|protocols)\b)")  # by hatch_build.py
 _PARSING = threading.Lock()  # Python 3.11 counts the depth of all threads' trees in one number
 _WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -27,8 +26,7 @@ def program_hash(job: Job, extra: Sequence[str] = ()) -> str:
     [test: tests/programs/test_bytecode.py, tests/project/test_wheel.py]
     """
     sources = [[path.name, _code(_text(path))] for path in sources_of(job.source)]
-    whole = json.dumps([sources, list(job.arguments), list(extra)])
-    return hashlib.sha256(whole.encode()).hexdigest()
+    return hashlib.sha256(json.dumps([sources, list(job.arguments), list(extra)]).encode()).hexdigest()
 
 
 def _parsed(text: str) -> ast.Module:
@@ -37,7 +35,8 @@ def _parsed(text: str) -> ast.Module:
 
 
 def _text(path: Path) -> str:
-    return _MOVED.sub("", path.read_text(encoding="utf-8"))
+    # hatch_build.py moved these modules.
+    return re.sub(r"\bfairshares\.(?=(harness|protocols)\b)", "", path.read_text(encoding="utf-8"))
 
 
 @cache

@@ -9,8 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from harness.engines.base import PROGRAMS, Job
-from harness.engines.mpspdz.compiler import compile_options, compilers_estimate
-from harness.engines.mpspdz.discovery import find_installation
+from harness.engines.mpspdz.compiler import compile_options, compilers_estimate, find_installation
 from harness.errors import PlanError
 from harness.security_models import SecurityModel
 from protocols.accounting.exact_privacy import Gates, Wire

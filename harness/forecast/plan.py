@@ -61,7 +61,7 @@ _MOST_RECORDS = 10**6  # of those clients
 # Imports of a party's process.
 _OF_A_PARTY = ("harness.engines.parties.main", "harness.engines.parties.certificates")
 _OF_DISTRIBUTED_NOISE = ("harness.engines.parties.inputs", "protocols.noise.added")
-_OF_MPYC = ("mpyc.runtime", "harness.engines.mpyc.machine", "harness.engines.mpyc.interpreter")
+_OF_MPYC = ("mpyc.runtime", "harness.engines.mpyc.machine", "harness.engines.mpyc.party")
 _CELLS = {"group": "group 0", "label": "label 0", "score": "0.5", "prediction": "label 0", "value": "0.5"}
 
 Shares = Mapping[str, Fraction]

@@ -26,20 +26,10 @@ from harness.system.documents import Refusal, as_type
 
 _CONNECT_S = 10.0
 _PATIENCE_S = 600.0  # with a busy host; a silent one is lost before
-_INSTALLS_S = 3600.0  # with a set-up, which may install packages
 _LEAVE_S = 10.0
-_CHUNK = 1 << 20
 _SHOWN = 1000  # characters of a host's own messages
 _NO_PROJECT, _NO_ENVIRONMENT, _NO_ROLE = 71, 72, 73
-_STARTS = (
-    "cd {project} 2>/dev/null && test -f harness/hosts/agent.py || exit {no_project}; "
-    "test -f harness/hosts/{role}.py || exit {no_role}; "
-    "test -x .venv/bin/python || {environment} || exit {no_environment}; "
-    'export PYTHONPATH="$PWD" PYTHONDONTWRITEBYTECODE=1; '
-    "exec .venv/bin/python -P -m harness.hosts.{role} {directory} {home}"
-)
 _Answer = queue.SimpleQueue[dict[str, Any] | None]  # None: no answer will come
-_ENVIRONMENT = {"agent": "false", "setup": "./inv --list >/dev/null"}  # command that makes a missing one
 
 
 class Connection(wire.Line):
@@ -65,7 +55,7 @@ class Connection(wire.Line):
         self.ended: dict[str, Any] | None = None  # how its party ended
         self.begin(self._channel.makefile("rb"))
         try:
-            with self._patient(_INSTALLS_S if role == "setup" else _PATIENCE_S):
+            with self._patient(3600.0 if role == "setup" else _PATIENCE_S):  # a set-up may install packages
                 ready = self._message(first)
             if role not in ready and "agent" in ready:
                 raise HostUnfitError(
@@ -73,7 +63,14 @@ class Connection(wire.Line):
                     "of the host's owner, or have each owner run ./inv hosts.setup --party N --directory DIR "
                     "on its host."
                 )
-            self._check_version(ready.get(role))
+            version = ready.get(role)
+            number = version if type(version) is int else 0  # for an agent that states none
+            if number != wire.VERSION:
+                where = "on this machine" if number > wire.VERSION else f"there, in {host.project}"
+                raise HostUnfitError(
+                    f"{host.title} has another version of FairShares ({number}, here {wire.VERSION}): "
+                    f"update it {where}; both need the same commit."
+                )
         except BaseException:
             self.close()
             raise
@@ -115,15 +112,6 @@ class Connection(wire.Line):
         self.lose()
         self._ssh.close()
 
-    def _check_version(self, version: object) -> None:
-        number = version if type(version) is int else 0  # for an agent that states none
-        if number != wire.VERSION:
-            where = "on this machine" if number > wire.VERSION else f"there, in {self.host.project}"
-            raise HostUnfitError(
-                f"{self.host.title} has another version of FairShares ({number}, here {wire.VERSION}): "
-                f"update it {where}; both need the same commit."
-            )
-
     @contextlib.contextmanager
     def _patient(self, seconds: float) -> Iterator[None]:
         """End the connection unless the block ends in time."""
@@ -144,11 +132,13 @@ class Connection(wire.Line):
     def _why_gone(self) -> FairSharesError:
         status, host, message = self._channel.exit_status, self.host, ""
         if self._channel.recv_stderr_ready():
-            message = self._channel.recv_stderr(_CHUNK).decode(errors="replace").strip()
+            message = self._channel.recv_stderr(1 << 20).decode(errors="replace").strip()
         last = f": {message.splitlines()[-1][:_SHOWN].rstrip('.')}" if message else ""
-        no_environment = f"{host.project} has no .venv yet; ./inv hosts.setup makes it"
-        if self._role == "setup":
-            no_environment = f"./inv could not make .venv{last}"
+        no_environment = (
+            f"./inv could not make .venv{last}"
+            if self._role == "setup"
+            else f"{host.project} has no .venv yet; ./inv hosts.setup makes it"
+        )
         faults = {
             _NO_PROJECT: f": FairShares is not in {host.project}; clone it there, or correct `project` in "
             "hosts.toml",
@@ -195,8 +185,13 @@ class Connection(wire.Line):
 
 def checked(kind: Any, answer: Any, host: Host, request: str) -> Any:
     """Return a host's answer as `kind`; HostUnfitError if it is something else."""
-    where, way_out = f"{host.title}: its answer to {request!r}", "update FairShares there, or ask its owner"
-    return as_type(kind, answer, Refusal(HostUnfitError, where, "one of this version", way_out))
+    refusal = Refusal(
+        HostUnfitError,
+        where=f"{host.title}: its answer to {request!r}",
+        what="one of this version",
+        way_out="update FairShares there, or ask its owner",
+    )
+    return as_type(kind, answer, refusal)
 
 
 def _open(host: Host) -> Ssh:
@@ -226,10 +221,9 @@ def _open(host: Host) -> Ssh:
     except paramiko.AuthenticationException:
         why = f"ssh let nobody in as {host.ssh_user or getpass.getuser()} with the keys that there are"
     except paramiko.SSHException as error:
-        unknown = "not found in known_hosts" in str(error)
         why = (
             f"its ssh host key is not in {known}; connect once by ssh and compare it"
-            if unknown
+            if "not found in known_hosts" in str(error)
             else str(error)
         )
     except (OSError, socket.gaierror) as error:
@@ -241,14 +235,13 @@ def _open(host: Host) -> Ssh:
 
 
 def _command(host: Host, role: str) -> str:
-    filled = _STARTS.format(
-        project=shlex.quote(host.project),
-        directory=shlex.quote(host.directory),
-        home=shlex.quote(host.mp_spdz_home),
-        role=role,
-        environment=_ENVIRONMENT[role],
-        no_role=_NO_ROLE,
-        no_project=_NO_PROJECT,
-        no_environment=_NO_ENVIRONMENT,
+    project, directory, home = map(shlex.quote, (host.project, host.directory, host.mp_spdz_home))
+    make_environment = "./inv --list >/dev/null" if role == "setup" else "false"
+    starts = (
+        f"cd {project} 2>/dev/null && test -f harness/hosts/agent.py || exit {_NO_PROJECT}; "
+        f"test -f harness/hosts/{role}.py || exit {_NO_ROLE}; "
+        f"test -x .venv/bin/python || {make_environment} || exit {_NO_ENVIRONMENT}; "
+        'export PYTHONPATH="$PWD" PYTHONDONTWRITEBYTECODE=1; '
+        f"exec .venv/bin/python -P -m harness.hosts.{role} {directory} {home}"
     )
-    return f"sh -c {shlex.quote(filled)}"
+    return f"sh -c {shlex.quote(starts)}"

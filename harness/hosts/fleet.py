@@ -1,22 +1,26 @@
-"""Actions on all hosts of a run at once."""
+"""Actions on all hosts of a run at once, and checks of every host; each fault names its host."""
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 from harness.engines.base import Progress
 from harness.engines.engine import Engine
 from harness.engines.parties.certificates import check as check_certificate
-from harness.engines.registry import engines
-from harness.errors import CertificateError, HostUnfitError
-from harness.hosts.cleanup import RUN, Removed
+from harness.engines.program_hash import sources_hash
+from harness.engines.registry import engine_of, engines
+from harness.errors import CertificateError, FairSharesError, HostUnfitError, PolicyError
 from harness.hosts.connection import Connection
 from harness.hosts.inventory import Host
+from harness.hosts.local_host import RUN, SOURCES, Removed, RunName, reach
+from harness.hosts.party_run import MAX_SKEW_S
 from harness.hosts.signed_results import Signed, Statement, read_signed, shared
 from harness.request.releases import REQUESTS
-from harness.security_models import MODELS, get_model
+from harness.security_models import MODELS, SecurityModel, get_model
 from harness.system.documents import Refusal
 from harness.system.signals import uninterrupted
 
@@ -29,8 +33,7 @@ RENEW = "make all anew by ./inv hosts.setup --renew"
 def at_once(function: Callable[[T], U], each: Sequence[T]) -> list[U]:
     """Return the function's values, computed at the same time; when all have ended, raise the first error."""
     with ThreadPoolExecutor(max(1, len(each))) as pool:
-        waiting = [pool.submit(function, one) for one in each]
-    return [one.result() for one in waiting]
+        return list(pool.map(function, each))
 
 
 def ask_of_others(one: Connection, request: str, kind: Any, others: Sequence[tuple[Host, str]]) -> list[Any]:
@@ -40,11 +43,14 @@ def ask_of_others(one: Connection, request: str, kind: Any, others: Sequence[tup
 
 
 @contextmanager
-def connected(hosts: Sequence[Host], role: str = "agent") -> Iterator[list[Connection]]:
+def connected(
+    hosts: Sequence[Host], progress: Progress, role: str = "agent", step: str = "connect"
+) -> Iterator[list[Connection]]:
     """Yield connections to all hosts; afterwards end their agents.
 
     Raises HostUnreachableError or HostUnfitError.
     """
+    progress(step)
     connections: list[Connection] = []
     try:
         at_once(lambda host: connections.append(Connection(host, role)), hosts)
@@ -68,8 +74,7 @@ def set_up(
         HostUnfitError: A key is not for a login.
         CertificateError: A host holds another certificate, or has one that others cannot trust.
     """
-    progress("environments")
-    with connected(hosts, "setup") as connections:
+    with connected(hosts, progress, "setup", "environments") as connections:
         progress("keys")
         own = at_once(
             lambda one: one.ask(
@@ -109,8 +114,7 @@ def leftover_runs(hosts: Sequence[Host], progress: Progress) -> list[dict[str, A
     Raises:
         HostUnfitError: A host has another party's records, or one twice.
     """
-    progress("connect")
-    with connected(hosts) as connections:
+    with connected(hosts, progress) as connections:
         progress("collect")
         kept = at_once(_kept, connections)
     runs: dict[str, list[Statement]] = {}
@@ -121,13 +125,16 @@ def leftover_runs(hosts: Sequence[Host], progress: Progress) -> list[dict[str, A
 
 def _kept(connection: Connection) -> list[Statement]:
     host = connection.host
-    where, way_out = f"{host.title}: what it keeps", "update FairShares there, or ask its owner"
-    refusal = Refusal(HostUnfitError, where, "what hosts of this version sign", way_out)
-    signed = connection.ask("collect", kind=list[Signed])
-    kept = [read_signed(Statement, one, refusal) for one in signed]
+    refusal = Refusal(
+        HostUnfitError,
+        where=f"{host.title}: what it keeps",
+        what="what hosts of this version sign",
+        way_out="update FairShares there, or ask its owner",
+    )
+    kept = [read_signed(Statement, one, refusal) for one in connection.ask("collect", kind=list[Signed])]
     for ran in (statement.ran for statement in kept):
-        is_known = ran.asked.get("task") in REQUESTS and ran.asked.get("security") in MODELS
-        if not is_known or not RUN.fullmatch(ran.run):
+        task, security = ran.asked.get("task"), ran.asked.get("security")
+        if task not in REQUESTS or security not in MODELS or not RUN.fullmatch(ran.run):
             refusal.say("it names a run, a task or a model that cannot be")
     if len({statement.ran.run for statement in kept if statement.ran.party == host.party}) < len(kept):
         raise HostUnfitError(
@@ -153,7 +160,245 @@ def _together(statements: Sequence[Statement]) -> dict[str, Any]:
 
 def clean_up(hosts: Sequence[Host], progress: Progress) -> list[Removed]:
     """Have each host end and remove what runs left; return their counts."""
-    progress("connect")
-    with connected(hosts) as connections:
+    with connected(hosts, progress) as connections:
         progress("clean")
         return at_once(lambda one: one.ask("clean", kind=Removed), connections)
+
+
+Facts = TypedDict(  # as `LocalHost.check` says them
+    "Facts",
+    {
+        "time": float,
+        "programs and circuits": str,
+        "code": str,
+        "commit": str,
+        "environment": dict[str, Any],
+        "machine": dict[str, Any],
+        "free_bytes": int,
+        "engine_version": str | None,
+        "unavailable": str | None,
+        "directory": str | None,
+        "policy": str | None,
+        "port": str | None,
+        "clients": str | None,
+        "keys": str | None,
+        "fingerprints": dict[str, str],
+    },
+)
+LEAST_FREE_BYTES = 1 << 29
+SHOWN = 17  # of a fingerprint
+LOOKED_AT = ("ssh", "project", "clock", "engine", "directory", "policy", "certificates", "port", "clients")
+
+
+@dataclass
+class Finding:
+    """Findings about one host; without ssh it has no connection, without an answer no facts.
+
+    Attributes:
+        faults: Sentences, by names in `LOOKED_AT`.
+        skew_s: Seconds that its clock is ahead at least, 0 if it may be right.
+    """
+
+    host: Host
+    connection: Any = None
+    faults: dict[str, str] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+    skew_s: float = 0.0
+
+    def marks(self) -> dict[str, bool | None]:
+        """Return which of `LOOKED_AT` are right, None for those that were not looked at."""
+        known = True if self.facts else None
+        return {
+            **dict.fromkeys(LOOKED_AT, known),
+            "ssh": True,
+            "clients": known if self.host.client_port else None,
+            **dict.fromkeys(self.faults, False),
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the host's entry in `hosts.check --json`."""
+        return {
+            "party": self.host.party,
+            "address": self.host.address,
+            "fit": not self.faults,
+            "faults": self.faults,
+            "clock_ahead_s": round(self.skew_s, 3),
+            "commit": self.facts.get("commit"),
+            "engine_version": self.facts.get("engine_version"),
+            "free_bytes": self.facts.get("free_bytes"),
+            "environment": self.facts.get("environment"),
+        }
+
+
+def check_hosts(hosts: Sequence[Host], model: SecurityModel, progress: Progress) -> list[Finding]:
+    """Look at every host, whatever is wrong with others; change nothing.
+
+    It tries clients' ports from this machine, which is not where clients are.
+    """
+    with ExitStack() as stack:
+
+        def connect(host: Host) -> Finding:
+            try:
+                connection = Connection(host)
+            except FairSharesError as error:
+                return Finding(host, faults={"ssh": str(error)})
+            stack.callback(connection.close)
+            return Finding(host, connection)
+
+        progress("connect")
+        findings = at_once(connect, hosts)
+        check_connected([finding for finding in findings if finding.connection], model, progress)
+        progress("clients")
+        at_once(
+            _reach_as_clients, [finding for finding in findings if finding.facts and finding.host.client_port]
+        )
+    return findings
+
+
+def fit_hosts(
+    connections: Sequence[Connection], model: SecurityModel, progress: Progress, otherwise: str = ""
+) -> list[Finding]:
+    """Return findings about hosts that are fit for a run.
+
+    Raises:
+        HostUnfitError: With all faults, and then `otherwise`.
+    """
+    findings = [Finding(one.host, one) for one in connections]
+    check_connected(findings, model, progress)
+    faults = [fault for finding in findings for fault in finding.faults.values()]
+    if faults:
+        raise HostUnfitError(f"{' '.join(faults)}{otherwise}")
+    return findings
+
+
+def check_connected(findings: Sequence[Finding], model: SecurityModel, progress: Progress) -> None:
+    """Look at hosts that are connected."""
+    progress("look")
+    at_once(lambda finding: _look(finding, model), findings)
+    answered = [finding for finding in findings if finding.facts]
+    if answered:
+        _compare_versions(answered)
+        _compare_certificates(answered)
+    progress("ports")
+    with_policy = [finding for finding in answered if not {"directory", "policy"} & finding.faults.keys()]
+    _reach_each_other(with_policy, engine_of(model))
+
+
+def skew_s(asked: float, stated: float, answered: float) -> float:
+    """Return how many seconds another clock is ahead of ours at least, 0 if it may be right.
+
+    It `stated` its time between the times `asked` and `answered` by our clock.
+    [test: tests/harness/hosts/test_connection.py]
+    """
+    return stated - answered if stated > answered else min(0.0, stated - asked)
+
+
+def _look(finding: Finding, model: SecurityModel) -> None:
+    host, faults, asked = finding.host, finding.faults, time.time()
+    try:
+        facts = finding.connection.ask(
+            "check",
+            kind=Facts,
+            security=model.name,
+            party=host.party,
+            port=host.port,
+            client_ports=host.client_ports,
+        )
+    except FairSharesError as error:
+        faults["policy" if isinstance(error, PolicyError) else "directory"] = str(error)
+        return
+    finding.facts, finding.skew_s = facts, skew_s(asked, facts["time"], time.time())
+    for what, directories in SOURCES.items():
+        if facts[what] != sources_hash(*directories) and "project" not in faults:
+            faults["project"] = (
+                f"{host.title}: the {what} in {host.project} (commit {facts['commit'][:12]}) are not "
+                "those here; bring both to the same commit, without changes of their own."
+            )
+    if abs(finding.skew_s) > MAX_SKEW_S:
+        how = "ahead of" if finding.skew_s > 0 else "behind"
+        faults["clock"] = (
+            f"{host.title}: its clock is {abs(finding.skew_s):.0f} s {how} this machine's; "
+            "set both, by NTP for example."
+        )
+    said_by = {"engine": "unavailable", "certificates": "keys"} | {
+        name: name for name in ("directory", "policy", "port", "clients")
+    }
+    for name, fact in said_by.items():
+        if facts[fact] is not None:
+            faults[name] = f"{host.title}: {facts[fact]}"
+    if facts["free_bytes"] < LEAST_FREE_BYTES and "directory" not in faults:
+        faults["directory"] = (
+            f"{host.title}: {facts['free_bytes'] // 10**6} MB are free for {host.directory}, less than "
+            f"{LEAST_FREE_BYTES / 1e6:.0f} MB."
+        )
+
+
+def _compare_versions(findings: Sequence[Finding]) -> None:
+    first = next((finding for finding in findings if "engine" not in finding.faults), findings[0])
+    for other in findings:
+        versions = [one.facts["engine_version"] for one in (other, first)]
+        if "engine" not in other.faults and versions[0] != versions[1]:
+            other.faults["engine"] = (
+                f"{other.host.title} has {versions[0]}, {first.host.name} has {versions[1]}; all hosts need "
+                "the same."
+            )
+
+
+def _compare_certificates(findings: Sequence[Finding]) -> None:
+    for finding in findings:
+        host, party = finding.host, str(finding.host.party)
+        own = finding.facts["fingerprints"].get(party, "")
+        for other in findings:
+            fingerprint = other.facts["fingerprints"].get(party, own)
+            if own and fingerprint != own:
+                other.faults.setdefault(
+                    "certificates",
+                    f"{other.host.title} holds another certificate of party {party} ({fingerprint[:SHOWN]}…) "
+                    "than "
+                    f"{host.name} has ({own[:SHOWN]}…); if that host has new keys, {RENEW}, if not, somebody "
+                    "is in its place.",
+                )
+
+
+def _reach_as_clients(finding: Finding) -> None:
+    host = finding.host
+    if {"clients", "directory", "policy"} & finding.faults.keys():
+        return
+    address, port = host.client_reached
+    fault = reach(address, port, finding.connection.ask("listen", kind=RunName, port=host.client_port))
+    finding.connection.ask("stop_listening")
+    if fault is not None:
+        finding.faults["clients"] = (
+            f"{host.title}: this machine cannot reach it for clients at {address}:{port}: {fault}; open the "
+            "port to clients, or correct client_reached_at in hosts.toml."
+        )
+
+
+def _reach_each_other(findings: Sequence[Finding], engine: Engine) -> None:
+    """Have agents listen where their parties will, and connect like them."""
+    able = [number for number, finding in enumerate(findings) if "port" not in finding.faults]
+    greetings = at_once(
+        lambda i: findings[i].connection.ask("listen", kind=RunName, port=findings[i].host.port), able
+    )
+    listened = [(number, findings[number], text) for number, text in zip(able, greetings, strict=True)]
+
+    def reach(number: int) -> None:
+        finding = findings[number]
+        others = [
+            (other, text)
+            for i, other, text in listened
+            if i != number and (i < number) == engine.connects_down
+        ]
+        wanted = [(other.host, text) for other, text in others]
+        faults = ask_of_others(finding.connection, "reach", str | None, wanted)
+        for (there, _), fault in zip(others, faults, strict=True):
+            if fault is not None:
+                address, port = there.host.reached
+                there.faults.setdefault(
+                    "port",
+                    f"{there.host.title}: {finding.host.name} cannot reach it at {address}:{port}: {fault}; "
+                    "open the port to it, or correct reached_at in hosts.toml.",
+                )
+
+    at_once(reach, range(len(findings)))
+    at_once(lambda finding: finding.connection.ask("stop_listening"), findings)

@@ -122,8 +122,7 @@ def read_hosts(path: Path) -> list[Host]:
         HostsFileError: It cannot be read, or parties are missing, doubled, or described wrongly.
     """
     refusal = Refusal(HostsFileError, str(path), "a list of hosts", _WAY_OUT)
-    inventory = as_type(_Inventory, read_toml(path, refusal), refusal)
-    hosts = sorted(inventory.host, key=lambda host: host.party)
+    hosts = sorted(as_type(_Inventory, read_toml(path, refusal), refusal).host, key=lambda host: host.party)
     if [host.party for host in hosts] != list(range(len(hosts))):
         raise HostsFileError(f"{path} must number its parties 0, 1, 2 …, each once.")
     return hosts

@@ -18,17 +18,13 @@ from harness.system.files import scratch_directory, write_whole
 
 T = TypeVar("T")
 
-LIFETIME = timedelta(days=365)
 DIRECTORY = "keys"
 _PARTY, _RENEW = "party", "./inv hosts.setup --renew"
-_NUMBER = re.compile(r"[0-9]{1,3}")
-
-Certificates = Mapping[str, Mapping[int, str]]  # by engine and party, PEM
 
 
 def by_party(by_name: Mapping[str, T]) -> dict[int, T]:
     """Return values by the parties' numbers; HostUnfitError if a name is no number."""
-    if not all(map(_NUMBER.fullmatch, by_name)):
+    if not all(re.fullmatch(r"[0-9]{1,3}", party) for party in by_name):
         raise HostUnfitError("It was told certificates of what is no party.")
     return {int(party): one for party, one in by_name.items()}
 
@@ -68,7 +64,7 @@ def make_keys(directory: Path, party: int, *, renew: bool) -> dict[str, str]:
         (partial / _PARTY).write_text(f"{party}\n")
         for name, engine in engines().items():
             (partial / name / "peers").mkdir(mode=0o700, parents=True)
-            make_key(partial / name, f"P{party}", engine.common_name(party), LIFETIME)
+            make_key(partial / name, f"P{party}", engine.common_name(party), timedelta(days=365))
         if keys.is_dir():
             keys.rename(partial / "old")
         partial.rename(keys)
@@ -77,17 +73,17 @@ def make_keys(directory: Path, party: int, *, renew: bool) -> dict[str, str]:
 
 def pinned(directory: Path) -> dict[str, dict[int, str]]:
     """Return the other parties' certificates that this host holds on to."""
-    keys = directory / DIRECTORY
     return {
         name: {
-            int(path.stem[1:]): path.read_text() for path in sorted((keys / name / "peers").glob("P*.pem"))
+            int(path.stem[1:]): path.read_text()
+            for path in sorted((directory / DIRECTORY / name / "peers").glob("P*.pem"))
         }
         for name in engines()
     }
 
 
-def pin(directory: Path, party: int, certificates: Certificates) -> None:
-    """Hold on to other parties' certificates.
+def pin(directory: Path, party: int, certificates: Mapping[str, Mapping[int, str]]) -> None:
+    """Hold on to other parties' certificates, by engine and party, as PEM.
 
     Raises:
         CertificateError: One cannot be trusted, or this host holds another one of that party.
@@ -137,8 +133,8 @@ class RunKeys:
             which = "own certificate" if party == own else f"certificate of party {party} that it holds"
             if text is None:
                 raise HostUnfitError(f"No {which} is there; run ./inv hosts.setup.")
-            called = f"{'Its' if party == own else 'The'} {which}"
             try:
+                called = f"{'Its' if party == own else 'The'} {which}"
                 check(text.encode(), self._engine.common_name(party), called)
             except CertificateError as error:
                 raise CertificateError(f"{str(error).rstrip('.')}; make new keys by {_RENEW}.") from None

@@ -1,28 +1,35 @@
-"""A host before a run: its turn, the run's dependencies there, and its ports."""
+"""A host before a run: its turn, the run's dependencies, its ports. Also the remains of runs that died."""
 
 import os
+import re
 import secrets
 import shutil
 import signal
 import socket
+import struct
 import threading
 import time
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Annotated, Any, BinaryIO, TypedDict
+
+from msgspec import Meta
 
 from harness.engines.base import PROJECT
-from harness.engines.mpspdz.discovery import git
+from harness.engines.mpspdz.compiler import git
 from harness.engines.program_hash import sources_hash
 from harness.engines.registry import engine_of
 from harness.errors import FairSharesError, HostUnfitError
-from harness.hosts import cleanup, keys
-from harness.hosts.links import greet, reach, time_link
+from harness.hosts import keys
 from harness.hosts.policy import read_policy
+from harness.hosts.signed_results import Signed
 from harness.pipeline.run import environment, machine
 from harness.security_models import get_model
-from harness.system.files import held_alone, writable_by_others
+from harness.system.documents import Refusal, as_type, read_json
+from harness.system.files import PREFIX, held_alone, remove_unless_held, writable_by_others, write_whole
+from harness.system.processes import birth
 
 # Sources that must be the same everywhere, by their names in messages.
 SOURCES = {
@@ -32,8 +39,9 @@ SOURCES = {
 NONCE_BYTES = 16
 _IDLE_S = 3600.0  # without a run, until a turn and its connection end
 _AT_ONCE = 64  # connections to a listening agent, so that they take little memory
-Listening = tuple[str, int, cleanup.RunName]  # an agent's address, port and greeting
-_LISTENS = {"port": "Its party", "client_port": "For clients it"}  # by the policy's name for the port
+RUN = re.compile(r"[0-9a-f]{32}")  # a run's name; also an agent's greeting at its port
+RunName = Annotated[str, Meta(pattern=rf"^{RUN.pattern}\Z")]
+Listening = tuple[str, int, RunName]  # an agent's address, port and greeting
 
 
 class LocalHost:
@@ -63,11 +71,11 @@ class LocalHost:
         descriptor = held_alone(self.directory)
         if descriptor is None:
             raise HostUnfitError(
-                f"Another run is under way on it ({cleanup.holder(self.directory)}); wait for its end, or "
+                f"Another run is under way on it ({holder(self.directory)}); wait for its end, or "
                 "end it by ./inv hosts.clean."
             )
         self._until_the_end.callback(os.close, descriptor)
-        self._until_the_end.enter_context(cleanup.signed(self.directory, self.coordinator))
+        self._until_the_end.enter_context(signed(self.directory, self.coordinator))
         self._has_turn = True
         self.expect_run()
 
@@ -183,8 +191,10 @@ def check_ports(directory: Path, name: str, ports: list[int]) -> None:
         try:
             socket.create_server(("", port)).close()
         except OSError as error:
-            why = os.strerror(error.errno or 0)
-            raise HostUnfitError(f"{_LISTENS[name]} cannot listen on port {port}: {why}.") from None
+            who = "Its party" if name == "port" else "For clients it"
+            raise HostUnfitError(
+                f"{who} cannot listen on port {port}: {os.strerror(error.errno or 0)}."
+            ) from None
 
 
 def _fault(check: Callable[..., object], *arguments: Any) -> str | None:
@@ -199,3 +209,165 @@ def _greet(reached: socket.socket, greeting: str, free: threading.Semaphore) -> 
     with reached:
         greet(reached, greeting)
     free.release()
+
+
+_RESULTS, _SIGNATURE = "results", "agent"
+_PATIENCE_S = 5.0
+
+
+class Removed(TypedDict):
+    """Numbers of removed things."""
+
+    processes: int
+    directories: int
+    records: int
+
+
+def place_of(directory: Path, run: str) -> Path:
+    """Return where a run's opened values are kept until they are read."""
+    (directory / _RESULTS).mkdir(mode=0o700, exist_ok=True)
+    return directory / _RESULTS / f"{run}.json"
+
+
+def signed_runs(directory: Path) -> list[Signed]:
+    """Return the signed statements that are kept of runs."""
+    paths = sorted((directory / _RESULTS).glob("*.json"))
+    refusals = [Refusal(HostUnfitError, str(path), "what a run revealed", "remove it") for path in paths]
+    return [as_type(Signed, read_json(path, one), one) for path, one in zip(paths, refusals, strict=True)]
+
+
+@contextmanager
+def signed(directory: Path, coordinator: str) -> Iterator[None]:
+    """Name this agent and its coordinator in a directory meanwhile."""
+    place = directory / _SIGNATURE
+    write_whole(place, f"{os.getpid()} {birth(os.getpid())} {coordinator}".encode())
+    try:
+        yield
+    finally:
+        place.unlink(missing_ok=True)
+
+
+def holder(directory: Path) -> str:
+    """Return which agent has a directory, in words."""
+    signature = _signed(directory)
+    return (
+        f"process {signature[0]}, for {signature[1] or 'a key without a name'}"
+        if signature
+        else "an agent that ends"
+    )
+
+
+def clean(directory: Path, own: Path | None) -> Removed:
+    """End other agents of this directory with their parties; remove all that runs left.
+
+    This agent's scratch directory, `own`, stays.
+    """
+    left = [path for path in directory.glob(f"{PREFIX}*") if path != own]
+    agents = {signature[0] for path in (directory, *left) if (signature := _signed(path))} - {os.getpid()}
+    for pid in agents:
+        _end(pid)
+    for path in left:
+        remove_unless_held(path)
+    if not _signed(directory):
+        (directory / _SIGNATURE).unlink(missing_ok=True)
+    kept = list((directory / _RESULTS).glob("*.json"))
+    for path in kept:
+        path.unlink(missing_ok=True)
+    return {
+        "processes": len(agents),
+        "directories": sum(not path.exists() for path in left),
+        "records": len(kept),
+    }
+
+
+def _signed(directory: Path) -> tuple[int, str] | None:
+    try:
+        pid, began, coordinator = (directory / _SIGNATURE).read_text().split(" ", 2)
+    except (OSError, ValueError):
+        return None
+    return (int(pid), coordinator) if began == birth(int(pid)) else None
+
+
+def _end(pid: int) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+        deadline = time.monotonic() + _PATIENCE_S
+        while birth(pid) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        if not birth(pid):
+            return
+
+
+PATIENCE_S = 5.0
+_TRANSFER_S = 60.0  # longest exchange, on a slow and long link
+_SIZES = struct.Struct(">II")  # bytes that follow, and bytes wanted back
+_LEAST, _MOST = 1 << 16, 1 << 26  # bytes sent at once
+_PROBE_S, _LONG_S = (
+    0.2,
+    1.0,
+)  # least time of sending, which grows with the round trip until TCP is at full speed
+
+
+def greet(reached: socket.socket, greeting: str) -> None:
+    """Greet whoever connects; then receive and send as many bytes as they say.
+
+    Guarantees: little memory for each, as anybody may connect, and often.
+    [test: tests/harness/hosts/test_connection.py]
+    """
+    reached.settimeout(PATIENCE_S)
+    with suppress(OSError), reached.makefile("rb") as incoming:
+        reached.sendall(greeting.encode())
+        reached.settimeout(_TRANSFER_S)
+        while len(sizes := incoming.read(_SIZES.size)) == _SIZES.size:
+            follow, wanted = _SIZES.unpack(sizes)
+            for piece in _pieces(follow):
+                incoming.read(piece)
+            for piece in _pieces(wanted):
+                reached.sendall(bytes(piece))
+
+
+def _pieces(size: int) -> Iterator[int]:
+    for begin in range(0, min(size, _MOST), _LEAST):
+        yield min(_LEAST, min(size, _MOST) - begin)
+
+
+def reach(address: str, port: int, greeting: str) -> str | None:
+    """Connect; return the fault, None if the greeting comes back."""
+    try:
+        with socket.create_connection((address, port), PATIENCE_S) as reached:
+            answer = reached.makefile("rb").read(len(greeting))
+    except OSError as error:
+        return error.strerror or str(error)
+    return None if answer == greeting.encode() else "something else answers there"
+
+
+def time_link(address: str, port: int, greeting: str) -> tuple[float, float] | None:
+    """Return the median round-trip time in seconds, and bits per second of the slower direction.
+
+    None if nobody answers as `greet` does.  [test: tests/harness/hosts/test_connection.py]
+    """
+    with suppress(OSError), socket.create_connection((address, port), PATIENCE_S) as link:
+        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with link.makefile("rb") as incoming:
+            if incoming.read(len(greeting)) == greeting.encode():
+                link.settimeout(_TRANSFER_S)
+                rtt_s = median(_exchange(link, incoming, 0, 1) for _ in range(15))
+                return rtt_s, min(_rate(link, incoming, rtt_s, outgoing) for outgoing in (True, False))
+    return None
+
+
+def _rate(link: socket.socket, incoming: BinaryIO, rtt_s: float, outgoing: bool) -> float:
+    size, took = _LEAST // 4, 0.0
+    while size < _MOST and took < max(_PROBE_S, min(20 * rtt_s, _LONG_S)):
+        size *= 4
+        took = _exchange(link, incoming, *((size, 1) if outgoing else (0, size)))
+    return 8 * size / max(took - rtt_s, 1e-9)
+
+
+def _exchange(link: socket.socket, incoming: BinaryIO, sent: int, wanted: int) -> float:
+    started = time.perf_counter()
+    link.sendall(_SIZES.pack(sent, wanted) + bytes(sent))
+    if len(incoming.read(wanted)) < wanted:
+        raise ConnectionResetError
+    return time.perf_counter() - started

@@ -17,14 +17,13 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from harness.engines.base import Job
+from harness.engines.base import Job, parse_outputs
 from harness.engines.engine import left_out_by
-from harness.engines.output_parser import parse_outputs
 from harness.engines.parties.handle import OWN, LocalProcess
 from harness.engines.registry import engine_of
 from harness.errors import HostUnfitError
-from harness.hosts import cleanup, keys
-from harness.hosts.guard import Guard
+from harness.hosts import keys, local_host
+from harness.hosts.guard import Guard, Uploads, once
 from harness.hosts.inventory import ADDRESS
 from harness.hosts.local_host import NONCE_BYTES, LocalHost, check_directory, check_ports
 from harness.hosts.policy import read_policy
@@ -39,7 +38,6 @@ from harness.hosts.signed_results import (
     sign,
 )
 from harness.hosts.trials import Trial
-from harness.hosts.uploads import Uploads, once
 from harness.inputs.record_schema import domain_from_json
 from harness.pipeline.preprocessing import joint_noise_of, noise_job, terms_of
 from harness.privacy.ledger.heads import next_head
@@ -49,14 +47,10 @@ from harness.security_models import SecurityModel
 from harness.system.files import create_file, scratch_directory, write_whole
 from protocols.spec import CLIENTS
 
-FACTS = ("engine_version", "program_hash", "compile_options", "compile_s")  # of a prepared program
 MAX_SKEW_S = 60.0
 _ARGUMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./^+-]*")  # nothing that a compiler would take for an option
 _MEET_S = 600.0  # for a party to meet all others; before that, no input leaves it
-_ALONE = f"{OWN}It had not met all other parties after {_MEET_S:g} s."
 Name = Annotated[str, Meta(pattern=rf"^(?:{ADDRESS.pattern})\Z")]  # of a host, or its IPv4 address
-Time = Annotated[datetime, Meta(tz=True)]
-_ANYWHERE = "0.0.0.0"  # all of the host's addresses, as parties listen
 _NO_INPUTS = "It was asked for a run before it had any inputs."
 _NOT_AGREED = "It has agreed to no run that is still to begin."
 
@@ -84,7 +78,7 @@ class PartyRun(ABC):
         self.nonce = secrets.token_hex(NONCE_BYTES)
         check_directory(self._directory)
         self.scratch = self._stack.enter_context(scratch_directory(self._directory))
-        self._stack.enter_context(cleanup.signed(self.scratch, host.coordinator))
+        self._stack.enter_context(local_host.signed(self.scratch, host.coordinator))
         self.is_running = False
         self._party: LocalProcess | None = None
         self._is_ready = False  # the party's process
@@ -97,7 +91,7 @@ class PartyRun(ABC):
 
     def prepare(
         self,
-        run: cleanup.RunName,
+        run: local_host.RunName,
         party: int,
         addresses: list[tuple[Name, int]],
         clients: Sending | None = None,
@@ -125,31 +119,32 @@ class PartyRun(ABC):
         self._keys.check(party)
         check_ports(self._directory, "port", [addresses[party][1]])
         check_ports(self._directory, "client_port", list(clients.ports) if clients else [])
-        prepared = self._stack.enter_context(engine.prepared(job, model))
+        prepared = engine.prepared(job, model)
         if prepared.fault_of_links is not None:
             raise HostUnfitError(prepared.fault_of_links)
         config = engine.config(prepared, party, addresses)
         if self.uses_own_keys:  # otherwise the run's own keys, which no release accepts
             config["keys"] = os.fspath(self._directory / keys.DIRECTORY / engine.name)
         if clients is not None and job.clients is not None:
-            config["front"] = job.clients.front(_ANYWHERE, *clients.ports, clients.seconds)
+            config["front"] = job.clients.front("0.0.0.0", *clients.ports, clients.seconds)
         self._party = LocalProcess(job, config, self.scratch / "party", values)
         self._stack.callback(self.kill)
-        facts = {name: getattr(prepared, name) for name in FACTS}
+        facts = {
+            "engine_version": prepared.engine_version,
+            "program_hash": prepared.program_hash,
+            "compile_options": prepared.compile_options,
+            "compile_s": prepared.compile_s,
+        }
         self._record = {"run": run, "party": party, **facts}
-        return {**facts, "nonce": self.nonce, "attempts": self.attempts(party), "seen": self.seen(party)}
+        return {**facts, "nonce": self.nonce, **self.known(party)}
 
     @abstractmethod
     def inputs(self, clients: Sending | None, piece: str = "") -> tuple[Job, Path | None]:
         """Return the job, and the file with this party's inputs. Raises as `prepare`."""
 
-    def seen(self, party: int) -> dict[str, str]:  # noqa: ARG002
-        """Return the heads of other parties' ledgers that this host knows."""
-        return {}
-
-    def attempts(self, party: int) -> int:  # noqa: ARG002
-        """Return the number of this attempt to make noise, 0 for another run."""
-        return 0
+    def known(self, party: int) -> dict[str, Any]:  # noqa: ARG002
+        """Return the number of this attempt to make noise, and the heads of others' ledgers that it knows."""
+        return {"attempts": 0, "seen": {}}
 
     def start(self) -> None:
         """Start the party's process."""
@@ -183,7 +178,8 @@ class PartyRun(ABC):
     def state(self) -> dict[str, Any]:
         """Return the party's state, its lines filtered as all that leaves a party is."""
         state = self.laid_out().state()
-        return asdict(replace(state, lines=(*state.lines, *([_ALONE] if self._alone else []))))
+        alone = [f"{OWN}It had not met all other parties after {_MEET_S:g} s."] if self._alone else []
+        return asdict(replace(state, lines=(*state.lines, *alone)))
 
     def ended(self) -> dict[str, Any] | None:
         """Return how the party ended, None while it runs."""
@@ -223,10 +219,10 @@ class BenchmarkRun(PartyRun):
 
     def __init__(self, host: LocalHost, party: int, trial: Trial) -> None:
         super().__init__(host, trial.of)
-        self._trial, values = trial, trial.values(party)
-        self._values = None if values is None else self.scratch / "values"
-        if values is not None:
-            create_file(self.scratch / "values", values)
+        self._trial, self._values = trial, None
+        if (values := trial.values(party)) is not None:
+            self._values = self.scratch / "values"
+            create_file(self._values, values)
 
     def inputs(self, clients: Sending | None, piece: str = "") -> tuple[Job, Path | None]:  # noqa: ARG002
         job = self._trial.job(clients.certificates if clients else ())
@@ -244,16 +240,20 @@ class SignedRun(PartyRun):
     def __init__(self, host: LocalHost, guard: Guard) -> None:
         super().__init__(host, guard.release.security)
         self.guard = guard
-        self.intent: Intent | None = None
+        self.intent: Any = None  # the Intent that it signed
         self._port: socket.socket | None = None  # held from the agreement until the party begins
         self._held: dict[int, str] = {}  # the other parties' certificates
         self._others: dict[int, Intent] = {}  # signed by the other parties' hosts
 
-    def seen(self, party: int) -> dict[str, str]:
-        return self.guard.seen(self._keys.others(party))
+    def known(self, party: int) -> dict[str, Any]:
+        return {"attempts": 0, "seen": self.guard.seen(self._keys.others(party))}
 
     def agree(
-        self, nonces: list[str], started: Time, attempts: int = 0, heads: Sequence[str] = ()
+        self,
+        nonces: list[str],
+        started: Annotated[datetime, Meta(tz=True)],
+        attempts: int = 0,
+        heads: Sequence[str] = (),
     ) -> dict[str, str]:
         """Hold the party's port, and sign the run ahead; see `check_agreement`.
 
@@ -308,7 +308,6 @@ class SignedRun(PartyRun):
     def _signed(
         self, spent: tuple[str, str], outputs: dict[str, list[int]], lines: list[str]
     ) -> dict[str, str]:
-        assert self.intent is not None
         party = self.laid_out()
         met = {str(other): text for other, text in party.met().items()}
         left_out = left_out_by(party.number, lines) if self.intent.source == INVITED else {}
@@ -343,7 +342,6 @@ class ReleaseRun(SignedRun):
         return self.guard.intent(nonces, started, self._record, self.uploads.heard, source, self._piece)
 
     def _begins(self) -> None:
-        assert self.intent is not None
         self.guard.charge(self.intent.digest)
 
     def ended(self) -> dict[str, Any] | None:
@@ -354,7 +352,6 @@ class ReleaseRun(SignedRun):
         self.guard.settle(Status.ABORTED if state["code"] else Status.DONE)
         met = self.laid_out().met()  # their hosts charged this run before their parties began
         event, spec = self.guard.event, self.guard.statistic.spec
-        assert event is not None
         heads = {party: next_head(self._others[party].head, event.run) for party in met}
         self.guard.remember(heads, self._held)
         if state["code"] == 0:
@@ -362,7 +359,7 @@ class ReleaseRun(SignedRun):
             released = {name: list(values) for name, values in outputs.items()}
             spent = (str(event.exact.epsilon), str(event.exact.delta))
             state["signed"] = self._signed(spent, released, state["lines"])
-            place = cleanup.place_of(self._directory, self._record["run"])
+            place = local_host.place_of(self._directory, self._record["run"])
             with suppress(OSError):  # no room for it; the coordinator gets it in any case
                 write_whole(place, json.dumps(state["signed"]).encode())
         return state
@@ -388,9 +385,9 @@ class Preparation(SignedRun):
     def inputs(self, clients: Sending | None, piece: str = "") -> tuple[Job, Path | None]:  # noqa: ARG002
         return noise_job(self._noise, shares_of(self.scratch / "piece", self.model.parties)), None
 
-    def attempts(self, party: int) -> int:
+    def known(self, party: int) -> dict[str, Any]:
         self._terms = terms_of(self._noise, self._keys.fingerprints(party))
-        return self.guard.stock.next_attempt(self._terms)
+        return {**super().known(party), "attempts": self.guard.stock.next_attempt(self._terms)}
 
     def _intent(self, nonces: list[str], started: str, attempts: int) -> Intent:
         read_policy(self._directory).check_attempts(attempts)

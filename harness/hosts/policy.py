@@ -188,8 +188,14 @@ class Policy:
             }
             for rule in self.rules
         ]
-        names = ("coordinators", "benchmark", "port", "client_port", "attempts")
-        return {**{name: getattr(self, name) for name in names}, "population": rules}
+        return {
+            "coordinators": self.coordinators,
+            "benchmark": self.benchmark,
+            "port": self.port,
+            "client_port": self.client_port,
+            "attempts": self.attempts,
+            "population": rules,
+        }
 
     def check_ports(self, name: str, ports: list[int]) -> None:
         """Raise PolicyError unless the owner has the party listen on these ports, or on none.

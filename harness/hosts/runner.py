@@ -1,4 +1,4 @@
-"""A run whose parties are on hosts, with all that goes there and comes back.
+"""A run whose parties are on hosts, of a release or a benchmark, with all that goes there and comes back.
 
 To a host go the request, the other hosts' signatures, and certificates of clients that send while it runs.
 Back come its signed list of uploads, its aggregate's first two lines, facts of its program, `OUT` lines, its
@@ -8,7 +8,7 @@ signature, times and sizes, all public. Shares go from clients to the hosts, nev
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -30,11 +30,12 @@ from harness.errors import (
     UnsupportedError,
     named,
 )
-from harness.hosts.checks import fit_hosts
 from harness.hosts.connection import Connection, checked
-from harness.hosts.fleet import at_once, connected
+from harness.hosts.fleet import ask_of_others, at_once, connected, fit_hosts
 from harness.hosts.inventory import Host
+from harness.hosts.local_host import RunName
 from harness.hosts.signed_results import Signed, Statement, noise_of, read_signed, what_hosts_ran
+from harness.hosts.trials import Trial
 from harness.pipeline.party_inputs import PartyInputs, feed_heads
 from harness.pipeline.preprocessing import joint_noise_of, noise_job, what_it_took
 from harness.pipeline.sources import RunContext, Source
@@ -42,13 +43,11 @@ from harness.releases.base import PreparedRelease
 from harness.request.base import Request
 from harness.security_models import SecurityModel
 from harness.system.documents import Refusal
+from harness.system.signals import uninterrupted
 from protocols.spec import CLIENTS, InputForm, ProtocolSpec
 
 _ADDING_S = 3600.0  # for a host to list or to add up its uploads
-_COMPILE_S = 2000.0
 _KILL_S, _ANSWERS_S = 5.0, 60.0  # for quick requests to a host that may be busy
-
-
 _DIFFERS = {
     "left_out": "left out other uploads",
     "program_hash": "another program hash",
@@ -72,7 +71,7 @@ class _Facts:
 
     engine_version: str
     program_hash: str
-    compile_options: list[str]
+    compile_options: tuple[str, ...]
     compile_s: float
     nonce: str
     attempts: int
@@ -90,13 +89,8 @@ class _State(PartyState):
 class RemoteProcess(PartyProcess):
     """A party on a host, as this machine sees it."""
 
-    def __init__(
-        self,
-        connection: Connection,
-        agreed: Mapping[int, dict[str, str]],
-    ) -> None:
-        host = connection.host
-        self.name = f"Party {host.party} (on {host.address})"
+    def __init__(self, connection: Connection, agreed: Mapping[int, dict[str, str]]) -> None:
+        self.name = f"Party {connection.host.party} (on {connection.host.address})"
         self._connection, self._agreed = connection, agreed
 
     def start(self) -> None:
@@ -104,9 +98,8 @@ class RemoteProcess(PartyProcess):
         self._connection.ask("start")
 
     def certificate(self, seconds: float) -> str | None:
-        patience_s = max(0.0, seconds) + _ANSWERS_S
         certificate: str | None = self._connection.ask(
-            "certificate", patience_s, kind=str | None, seconds=seconds
+            "certificate", max(0.0, seconds) + _ANSWERS_S, kind=str | None, seconds=seconds
         )
         return certificate
 
@@ -129,10 +122,6 @@ class RemoteProcess(PartyProcess):
 
     def close(self) -> None:
         """Do nothing: the agent has waited, or ends by itself."""
-
-    def signed(self) -> Signed | None:
-        """Return its host's signed results; None of a benchmark run."""
-        return self.state().signed
 
     def state(self) -> _State:
         state, connection = _State(), self._connection
@@ -175,8 +164,7 @@ class HostsRunner(Runner):
 
         Raises HostUnreachableError, or HostUnfitError with all faults.
         """
-        progress("connect")
-        with connected(self._hosts) as self._connections:
+        with connected(self._hosts, progress) as self._connections:
             fit_hosts(self._connections, self.model, progress, " No party was started.")
             yield
 
@@ -199,8 +187,8 @@ class HostsRunner(Runner):
             progress(f"piece {number + 1}")
             at_once(lambda one: one.ask("preprocess", asked=request, domain=domain), self._connections)
             result = self.run(job, self.model, Path(), timeout_s, progress)
-            keep = partial(Connection.ask, request="keep", made=dict(enumerate(result.signed)))
-            at_once(keep, self._connections)
+            made = dict(enumerate(result.signed))
+            at_once(partial(Connection.ask, request="keep", made=made), self._connections)
             pieces.append(what_it_took(result) | dict(result.preprocessing))
         return pieces
 
@@ -221,8 +209,7 @@ class HostsRunner(Runner):
         for path, aggregate in zip(heads, aggregates, strict=True):
             path.write_text(aggregate.head)
         self._check_same(aggregates, "left_out")
-        pieces = set.intersection(*(set(aggregate.pieces) for aggregate in aggregates))
-        self._piece = min(pieces, default="")
+        self._piece = min(set.intersection(*(set(one.pieces) for one in aggregates)), default="")
         if self._offline and not self._piece:
             has = ", ".join(
                 f"{host.name} {len(one.pieces)}" for host, one in zip(self._hosts, aggregates, strict=True)
@@ -260,9 +247,8 @@ class HostsRunner(Runner):
         for host, answer in zip(self._hosts, facts, strict=True):
             for name in names:
                 if getattr(answer, name) != getattr(facts[0], name):
-                    what = _DIFFERS[name]
                     raise HostUnfitError(
-                        f"{host.title} has {what} than {self._hosts[0].name}; no party was started."
+                        f"{host.title} has {_DIFFERS[name]} than {self._hosts[0].name}; no party was started."
                     )
 
     def run(
@@ -284,12 +270,9 @@ class HostsRunner(Runner):
         attempts = max(one.attempts for one in facts)
         now = datetime.now(UTC).isoformat(timespec="seconds")
 
-        def agree(one: Connection) -> Signed:
+        def agree(one: Connection) -> Any:
             heads = sorted({host.seen.get(str(one.host.party), "") for host in facts} - {""})
-            answer: Signed = one.ask(
-                "agree", kind=Signed, nonces=nonces, started=now, attempts=attempts, heads=heads
-            )
-            return answer
+            return one.ask("agree", kind=Signed, nonces=nonces, started=now, attempts=attempts, heads=heads)
 
         signed = at_once(agree, self._connections if self.signs else [])
         agreed = dict(enumerate(map(asdict, signed)))
@@ -299,16 +282,20 @@ class HostsRunner(Runner):
         logs = run_to_completion(parties, timeout_s, starting, job.clients, fronts)
         result = engine_of(model).result(prepared, logs, time.monotonic() - started)
         at_once(lambda one: one.ask("forget", run=run), self._connections)
-        statements = [one for one in (party.signed() for party in parties) if one]
+        statements = [one for one in (party.state().signed for party in parties) if one]  # none of benchmarks
         if not statements:
             return result
         refusal = Refusal(HostUnfitError, "What party 0 signed", "this run", "start it again")
         ran = read_signed(Statement, statements[0], refusal).ran
-        signed_by_all = tuple(map(asdict, statements))
-        return replace(result, signed=signed_by_all, hosts=what_hosts_ran(ran), preprocessing=noise_of(ran))
+        return replace(
+            result,
+            signed=tuple(map(asdict, statements)),
+            hosts=what_hosts_ran(ran),
+            preprocessing=noise_of(ran),
+        )
 
     def _prepare(self, job: Job, run: str, timeout_s: float) -> tuple[Prepared, list[_Facts]]:
-        def prepare(connection: Connection) -> _Facts:
+        def prepare(connection: Connection) -> Any:
             own = connection.host
             addresses = [
                 (LOOPBACK, own.port) if one.party == own.party else one.reached for one in self._hosts
@@ -321,9 +308,9 @@ class HostsRunner(Runner):
                     "ports": own.client_ports,
                     "seconds": timeout_s,
                 }
-            facts: _Facts = connection.ask(
+            return connection.ask(
                 "prepare",
-                _COMPILE_S,
+                2000.0,  # to compile its program
                 kind=_Facts,
                 run=run,
                 party=own.party,
@@ -331,14 +318,12 @@ class HostsRunner(Runner):
                 clients=clients,
                 piece=self._piece,
             )
-            return facts
 
-        prepared = at_once(prepare, self._connections)
+        prepared: list[_Facts] = at_once(prepare, self._connections)
         self._check_same(prepared, "program_hash", "engine_version")
-        first = prepared[0]
-        program = (first.engine_version, first.program_hash, tuple(first.compile_options))
-        slowest = max(facts.compile_s for facts in prepared)
-        return Prepared(job, self.model, *program, slowest), prepared
+        slowest = max(prepared, key=lambda facts: facts.compile_s)
+        program = (slowest.engine_version, slowest.program_hash, slowest.compile_options)
+        return Prepared(job, self.model, *program, slowest.compile_s), prepared
 
 
 @dataclass(frozen=True)
@@ -349,3 +334,113 @@ class HostsSource(Source):
 
     def describe(self, run: RunContext) -> PartyInputs:
         return self.hosts.feed(run.release.form, run.scratch, run.progress)
+
+
+class BenchmarkHosts:
+    """Hosts, and connections to them until they are closed.
+
+    Attributes:
+        seen: By model, `hosts`, by party, and `network`, with all links, the longest round trip and the least
+            rate.
+    """
+
+    def __init__(self, hosts: Sequence[Host]) -> None:
+        self.hosts = hosts
+        self._open: dict[int, Connection] = {}
+        self._seen_at: dict[str, float] = {}  # by the monotonic clock
+        self.seen: dict[str, dict[str, Any]] = {}
+
+    def close(self) -> None:
+        """End all agents."""
+        self._close(list(self._open))
+
+    def ready(self, model: SecurityModel, progress: Progress) -> list[Connection]:
+        """Return connections to the hosts of a model's parties, which are fit.
+
+        Raises HostUnreachableError, HostUnfitError or PolicyError.
+        """
+        hosts = self.hosts[: model.parties]
+        self._close([party for party, one in self._open.items() if one.lost])
+        missing = [host for host in hosts if host.party not in self._open]
+
+        def connect(host: Host) -> None:
+            self._open[host.party] = Connection(host)
+
+        at_once(connect, missing)
+        connections = [self._open[host.party] for host in hosts]
+        if missing or model.name not in self.seen or time.monotonic() - self._seen_at[model.name] > 600.0:
+            self.seen[model.name] = _look(connections, model, progress)
+            self._seen_at[model.name] = time.monotonic()
+        return connections
+
+    def _close(self, parties: Sequence[int]) -> None:
+        with uninterrupted():
+            at_once(Connection.close, [self._open.pop(party) for party in parties])
+
+
+class BenchmarkRunner(HostsRunner):
+    """Runs one cell's parties on hosts, which derive the job from `trial`."""
+
+    signs = False
+
+    def __init__(self, hosts: BenchmarkHosts, model: SecurityModel, trial: Trial) -> None:
+        super().__init__(hosts.hosts[: model.parties], model)
+        self._benchmark, self._trial = hosts, trial
+
+    def run(
+        self,
+        job: Job,
+        model: SecurityModel,
+        work: Path,
+        timeout_s: float,
+        progress: Progress,
+        starting: Callable[[], None] = no_charge,
+        network: Network | None = None,
+    ) -> EngineResult:
+        self._connections = self._benchmark.ready(model, progress)
+        trial = asdict(self._trial)
+        try:
+            at_once(lambda one: one.ask("benchmark", party=one.host.party, trial=trial), self._connections)
+            return super().run(job, model, work, timeout_s, progress, starting, network)
+        except FairSharesError:
+            del self._benchmark.seen[model.name]  # so that the next run checks the hosts again
+            raise
+
+
+def _look(connections: Sequence[Connection], model: SecurityModel, progress: Progress) -> dict[str, Any]:
+    hosts = [
+        {
+            "party": finding.host.party,
+            "name": finding.host.address,
+            **finding.facts["machine"],
+            "environment": finding.facts["environment"],
+            "engine_version": finding.facts["engine_version"],
+            "clock_offset_s": round(finding.skew_s, 3),
+        }
+        for finding in fit_hosts(connections, model, progress)
+    ]
+    links = list(_links(connections, engine_of(model).connects_down))
+    network = {
+        "links": links,
+        "measured_rtt_s": max(link["rtt_s"] for link in links),
+        "measured_bandwidth_bits_per_s": min(link["bandwidth_bits_per_s"] for link in links),
+    }
+    return {"hosts": hosts, "network": network}
+
+
+def _links(connections: Sequence[Connection], down: bool) -> Iterator[dict[str, Any]]:
+    """Time all links, one after the other, so that they do not slow each other."""
+    with ExitStack() as stack:
+        stack.callback(at_once, lambda one: one.ask("stop_listening"), connections)
+        greetings = at_once(lambda one: one.ask("listen", kind=RunName, port=one.host.port), connections)
+        for number, one in enumerate(connections):
+            others = range(number) if down else range(number + 1, len(connections))
+            wanted = [(connections[other].host, greetings[other]) for other in others]
+            times = ask_of_others(one, "time_links", tuple[float, float] | None, wanted)
+            for other, timed in zip(others, times, strict=True):
+                if timed is None:
+                    raise HostUnfitError(
+                        f"{one.host.title} lost {connections[other].host.name} while the link between them "
+                        "was measured; look at the network between them."
+                    )
+                yield {"parties": [number, other], "rtt_s": timed[0], "bandwidth_bits_per_s": timed[1]}

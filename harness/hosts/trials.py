@@ -59,8 +59,7 @@ class Trial:
         if self.noise is not None:
             if not 0 < self.noise.samples <= MOST:
                 raise HostUnfitError(f"It was asked for no samples of noise, or for more than {MOST:,}.")
-            sampler = joint_sampler(*map(positive, self.noise.exact))
-            return noise_job(sampler, self.noise.samples, self.of)
+            return noise_job(joint_sampler(*map(positive, self.noise.exact)), self.noise.samples, self.of)
         release, federation = self._release()
         statistic = statistic_of(release)
         RunSettings(release).check_supported(statistic.spec)
@@ -72,10 +71,9 @@ class Trial:
         if self.asked is None:
             return None
         release, federation = self._release()
-        form = release.form
-        if form.path is CLIENTS:
+        if release.form.path is CLIENTS:
             return None
-        return federation.values_of(party, self.of.parties, form, self.of.domain)
+        return federation.values_of(party, self.of.parties, release.form, self.of.domain)
 
     def _release(self) -> tuple[Request, Federation]:
         if self.asked is None or self.federation is None or self.asked.get("security") != self.security:

@@ -6,6 +6,7 @@ Clients that send agree to the terms: everything that decides what is opened of 
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,9 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.clients.invitations import invitations
-from harness.clients.sender import Sender, sending
-from harness.clients.session import MAX_CONNECTIONS, Begin, ClientInputs, Upload, elsewhere
+from harness.clients.sender import Sender, invitations, sending
+from harness.clients.session import MAX_CONNECTIONS, Begin, ClientInputs, Upload
 from harness.engines.base import Progress
 from harness.errors import OptionError, ShareError, named
 from harness.inputs.encoding import columns_of, count_columns, count_rows, is_per_record, shared_over
@@ -239,7 +239,7 @@ def sent_inputs(
     form: InputForm,
     model: SecurityModel,
     terms: dict[str, Any],
-    begin: Begin = elsewhere,
+    begin: Begin = nullcontext,
 ) -> PartyInputs:
     """Return the inputs of a run to which clients with certificates send."""
     columns, clients = count_columns(domain, form.name), len(certificates)

@@ -22,8 +22,6 @@ T = TypeVar("T")
 MAX_BYTES = 1 << 26  # of a document; the identities of a million uploads fit
 _MAX_VALUES = 1 << 23  # of JSON; an empty list takes twenty times the memory of its text
 _SHOWN = 40  # characters of an unknown name
-_MISSING = "missing required field "  # msgspec's words for a missing field
-_VALUE = " '"  # msgspec's words before a value
 
 
 @dataclass(frozen=True)
@@ -106,9 +104,9 @@ def _as_type(kind: type[T], value: Any, refusal: Refusal, more: bool) -> T:
     try:
         converted = msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        fault, _, place = str(error).partition(_VALUE)[0].partition(" - ")
+        fault, _, place = str(error).partition(" '")[0].partition(" - ")  # without values
         message = f"{fault[0].lower()}{fault[1:]} {place.replace('$.', '').replace('$', '')}".rstrip()
-        _, _, missing = fault.partition(_MISSING)
+        _, _, missing = fault.partition("missing required field ")
         close = get_close_matches(missing.strip("`"), _keys(value), 1)
         refusal.say(
             message
@@ -175,8 +173,7 @@ def _read(path: Path, refusal: Refusal, most: int = MAX_BYTES) -> bytes:
         with path.open("rb") as file:
             text = file.read(most + 1)
     except OSError as error:
-        why = f"Cannot read {refusal.where}: {error.strerror}; {refusal.way_out}."
-        raise refusal.error(why) from None
+        raise refusal.error(f"Cannot read {refusal.where}: {error.strerror}; {refusal.way_out}.") from None
     if len(text) > most:
         refusal.say(f"it is larger than {most >> 20} MiB")
     return text

@@ -11,7 +11,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -29,23 +29,17 @@ def scratch_directory(parent: Path) -> Iterator[Path]:
     """
     for leftover in parent.glob(f"{PREFIX}*"):
         remove_unless_held(leftover)
-    path, lock = _make(parent)
+    lock = None
+    while lock is None:
+        path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+        with suppress(FileNotFoundError):  # somebody took it for a leftover in between
+            lock = hold(path)
     try:
         yield path
     finally:
         with uninterrupted():
             shutil.rmtree(path, ignore_errors=True)
             os.close(lock)
-
-
-def _make(parent: Path) -> tuple[Path, int]:
-    """Make a directory and lock it; again, if somebody took it for a leftover in between."""
-    while True:
-        path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
-        try:
-            return path, hold(path)
-        except FileNotFoundError:
-            continue
 
 
 def hold(directory: Path) -> int:
@@ -63,16 +57,10 @@ def hold(directory: Path) -> int:
 
 def remove_unless_held(directory: Path) -> None:
     """Remove a scratch directory of ours if no process holds it; do nothing if that is unknown."""
-    try:
-        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError:  # it is gone meanwhile, or is no directory of ours
-        return
-    try:
+    with suppress(OSError), _opened(directory, os.O_NOFOLLOW) as descriptor:  # it may be gone meanwhile
         ours = os.fstat(descriptor).st_uid == os.geteuid()
         if ours and _lock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB) and _is_still(directory, descriptor):
             shutil.rmtree(directory, ignore_errors=True)
-    finally:
-        os.close(descriptor)
 
 
 def held_alone(directory: Path) -> int | None:
@@ -87,10 +75,16 @@ def held_alone(directory: Path) -> int | None:
 @contextmanager
 def in_turn(directory: Path) -> Iterator[None]:
     """Wait until nobody else is in this directory by this, and keep others off meanwhile."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with _opened(directory) as descriptor:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
+
+
+@contextmanager
+def _opened(directory: Path, flags: int = 0) -> Iterator[int]:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | flags)
+    try:
+        yield descriptor
     finally:
         os.close(descriptor)
 
@@ -134,11 +128,8 @@ def _write(path: Path, at: int, parts: Iterable[bytes | Iterable[bytes]], flags:
 
 def sync(directory: Path) -> None:
     """Write a directory's entries through to the disk."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with _opened(directory) as descriptor:
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def open_regular(path: Path) -> BinaryIO:

@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 from harness.clients import messages as wire, sender as sending
-from harness.clients.invitations import SCHEMA
 from harness.clients.messages import Channel
+from harness.clients.sender import SCHEMA
 from harness.clients.session import Server
 from harness.engines.base import PROGRAMS, EngineResult, Job, no_charge
 from harness.engines.parties.certificates import fingerprint, make_key
@@ -133,7 +133,7 @@ def with_a_liar(one: Job, lies: Lies) -> Job:
         try:
             for server in servers:
                 context = wire.context(ssl.PROTOCOL_TLS_CLIENT, liar.certificate, server.certificate)
-                await sending._connect(server, context, channels)
+                channels.append(await wire.connected(server.host, server.port, lambda: True, ssl=context))
             for channel in channels:
                 await channel.receive_terms()
                 await channel.receive(24)

@@ -17,7 +17,7 @@ import pytest
 from harness.engines.parties.certificates import make_key
 from harness.engines.parties.supervisor import free_ports
 from harness.engines.registry import engine_of
-from harness.hosts.work import Work
+from harness.hosts.agent import Work
 from harness.inputs.synthetic import Federation
 from harness.pipeline.sources import request_of_run, terms_of
 from harness.security_models import SecurityModel, get_model

@@ -18,9 +18,8 @@ import pytest
 
 from harness.clients.gateway import FAILED
 from harness.engines import base
-from harness.engines.base import PROGRAMS, PROJECT, EngineResult, Job
+from harness.engines.base import PROGRAMS, PROJECT, EngineResult, Job, parse_outputs
 from harness.engines.mpyc.engine import EmbeddedEngine
-from harness.engines.output_parser import parse_outputs
 from harness.engines.parties import supervisor as parties
 from harness.engines.parties.certificates import make_key
 from harness.engines.parties.handle import PartyState
@@ -300,7 +299,7 @@ def test_a_front_calls_itself_by_another_number_at_every_party_and_start(tmp_pat
 
 
 MPYC = get_model("mpyc")
-MEETS = "from pathlib import Path\nimport time\nsint.get_random_bit(size=9).reveal()\nPath('met').touch()\n"
+MEETS = "from pathlib import Path\nimport time\n(sint(3) * sint(5)).reveal()\nPath('met').touch()\n"
 HANGS = MEETS + "time.sleep(600)\n"
 WAIT_S = 600.0
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.clients.invitations import read_invitation
+from harness.clients.sender import read_invitation
 from harness.errors import (
     FairSharesError,
     HostsFileError,

@@ -18,8 +18,7 @@ from pathlib import Path
 import pytest
 
 from harness.engines.base import PROGRAMS, PROJECT, Job
-from harness.engines.mpspdz.compiler import compile_options
-from harness.engines.mpspdz.discovery import Installation, find_installation
+from harness.engines.mpspdz.compiler import Installation, compile_options, find_installation
 from harness.security_models import MODELS, SecurityModel
 from protocols.circuits.gaussian import JOINT_GAUSSIAN
 from protocols.spec import PROTOCOLS, ProtocolSpec

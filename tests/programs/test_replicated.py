@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from harness.engines import engine
-from harness.engines.output_parser import parse_outputs
+from harness.engines.base import parse_outputs
 from harness.engines.registry import engine_of
 from harness.errors import OutputError, PartyFailedError
 from harness.inputs.rings import RING

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import fairshares as fs
-from harness.clients.invitations import invitations
+from harness.clients.sender import invitations
 from harness.clients.session import Server
 from harness.engines.emulated_network.profiles import LAN
 from harness.engines.mpspdz.engine import MpSpdzEngine

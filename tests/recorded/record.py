@@ -11,7 +11,7 @@ from unittest import mock
 import numpy as np
 
 from harness.engines.base import PROGRAMS
-from harness.engines.mpspdz.discovery import Installation, find_installation
+from harness.engines.mpspdz.compiler import Installation, find_installation
 from harness.engines.parties.supervisor import run_parties
 from harness.engines.program_hash import program_hash
 from harness.errors import PartyFailedError

@@ -25,13 +25,13 @@ from harness.engines.parties.supervisor import free_ports
 from harness.engines.registry import engines
 from harness.errors import HostUnfitError
 from harness.hosts import keys, runner
+from harness.hosts.agent import Work
 from harness.hosts.connection import checked
+from harness.hosts.guard import _digest
 from harness.hosts.inventory import Host
 from harness.hosts.policy import FILE, LEDGER
 from harness.hosts.runner import HostsRunner
 from harness.hosts.signed_results import Signed, sign
-from harness.hosts.uploads import _digest
-from harness.hosts.work import Work
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.shares.party import UploadReport, _read_list
@@ -104,20 +104,20 @@ class Coordinator:
     def go(self, hosts: list[Path], **others: Any) -> None:
         """Let the prepared party begin, with what the other hosts sign. Args: others: they sign otherwise."""
         party = self.work.run.laid_out().number
-        listed = {i: heard.nonce for i, heard in self.work.release.uploads.heard.items()}
+        listed = {i: heard.nonce for i, heard in self.work.run.uploads.heard.items()}
         nonces = [self.work.run.nonce if i == party else listed.get(i, f"{i}") for i in range(MODEL.parties)]
-        signed = {str(party): self.work.release.agree(nonces, now())}
-        assert self.work.release.intent is not None
+        signed = {str(party): self.work.run.agree(nonces, now())}
+        assert self.work.run.intent is not None
         for i, host in enumerate(hosts):
             own = host / "keys" / "embedded" / f"P{i}.pem"
             if i != party:
-                signed[str(i)] = sign(replace(self.work.release.intent, **{"party": i, **others}), own)
+                signed[str(i)] = sign(replace(self.work.run.intent, **{"party": i, **others}), own)
         self.work.run._is_ready = True  # the party's process, in whose place is none
         self.work.run.go({name: Signed(**one) for name, one in signed.items()})
 
     def tell(self, hosts: list[Path], run: dict[str, str], party: int = 0) -> None:
         """Have all hosts list their uploads for a proposed run, and tell this one the others' lists."""
-        self.work.release.uploads.check_uploads(party)
+        self.work.run.uploads.check_uploads(party)
         self.hear(hosts, run, party)
 
     def hear(self, hosts: list[Path], run: dict[str, str], party: int) -> None:
@@ -127,16 +127,16 @@ class Coordinator:
                 with ExitStack() as stack:
                     other = Coordinator(host, stack).work
                     other.propose(run)
-                    signed, at = other.release.uploads.check_uploads(i), 0
-                    while piece := other.release.uploads.read_list(at):
-                        self.work.release.uploads.take_list(i, Signed(**(signed or {})), at, piece)
+                    signed, at = other.run.uploads.check_uploads(i), 0
+                    while piece := other.run.uploads.read_list(at):
+                        self.work.run.uploads.take_list(i, Signed(**(signed or {})), at, piece)
                         at += len(piece)
 
     def aggregated(self, run: dict[str, str], party: int = 0) -> dict[str, Any]:
         """Have the host add its shares up for a run, by all hosts' lists; return what it says of that."""
         self.work.propose(run)
         self.tell(sorted(self.work.host.directory.parent.glob("host-*")), run, party)
-        return self.work.release.uploads.aggregate(party)
+        return self.work.run.uploads.aggregate(party)
 
     def prepared(self, run: dict[str, str], party: int = 0) -> Work:
         """Return the host's work once a party is ready to start. Raises: whatever the host refuses by."""
@@ -177,14 +177,14 @@ def ran(hosts: list[Path], party: int = 0, found: Party | None = None, **changes
 def let_go(coordinator: Coordinator, work: Work, hosts: list[Path], found: Party | None = None) -> Party:
     made = found or Party()
     made.number = work.run.laid_out().number
-    work.run._party = made  # type: ignore[assignment]
+    work.run._party = made
     coordinator.go(hosts)
     return made
 
 
 def listed(work: Work, party: int = 0) -> UploadReport:
     """Return what a host says, signed, of its uploads."""
-    uploads = work.release.uploads
+    uploads = work.run.uploads
     signed = uploads.check_uploads(party)
     assert signed is not None and json.loads(signed["said"])["digest"] == _digest(uploads._own)
     return _read_list(uploads._own)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.engines.mpspdz.discovery import Installation, find_installation
+from harness.engines.mpspdz.compiler import Installation, find_installation
 from harness.hosts.inventory import Host
 from harness.security_models import SecurityModel
 from tests.conftest import PROJECT

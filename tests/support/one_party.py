@@ -74,8 +74,8 @@ def main() -> None:
     sys.argv = ["one-party", "--no-log", "-M1", "-K", "40"]
     from mpyc.runtime import mpc
 
-    from harness.engines.mpyc.interpreter import execute
     from harness.engines.mpyc.machine import Machine
+    from harness.engines.mpyc.party import execute
 
     masks: list[int] = []
     _count_masks(mpc, masks)

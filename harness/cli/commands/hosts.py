@@ -16,8 +16,7 @@ from harness.cli.options import (
 )
 from harness.cli.terminal import print_json, show
 from harness.errors import HostUnfitError, OptionError
-from harness.hosts.checks import check_hosts
-from harness.hosts.fleet import clean_up, leftover_runs, set_up
+from harness.hosts.fleet import check_hosts, clean_up, leftover_runs, set_up
 from harness.hosts.inventory import read_hosts
 from harness.hosts.policy import (
     DEFAULT,

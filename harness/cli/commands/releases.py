@@ -12,7 +12,7 @@ from harness.cli.command_line import OF_RUNS
 from harness.cli.commands.choices import chosen_hosts
 from harness.cli.report import tell, write_beside
 from harness.cli.terminal import print_json, show
-from harness.clients.invitations import check_directory
+from harness.clients.sender import check_directory
 from harness.engines.base import Progress
 from harness.errors import FairSharesError, OptionError, named, naming
 from harness.pipeline.preprocessing import joint_noise_of, preprocess

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from harness.cli.commands.choices import read_fingerprints
 from harness.cli.options import SendOptions
 from harness.cli.terminal import announce, plain, say
-from harness.clients.invitations import read_invitation
+from harness.clients.sender import read_invitation
 from harness.clients.session import Server
 from harness.engines.parties.certificates import fingerprint
 from harness.errors import FairSharesError, LedgerError, OptionError, ShareError, named

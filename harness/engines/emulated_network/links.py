@@ -1,6 +1,5 @@
 """Links between parties on one machine: loopback, or a relay that emulates a network."""
 
-import contextlib
 import os
 import select
 import signal
@@ -11,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
@@ -22,12 +21,8 @@ from harness.errors import ClientError, FairSharesError, PartyFailedError, Party
 from harness.system.processes import leashed
 from harness.system.signals import uninterrupted
 
-_PROJECT = Path(relay.__file__).resolve().parents[3]
 _START_S = 20.0
-_END_S = 3.0
 _PROBE_S = 0.1  # of round trips, and of traffic
-_ROUND_TRIPS = (5, 100)  # at least and at most
-_MOST_BYTES = 1 << 25
 
 
 @dataclass(frozen=True)
@@ -66,7 +61,7 @@ def links_between(ports: Sequence[int], network: Network | None) -> Iterator[Lin
             except (ClientError, PartyFailedError, PartyTimeoutError) as error:
                 raise _explained(error, process, network) from None
         finally:
-            with uninterrupted(), contextlib.suppress(BrokenPipeError), process:
+            with uninterrupted(), suppress(BrokenPipeError), process:
                 process.kill()
 
 
@@ -75,7 +70,7 @@ def _start(network: Network, reached: Sequence[tuple[int, int, int]]) -> subproc
     pairs = (f"{a}:{b}:{port}" for a, b, port in reached)
     return subprocess.Popen(
         leashed(sys.executable, "-m", relay.__name__, *figures, *pairs),
-        env={**os.environ, "PYTHONPATH": str(_PROJECT)},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3])},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -99,16 +94,14 @@ def _measure(network: Network, port: int, listening: socket.socket) -> dict[str,
             one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             one.settimeout(_START_S + 2 * network.rtt_s)
         try:
-            rtt_s = _round_trip_s(here, there)
-            return network.as_measured(rtt_s, _bits_per_s(here, there, network))
+            return network.as_measured(_round_trip_s(here, there), _bits_per_s(here, there, network))
         except OSError:
             raise RelayError(f"{_relay_of(network)} passes nothing on; no party was started.") from None
 
 
 def _round_trip_s(here: socket.socket, there: socket.socket) -> float:
-    least, most = _ROUND_TRIPS
     round_trips_s: list[float] = []
-    while len(round_trips_s) < least or (sum(round_trips_s) < _PROBE_S and len(round_trips_s) < most):
+    while len(round_trips_s) < 5 or (sum(round_trips_s) < _PROBE_S and len(round_trips_s) < 100):
         started = time.perf_counter()
         for source, target in ((here, there), (there, here)):
             source.sendall(b"-")
@@ -122,7 +115,7 @@ def _bits_per_s(here: socket.socket, there: socket.socket, network: Network) -> 
 
     It leaves out the wanted delay: a measured one is longer on a busy machine, and would raise the rate.
     """
-    size = max(1, min(_MOST_BYTES, int(network.bandwidth_bits_per_s / 8 * _PROBE_S)))
+    size = max(1, min(1 << 25, int(network.bandwidth_bits_per_s / 8 * _PROBE_S)))
     with ThreadPoolExecutor(1) as pool:  # no buffer holds all of it
         started = time.perf_counter()
         sent = pool.submit(here.sendall, bytes(size))
@@ -144,7 +137,7 @@ def _explained(error: FairSharesError, process: subprocess.Popen[str], network: 
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         return RelayError(f"{_relay_of(network)} {how}; {stopped}")
     try:
-        process.communicate(timeout=_END_S)
+        process.communicate(timeout=3.0)
     except subprocess.TimeoutExpired:
         return RelayError(f"{_relay_of(network)} hangs; {stopped}")
     if isinstance(error, PartyTimeoutError):

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from harness.errors import OptionError, named
 
 _MOST_RTT_S = 10.0
-_BANDWIDTHS = (1e3, 100e9)  # least and most
 _LONGEST = 40
 _RTT = re.compile(r"([0-9]+(?:[.][0-9]+)?) ?(us|ms|s)")
 _BANDWIDTH = re.compile(r"([0-9]+(?:[.][0-9]+)?) ?([kMG])bit(?:/s)?")
@@ -28,8 +27,7 @@ class Network:
     bandwidth_bits_per_s: float
 
     def __post_init__(self) -> None:
-        least, most = _BANDWIDTHS
-        if not (0 <= self.rtt_s <= _MOST_RTT_S and least <= self.bandwidth_bits_per_s <= most):
+        if not (0 <= self.rtt_s <= _MOST_RTT_S and 1e3 <= self.bandwidth_bits_per_s <= 100e9):
             raise OptionError(
                 f"A network has a round-trip time of at most {_MOST_RTT_S:g} s and a bandwidth from 1kbit to "
                 f"100Gbit per second; got {self.name!r}."

@@ -9,18 +9,14 @@ import contextlib
 import ctypes
 import selectors
 import sys
+from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import partial
 
 HOST = "127.0.0.1"
-_MOST = 1 << 16  # bytes passed on at once
-_LEAST = 1448  # bytes of a packet
-_PIECE_S = 1e-3  # of traffic passed on at once, between these limits
 _AHEAD_S = 10e-3  # of traffic that a link takes in before it keeps its senders waiting
 _LONGEST_S = 10.0  # delay for which there has to be room
-_RETRY_S = 2e-3
 _PR_SET_TIMERSLACK = 29
-
-Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @dataclass
@@ -37,8 +33,8 @@ class Link:
 
     @property
     def piece(self) -> int:
-        """Bytes passed on at once, so that connections take turns."""
-        return min(_MOST, max(_LEAST, int(self.bytes_per_s * _PIECE_S)))
+        """Bytes passed on at once, so that connections take turns: a millisecond, a packet at least."""
+        return min(1 << 16, max(1448, int(self.bytes_per_s * 1e-3)))
 
     @property
     def room(self) -> float:
@@ -49,6 +45,9 @@ class Link:
         """Return when the last of `size` bytes sent now arrives."""
         self.free_at = max(now, self.free_at) + size / self.bytes_per_s
         return self.free_at + self.delay_s
+
+
+Links = dict[tuple[int, int], Link]  # by the party that sends and the one that receives
 
 
 @dataclass
@@ -92,42 +91,30 @@ class _Way:
             self.target.write_eof()
 
 
-class Relay:
-    """The links between all parties."""
-
-    def __init__(self, delay_s: float, bytes_per_s: float) -> None:
-        self._figures = delay_s, bytes_per_s
-        self._links: dict[tuple[int, int], Link] = {}
-
-    async def listen(self, a: int, b: int, port: int) -> int:
-        """Pass on what connects for a to b's port; return where to connect."""
-
-        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await self.carry((reader, writer), a, b, port)
-
-        server = await asyncio.start_server(accept, HOST, 0)
-        return int(server.sockets[0].getsockname()[1])
-
-    def link(self, a: int, b: int) -> Link:
-        """Return the link from a to b."""
-        return self._links.setdefault((a, b), Link(*self._figures))
-
-    async def carry(self, source: Ends, a: int, b: int, port: int) -> None:
-        """Pass on a connection's data, both ways, until both end."""
-        target = await _reach(port)
-        there, back = _Way(source[0], target[1], self.link(a, b)), _Way(target[0], source[1], self.link(b, a))
-        try:
-            await asyncio.gather(there.take(), there.give(), back.take(), back.give())
-        finally:
-            for _, writer in (source, target):
-                writer.close()
+async def _listen(links: Links, a: int, b: int, port: int) -> int:
+    """Pass on what connects for a to b's port; return where to connect."""
+    server = await asyncio.start_server(partial(_carry, links, a, b, port), HOST, 0)
+    return int(server.sockets[0].getsockname()[1])
 
 
-async def _reach(port: int) -> Ends:
+async def _carry(
+    links: Links, a: int, b: int, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """Pass on a connection's data, both ways, until both end."""
+    target_reader, target_writer = await _reach(port)
+    there, back = _Way(reader, target_writer, links[a, b]), _Way(target_reader, writer, links[b, a])
+    try:
+        await asyncio.gather(there.take(), there.give(), back.take(), back.give())
+    finally:
+        writer.close()
+        target_writer.close()
+
+
+async def _reach(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     while True:
         with contextlib.suppress(ConnectionRefusedError):
             return await asyncio.open_connection(HOST, port)
-        await asyncio.sleep(_RETRY_S)
+        await asyncio.sleep(2e-3)
 
 
 def _now() -> float:
@@ -139,8 +126,8 @@ async def _until(time: float) -> None:
 
 
 async def _main(delay_s: str, bytes_per_s: str, *pairs: str) -> None:
-    relay = Relay(float(delay_s), float(bytes_per_s))
-    print(*[await relay.listen(*map(int, pair.split(":"))) for pair in pairs], flush=True)
+    links: Links = defaultdict(lambda: Link(float(delay_s), float(bytes_per_s)))
+    print(*[await _listen(links, *map(int, pair.split(":"))) for pair in pairs], flush=True)
     await asyncio.to_thread(sys.stdin.read)
 
 

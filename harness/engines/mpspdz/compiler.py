@@ -1,4 +1,4 @@
-"""Compiles programs with MP-SPDZ's compiler, once per everything that the bytecode depends on.
+"""Finds the user's build of MP-SPDZ, and compiles programs, once per everything that bytecode depends on.
 
 MP-SPDZ names bytecode without its compile options, so one model could run another's.
 """
@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from tempfile import gettempdir
 
@@ -21,8 +22,6 @@ from harness.system.processes import leashed
 
 _TIMEOUT_S = 1800
 _ESTIMATE = "estimate"
-_COUNTED = re.compile(r"^ *(\d+) (\S.*)$", re.MULTILINE)
-_LAST_LINES = 3  # of the compiler's output in the error about a user's own program
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ def compilers_estimate(job: Job, home: Path, options: tuple[str, ...]) -> str:
 
 def counted(output: str) -> dict[str, int]:
     """Return how many of each thing the compiler's output counts."""
-    return {what: int(number) for number, what in _COUNTED.findall(output)}
+    return {what: int(number) for number, what in re.findall(r"^ *(\d+) (\S.*)$", output, re.MULTILINE)}
 
 
 def _fill(final: Path, job: Job, home: Path, options: tuple[str, ...]) -> None:
@@ -145,6 +144,101 @@ def _compile_in(directory: Path, job: Job, home: Path, options: tuple[str, ...])
     if done.returncode:
         output = (done.stderr.strip() or done.stdout.strip()).splitlines()
         lines = [line.strip() for line in output if line.strip("^~ ")]
-        last = " | ".join(lines[-1 if job.is_production else -_LAST_LINES :]) or "no message"
+        last = " | ".join(lines[-1 if job.is_production else -3 :]) or "no message"
         raise CompileError(f"MP-SPDZ's compiler refused {' '.join([job.spec.name, *job.arguments])}: {last}")
     return done.stdout
+
+
+DOCUMENTATION = "https://mp-spdz.readthedocs.io"
+
+# A race in the MAC check, which active security rests on, was fixed on 11 May 2026, after 0.4.2.
+_FIX_COMMIT = "7bf16a74e10bb07850b762797e603a8eca8785c2"
+
+
+@dataclass(frozen=True)
+class Installation:
+    """A directory with MP-SPDZ in it.
+
+    Attributes:
+        commit: "unknown" outside a git checkout.
+        fixed: Whether its MAC check has no race.
+    """
+
+    home: Path
+    commit: str
+    release: str
+    fixed: bool
+
+    @property
+    def version(self) -> str:
+        """Release and first 12 digits of the commit."""
+        return f"MP-SPDZ {self.release} ({self.commit[:12]})"
+
+    @property
+    def full_version(self) -> str:
+        """Release and whole commit, which tell compiled programs apart."""
+        return f"{self.release} {self.commit}"
+
+    def fault(self, virtual_machine: str) -> str | None:
+        """Return None if that program can run here, else one sentence: the lack, and its remedy."""
+        if not self.fixed:
+            return (
+                f"{self.version} at {self.home} is older than the fix of 11 May 2026 to its MAC check; "
+                f"update it, see {DOCUMENTATION}."
+            )
+        if not os.access(self.home / virtual_machine, os.X_OK):
+            return (
+                f"MP-SPDZ at {self.home} has no {virtual_machine}; "
+                f"its documentation says how to build it, see {DOCUMENTATION}."
+            )
+        return None
+
+
+@lru_cache(maxsize=1)
+def find_installation() -> Installation | str:
+    """Return the user's MP-SPDZ, or one sentence on why there is none.
+
+    It is at `$MP_SPDZ_HOME` (`none` disables the search, empty counts as unset), else at `~/MP-SPDZ` or
+    `/opt/MP-SPDZ`.
+    """
+    chosen = os.environ.get("MP_SPDZ_HOME", "")
+    if chosen == "none":
+        return "MP-SPDZ is switched off by MP_SPDZ_HOME=none."
+    candidates = [Path(chosen).expanduser()] if chosen else [Path.home() / "MP-SPDZ", Path("/opt/MP-SPDZ")]
+    for home in candidates:
+        if (home / "compile.py").is_file():
+            return _inspect(home.resolve())
+    if chosen:
+        return f"MP_SPDZ_HOME is {chosen}, but there is no compile.py in it; point it at a build of MP-SPDZ."
+    return (
+        "MP-SPDZ was not found at $MP_SPDZ_HOME, ~/MP-SPDZ or /opt/MP-SPDZ; "
+        f"build it as its documentation says, {DOCUMENTATION}."
+    )
+
+
+def _inspect(home: Path) -> Installation:
+    changes = home / "CHANGELOG.md"
+    match = re.search(r"^## (\d+(?:\.\d+)+)", changes.read_text() if changes.is_file() else "", re.MULTILINE)
+    release = match[1] if match else "unknown"
+    number = tuple(int(part) for part in release.split(".")) if release != "unknown" else ()
+    commit = git(home, "rev-parse", "HEAD") if (home / ".git").exists() else None
+    if commit is None:
+        return Installation(home, "unknown", release, number >= (0, 4, 3))
+    fixed = git(home, "merge-base", "--is-ancestor", _FIX_COMMIT, "HEAD") is not None
+    if not fixed and git(home, "cat-file", "-e", f"{_FIX_COMMIT}^{{commit}}") is None:  # a shallow clone
+        fixed = int(git(home, "log", "-1", "--format=%ct") or 0) >= 1778496164
+    return Installation(home, commit, release, fixed)
+
+
+def git(home: Path, *arguments: str) -> str | None:
+    """Return git's answer, None if it fails."""
+    try:
+        done = subprocess.run(
+            ["git", "-c", "safe.directory=*", "-C", str(home), *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except FileNotFoundError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

@@ -1,21 +1,23 @@
 """The engine for the MP-SPDZ that the user has built."""
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from harness.engines.base import Address, Job, Prepared
 from harness.engines.engine import Engine, PartyCosts
-from harness.engines.mpspdz.compiler import compile_options, compile_program, is_cached
-from harness.engines.mpspdz.discovery import Installation, find_installation
+from harness.engines.mpspdz.compiler import (
+    Installation,
+    compile_options,
+    compile_program,
+    find_installation,
+    is_cached,
+)
 from harness.engines.mpspdz.peer_certificates import ENVIRONMENT, LIBRARY, asking_library
 from harness.engines.program_hash import program_hash
 from harness.errors import CompileError, UnsupportedError
 from harness.security_models import SecurityModel
-
-_USUAL_BATCH = 1000  # of machines that use oblivious transfer, without -b
 
 # A machine's own files of shares: their first bytes, and the order of a party's shares in each value, as
 # indices into `harness.inputs.shares.file_format.held_by`.
@@ -23,12 +25,6 @@ _PERSISTENCE = {
     "ps-rep-ring-party.x": (b"replicated Z2^64", [1, 0]),
     "rep4-ring-party.x": (b"Z2^64^3", [0, 1, 2]),
 }
-
-_TIME = re.compile(r"Time = ([\d.e+-]+) seconds")
-_SENT = re.compile(r"Data sent = ([\d.e+-]+) MB in ~(\d+) rounds")
-_PHASES = re.compile(r"Spent ([\d.e+-]+) seconds .*?on the online phase and ([\d.e+-]+) seconds")
-_DABITS = re.compile(r"^ *(\d+) integer dabits$", re.MULTILINE)
-_INPUTS = re.compile(r"^ *(\d+) integer inputs from player \d+$", re.MULTILINE)
 
 
 class MpSpdzEngine(Engine):
@@ -56,8 +52,8 @@ class MpSpdzEngine(Engine):
         installation = find_installation()
         if isinstance(installation, str):
             return installation
-        machine = installation.home / str(model.virtual_machine)
         try:
+            machine = installation.home / str(model.virtual_machine)
             return asking_library(machine, model.parties, _options(model))
         except (CompileError, UnsupportedError) as error:
             return str(error)
@@ -74,8 +70,7 @@ class MpSpdzEngine(Engine):
     def is_compiled(self, job: Job, model: SecurityModel) -> bool:
         return is_cached(self.program_hash(job, model))
 
-    @contextmanager
-    def _program(self, job: Job, model: SecurityModel) -> Iterator[Prepared]:
+    def _program(self, job: Job, model: SecurityModel) -> Prepared:
         installation = find_installation()
         assert isinstance(installation, Installation)  # as it is available
         options = compile_options(job, model)
@@ -83,7 +78,7 @@ class MpSpdzEngine(Engine):
         batch, run_options, library = job.batch(model), _options(model), self._asking_library(model)
         fault = library if isinstance(library, str) else None
         if model.virtual_machine == "spdz2k-party.x":
-            batch = batch_that_works(batch or _USUAL_BATCH, bytecode.estimate)
+            batch = batch_that_works(batch or 1000, bytecode.estimate)  # its own choice without -b
             run_options = options_that_work(run_options, bytecode.estimate)
         command = (
             str(installation.home / str(model.virtual_machine)),
@@ -93,7 +88,7 @@ class MpSpdzEngine(Engine):
             *(("-b", str(batch)) if batch else ()),
             bytecode.name,
         )
-        yield Prepared(
+        return Prepared(
             job,
             model,
             installation.version,
@@ -118,8 +113,12 @@ class MpSpdzEngine(Engine):
 
     def _costs(self, lines: Sequence[str]) -> PartyCosts:
         seconds, sent, phases = (
-            [match.groups() for line in lines if (match := pattern.match(line))]
-            for pattern in (_TIME, _SENT, _PHASES)
+            [match.groups() for line in lines if (match := re.match(pattern, line))]
+            for pattern in (
+                r"Time = ([\d.e+-]+) seconds",
+                r"Data sent = ([\d.e+-]+) MB in ~(\d+) rounds",
+                r"Spent ([\d.e+-]+) seconds .*?on the online phase and ([\d.e+-]+) seconds",
+            )
         )
         megabytes, rounds = sent[-1]  # the machine's own come last, after lines that a program may print
         online, offline = map(float, phases[-1]) if phases else (None, None)
@@ -134,8 +133,13 @@ def _persistence(model: SecurityModel, party: int) -> dict[str, Any]:
     name, order = _PERSISTENCE[str(model.virtual_machine)]
     kind = name + (64).to_bytes(4, "little")
     head = len(kind).to_bytes(8, "little") + kind
-    place = f"Persistence/Transactions-P{party}.data"
-    return {"persistence": {"file": place, "head": head.hex(), "order": order}}
+    return {
+        "persistence": {
+            "file": f"Persistence/Transactions-P{party}.data",
+            "head": head.hex(),
+            "order": order,
+        }
+    }
 
 
 def batch_that_works(batch: int, estimate: str) -> int:
@@ -146,7 +150,7 @@ def batch_that_works(batch: int, estimate: str) -> int:
     the fewest equal parts (at most 10) of at most a batch, else a batch.
     [test: tests/programs/test_batches.py]
     """
-    stated = _DABITS.search(estimate)
+    stated = re.search(r"^ *(\d+) integer dabits$", estimate, re.MULTILINE)
     dabits = int(stated[1]) if stated else 0
 
     def works(size: int) -> bool:
@@ -164,5 +168,6 @@ def options_that_work(options: Sequence[str], estimate: str) -> tuple[str, ...]:
     of `batch_that_works` fails at 48 bits of security, but not at 64, which is slower.
     [test: tests/programs/test_batches.py]
     """
-    aborts = any(int(stated) % 16 == 13 for stated in _INPUTS.findall(estimate))
+    inputs = re.findall(r"^ *(\d+) integer inputs from player \d+$", estimate, re.MULTILINE)
+    aborts = any(int(stated) % 16 == 13 for stated in inputs)
     return tuple("64" if aborts and word == "48" else word for word in options)

@@ -25,8 +25,6 @@ from harness.system.files import create_file, scratch_directory
 LIBRARY = "asks.so"  # relative to a party's directory, as LD_PRELOAD takes no spaces or colons
 ENVIRONMENT = {"LD_PRELOAD": f"./{LIBRARY}", "FAIRSHARES_MET": MET}  # of a machine that asks
 _SOURCE = Path(__file__).with_suffix(".c")
-_COMPILERS = ("cc", "gcc", "clang")
-_LINKS = ("machine", "machinerecv")  # MP-SPDZ's names of the two links to each peer
 _NO_PROGRAM = b"1\n1\nnone-0:0\n1 0\n0\n"  # names no program: links come first
 _PATIENCE_S, _POLL_S = 60.0, 0.01
 _LETS_IN = "A virtual machine of MP-SPDZ lets in a peer that shows no certificate, unless it is prevented"
@@ -64,7 +62,7 @@ def asking_library(machine: Path, parties: int, options: Sequence[str]) -> Path:
 def _built(directory: Path) -> Path:
     library = directory / f"{hashlib.sha256(_SOURCE.read_bytes()).hexdigest()}.so"
     if not library.exists():
-        compiler = next(filter(None, map(shutil.which, _COMPILERS)), None)
+        compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
         with scratch_directory(directory) as partial:
             compiled = partial / library.name
             command = [str(compiler), "-O2", "-shared", "-fPIC", "-o", str(compiled), str(_SOURCE)]
@@ -121,7 +119,7 @@ def let_in_by(
                     _is_let_in, process, ports[0], f"{link}{certificate.stem}", certificate, shown=shown
                 )
                 for certificate in certificates[1:]
-                for link in _LINKS
+                for link in ("machine", "machinerecv")  # MP-SPDZ's names of the two links to each peer
             ]
             let_in = [link.result() for link in links]
             # A machine shakes hands one link after the other, so each peer's first link is noted by now.

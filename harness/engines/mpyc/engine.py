@@ -1,8 +1,7 @@
 """The embedded engine."""
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -12,9 +11,6 @@ from harness.engines.mpyc.party import run_party
 from harness.engines.program_hash import program_hash
 from harness.security_models import SecurityModel
 from protocols.spec import InputForm, ProtocolSpec
-
-_TIME = re.compile(r"Time = (\d+\.\d+) seconds")
-_SENT = re.compile(r"Data sent = (\d+) bytes")
 
 
 class EmbeddedEngine(Engine):
@@ -49,9 +45,8 @@ class EmbeddedEngine(Engine):
         job.check_parties(model)
         return program_hash(job, (self.version(),))
 
-    @contextmanager
-    def _program(self, job: Job, model: SecurityModel) -> Iterator[Prepared]:
-        yield Prepared(job, model, self.version(), self.program_hash(job, model))
+    def _program(self, job: Job, model: SecurityModel) -> Prepared:
+        return Prepared(job, model, self.version(), self.program_hash(job, model))
 
     def _process(
         self,
@@ -71,7 +66,7 @@ class EmbeddedEngine(Engine):
 
     def _costs(self, lines: Sequence[str]) -> PartyCosts:
         seconds, sent = (  # the engine's own come last, after lines that a program may print
-            [match[1] for line in lines if (match := pattern.fullmatch(line))][-1]
-            for pattern in (_TIME, _SENT)
+            [match[1] for line in lines if (match := re.fullmatch(pattern, line))][-1]
+            for pattern in (r"Time = (\d+\.\d+) seconds", r"Data sent = (\d+) bytes")
         )
         return PartyCosts(float(seconds), int(sent))

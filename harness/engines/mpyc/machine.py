@@ -1,7 +1,6 @@
-"""A running program's state: one party's MPyC runtime, its two input files, its timers."""
+"""A running program's state: one party's MPyC runtime, and its two input files."""
 
 import os
-import time
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
@@ -10,12 +9,11 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from harness.engines.parties.working_directory import bits_file, values_file
-from harness.errors import ShareError, UnsupportedFeature
+from harness.errors import ShareError
 from harness.inputs.rings import FIELD
 from harness.system.files import create_file
 
 _BITS = 64  # of the integers, as MP-SPDZ's with `-R 64`
-_WORD = (1 << _BITS) - 1
 
 
 class Machine:
@@ -30,21 +28,17 @@ class Machine:
         self._kept = data.parent / f"Persistence/Transactions-P{mpc.pid}.data"  # where MP-SPDZ has it
         self._files: dict[Path, BinaryIO] = {}
         self._words: list[bytes] = []
-        self._timers: dict[int, float] = {}
 
-    def input_elements(self, party: int, size: int) -> Any:
-        """Return `size` secret field elements from `party`'s binary input file."""
-        return self._share(party, self._own_elements, size)
-
-    def input_bits(self, party: int, width: int, lanes: int) -> Any:
-        """Return `width` rows of `lanes` secret bits, from an integer per lane at `party`."""
-        return self._share(party, self._own_bits, width, lanes)
+    def share(self, party: int, read: Callable[..., Any], *shape: int) -> Any:
+        """Return secret values of a shape that `party` reads, by `own_elements` or `own_bits`."""
+        own = self.array(read(*shape)) if party == self.mpc.pid else self.array(None, shape)
+        return self.mpc.input(own, senders=party)
 
     def keep(self, lanes: Any) -> None:
         """Write this party's Shamir shares of a vector to a new file."""
         shares = np.array(self.mpc.run(self.mpc.gather(lanes)).value, dtype=object)
         self._kept.parent.mkdir(mode=0o700, exist_ok=True)
-        words = np.stack([shares & _WORD, shares >> _BITS], axis=1).astype(np.uint64)
+        words = np.stack([shares & ((1 << _BITS) - 1), shares >> _BITS], axis=1).astype(np.uint64)
         create_file(self._kept, FIELD.to_bytes(words))
 
     def kept(self, first: int, size: int) -> Any:
@@ -56,19 +50,6 @@ class Machine:
         shares = words[:, 0].astype(object) + (words[:, 1].astype(object) << _BITS)
         return self.array(self.array.sectype.field.array(shares))
 
-    def start_timer(self, number: int) -> None:
-        """Start a timer; UnsupportedFeature if it runs already, or is below 1."""
-        if number < 1 or number in self._timers:
-            raise UnsupportedFeature(f"Timer {number} cannot be started; timer 0 is the run's own.")
-        self._timers[number] = time.perf_counter()
-
-    def stop_timer(self, number: int) -> None:
-        """Stop a timer when its work is done, and print its seconds as MP-SPDZ does."""
-        if number not in self._timers:
-            raise UnsupportedFeature(f"Timer {number} was not started.")
-        self.mpc.run(self.mpc.barrier())  # work that was begun while it ran belongs to it
-        print(f"Time{number} = {time.perf_counter() - self._timers.pop(number):.6f} seconds", flush=True)
-
     def check_inputs_used(self) -> None:
         """Raise ShareError if this party was given more than the program took."""
         if self._read(self._elements).read(1):
@@ -76,11 +57,8 @@ class Machine:
         if self._words or self._read(self._integers).read().strip():
             raise ShareError(f"Party {self.mpc.pid} was given more input bits than the program reads.")
 
-    def _share(self, party: int, read: Callable[..., Any], *shape: int) -> Any:
-        own = self.array(read(*shape)) if party == self.mpc.pid else self.array(None, shape)
-        return self.mpc.input(own, senders=party)
-
-    def _own_elements(self, size: int) -> Any:
+    def own_elements(self, size: int) -> Any:
+        """Return the next `size` field elements of this party's binary input file."""
         raw = self._read(self._elements).read(size * FIELD.value_bytes)
         if len(raw) < size * FIELD.value_bytes:
             raise ShareError(f"Party {self.mpc.pid} was given fewer input values than the program reads.")
@@ -95,7 +73,8 @@ class Machine:
             self._files[path] = path.open("rb") if path.exists() else BytesIO()
         return self._files[path]
 
-    def _own_bits(self, width: int, lanes: int) -> Any:
+    def own_bits(self, width: int, lanes: int) -> Any:
+        """Return `width` rows of `lanes` bits, from this party's next integer for each lane."""
         while len(self._words) < lanes and (line := self._read(self._integers).readline()):
             self._words += line.split()
         if len(self._words) < lanes:

@@ -19,14 +19,10 @@ PORTABLE: dict[str, str] = {
     "print_ln": "print a line at every party; each %s stands for a revealed value or vector",
     "check_point": "check what active parties did so far before going on; nothing to do for passive ones",
     "for_range": "(n): of a function that follows, do it n times; its turn may say which shares to read",
-    "start_timer": "start timer 1, 2, ...",
-    "stop_timer": "stop it; its time is in the party's log",
     "sint": "secret integer vector, from an integer, a list of them, a cint, a sint or secret bits; size=",
     "sint.get_input_from": "(party, binary=True, size=n): n values from that party's input file",
     "sint.write_to_file": "(vector): keep each party's shares, in a file of its own",
     "sint.read_from_file": "(start, size=n): (end, [vector]) of shares that were kept",
-    "sint.get_random_bit": "(size=n): n secret bits as integers that no party knows",
-    "sint.get_dabit": "(size=n): n such bits, the same as integers and as secret bits",
     "sint.get_vector": "(base, size): some lanes of a vector",
     "sint.concat": "(list): one vector after the other",
     "sint.sum": "(): the sum of a vector's lanes, one value",
@@ -196,7 +192,7 @@ class Secret(_Vector, name="sint"):
         """Return the next `size` values of that party's binary input file; ShareError if they do not fit."""
         if binary is not True:
             raise unsupported("sint.get_input_from without binary=True")
-        return cls._of(cls._machine.input_elements(_party(cls, party), _count(size)))
+        return cls._of(cls._machine.share(_party(cls, party), cls._machine.own_elements, _count(size)))
 
     @classmethod
     def write_to_file(cls, shares: Any) -> None:
@@ -208,18 +204,6 @@ class Secret(_Vector, name="sint"):
         """Return where the kept shares that were read end, and a list of one vector of them."""
         place = start.place if isinstance(start, _Turn) else start
         return start + size, [cls._of(cls._machine.kept(place, _count(size)))]
-
-    @classmethod
-    def get_random_bit(cls, *, size: int = 1) -> Any:
-        """Return `size` secret bits, as integers, that no party knows."""
-        mpc = cls._machine.mpc
-        return cls._of(mpc.np_random_bits(cls._machine.array.sectype, _count(size)))
-
-    @classmethod
-    def get_dabit(cls, *, size: int = 1) -> tuple[Any, Any]:
-        """Return `size` secret bits that no party knows, as integers and as bits."""
-        bit = cls.get_random_bit(size=size)
-        return bit, Bits._of(bit._lanes)
 
     @classmethod
     def concat(cls, parts: Iterable[Any]) -> Any:
@@ -323,7 +307,8 @@ class BitVector(Value, name="sbitvec"):
         """
         if not cls._width:
             raise unsupported("sbitvec.get_input_from without get_type")
-        rows = cls._machine.input_bits(_party(cls, party), cls._width, _count(size))
+        machine = cls._machine
+        rows = machine.share(_party(cls, party), machine.own_bits, cls._width, _count(size))
         columns = object.__new__(cls)
         columns.v = [Bits._of(rows[j]) for j in range(cls._width)]
         return columns
@@ -347,8 +332,6 @@ def namespace(machine: Machine, arguments: Sequence[str]) -> dict[str, Any]:
         "print_ln": _print_ln,
         "check_point": _check_point,
         "for_range": _for_range,
-        "start_timer": machine.start_timer,
-        "stop_timer": machine.stop_timer,
     }
 
 

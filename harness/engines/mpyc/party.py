@@ -1,15 +1,21 @@
 """One party of the embedded engine: joins the others over TLS, then runs the program."""
 
+import builtins
 import os
 import ssl
 import sys
 import time
+import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.engines.mpyc.machine import Machine, install_fast_splitting
+from harness.engines.mpyc.names import namespace, unsupported
 from harness.engines.parties.certificates import fingerprint
 from harness.engines.parties.working_directory import DATA, LOOPBACK, MET, certificate_file
-from harness.errors import PartyFailedError
+from harness.errors import CompileError, DomainOverflow, PartyFailedError, UnsupportedFeature
+from protocols import circuits
 
 
 def run_party(config: dict[str, Any]) -> int:
@@ -22,10 +28,6 @@ def run_party(config: dict[str, Any]) -> int:
     """
     _lay_out_certificates(config["party"], len(config["addresses"]))
     mpc = _load_mpyc(config)
-    # Imported late, like MPyC: a party that is refused at the start should not pay for it.
-    from harness.engines.mpyc.interpreter import execute
-    from harness.engines.mpyc.machine import Machine
-
     mpc.run(mpc.start())
     _check_peers(mpc)
     started = time.perf_counter()
@@ -59,8 +61,6 @@ def _load_mpyc(config: dict[str, Any]) -> Any:
     ]  # fmt: skip
     from mpyc.runtime import mpc
 
-    from harness.engines.mpyc.machine import install_fast_splitting
-
     install_fast_splitting()
     if all(host == LOOPBACK for host, _ in config["addresses"]):
         listen_on_loopback(mpc._loop)
@@ -86,3 +86,35 @@ def _check_peers(mpc: Any) -> None:
             raise PartyFailedError(f"Who connected as party {peer.pid} has another party's certificate.")
         with Path(MET).open("a") as notes:
             notes.write(f"{fingerprint(own.encode())}\n")
+
+
+def execute(path: Path, arguments: Sequence[str], machine: Machine) -> None:
+    """Run the program to its end; `arguments` begin with its name.
+
+    Reveals: what the program reveals, to all parties.
+
+    Raises UnsupportedFeature, DomainOverflow or CompileError, with file:line, or ShareError if the party's
+    input does not fit the program.
+    """
+    try:
+        names = namespace(machine, arguments)
+        exec(builtins.compile(path.read_text(encoding="utf-8"), str(path), "exec"), names)
+        machine.check_inputs_used()
+    except (UnsupportedFeature, DomainOverflow) as error:
+        raise type(error)(f"{_where(error, path)}: {error}") from error
+    except (AttributeError, NameError, TypeError) as error:
+        what = unsupported(str(error.name)) if isinstance(error, NameError) else error
+        raise UnsupportedFeature(f"{_where(error, path)}: {what}") from error
+    except SyntaxError as error:
+        raise CompileError(f"{path.name}:{error.lineno}: {error.msg}.") from error
+    except (ArithmeticError, AssertionError, LookupError, ValueError) as error:
+        raise CompileError(
+            f"{_where(error, path)}: the program ended with {type(error).__name__}."
+        ) from error
+
+
+def _where(error: BaseException, path: Path) -> str:
+    ours = (path, *Path(circuits.__path__[0]).glob("*.py"))
+    frames = traceback.extract_tb(error.__traceback__)
+    steps = [frame for frame in frames if Path(frame.filename) in ours]
+    return f"{Path(steps[-1].filename).name}:{steps[-1].lineno}" if steps else path.name

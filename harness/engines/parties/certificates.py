@@ -12,12 +12,10 @@ from cryptography.x509.oid import NameOID
 
 from harness.errors import CertificateError
 
-OF_A_RUN = timedelta(days=1)
-_CLOCK_SKEW = timedelta(hours=1)
 _NO_AUTHORITY = x509.BasicConstraints(ca=False, path_length=None)
 
 
-def make_key(directory: Path, stem: str, common_name: str, lifetime: timedelta = OF_A_RUN) -> Path:
+def make_key(directory: Path, stem: str, common_name: str, lifetime: timedelta = timedelta(days=1)) -> Path:
     """Draw a P-256 key into `<stem>.key` (mode 0600) and self-sign `<stem>.pem`; return the latter."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
@@ -28,7 +26,7 @@ def make_key(directory: Path, stem: str, common_name: str, lifetime: timedelta =
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _CLOCK_SKEW)
+        .not_valid_before(now - timedelta(hours=1))  # others' clocks may be behind
         .not_valid_after(now + lifetime)
         # Not an authority: else a party could sign a certificate in another party's name.
         .add_extension(_NO_AUTHORITY, critical=True)
@@ -111,5 +109,4 @@ def subject_hash(name: x509.Name) -> str:
     pair = bytes.fromhex("0603550403") + string
     sequence = bytes([0x30, len(pair)]) + pair
     canonical = bytes([0x31, len(sequence)]) + sequence
-    digest = hashlib.sha1(canonical, usedforsecurity=False).digest()
-    return digest[:4][::-1].hex()
+    return hashlib.sha1(canonical, usedforsecurity=False).digest()[:4][::-1].hex()

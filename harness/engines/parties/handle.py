@@ -38,13 +38,8 @@ from harness.inputs.rings import RING, XOR
 from harness.system.files import create_file
 from harness.system.processes import is_stopped
 
-_ROOM = 1 << 16  # least free bytes for a party's directory
-
-_PEAK = re.compile(rb"VmHWM:\s*(\d+) kB")
 _PROCESSES = Path("/proc")
 
-LEAST_PAUSE_S = 0.01
-_SHARE = 0.01  # of a party's running time, between two looks
 
 # Whole lines of a party's log that may be shown: opened (noisy) outputs, costs and our own messages.
 # Of other lines only a known error text is shown, as MP-SPDZ quotes inputs beside some.
@@ -52,7 +47,6 @@ OWN = "fairshares: "
 KEPT = re.compile(rf"OUT |Time = |Data sent = |Global data sent = |Spent |Clients [a-z ]+ = |{OWN}")
 _LONGEST = 300
 _WRONG_LINKS = 18  # exit code of a party that ended well, but with links to strangers
-_STRANGERS = "Its links accepted other certificates than those of the other parties of this run."
 LOST_PEER = re.compile(
     r"[Cc]onnection (reset|refused|closed)[a-z ]*|stream truncated|end of file|Broken pipe"
 )
@@ -127,6 +121,7 @@ class LocalProcess(PartyProcess):
         self.number: int = config["party"]
         self.name = f"Party {self.number}"
         self._job, self._config, self._directory = job, config, directory
+        self.log = directory / LOG  # all that it prints
         self._has_children = job.clients is not None
         self._process: Any = None  # a subprocess.Popen[str], once it was started
         self._memory: PeakMemory | None = None
@@ -192,12 +187,12 @@ class LocalProcess(PartyProcess):
         return {*met(self._directory)} - own == {*self._peers.values()}
 
     def state(self) -> PartyState:
-        strangers = [OWN + _STRANGERS] if self.exit_code() == _WRONG_LINKS else []
+        strangers = f"{OWN}Its links accepted other certificates than those of the other parties of this run."
         return PartyState(
-            (*_kept_lines(self.log), *strangers),
+            (*_kept_lines(self.log), *([strangers] if self.exit_code() == _WRONG_LINKS else [])),
             self._memory.bytes if self._memory is not None else None,
             is_stopped(self._process.pid),
-            shutil.disk_usage(self._directory).free < _ROOM,
+            shutil.disk_usage(self._directory).free < 1 << 16,
         )
 
     def kill(self) -> None:
@@ -220,11 +215,6 @@ class LocalProcess(PartyProcess):
         with contextlib.suppress(BrokenPipeError, ValueError):  # it died, as its exit code will say
             self._process.stdin.buffer.write(column)
             self._process.stdin.buffer.flush()
-
-    @property
-    def log(self) -> Path:
-        """The file with all that it prints."""
-        return self._directory / LOG
 
     def _used(self) -> str:
         return (
@@ -251,28 +241,20 @@ class PeakMemory:
         now = time.monotonic()
         if now >= self._due:
             self.look()
-            self._due = now + pause_s(now - self._began)
+            self._due = now + max(0.01, 0.01 * (now - self._began))  # a hundredth of its running time
 
     def look(self) -> None:
         """Read the peaks; a process that has ended keeps its last."""
-        for process in (self._process, *(self._children() if self._with_children else ())):
-            peak = _PEAK.search(_read(_PROCESSES / str(process) / "status"))
+        path = _PROCESSES / str(self._process) / "task" / str(self._process) / "children"
+        for process in (self._process, *(map(int, _read(path).split()) if self._with_children else ())):
+            peak = re.search(rb"VmHWM:\s*(\d+) kB", _read(_PROCESSES / str(process) / "status"))
             if peak is not None:
                 self._peaks[process] = int(peak[1]) * 1024
-
-    def _children(self) -> list[int]:
-        path = _PROCESSES / str(self._process) / "task" / str(self._process) / "children"
-        return [int(word) for word in _read(path).split()]
 
     @property
     def bytes(self) -> int | None:
         """Sum of the processes' peaks; None if unknown."""
         return sum(self._peaks.values()) or None
-
-
-def pause_s(running_s: float) -> float:
-    """Return the pause until the next look at a party."""
-    return max(LEAST_PAUSE_S, _SHARE * running_s)
 
 
 def _read(path: Path) -> bytes:

@@ -48,11 +48,18 @@ def with_noise(config: Mapping[str, Any], shares: bytes, drawn: npt.ArrayLike) -
     if not shares or config["blocks"] is None:
         return shares + domain.to_bytes(noise)
     histograms, bins, sizes = config["blocks"]
-    column = _Column(domain, domain.from_bytes(shares))
-    sums = block_sums(_Column, column, histograms, bins, block_sizes(sizes))
+    sums = block_sums(
+        _Column, _Column(domain, domain.from_bytes(shares)), histograms, bins, block_sizes(sizes)
+    )
     if len(sums.words) != len(noise):
         raise ShareError(f"This party has {len(sums.words)} sums, and drew noise for {len(noise)}.")
     return domain.to_bytes(domain.add(sums.words, noise))
+
+
+def noise_of(config: Mapping[str, Any]) -> npt.ArrayLike:
+    """Return a party's own noise, zeros if joint noise is added; `config` as of `with_noise`."""
+    noise, number = config["noise"], config["samples"]
+    return DistributedNoise.from_json(noise).draw(number) if noise else [0] * number
 
 
 class _Column:
@@ -98,15 +105,14 @@ def begin(config: dict[str, Any], columns: int) -> None:
 def _fill(config: dict[str, Any], columns: int, values: int, bits: int) -> None:
     rounds, own, file = config["rounds"], config.get("distributed_noise"), Path(DATA, GIVEN_BITS)
     given = map(int, file.read_text().split()) if file.exists() else None
-    distribution = DistributedNoise.from_json(own["noise"]) if own else None
     number = own["samples"] if own else sum(lanes for _, lanes in config["fair_bits"])
     with open(columns, "rb") as waiting, open(values, "wb", 0) as to_values, open(bits, "wb", 0) as to_bits:
         for _ in range(rounds["number"]):
             drawn: Any
             if given is not None:
                 drawn = list(islice(given, number))
-            elif distribution:  # while the column is on its way
-                drawn = distribution.draw(number)
+            elif own:  # while the column is on its way
+                drawn = noise_of(own)
             else:
                 drawn = [
                     secrets.randbits(width) for width, lanes in config["fair_bits"] for _ in range(lanes)

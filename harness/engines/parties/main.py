@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
+from harness.engines.parties.certificates import expecting, make_key, trust
 from harness.engines.parties.working_directory import (
     CLAIM,
     CONFIG,
@@ -55,9 +56,6 @@ def _main() -> int:
         os.close(os.open(CLAIM, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except FileExistsError:
         return CLAIMED_EXIT
-    # Imported late: a refused start should not pay for it.
-    from harness.engines.parties.certificates import make_key, trust
-
     data, names, stem = Path(DATA), config["common_names"], f"P{config['party']}"
     own = data / f"{stem}.pem"
     if "keys" in config:  # this host's own, made before
@@ -99,8 +97,7 @@ def _run_with_front(config: dict[str, Any], started: float) -> int:
 
     Neither outlives the other.
     """
-    from harness.clients import gateway as front
-    from harness.engines.parties.certificates import make_key, trust
+    from harness.clients import gateway as front  # a party without clients should not pay for it
 
     data, party, number = Path(DATA), config["party"], secrets.randbelow(1 << 31)
     trust(make_key(data, f"C{number}", f"C{number}"), data, f"C{number}")
@@ -115,16 +112,13 @@ def _run_with_front(config: dict[str, Any], started: float) -> int:
 
 
 def _become(config: dict[str, Any], *more: str) -> NoReturn:
-    from harness.engines.parties.certificates import expecting
-
     environment = {**os.environ, **config.get("environment", {}), **expecting(Path(DATA).glob("*.pem"))}
     os.execve(config["argv"][0], [*config["argv"], *more], environment)
 
 
 def _redirect_output() -> None:
     log = os.open(LOG, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(log, 1)
     os.dup2(log, 2)
 
@@ -140,14 +134,10 @@ def _supply_secrets(config: dict[str, Any]) -> None:
     given = [int(word) for word in file.read_text().split()] if file.exists() else None
     if own:
         from harness.engines.parties import inputs  # a party without distributed noise should not pay for it
-        from protocols.noise.added import DistributedNoise
 
         values = data / values_file(party)
         column = values.read_bytes() if values.exists() else b""
-        drawn: Any = given
-        if drawn is None:
-            noise = own["noise"]
-            drawn = DistributedNoise.from_json(noise).draw(own["samples"]) if noise else [0] * own["samples"]
+        drawn = inputs.noise_of(own) if given is None else given
         _link_to_memory(values, inputs.with_noise(own, column, drawn))
     bits = given
     if bits is None or own:

@@ -1,6 +1,5 @@
 """Runs the parties of one run, watches them, says whose fault a failure is, and leaves nothing behind."""
 
-import contextlib
 import math
 import random
 import re
@@ -10,7 +9,7 @@ import socket
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from itertools import chain
 from pathlib import Path
 from threading import Thread
@@ -18,8 +17,7 @@ from typing import Any, BinaryIO
 
 from harness.clients.gateway import FAILED
 from harness.clients.session import ClientInputs, Server
-from harness.engines.base import Address, Job, no_charge
-from harness.engines.output_parser import parse_outputs
+from harness.engines.base import Address, Job, no_charge, parse_outputs
 from harness.engines.parties.handle import (
     FAILED_CHECK,
     KEPT,
@@ -40,7 +38,6 @@ from harness.errors import (
 from harness.system.signals import uninterrupted
 
 _POLL_S = 0.005
-_SHORTEST_S = 0.0005  # first pause between looks at a round's outputs
 _GRACE_S = 0.5  # from the first failure until the others are stopped, so that the culprit is seen
 _SEARCH_S = 1.5  # the same where all failed parties only lost others, and the culprit is still unknown
 _PORTS = range(12000, 30000)  # below the ephemeral range, so that no client socket takes one meanwhile
@@ -72,7 +69,7 @@ def _is_free(port: int) -> bool:
 
 
 def _bind(one: socket.socket, port: int) -> bool:
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         one.bind(("", port))
         return True
     return False
@@ -115,9 +112,10 @@ def _laid_out(
 class Rounds:
     """Parties that stay up: each round they take a column each, and print what they open."""
 
-    def __init__(self, parties: Sequence[LocalProcess], outputs: Sequence[str], timeout_s: float) -> None:
-        self._parties, self._outputs, self._timeout_s = parties, outputs, timeout_s
-        self._logs: list[BinaryIO] = [party.log.open("rb") for party in parties]
+    def __init__(
+        self, job: Job, parties: Sequence[LocalProcess], logs: list[BinaryIO], timeout_s: float
+    ) -> None:
+        self._outputs, self._parties, self._logs, self._timeout_s = job.spec.outputs, parties, logs, timeout_s
 
     def open(self, columns: Sequence[bytes]) -> dict[str, tuple[int, ...]]:
         """Hand each party its column; return the opened values.
@@ -130,12 +128,11 @@ class Rounds:
         ):  # in threads, as a pipe has little room
             Thread(target=party.send, args=(column,), daemon=True).start()
         lines: dict[int, str] = {}
-        pause = _SHORTEST_S
-        while len(lines) < len(self._parties):
-            for i in range(len(self._parties)):
-                if i not in lines and (line := self._next_line(i)) is not None:
-                    lines[i] = line
-            if len(lines) < len(self._parties):
+        pause = 0.0005  # between looks at the outputs, at first
+        while missing := [i for i in range(len(self._parties)) if i not in lines]:
+            found = {i: line for i in missing if (line := self._next_line(i)) is not None}
+            lines |= found
+            if not found:
                 if any(party.exit_code() for party in self._parties):
                     _watch(self._parties, deadline, self._timeout_s)
                 if time.monotonic() > deadline:
@@ -160,11 +157,6 @@ class Rounds:
             if line.startswith(b"OUT "):
                 return line.decode()
 
-    def close(self) -> None:
-        """Close the logs."""
-        for log in self._logs:
-            log.close()
-
 
 @contextmanager
 def rounds_of(
@@ -178,9 +170,10 @@ def rounds_of(
     with (
         _laid_out(job, configs, work, [None] * len(configs)) as parties,
         _started(parties, timeout_s, starting),
-        contextlib.closing(Rounds(parties, job.spec.outputs, timeout_s)) as rounds,
+        ExitStack() as stack,
     ):
-        yield rounds
+        logs = [stack.enter_context(party.log.open("rb")) for party in parties]
+        yield Rounds(job, parties, logs, timeout_s)
 
 
 def run_to_completion(
@@ -225,8 +218,7 @@ def _started(
                 )
             certificates[i] = certificate
         with ThreadPoolExecutor(len(parties)) as pool:  # at once, as they wait for each other
-            for gone in [pool.submit(party.go, certificates) for party in parties]:
-                gone.result()
+            list(pool.map(lambda party: party.go(certificates), parties))
         yield certificates, deadline
     finally:
         with uninterrupted():
@@ -269,7 +261,12 @@ def _failure(
         if line.startswith(OWN + FAILED):  # because of clients, as all parties agree
             return ClientError(f"{line.removeprefix(OWN)} The parties were stopped; no result was written.")
     if not culprits:
-        return PartyFailedError(_disconnection(failed, errors))
+        lines = dict.fromkeys(chain.from_iterable(errors[i] for i in failed))
+        return PartyFailedError(
+            f"Connections between the parties were lost (by {', '.join(map(str, sorted(failed)))}), and no "
+            "party failed otherwise: look at the network between them. All were stopped and no result was "
+            f"written. Last lines: {' | '.join(lines)}"
+        )
     failed_checks = {
         i: [match for line in errors[i] if (match := FAILED_CHECK.fullmatch(line))] for i in failed
     }
@@ -318,15 +315,6 @@ def _one_of(parties: int, checks: Mapping[int, re.Match[str]]) -> str:
         f"A check of what parties sent each other failed (at party {', '.join(map(str, checks))}: {texts}): "
         f"one of the parties {who} deviated, or its machine is faulty, and it cannot be told which. All were "
         "stopped and no result was written."
-    )
-
-
-def _disconnection(failed: Sequence[int], errors: Sequence[Sequence[str]]) -> str:
-    lines = dict.fromkeys(chain.from_iterable(errors[i] for i in failed))
-    return (
-        f"Connections between the parties were lost (by {', '.join(map(str, sorted(failed)))}), and no party "
-        "failed otherwise: look at the network between them. All were stopped and no result was written. "
-        f"Last lines: {' | '.join(lines)}"
     )
 
 

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from harness.clients import input_masks as masks
-from harness.clients.invitations import check_directory, invitations, read_invitation
 from harness.clients.messages import Channel
-from harness.clients.sender import Sender, send_values
+from harness.clients.sender import Sender, check_directory, invitations, read_invitation, send_values
 from harness.clients.session import Server
 from harness.engines.parties.certificates import make_key
 from harness.errors import BudgetError, ClientError, MaskError, OptionError, WriteError

@@ -134,8 +134,8 @@ def test_the_noise_follows_from_the_programs_arguments_and_the_model() -> None:
     without = Job(PI_LAP, PROGRAMS / "pi_lap.mpc", ("3", "2", "1", "40"), ())
     assert without.distributed_noise(MODELS["ring"]) is None
     config = EmbeddedEngine()
-    with config.prepared(job(), MODELS["mpyc"]) as prepared:
-        noise = config.config(prepared, 0, [("127.0.0.1", 1)] * 3)["distributed_noise"]
+    prepared = config.prepared(job(), MODELS["mpyc"])
+    noise = config.config(prepared, 0, [("127.0.0.1", 1)] * 3)["distributed_noise"]
     assert DistributedNoise.from_json(noise["noise"]) == job().distributed_noise(MODELS["mpyc"])
     assert (noise["samples"], noise["values"], noise["domain"]) == (4, 0, FIELD.name)
 

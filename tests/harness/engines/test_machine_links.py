@@ -45,7 +45,8 @@ def machines(
     source.write_text(text)
     job = Job(program_spec("nothing", "nothing"), source, (), (None,) * model.parties)
     engine = engine_of(model)
-    with engine.prepared(job, model) as prepared, free_ports(model.parties) as ports:
+    prepared = engine.prepared(job, model)
+    with free_ports(model.parties) as ports:
         parties = {}
         for i in sorted({*range(model.parties)} - held.keys()):
             config = engine.config(prepared, i, [(LOOPBACK, port) for port in ports])

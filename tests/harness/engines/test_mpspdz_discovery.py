@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.engines.mpspdz import discovery
-from harness.engines.mpspdz.discovery import DOCUMENTATION, Installation, find_installation
+from harness.engines.mpspdz import compiler as discovery
+from harness.engines.mpspdz.compiler import DOCUMENTATION, Installation, find_installation
 from harness.engines.mpspdz.engine import MpSpdzEngine
 from harness.engines.parties.handle import PartyState
 from harness.errors import OutputError

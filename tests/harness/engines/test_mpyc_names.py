@@ -66,13 +66,11 @@ def test_table_names_all_that_a_program_starts_with(party: OneParty) -> None:
         ("print_ln('%s', sint(bit ^ other).reveal())", "[0, 1, 1, 0]"),
         ("print_ln('%s', sint(~(bit & other)).reveal())", "[1, 1, 1, 0]"),
         ("print_ln('%s', sint(single).reveal())", "1"),
-        ("a, b = sint.get_dabit(); print_ln('%s', (a - sint(b)).reveal())", "0"),
         ("print_ln('%s', sint([-2**63, 2**63 - 1]).reveal())", "[-9223372036854775808, 9223372036854775807]"),
         ("print_ln('%s', (sint([2**62, -2**62]) > sint([2**62 - 1, 1 - 2**62])).reveal())", "[1, 0]"),
         ("for i in range(2):\n    s = s * s\nprint_ln('%s', s.reveal())", "6561"),
         ("def double(v):\n    return v + v\nprint_ln('%s', double(k))", "6"),
         ("@for_range(2)\ndef _(_):\n    print_ln('%s', (s + 1).reveal())", "10\n10"),
-        ("start_timer(1)\nstart_timer(2)\nprint_ln('%s', 1)", "1"),
     ],
 )
 def test_opens(party: OneParty, line: str, printed: str) -> None:
@@ -162,15 +160,13 @@ def test_opens(party: OneParty, line: str, printed: str) -> None:
         ("sint.get_input_from(k, binary=True, size=2)", "party 0 to 0"),
         ("sbitvec.get_type(64)", "1 to 63"),
         ("sbitvec.get_type(0)", "1 to 63"),
-        ("sint.get_random_bit(size=s)", "size of a vector"),
+        ("sint.get_random_bit(size=9)", "sint.get_random_bit"),
+        ("start_timer(1)", "start_timer"),
         ("print_ln('%s', x)", "printing sint"),
         ("print_ln('%s', bit)", "printing sbits"),
         ("print_ln('%s', [k])", "printing list"),
         ("print_ln('%s')", "0 values for 1"),
         ("print_ln('', k)", "1 values for 0"),
-        ("start_timer(0)", "Timer 0"),
-        ("start_timer(1)\nstart_timer(1)", "Timer 1"),
-        ("stop_timer(1)", "Timer 1"),
     ],
 )
 def test_refuses(party: OneParty, line: str, names_it: str) -> None:

@@ -56,10 +56,10 @@ def test_a_host_is_not_set_among_a_starters_own(hosts: list[Path], stack: ExitSt
     coordinator.prepared(asked())
     own = make_key(tmp_path, "P1", "MPyC party 1")
     work = coordinator.work
-    nonces = [work.run.nonce, *(work.release.uploads.heard[i].nonce for i in (1, 2))]
-    signed = {"0": work.release.agree(nonces, now())}
-    assert work.release.intent is not None
-    signed |= {str(i): sign(replace(work.release.intent, party=i), own) for i in (1, 2)}
+    nonces = [work.run.nonce, *(work.run.uploads.heard[i].nonce for i in (1, 2))]
+    signed = {"0": work.run.agree(nonces, now())}
+    assert work.run.intent is not None
+    signed |= {str(i): sign(replace(work.run.intent, party=i), own) for i in (1, 2)}
     work.run._is_ready = True
     with pytest.raises(CertificateError, match="Party 1 has another certificate than this host holds"):
         work.run.go({name: Signed(**one) for name, one in signed.items()})
@@ -95,7 +95,7 @@ def test_a_host_signs_for_one_run_at_a_time(hosts: list[Path], stack: ExitStack)
     """Else what it signed for one could let others begin another one."""
     work = Coordinator(hosts[0], stack).prepared(asked())
     with pytest.raises(HostUnfitError, match="not the one that it prepared"):
-        work.release.agree(["0", "1", "2"], now())
+        work.run.agree(["0", "1", "2"], now())
     with (
         ExitStack() as other,
         pytest.raises(HostUnfitError, match=r"Another run is under way on it \(process"),
@@ -118,7 +118,7 @@ def test_a_connection_is_for_one_run(hosts: list[Path], stack: ExitStack) -> Non
     work = Coordinator(hosts[0], stack).prepared(asked())
     for again in (
         lambda: work.propose(asked(epsilon="1/1000")),
-        lambda: work.release.uploads.aggregate(0),
+        lambda: work.run.uploads.aggregate(0),
         lambda: work.run.prepare("0" * 32, 0, [("127.0.0.1", 0)] * 3),
     ):
         with pytest.raises(HostUnfitError, match="already; a connection is for one run"):
@@ -210,7 +210,7 @@ def test_a_ledger_that_cannot_be_written_lets_no_party_go(hosts: list[Path], sta
     coordinator, party = Coordinator(hosts[0], stack), Party()
     work = coordinator.prepared(asked())
     Ledger(hosts[0] / LEDGER).set_budget("others", Budget(Fraction(1)))  # so that there is a file
-    ledger = work.release.guard._ledger
+    ledger = work.run.guard._ledger
     ledger.timeout_s = 0.1
     with closing(sqlite3.connect(hosts[0] / LEDGER)) as other:
         other.execute("BEGIN IMMEDIATE")

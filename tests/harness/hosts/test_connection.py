@@ -20,11 +20,11 @@ import pytest
 
 from harness.engines.base import PROJECT
 from harness.errors import HostUnfitError, HostUnreachableError
-from harness.hosts import agent, connection, links, wire
-from harness.hosts.checks import Facts, skew_s
+from harness.hosts import agent, connection, local_host as links, wire
 from harness.hosts.connection import Connection
+from harness.hosts.fleet import Facts, skew_s
 from harness.hosts.inventory import Host
-from harness.hosts.links import greet, reach, time_link
+from harness.hosts.local_host import greet, reach, time_link
 from harness.system import documents
 from tests.support.coordinators import RULE, asked, write_rules
 from tests.support.running import until

@@ -16,10 +16,10 @@ from harness.engines.parties.handle import PartyState
 from harness.engines.registry import engines
 from harness.errors import CertificateError, FairSharesError, HostUnfitError, OutputError
 from harness.hosts import fleet, keys
-from harness.hosts.checks import Finding, _compare_certificates, check_connected
-from harness.hosts.cleanup import RunName
 from harness.hosts.connection import checked
+from harness.hosts.fleet import Finding, _compare_certificates, check_connected
 from harness.hosts.inventory import Host
+from harness.hosts.local_host import RunName
 from harness.hosts.runner import HostsRunner, HostsSource
 from harness.hosts.signed_results import UPLOADS, Intent, Statement, sign
 from harness.pipeline.run import RunSettings, run_release

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.hosts.guard import Uploads
 from harness.hosts.policy import LEDGER
-from harness.hosts.uploads import Uploads
 from harness.inputs.shares import counting
 from protocols.spec import SPLIT
 from tests.support.coordinators import (
@@ -55,7 +55,7 @@ def run(hosts: list[Path], party: int, phases: Path, counted: Path) -> None:
         work = coordinator.work
         work.propose(asked())
         phases.write_text("list")
-        uploads = work.release.uploads
+        uploads = work.run.uploads
         uploads.check_uploads(party)
         phases.write_text("agree")
         coordinator.hear(hosts, asked(), party)
@@ -126,7 +126,7 @@ def test_wherever_hosts_are_killed_every_accepted_upload_counts_once(
         with ExitStack() as stack:
             uploads = Coordinator(hosts[party], stack)
             uploads.aggregated(asked(), party)
-            file = uploads.work.release.uploads.values
+            file = uploads.work.run.uploads.values
             assert file is not None
             parts.append(task.ring.from_bytes(file.read_bytes()).reshape(task.columns, 1, -1))
     assert revealed(task, parts) == [sum(1 << names.index(name) for name in at_all()), 0, 0, 0]

@@ -13,12 +13,12 @@ import pytest
 
 from harness.engines.parties.working_directory import LOOPBACK
 from harness.errors import FairSharesError, HostUnfitError, PolicyError, ShareError
+from harness.hosts.agent import Work
 from harness.hosts.party_run import ReleaseRun, Sending
 from harness.hosts.policy import LEDGER, STOCK
 from harness.hosts.runner import HostsRunner
 from harness.hosts.signed_results import Intent, Signed, Statement, sign
 from harness.hosts.trials import Noise, Trial
-from harness.hosts.work import Work
 from harness.inputs.synthetic import Federation
 from harness.pipeline.sources import BENCHMARK_TERMS, read_terms
 from harness.privacy.stock import Stock
@@ -72,16 +72,16 @@ def signed_by_all(said: Any, hosts: list[Path], **others: Any) -> dict[str, Sign
 
 def agreed(work: Work, hosts: list[Path], attempts: int = 1, **others: Any) -> dict[str, Signed]:
     """Have a host agree to its run; return what all hosts sign of that."""
-    heard = work.release.uploads.heard if isinstance(work.run, ReleaseRun) else {}
+    heard = work.run.uploads.heard if isinstance(work.run, ReleaseRun) else {}
     nonces = [work.run.nonce, *(heard[i].nonce if heard else f"{i}" for i in (1, 2))]
-    work.run.agree(nonces, now(), attempts)  # type: ignore[attr-defined]
-    return signed_by_all(work.run.intent, hosts, **others)  # type: ignore[attr-defined]
+    work.run.agree(nonces, now(), attempts)
+    return signed_by_all(work.run.intent, hosts, **others)
 
 
 def begun(work: Work, hosts: list[Path], **others: Any) -> None:
     """Let a party of which nothing runs begin."""
     signed = agreed(work, hosts, **others)
-    work.run._party, work.run._is_ready = Party(), True  # type: ignore[assignment]
+    work.run._party, work.run._is_ready = Party(), True
     work.run.go(signed)
 
 
@@ -113,13 +113,13 @@ def test_no_piece_is_kept_unless_all_parties_ended_well(
     """A check can fail at one party alone."""
     work = preparing(hosts[0], stack)
     begun(work, hosts)
-    intent = work.run.intent  # type: ignore[attr-defined]
+    intent = work.run.intent
     made = signed_by_all(Statement(intent, {}, ("0", "0"), {}, {}, ""), hosts)
     if missing == "signature":
-        work.run._ended_well = True  # type: ignore[attr-defined]
+        work.run._ended_well = True
         made["2"] = signed_by_all(Statement(intent, {}, ("0", "0"), {}, {}, ""), hosts, piece="another")["2"]
     with pytest.raises(HostUnfitError, match=r"ended something else|its party did not make"):
-        work.run.keep(made)  # type: ignore[attr-defined]
+        work.run.keep(made)
     (terms,) = (hosts[0] / STOCK).iterdir()
     assert Stock(hosts[0] / STOCK).pieces(terms.name) == []
 
@@ -139,7 +139,7 @@ def test_a_ledger_that_went_back_in_time_is_found_out(
 def test_a_peer_that_went_back_in_time_is_refused(hosts: list[Path], stack: ExitStack) -> None:
     work = preparing(hosts[0], stack)
     held = work.run._keys.others(0)
-    work.run.guard.remember({1: HEAD}, held)  # type: ignore[attr-defined]
+    work.run.guard.remember({1: HEAD}, held)
     with pytest.raises(HostUnfitError, match=f"ledger of party 1 does not go on .* --seen {HEAD}"):
         begun(work, hosts, head="b" * 64, had=["c" * 64])
 
@@ -247,13 +247,9 @@ def test_no_share_is_in_a_benchmark_run(trial: Trial, taking_part: list[Path], w
         share.chmod(0)
         os.utime(share, (0, 0))
     work.benchmark(1, trial)
-    for ask in (
-        lambda: work.propose(asked()),
-        lambda: work.release.uploads.aggregate(1),
-        lambda: work.release.uploads.check_uploads(1),
-    ):
-        with pytest.raises(HostUnfitError, match=r"No release was proposed|another run already"):
-            ask()
+    with pytest.raises(HostUnfitError, match="another run already"):
+        work.propose(asked())
+    assert not {"aggregate", "check_uploads"} & work.handlers.keys()
     assert prepare(work)["program_hash"]
     held = [path.read_bytes() for path in taking_part[1].glob(f"{PREFIX}*/party/Player-Data/*")]
     assert [set(column) for column in held] == ([] if trial is OF_NOISE else [{0}])
@@ -332,7 +328,7 @@ def took(host: Path, hosts: list[Path], opened: Path) -> None:
         coordinator, pieces = proposed(host, stack)
         work = coordinator.work
         work.run.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties, piece=min(pieces, default=""))
-        piece = work.release._piece
+        piece = work.run._piece
         assert piece is not None
         let_go(coordinator, work, hosts, Opens(piece.parties[0], opened))
 
@@ -344,7 +340,7 @@ def test_wherever_a_host_is_killed_no_noise_is_opened_twice(
     """Its ledger remembers, though its stock came back from a copy, and no other host remembers anything."""
     write_rules(hosts[0], MANY)
     stock, opened = Stock(hosts[0] / STOCK), tmp_path / "opened"
-    terms = proposed(hosts[0], stack)[0].work.release.uploads.terms
+    terms = proposed(hosts[0], stack)[0].work.run.uploads.terms
     stack.close()
 
     def fill(marks: range) -> None:
@@ -358,7 +354,7 @@ def test_wherever_a_host_is_killed_no_noise_is_opened_twice(
 
 def test_a_stock_of_another_host_is_none(hosts: list[Path], stack: ExitStack) -> None:
     """Nothing is taken or charged for it."""
-    uploads = proposed(hosts[0], stack)[0].work.release.uploads
+    uploads = proposed(hosts[0], stack)[0].work.run.uploads
     stock = Stock(hosts[0] / STOCK)
     keep_marked(stock, uploads.terms, 2, 7)
     assert uploads._pieces(0, DOMAIN) == stock.pieces(uploads.terms) != []
@@ -372,7 +368,7 @@ def test_a_peer_that_denies_a_piece_costs_that_piece_alone(
 ) -> None:
     """Nothing begins, nothing is charged; the next piece stays."""
     stock, coordinator = Stock(hosts[0] / STOCK), proposed(hosts[0], stack)[0]
-    terms = coordinator.work.release.uploads.terms
+    terms = coordinator.work.run.uploads.terms
     for mark in range(2):
         keep_marked(stock, terms, 1, mark)
     first, second = stock.pieces(terms)

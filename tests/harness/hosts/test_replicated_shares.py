@@ -13,10 +13,10 @@ import pytest
 
 from harness.errors import CertificateError, FairSharesError, HostUnfitError, ShareError
 from harness.hosts import keys
+from harness.hosts.agent import Work
+from harness.hosts.guard import _digest
 from harness.hosts.runner import HostsSource
 from harness.hosts.signed_results import UPLOADS, Intent, Signed, check_agreement, sign, verify
-from harness.hosts.uploads import _digest
-from harness.hosts.work import Work
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import RING
@@ -146,10 +146,10 @@ def test_a_share_changed_after_ends_the_run(
 
     def change(request: str, work: Work, answer: Any) -> Any:
         if request == "aggregate":
-            assert work.release.uploads.values is not None
-            words = RING.from_bytes(work.release.uploads.values.read_bytes()).copy()
+            assert work.run.uploads.values is not None
+            words = RING.from_bytes(work.run.uploads.values.read_bytes()).copy()
             words[held * DOMAIN.cells + 2] += np.uint64(1)
-            work.release.uploads.values.write_bytes(RING.to_bytes(words))
+            work.run.uploads.values.write_bytes(RING.to_bytes(words))
         return answer
 
     with pytest.raises(FairSharesError):
@@ -227,7 +227,7 @@ def lists(change: Callable[[UploadReport], UploadReport], signer: int = 1) -> Li
         def lie(request: str, work: Work, answer: Any) -> Any:
             if request != "check_uploads":
                 return answer
-            uploads = work.release.uploads
+            uploads = work.run.uploads
             report, uploads._own = _read_list(uploads._own), uploads._own.with_suffix(".lie")
             write_uploads(change(report), uploads._own)
             said = replace(uploads.heard[report.party], digest=_digest(uploads._own))

@@ -18,10 +18,10 @@ import pytest
 
 from harness.engines.base import PROJECT
 from harness.errors import HostUnfitError, PolicyError, ShareError, UsedUploadsError
-from harness.hosts import cleanup, wire
+from harness.hosts import local_host, wire
+from harness.hosts.agent import Work
+from harness.hosts.guard import CHECKPOINT
 from harness.hosts.policy import DEFAULT, FILE, LEDGER, write_policy
-from harness.hosts.uploads import CHECKPOINT
-from harness.hosts.work import Work
 from harness.inputs.record_schema import Cap, RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.shares import counting
@@ -89,15 +89,15 @@ def test_requests_out_of_order_are_refused(tmp_path: Path, work: Work) -> None:
         with pytest.raises(HostUnfitError, match="has prepared no party"):
             request()
     with pytest.raises(HostUnfitError, match="told of others' uploads before it listed its own"):
-        work.release.uploads.aggregate(0)
+        work.run.uploads.aggregate(0)
     with ExitStack() as stack:
         unasked = Work(tmp_path / "other", stack)
         for early in (
-            lambda: unasked.release.uploads.check_uploads(0),
-            lambda: unasked.release.uploads.aggregate(0),
+            lambda: unasked.run.uploads.check_uploads(0),
+            lambda: unasked.run.uploads.aggregate(0),
             lambda: unasked.run.prepare("0" * 32, 0, [("127.0.0.1", 1)] * 3),
         ):
-            with pytest.raises(HostUnfitError, match=r"No release was proposed to it|asked for no run yet"):
+            with pytest.raises(HostUnfitError, match="asked for no run yet"):
                 early()
     assert not (tmp_path / "other").exists()
 
@@ -121,12 +121,12 @@ def test_uploads_that_are_not_taken_are_left_out(tmp_path: Path) -> None:
         with ExitStack() as stack:
             coordinator = proposed(host, stack)
             coordinator.tell(hosts, OF_SLOTS, i)
-            assert coordinator.work.release.uploads.aggregate(i)["head"].splitlines()[1] == accepted
+            assert coordinator.work.run.uploads.aggregate(i)["head"].splitlines()[1] == accepted
     (hosts[0] / "shares").rename(hosts[0] / "shares-before")
     (hosts[0] / "aggregates").mkdir()
     (hosts[0] / "aggregates" / "party-0.aggregate").write_text("")
     with ExitStack() as stack:  # parties agreed before
-        assert proposed(hosts[0], stack).work.release.uploads.check_uploads(0) is None
+        assert proposed(hosts[0], stack).work.run.uploads.check_uploads(0) is None
 
 
 def test_shares_are_added_up_once_by_what_all_hosts_said(tmp_path: Path) -> None:
@@ -140,10 +140,10 @@ def test_shares_are_added_up_once_by_what_all_hosts_said(tmp_path: Path) -> None
         coordinator.work.propose(OF_SLOTS)
         coordinator.tell(hosts, OF_SLOTS)
         with pytest.raises(ShareError, match="No upload is sound at every party"):
-            coordinator.work.release.uploads.aggregate(0)
+            coordinator.work.run.uploads.aggregate(0)
         with pytest.raises(HostUnfitError, match="It has been asked to add its shares up already"):
-            coordinator.work.release.uploads.aggregate(0)
-        assert coordinator.work.release.uploads.values is None
+            coordinator.work.run.uploads.aggregate(0)
+        assert coordinator.work.run.uploads.values is None
 
 
 def test_hosts_count_uploads_of_one_task(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_hosts_policy_names_the_tasks_whose_uploads_count(tmp_path: Path) -> N
         with ExitStack() as stack, pytest.raises(PolicyError, match=error) if error else nullcontext():
             work = Coordinator(hosts[0], stack).work
             work.propose(asked())
-            work.release.uploads.aggregate(0)
+            work.run.uploads.aggregate(0)
     write_rules(hosts[0], f'{RULE}upload_tasks = ["{task.name[:16]}"]\n')
     with ExitStack() as stack, pytest.raises(PolicyError, match="must be names of tasks, of 64"):
         Coordinator(hosts[0], stack).work.propose(asked())
@@ -257,7 +257,7 @@ def test_cleaning_ends_other_agents_and_removes_what_is_left(work: Work, tmp_pat
     left.mkdir()
     with subprocess.Popen(["sleep", "60"]) as other:
         (left / "agent").write_text(f"{other.pid} {birth(other.pid)} alice")
-        cleanup.place_of(host, "0" * 32).write_text('{"ended": "now"}')
+        local_host.place_of(host, "0" * 32).write_text('{"ended": "now"}')
         assert work.clean() == {"processes": 1, "directories": 1, "records": 1}
     assert {path.name for path in host.iterdir()} == {own.name, "results", "agent", FILE}
     assert not list((host / "results").iterdir())
@@ -267,7 +267,7 @@ def test_a_number_that_another_process_has_got_is_left_alone(tmp_path: Path) -> 
     left = tmp_path / f"{PREFIX}left"
     left.mkdir()
     (left / "agent").write_text(f"{os.getpid()} 1 alice")  # we did not begin with the kernel
-    assert cleanup.clean(tmp_path, None) == {"processes": 0, "directories": 1, "records": 0}
+    assert local_host.clean(tmp_path, None) == {"processes": 0, "directories": 1, "records": 0}
 
 
 def test_a_turn_without_a_run_ends_its_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,7 +301,7 @@ def test_a_starter_needs_inputs_of_the_hosts_own(hosts: list[Path], stack: ExitS
     shutil.rmtree(hosts[0] / "sealing")
     shutil.copytree(hosts[1] / "sealing", hosts[0] / "sealing")
     with pytest.raises(ShareError, match="holds no key of party 0"):
-        work.release.uploads.check_uploads(0)
+        work.run.uploads.check_uploads(0)
 
 
 def test_clients_that_do_not_allow_a_run_are_left_out(hosts: list[Path], tmp_path: Path) -> None:
@@ -314,9 +314,9 @@ def test_clients_that_do_not_allow_a_run_are_left_out(hosts: list[Path], tmp_pat
             work = coordinator.work
             coordinator.aggregated(asked(**changes))
             work.run.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties)
-            assert work.release.uploads.inputs is not None
+            assert work.run.uploads.inputs is not None
             let_go(coordinator, work, hosts)
-            return work.release.uploads.inputs.batches
+            return work.run.uploads.inputs.batches
 
     assert one in run(epsilon="1/2") and one in run(epsilon="1/2") and one not in run(epsilon="1/2")
 
@@ -360,7 +360,7 @@ def test_what_a_host_listed_is_what_it_counts(what: str, hosts: list[Path], tmp_
             share_more(hosts, tmp_path, None)
         else:
             (hosts[0] / "shares" / f"{one}.share").unlink()
-        counted = coordinator.work.release.uploads.aggregate(0)["head"].splitlines()[1].split()
+        counted = coordinator.work.run.uploads.aggregate(0)["head"].splitlines()[1].split()
         assert one in counted and len(counted) == 2
     with ExitStack() as stack:
         work = Coordinator(hosts[0], stack).work
@@ -403,7 +403,7 @@ def test_a_host_opens_each_upload_once(hosts: list[Path], tmp_path: Path) -> Non
         coordinator.work.propose(asked())
         coordinator.tell(hosts, asked())
         patched.setattr(counting, "open_envelope", opened)
-        assert len(coordinator.work.release.uploads.aggregate(0)["head"].splitlines()[1].split()) == 2
+        assert len(coordinator.work.run.uploads.aggregate(0)["head"].splitlines()[1].split()) == 2
     assert not opened.called and not (hosts[0] / CHECKPOINT).exists()
 
 
@@ -413,7 +413,7 @@ def test_lists_are_what_other_hosts_signed(what: str, hosts: list[Path]) -> None
         coordinator = Coordinator(hosts[0], stack)
         coordinator.work.propose(asked())
         coordinator.tell(hosts, asked())
-        uploads = coordinator.work.release.uploads
+        uploads = coordinator.work.run.uploads
         if what == "another list":
             uploads.take_list(1, uploads._told[1], 0, uploads._list_of(1).read_text().replace("a", "b"))
         elif what == "no list":
@@ -456,4 +456,4 @@ def test_uploads_for_another_statistic_are_refused(
     work = Coordinator(hosts[0], stack).work
     work.propose(asked("gap", input_form="split"))
     with pytest.raises(ShareError, match="gap needs"):
-        work.release.uploads.check_uploads(0)
+        work.run.uploads.check_uploads(0)
