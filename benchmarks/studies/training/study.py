@@ -1,4 +1,4 @@
-"""The study of training: runs, their means beside the paper's Table 3, and targets."""
+"""The study of training: runs, and their means beside the paper's Table 3."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +19,6 @@ from benchmarks.studies.outcome import SUMMARY, Outcome, Row, rounded
 from benchmarks.studies.training.models import (
     CHOSEN,
     DELTA,
-    EARLY,
     ODDS,
     PAPERS,
     Scheme,
@@ -40,7 +39,7 @@ from harness.postprocessing.reweighing.formulas import BALANCED, KAMIRAN_CALDERS
 from harness.postprocessing.thresholds.rules import ThresholdRule
 from harness.postprocessing.thresholds.search import ACCURACY
 from harness.views.palette import COLOURS, GREY
-from harness.views.parts import Bad, Good, Heading, Part, Table
+from harness.views.parts import Heading, Part, Table
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.arrays import Floats
 
@@ -48,7 +47,6 @@ GRID_OF_SCORES = even_grid(1001)  # the paper's
 
 CL, FL, DP_SGD, LOCAL = "CL", "FL", "FL-DP-SGD", "Pre, local DP"
 PRE, POST = "PrivFairFL Pre", "PrivFairFL Post"
-STOPPED = "PrivFairFL Pre, stopping early"
 SCHEMES = (
     NONE := Scheme("no DP", private=False),
     ALONE := Scheme("training alone"),
@@ -56,8 +54,8 @@ SCHEMES = (
     RIGHTED := Scheme("Kamiran–Calders weights", weights=KAMIRAN_CALDERS, largest_weight=1.25),
     THRESHOLDS := Scheme("thresholds", thresholds=True),
 )
-BY_PAPER, BY_WORDS, JOINT = "paper", "paper, one microbatch", "joint"
-ONE = 1.0  # the epsilon of Table 3, and of targets
+BY_PAPER, JOINT = "paper", "joint"
+ONE = 1.0  # the epsilon of Table 3
 EPSILONS = (ONE, 0.25, 0.5, 2.0, 5.0, 10.0, 20.0, 50.0)  # appendix D names the ends
 
 
@@ -95,7 +93,7 @@ A_DRAW = "a draw of the study of training"
 
 def go_on(sets: Sequence[People], path: Path, extent: Row, count: Callable[[int, int], object]) -> list[Run]:
     """Carry out the runs that the file lacks; return all."""
-    seeds = {JOINT: extent["judged"], BY_PAPER: extent["seeds"], BY_WORDS: extent["seeds"]}
+    seeds = {JOINT: extent["judged"], BY_PAPER: extent["seeds"]}
     wanted = {
         (people.name, way, epsilon, seed): partial(carried_out, people, way, epsilon, seed, extent)
         for people in sets
@@ -125,14 +123,14 @@ def carried_out(people: People, way: str, epsilon: float, seed: int, extent: Row
     """Draw by the seed, the same for all ways, and train by each scheme."""
     rng = np.random.default_rng(seed)
     training, tests = drawn_and_split(people, rng)
-    by = recipe_of(people, way, extent)
+    by = recipe_of(people, extent)
     trained = jointly(training, epsilon, rng) if way == JOINT else by_recipe(training, epsilon, rng, by)
     return Run(people.name, way, epsilon, seed, {name: judged(tests, model, rng) for name, model in trained})
 
 
-def recipe_of(people: People, way: str, extent: Row) -> Row:
+def recipe_of(people: People, extent: Row) -> Row:
     """Return the paper's recipe for these records."""
-    return {**PAPERS, **people.recipe, **extent["recipe"], "one_microbatch": way == BY_WORDS}
+    return {**PAPERS, **people.recipe, **extent["recipe"]}
 
 
 def drawn_and_split(people: People, rng: np.random.Generator) -> tuple[People, People]:
@@ -145,9 +143,9 @@ def drawn_and_split(people: People, rng: np.random.Generator) -> tuple[People, P
 def by_recipe(
     people: People, epsilon: float, rng: np.random.Generator, by: Row
 ) -> Iterator[tuple[str, Trained]]:
-    """Yield a model by each row of Table 3, and by stopping early."""
+    """Yield a model by each row of Table 3."""
     equal = np.ones(len(people.label))
-    if epsilon == ONE and not by["one_microbatch"]:
+    if epsilon == ONE:
         yield CL, Trained(centralised(people, rng, by))
         yield FL, Trained(federated(people, equal[:, np.newaxis], rng, private=False, recipe=by)[0])
     exact = people.counted(people.group, len(people.groups))
@@ -159,9 +157,6 @@ def by_recipe(
     yield LOCAL, Trained(local)
     yield PRE, Trained(pre)
     yield POST, Trained(plain, published_rules(people, plain, epsilon, rng))
-    if epsilon == ONE:
-        stopped = federated(people, weights[-1][:, np.newaxis], rng, private=True, recipe={**by, **EARLY})
-        yield STOPPED, Trained(stopped[0])
 
 
 def published_rules(
@@ -223,53 +218,23 @@ def rows_of(runs: Sequence[Run]) -> list[Row]:
     return rows
 
 
-TARGETS = (
-    ("MovieLens", RIGHTED.name, "accuracy", -0.005, True),
-    ("MovieLens", RIGHTED.name, ODDS, 0.07, False),
-    ("MovieLens", THRESHOLDS.name, ODDS, 0.04, False),
-    ("MovieLens", THRESHOLDS.name, "accuracy", -0.025, True),
-    ("RandHIE", ALONE.name, "accuracy", -0.005, True),
-    ("RandHIE", RIGHTED.name, "accuracy", -0.005, True),
-)
-"""What was set beforehand: data, scheme, figure, the bound of its mean, whether less that without DP."""
-
-
-def judged_targets(runs: Sequence[Run]) -> list[Row]:
-    """Return each target, the mean over seeds, and whether it is met."""
-    rows = list[Row]()
-    for data, scheme, figure, bound, less_no_dp in TARGETS:
-        values = [
-            (run.models[scheme][figure] or 0) - (run.models[NONE.name][figure] or 0) * less_no_dp
-            for run in runs
-            if run.data.startswith(data) and run.way == JOINT and run.epsilon == ONE
-        ]
-        mean, half, _ = columns_of(figure, values).values()
-        if mean is not None:
-            row = {"data": data, "scheme": scheme, "figure": figure, "bound": bound, "less_no_dp": less_no_dp}
-            met = mean >= bound if less_no_dp else mean <= bound
-            rows.append(row | {"mean": mean, "half": half, "met": met})
-    return rows
-
-
 def spent(scheme: str, epsilon: float, records: int, by: Row) -> float:
     """Return the epsilon of a row of Table 3 at delta = 10^-5, for so many records of a client; 0: none.
 
-    A batch's records move its noisy sum by a clip each, or its one microbatch by two. See
-    benchmarks/results/reproduce-training/README.md.
+    A batch's records move its noisy sum by a clip each.
     """
-    if scheme in (CL, FL, STOPPED):
+    if scheme in (CL, FL):
         return 0.0
     times = {DP_SGD: 0, LOCAL: records, PRE: records, POST: records * len(GRID_OF_SCORES)}[scheme]
     times += scheme == LOCAL and records > 1
     batch = by["local_batch"] or records
-    moved = 2 if by["one_microbatch"] else min(records, batch)
     steps = by["rounds"] * by["local_epochs"] * math.ceil(records / batch)
-    return epsilon_of_gaussians(by["noise"] / moved, steps) + times * epsilon
+    return epsilon_of_gaussians(by["noise"] / min(records, batch), steps) + times * epsilon
 
 
 def outcome(runs: Sequence[Run], sets: Sequence[People], extent: Row) -> Outcome:
-    """Return means, intervals, targets and pictures."""
-    rows, targets = rows_of(runs), judged_targets(runs)
+    """Return means, intervals and pictures."""
+    rows = rows_of(runs)
     swept = rows_of([run for run in runs if run.seed < extent["swept"]])
     return Outcome(
         {
@@ -280,10 +245,9 @@ def outcome(runs: Sequence[Run], sets: Sequence[People], extent: Row) -> Outcome
             "delta": float(DELTA),
             "rho": rounded(rho_of(ONE)),
             "recipe": {**PAPERS, **extent["recipe"]},
-            "targets": targets,
         },
-        {"rows": rows, "targets": targets},
-        view(rows, targets, sets, extent),
+        {"rows": rows},
+        view(rows, sets, extent),
         tables={SUMMARY: rows},
         figures={
             f"{people.name.lower().replace(' ', '-')}.png": partial(figure, rows, swept, people)
@@ -292,8 +256,8 @@ def outcome(runs: Sequence[Run], sets: Sequence[People], extent: Row) -> Outcome
     )
 
 
-def view(rows: Sequence[Row], targets: Sequence[Row], sets: Sequence[People], extent: Row) -> Iterator[Part]:
-    """View Table 3 by both ways, and targets."""
+def view(rows: Sequence[Row], sets: Sequence[People], extent: Row) -> Iterator[Part]:
+    """View Table 3 by both ways."""
     for people in sets:
         at_one = [row for row in rows if row["data"] == people.name and row["epsilon"] == ONE]
         groups = [f"{rate}, {group}" for rate in ("tpr", "selected") for group in people.groups]
@@ -304,8 +268,7 @@ def view(rows: Sequence[Row], targets: Sequence[Row], sets: Sequence[People], ex
         cells: list[Sequence[str]] = []
         for row in at_one:
             means = [shown_mean(row, name, name in percents) for name in (*percents, *others)]
-            reading = ", one microbatch" * (row["way"] == BY_WORDS)
-            cells.append([row["scheme"] + reading, *_epsilons(row, people, extent), *means])
+            cells.append([row["scheme"], *_epsilons(row, people, extent), *means])
             if row["scheme"] in printed and row["way"] == BY_PAPER:
                 paper = printed[row["scheme"]][column]
                 paper = paper | {ODDS: paper["delta_eodd"]}
@@ -317,20 +280,6 @@ def view(rows: Sequence[Row], targets: Sequence[Row], sets: Sequence[People], ex
             cells,
             caption=f"The better constant's accuracy: {shown_mean(at_one[0], 'constant', True)} %.",
             if_wide=groups,
-        )
-    if targets:
-        yield Table(
-            ("target", "data", "bound of the mean", "found", ""),
-            [
-                [
-                    f"{row['scheme']}: {row['figure']}{', less that without DP' * row['less_no_dp']}",
-                    row["data"],
-                    f"{'≥' if row['less_no_dp'] else '≤'} {row['bound']:g}",
-                    f"{row['mean']:.4f} ± {row['half']:.4f}",
-                    Good("met") if row["met"] else Bad("missed"),
-                ]
-                for row in targets
-            ],
         )
     yield (
         "Means over seeds, with 95 % intervals. By the paper's recipe noise is added at each client, and its "
@@ -350,7 +299,7 @@ def _epsilons(row: Row, people: People, extent: Row) -> Iterator[str]:
     for unit, records in ((PrivacyUnit.RECORD, 1), (PrivacyUnit.CLIENT, of_client)):
         epsilon = row["epsilon"] * (row["scheme"] != NONE.name)
         if row["way"] != JOINT:
-            by = recipe_of(people, row["way"], extent)
+            by = recipe_of(people, extent)
             epsilon = spent(row["scheme"], row["epsilon"], records, by)
         other = row["way"] == JOINT and people.unit is not unit
         yield "–" if other else f"{epsilon:,.0f}" if epsilon else "∞"
@@ -362,7 +311,7 @@ def figure(rows: Sequence[Row], swept: Sequence[Row], people: People) -> Figure:
         pd.DataFrame([row for row in means if row["data"] == people.name]) for means in (rows, swept)
     )
     colors = {scheme.name: COLOURS[number] for number, scheme in enumerate(SCHEMES)}
-    at_one = at_one[(at_one["epsilon"] == ONE) & (at_one["way"] != BY_WORDS)]
+    at_one = at_one[at_one["epsilon"] == ONE]
     points: list[Mark] = [
         methodcaller(
             "errorbar",
