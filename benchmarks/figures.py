@@ -7,7 +7,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullLocator
+from matplotlib.ticker import NullLocator
 
 Mark = Callable[[Axes], object]
 Panel = Sequence[Mark]
@@ -91,17 +91,3 @@ def heights_as_numbers(axes: Axes) -> None:
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter("{x:g}")
     axes.grid(alpha=0.3, linewidth=0.6, which="both")
-
-
-def each_power_of_ten(axes: Axes) -> None:
-    """Label only the powers of 10 of both axes."""
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(LogLocator(numticks=20))
-        axis.set_minor_locator(NullLocator())
-
-
-def ones_and_threes(axes: Axes) -> None:
-    """Label 1 and 3 times each power of 10."""
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0), numticks=20))
-    axes.yaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_minor_locator(NullLocator())

@@ -12,15 +12,12 @@ from functools import lru_cache
 from itertools import product
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from benchmarks.figures import GRID, LOGARITHMIC, Panel, draw, each_power_of_ten, level, line, shown
 from benchmarks.studies.local_simulation import Population, simulate, summed_geometric
 from benchmarks.studies.outcome import SUMMARY, Outcome, Row, grouped, rounded
 from benchmarks.studies.utility.study import SEED, generator
 from harness.inputs.record_schema import MAX_STEPS
 from harness.privacy.statement import SHIFTED
-from harness.views.palette import COLOURS, GREY, MARKERS
 from harness.views.parts import Part, Stacked
 from protocols.accounting.calibration import (
     NeighboringRelation,
@@ -235,14 +232,6 @@ FAILURE = 0.01
 RUNS_OF_NEEDED = 10_000  # an error is exceeded in 100 of them, give or take 10
 
 NEEDED = "clients.csv"
-_LABELS = {  # in the figure, in the order of its colours
-    IN_COMPUTATION: "noise in the computation (π_GAP)",
-    REPAIRED: "local: M_R, repaired",
-    PER_AGGREGATOR: "noise per aggregator (2)",
-    LAPLACE: "local: M_L, k = 2",
-    PUBLISHED: "local: M_R as published (its ε is larger)",
-    DISTRIBUTED_OF_THREE: "distributed noise of three parties",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,7 +294,6 @@ def study(setting: Setting, runs: int, progress: Callable[[int, int], None]) -> 
         {"errors": errors, "clients": needs},
         view(setting, errors, needs),
         tables={SUMMARY: errors, NEEDED: needs},
-        figures={"trust.png": lambda: plot(setting, errors)},
     )
 
 
@@ -324,41 +312,6 @@ def _needed(name: str, epsilon: Fraction, error: float) -> Row:
 def exceeded(errors: Floats) -> float:
     """Return the size to which 99 % of these errors keep."""
     return float(np.quantile(abs(errors), 1 - FAILURE))
-
-
-def plot(setting: Setting, errors: Sequence[Row]) -> Figure:
-    """Draw proven bounds as lines, simulated errors as markers, a panel per epsilon."""
-    return draw(
-        [[_marks(setting, epsilon, errors) for epsilon in setting.epsilons]],
-        (max(7.0, 1 + 4 * len(setting.epsilons)), 5.6),
-        "The gap between two groups' means, values from −1 to 1",
-        x="clients, half of them in each group",
-        y=["error of the gap, not exceeded in 99 % of runs"],
-        legend_columns=min(3, 1 + len(setting.epsilons)),
-        sharey=True,
-    )
-
-
-def _marks(setting: Setting, epsilon: Fraction, errors: Sequence[Row]) -> Panel:
-    marks = [level(0.01, color=GREY, linestyle=":", linewidth=1)]
-    along = np.geomspace(min(setting.clients), max(setting.clients), 60)
-    for (name, label), colour, marker in zip(_LABELS.items(), COLOURS, MARKERS, strict=False):
-        bounds = np.array([trust_model(name, epsilon).half_width(clients, FAILURE) for clients in along])
-        simulated = [row["simulated_99"] for row in _of(errors, epsilon, name)]
-        signs = {"color": colour, "markersize": 5.5}
-        marks += [
-            line(along, np.where(bounds < MOST, bounds, np.nan), linewidth=1.8, **signs),
-            line(setting.clients, simulated, marker, alpha=0.8, **signs),
-            line([], [], marker=marker, linewidth=1.8, label=label, **signs),
-        ]
-    return [
-        *marks,
-        line([], [], linestyle="none", label="lines: proven for all values; markers: simulated"),
-        LOGARITHMIC,
-        shown(ylim=(1e-5, MOST), title=f"ε = {float(epsilon):g}"),
-        each_power_of_ten,
-        GRID,
-    ]
 
 
 def _of(rows: Sequence[Row], epsilon: Fraction, name: str) -> list[Row]:
