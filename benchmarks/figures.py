@@ -39,13 +39,12 @@ def draw(
     *,
     x: str = "",
     y: Sequence[str] = (),
-    columns: Sequence[str] = (),
     legend_columns: int = 0,
     **shared: Any,
 ) -> Figure:
     """Draw rows of panels.
 
-    `x` labels the last row, `y` each row, `columns` each column; one legend may be below all.
+    `x` labels the last row, `y` each row; one legend may be below all.
     """
     figure = Figure(figsize=inches, layout="constrained")
     grid = figure.subplots(len(panels), len(panels[0]), squeeze=False, **shared)
@@ -56,8 +55,6 @@ def draw(
                 mark(axes)
     for axes, name in zip(grid[:, 0], y, strict=False):
         axes.set_ylabel(name)
-    for axes, name in zip(grid[0], columns, strict=False):
-        axes.set_title(name, fontsize="medium")
     for axes in grid[-1] if x else ():
         axes.set_xlabel(x)
     if title:

@@ -138,8 +138,7 @@ def _say_what_failed(directory: Path, failed: Sequence[Sample]) -> None:
 def _say(begin: cli.Steps, done: int, total: int, left_s: float | None, run: Todo) -> None:
     planned, repetition = run
     left = "" if left_s is None else f", about {_duration(left_s)} left"
-    what = f"{name_of(planned.cell)}, repetition {repetition + 1}"
-    text = f"{done} of {total}{left}: {what}"
+    text = f"{done} of {total}{left}: {name_of(planned.cell)}, repetition {repetition + 1}"
     begin.detail(text)
     if not cli.err.is_terminal:
         say(text, cli.err)

@@ -124,8 +124,7 @@ REPAIRED: dict[str, Allocation] = {M_R: repaired_r, M_L: l_of_two}
 
 def private(mechanism: str, epsilon: Fraction, declared: ValueRange) -> Mechanism:
     """Return the repaired mechanism as clients run it."""
-    kind = MechanismR if mechanism == M_R else MechanismL
-    return kind.private(GROUPS, epsilon, declared)
+    return (MechanismR if mechanism == M_R else MechanismL).private(GROUPS, epsilon, declared)
 
 
 def least_epsilon(bound: Callable[[float], float], error: float, low: float, high: float) -> float | None:

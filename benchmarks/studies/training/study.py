@@ -262,13 +262,16 @@ def view(rows: Sequence[Row], sets: Sequence[People], extent: Row) -> Iterator[P
         groups = [f"{rate}, {group}" for rate in ("tpr", "selected") for group in people.groups]
         yield Heading(people.name, f"a {people.unit} is protected; {' and '.join(people.groups)}")
         percents, others = ("accuracy", "balanced"), (*FIGURES.values(), *groups)
-        cells: list[Sequence[str]] = []
-        for row in at_one:
-            means = [shown_mean(row, name, name in percents) for name in (*percents, *others)]
-            cells.append([row["scheme"], *_epsilons(row, people, extent), *means])
         yield Table(
             ("scheme", "ε: record", "ε: client", "accuracy, %", "balanced, %", *FIGURES, *groups),
-            cells,
+            [
+                [
+                    row["scheme"],
+                    *_epsilons(row, people, extent),
+                    *(shown_mean(row, name, name in percents) for name in (*percents, *others)),
+                ]
+                for row in at_one
+            ],
             caption=f"The better constant's accuracy: {shown_mean(at_one[0], 'constant', True)} %.",
             if_wide=groups,
         )
@@ -289,8 +292,7 @@ def _epsilons(row: Row, people: People, extent: Row) -> Iterator[str]:
     for unit, records in ((PrivacyUnit.RECORD, 1), (PrivacyUnit.CLIENT, of_client)):
         epsilon = row["epsilon"] * (row["scheme"] != NONE.name)
         if row["way"] != JOINT:
-            by = recipe_of(people, extent)
-            epsilon = spent(row["scheme"], row["epsilon"], records, by)
+            epsilon = spent(row["scheme"], row["epsilon"], records, recipe_of(people, extent))
         other = row["way"] == JOINT and people.unit is not unit
         yield "–" if other else f"{epsilon:,.0f}" if epsilon else "∞"
 
