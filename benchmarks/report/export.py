@@ -157,7 +157,8 @@ def export(results: Path, directory: Path) -> None:
     medians, measured = seconds.median().unstack(), Measured.of(samples)
     shown_medians = medians.style.format(precision=4, na_rep="--").format_index(escape="latex")
     shown_medians.to_latex(directory / "table.tex")
-    bars = medians.plot.barh(logx=True, xlabel=_SECONDS[0], figsize=(9, 1 + len(medians))).figure
+    bars = Figure(figsize=(9, 1 + len(medians)))
+    medians.plot.barh(logx=True, xlabel=_SECONDS[0], ax=bars.subplots())
     for name, figure in [("cells", bars), *drawings(measured, rows(measured))]:
         figure.savefig(directory / f"{name}.pdf", bbox_inches="tight")
     shutil.copytree(results, directory / "measured")

@@ -249,7 +249,7 @@ def _intervals(_: Measured) -> Iterator[Row]:
     table = pd.read_csv(RESULTS / "intervals" / SUMMARY)
     yield from _headed("half-width over error", "ε", *(f"{size:,}" for size in table["size"].unique()))
     for (of, epsilon), lines in table.groupby(["of", "epsilon"], sort=False):
-        yield [of, f"{epsilon:g}", *(f"{ratio:.2f}" for ratio in lines["ratio"])]
+        yield [str(of), f"{epsilon:g}", *(f"{ratio:.2f}" for ratio in lines["ratio"])]
 
 
 TABLES: Mapping[str, Callable[[Measured], Iterator[Row]]] = {

@@ -160,7 +160,11 @@ def study(
 
 
 def _chosen(
-    population: Population, setting: Setting, quantity: str, errors: "pd.Series[float]", left: Floats
+    population: Population,
+    setting: Setting,
+    quantity: str,
+    errors: "pd.Series[float]",
+    left: "pd.Series[float]",
 ) -> tuple[Row, dict[int, float]]:
     """Return a quantity's best cap, the rule's, and π_CAP's by percentiles; and the regret of each aim.
 
@@ -175,7 +179,7 @@ def _chosen(
         for aim in TRIED[quantity]
     }
     least = float(errors.min())
-    regrets = {aim: float(chances @ left) / least for aim, chances in distributions.items()}
+    regrets = {aim: float(np.dot(chances, left)) / least for aim, chances in distributions.items()}
     below = np.cumsum(distributions[AIMS[quantity]])
     row = {
         "population": population.name,
