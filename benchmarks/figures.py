@@ -7,7 +7,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
+from matplotlib.ticker import LogLocator, NullLocator
 
 Mark = Callable[[Axes], object]
 Panel = Sequence[Mark]
@@ -39,12 +39,13 @@ def draw(
     *,
     x: str = "",
     y: Sequence[str] = (),
+    columns: Sequence[str] = (),
     legend_columns: int = 0,
     **shared: Any,
 ) -> Figure:
     """Draw rows of panels.
 
-    `x` labels the last row, `y` each row; one legend may be below all.
+    `x` labels the last row, `y` each row, `columns` each column; one legend may be below all.
     """
     figure = Figure(figsize=inches, layout="constrained")
     grid = figure.subplots(len(panels), len(panels[0]), squeeze=False, **shared)
@@ -55,6 +56,8 @@ def draw(
                 mark(axes)
     for axes, name in zip(grid[:, 0], y, strict=False):
         axes.set_ylabel(name)
+    for axes, name in zip(grid[0], columns, strict=False):
+        axes.set_title(name, fontsize="medium")
     for axes in grid[-1] if x else ():
         axes.set_xlabel(x)
     if title:
@@ -88,3 +91,17 @@ def heights_as_numbers(axes: Axes) -> None:
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter("{x:g}")
     axes.grid(alpha=0.3, linewidth=0.6, which="both")
+
+
+def each_power_of_ten(axes: Axes) -> None:
+    """Label only the powers of 10 of both axes."""
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(numticks=20))
+        axis.set_minor_locator(NullLocator())
+
+
+def ones_and_threes(axes: Axes) -> None:
+    """Label 1 and 3 times each power of 10."""
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0), numticks=20))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_locator(NullLocator())

@@ -135,7 +135,7 @@ STUDIES: dict[str, dict[str, str]] = {
     "intervals": {"quick": "", "repetitions": "200"},
     "plans": {"quick": "", "repetitions": "3", "units": ""},
     "training": {"movielens": "", "ads": "", "data": "", "quick": "", "resume": ""},
-    "trust": {"quick": "", "repetitions": "10000"},
+    "trust": {"quick": "", "repetitions": "1000"},
     "uploads": {"quick": ""},
     "utility": {"quick": "", "repetitions": "10"},
     "weightings": {"movielens": "", "quick": ""},
@@ -173,7 +173,7 @@ class ReproduceOptions(Options):
     repetitions = Option[int](
         whole(1, 100_000),
         "intervals, plans, trust, utility: how many intervals are made (default: 200), how often a command "
-        "runs (default: 3), an error is simulated (default: 10000), everything is drawn anew (default: 10)",
+        "runs (default: 3), an error is simulated (default: 1000), everything is drawn anew (default: 10)",
     )
     units = PlanOptions.units.but(help=f"plans: {PlanOptions.units.help}")
     clients = Option[list[int]](

@@ -12,12 +12,15 @@ from functools import lru_cache
 from itertools import product
 
 import numpy as np
+from matplotlib.figure import Figure
 
+from benchmarks.figures import GRID, LOGARITHMIC, Panel, draw, each_power_of_ten, level, line, shown
 from benchmarks.studies.local_simulation import Population, simulate, summed_geometric
-from benchmarks.studies.outcome import Outcome, Row, grouped
+from benchmarks.studies.outcome import SUMMARY, Outcome, Row, grouped, rounded
 from benchmarks.studies.utility.study import SEED, generator
 from harness.inputs.record_schema import MAX_STEPS
 from harness.privacy.statement import SHIFTED
+from harness.views.palette import COLOURS, GREY, MARKERS
 from harness.views.parts import Part, Stacked
 from protocols.accounting.calibration import (
     NeighboringRelation,
@@ -30,7 +33,7 @@ from protocols.accounting.rounding import digits_up, float_up
 from protocols.arrays import Floats
 from protocols.circuits.coins import Coin
 from protocols.guarantee import Guarantee
-from protocols.local_dp.estimators import gap_weights, half_width, least_enough, least_value
+from protocols.local_dp.estimators import gap_weights, half_width, least_enough, least_value, variance
 from protocols.local_dp.randomizers import Mechanism, MechanismL, MechanismR
 from protocols.noise.added import simulated_noise
 from protocols.noise.truncated import error_bound, mean_square_error
@@ -78,6 +81,13 @@ class Local:
         sizes = [clients / 2] * _GROUPS
         return half_width(self.mechanism, sizes, gap_weights(sizes, 0, 1), failure)
 
+    def deviation(self, clients: int) -> float:
+        """Return the standard deviation for `population`, exactly."""
+        people = population(clients)
+        squares = [float(v**2 @ n / n.sum()) for v, n in zip(people.values, people.clients, strict=True)]
+        sizes = people.sizes.tolist()
+        return math.sqrt(variance(self.mechanism, sizes, gap_weights(sizes, 0, 1), squares))
+
     def errors(self, clients: int, runs: int, rng: np.random.Generator) -> Floats:
         """Simulate estimate - gap of `population`, shape (runs,); estimates are cut to -2 .. 2."""
         (simulated,) = simulate([self.mechanism], population(clients), runs, rng)
@@ -111,6 +121,15 @@ class Central:
         least, most = _bounds(self, failure)
         n = STEPS * clients / 2
         return most / (n - least / 2) + 1 / STEPS if n > least / 2 else math.inf
+
+    def deviation(self, clients: int) -> float:
+        """Return the standard deviation for `population`, to first order in the noise of sizes."""
+        people = population(clients)
+        parts = [
+            (1 + float(v @ n / n.sum()) ** 2) / (STEPS * float(n.sum())) ** 2
+            for v, n in zip(people.values, people.clients, strict=True)
+        ]
+        return math.sqrt(self.noise_variance * sum(parts) / 2)
 
     def errors(self, clients: int, runs: int, rng: np.random.Generator) -> Floats:
         """Simulate as `Local` does; where a size is not above 0 the estimate is 0."""
@@ -213,35 +232,60 @@ def _bounds(model: Central, failure: float) -> tuple[float, float]:
 
 
 FAILURE = 0.01
+RUNS_OF_NEEDED = 10_000  # an error is exceeded in 100 of them, give or take 10
 
 NEEDED = "clients.csv"
+_LABELS = {  # in the figure, in the order of its colours
+    IN_COMPUTATION: "noise in the computation (π_GAP)",
+    REPAIRED: "local: M_R, repaired",
+    PER_AGGREGATOR: "noise per aggregator (2)",
+    LAPLACE: "local: M_L, k = 2",
+    PUBLISHED: "local: M_R as published (its ε is larger)",
+    DISTRIBUTED_OF_THREE: "distributed noise of three parties",
+}
 
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """The ε and errors for which every model is measured."""
+    """The ε, clients and errors for which every model is measured."""
 
     epsilons: tuple[Fraction, ...] = (Fraction(1, 10), Fraction(1), Fraction(4))
+    clients: tuple[int, ...] = tuple(10**power for power in range(2, 9))
     errors: tuple[float, ...] = (0.1, 0.01, 0.001)
 
 
-QUICK = Setting((Fraction(1),), (0.1,))
+QUICK = Setting((Fraction(1),), (100, 1_000, 10_000), (0.1,))
 
 
 def study(setting: Setting, runs: int, progress: Callable[[int, int], None]) -> Outcome:
-    """Find the clients that each model needs for an error."""
-    needs, models = list[Row](), list(product(setting.epsilons, MODELS))
+    """Measure each model's error by clients, and the clients needed for an error."""
+    errors, needs = list[Row](), list[Row]()
+    models = list(product(setting.epsilons, MODELS))
     for number, (epsilon, name) in enumerate(models):
         progress(number, len(models))
-        exact = {
-            "epsilon": float(epsilon),
-            "epsilon_exact": float_up(trust_model(name, epsilon).guarantee.epsilon),
-        }
-        needs += [{"model": name, **exact, **_needed(name, epsilon, error, runs)} for error in setting.errors]
+        model = trust_model(name, epsilon)
+        exact = {"epsilon": float(epsilon), "epsilon_exact": float_up(model.guarantee.epsilon)}
+        for clients in setting.clients:
+            bound = model.half_width(clients, FAILURE)
+            drawn = model.errors(clients, runs, generator(name, epsilon, clients))
+            errors.append(
+                {
+                    "model": name,
+                    **exact,
+                    "delta_exact": float_up(model.guarantee.delta),
+                    "clients": clients,
+                    "bound_99": rounded(bound) if bound < MOST else None,
+                    "simulated_99": rounded(exceeded(drawn)),
+                    "simulated_rms": rounded(float(np.sqrt(np.mean(drawn**2)))),
+                    "predicted_rms": rounded(model.deviation(clients)),
+                }
+            )
+        needs += [{"model": name, **exact, **_needed(name, epsilon, error)} for error in setting.errors]
     return Outcome(
         {
             "seed": SEED,
             "runs": runs,
+            "runs_of_clients_simulated": RUNS_OF_NEEDED,
             "neighboring_relation": "replace_one",
             "delta": float_up(DELTA),
             "confidence": 1 - FAILURE,
@@ -249,30 +293,85 @@ def study(setting: Setting, runs: int, progress: Callable[[int, int], None]) -> 
             "steps": STEPS,
             "aggregators": AGGREGATORS,
             "measures": {
-                "clients_proven": "within the error in 99 % of runs, by proof, whatever the values; to 1 %",
-                "clients_simulated": "the same of the simulated population, to about 5 %",
+                "bound_99": "exceeded with probability 1 % at most, by proof, whatever the values; "
+                "empty: none",
+                "simulated_99": "error that all but 1 % of the runs keep to, of the simulated population",
+                "simulated_rms": "root of the mean square error of the runs",
+                "predicted_rms": "the same in closed form; of noisy sizes to first order",
+                "clients_proven": "by bound_99, to 1 %",
+                "clients_simulated": "by simulated_99, to about 5 %",
             },
         },
-        needs,
-        view(setting, needs),
-        tables={NEEDED: needs},
+        {"errors": errors, "clients": needs},
+        view(setting, errors, needs),
+        tables={SUMMARY: errors, NEEDED: needs},
+        figures={"trust.png": lambda: plot(setting, errors)},
     )
 
 
-def _needed(name: str, epsilon: Fraction, error: float, runs: int) -> Row:
+def _needed(name: str, epsilon: Fraction, error: float) -> Row:
     model = trust_model(name, epsilon)
 
     def enough(clients: float) -> bool:
-        drawn = model.errors(int(clients), runs, generator(name, epsilon, error))
-        return float(np.quantile(abs(drawn), 1 - FAILURE)) <= error
+        drawn = model.errors(int(clients), RUNS_OF_NEEDED, generator(name, epsilon, error))
+        return exceeded(drawn) <= error
 
     proven = least_enough(lambda clients: model.half_width(clients, FAILURE) <= error)
     # The search starts among eight times fewer clients than by the bound.
     return {"error": error, "clients_proven": proven, "clients_simulated": least_enough(enough, proven / 8)}
 
 
-def view(setting: Setting, needs: Sequence[Row]) -> Iterator[Part]:
-    """View the clients for each error."""
+def exceeded(errors: Floats) -> float:
+    """Return the size to which 99 % of these errors keep."""
+    return float(np.quantile(abs(errors), 1 - FAILURE))
+
+
+def plot(setting: Setting, errors: Sequence[Row]) -> Figure:
+    """Draw proven bounds as lines, simulated errors as markers, a panel per epsilon."""
+    return draw(
+        [[_marks(setting, epsilon, errors) for epsilon in setting.epsilons]],
+        (max(7.0, 1 + 4 * len(setting.epsilons)), 5.6),
+        "The gap between two groups' means, values from −1 to 1",
+        x="clients, half of them in each group",
+        y=["error of the gap, not exceeded in 99 % of runs"],
+        legend_columns=min(3, 1 + len(setting.epsilons)),
+        sharey=True,
+    )
+
+
+def _marks(setting: Setting, epsilon: Fraction, errors: Sequence[Row]) -> Panel:
+    marks = [level(0.01, color=GREY, linestyle=":", linewidth=1)]
+    along = np.geomspace(min(setting.clients), max(setting.clients), 60)
+    for (name, label), colour, marker in zip(_LABELS.items(), COLOURS, MARKERS, strict=False):
+        bounds = np.array([trust_model(name, epsilon).half_width(clients, FAILURE) for clients in along])
+        simulated = [row["simulated_99"] for row in _of(errors, epsilon, name)]
+        signs = {"color": colour, "markersize": 5.5}
+        marks += [
+            line(along, np.where(bounds < MOST, bounds, np.nan), linewidth=1.8, **signs),
+            line(setting.clients, simulated, marker, alpha=0.8, **signs),
+            line([], [], marker=marker, linewidth=1.8, label=label, **signs),
+        ]
+    return [
+        *marks,
+        line([], [], linestyle="none", label="lines: proven for all values; markers: simulated"),
+        LOGARITHMIC,
+        shown(ylim=(1e-5, MOST), title=f"ε = {float(epsilon):g}"),
+        each_power_of_ten,
+        GRID,
+    ]
+
+
+def _of(rows: Sequence[Row], epsilon: Fraction, name: str) -> list[Row]:
+    return [row for row in rows if (row["epsilon"], row["model"]) == (float(epsilon), name)]
+
+
+def _bound(row: Row) -> str:
+    return f"{row['bound_99']:.2g}" if row["bound_99"] else "none"
+
+
+def view(setting: Setting, errors: Sequence[Row], needs: Sequence[Row]) -> Iterator[Part]:
+    """View the clients for each error, and some errors."""
+    clients = [number for number in setting.clients if number in (10**4, 10**6)]
     rows = [
         [
             f"ε = {float(epsilon):g}",
@@ -280,20 +379,45 @@ def view(setting: Setting, needs: Sequence[Row]) -> Iterator[Part]:
             digits_up(trust_model(name, epsilon).guarantee.epsilon, 4),
             *(
                 Stacked(f"{powers(need['clients_proven'])}\n{powers(need['clients_simulated'])}")
-                for need in needs
-                if (need["epsilon"], need["model"]) == (float(epsilon), name)
+                for need in _of(needs, epsilon, name)
+            ),
+            *(
+                Stacked(f"{_bound(row)}\n{row['simulated_99']:.2g}")
+                for row in _of(errors, epsilon, name)
+                if row["clients"] in clients
             ),
         ]
         for epsilon, name in product(setting.epsilons, MODELS)
     ]
-    names = [f"clients for an error of {error:g}" for error in setting.errors]
-    yield grouped(["", "", "its ε", *names], rows, alignment="lll" + "r" * len(names))
+    yield grouped(
+        [
+            *("", "", "its ε"),
+            *(f"clients for an error of {error:g}" for error in setting.errors),
+            *(f"error with {powers(number)} clients" for number in clients),
+        ],
+        rows,
+        alignment="lll" + "r" * (len(setting.errors) + len(clients)),
+    )
     yield (
         "Errors of the gap between two groups' means, values from -1 to 1, that are not exceeded in 99 % of "
         "runs: above, proven whatever the values; below, simulated for one population. All protect a "
         "client's group and value, replaced by any other, at the ε shown; δ is 0, of noise in the "
         f"computation below 2^-40. With noise per aggregator, or of the parties' own, {SHIFTED}."
     )
+    wanted = setting.errors[len(setting.errors) // 2]
+    for epsilon in setting.epsilons:
+        proven = {
+            need["model"]: need["clients_proven"]
+            for need in needs
+            if (need["epsilon"], need["error"]) == (float(epsilon), wanted)
+        }
+        yield (
+            f"At ε = {float(epsilon):g}, an error of {wanted:g}: {powers(proven[IN_COMPUTATION])} clients "
+            f"with noise in the computation, {powers(proven[DISTRIBUTED_OF_THREE])} with three parties', "
+            f"{powers(proven[PER_AGGREGATOR])} with noise per aggregator, which is two parties' own, "
+            f"{powers(proven[REPAIRED])} under local DP (M_R, repaired), "
+            f"{powers(float(f'{proven[REPAIRED] / proven[IN_COMPUTATION]:.2g}'))} times as many."
+        )
 
 
 def powers(number: float) -> str:

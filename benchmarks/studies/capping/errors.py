@@ -142,6 +142,15 @@ _GRID = np.array(even_grid(BINS))
 _NAMES = tuple(f"group {g}" for g in range(1, GROUPS + 1))
 
 
+def by_quantity(quantities: Sequence[str], caps: Sequence[int], errors: Floats) -> dict[str, pd.DataFrame]:
+    """Return each quantity's expected absolute errors, a row per cap.
+
+    noise is without a cap's bias, bias without noise.
+    """
+    columns = ["noise", "bias", "total"]
+    return {name: pd.DataFrame(errors[:, i], list(caps), columns) for i, name in enumerate(quantities)}
+
+
 def noise_error(epsilon: float, cap: int) -> float:
     """Return E|X + 1/2| of noise for epsilon / cap: q / (1 - q) + 1/2 with q = e^-(epsilon / cap)."""
     return float(1 / np.expm1(epsilon / cap) + 0.5)
@@ -189,19 +198,26 @@ class ExpectedErrors:
         self._capped = [population.capped_tables(cap, CHOICES, rng) for cap in caps]
         self._uniform = rng.random((2, NOISES, *population.table.shape))
 
-    def at(self, epsilon: float) -> pd.DataFrame:
-        """Return the error of each quantity (a column) under each cap (a row), at an epsilon per client."""
+    def at(self, epsilon: float) -> dict[str, pd.DataFrame]:
+        """Return the errors of each quantity, at an epsilon per client."""
         by_cap = zip(self.caps, self._capped, strict=True)
-        errors = [self._of_cap(cap, capped, epsilon) for cap, capped in by_cap]
-        return pd.DataFrame(errors, list(self.caps), list(QUANTITIES))
+        errors = np.array([self._of_cap(cap, capped, epsilon) for cap, capped in by_cap])
+        return by_quantity(QUANTITIES, self.caps, errors)
 
-    def _of_cap(self, cap: int, capped: Integers, epsilon: float) -> list[float]:
+    def _of_cap(self, cap: int, capped: Integers, epsilon: float) -> list[list[float]]:
         truth = self.population.table.astype(np.float64)
-        of_sum = total_error(epsilon, cap, self.population.missing(cap))
+        missing, one = float(self.population.missing(cap)), noise_error(epsilon, cap)
+        noise = draw_noise(epsilon, cap, self._uniform)
+        tables = (truth + noise, capped.astype(np.float64), noise + capped[np.arange(NOISES) % CHOICES])
         of_counts = total_error(epsilon, cap, truth - capped).sum(axis=(-2, -1)).mean()
-        tables = draw_noise(epsilon, cap, self._uniform) + capped[np.arange(NOISES) % CHOICES]
-        of_ratios = (error(tables, truth).mean() for error in (weight_errors, _gap_errors))
-        return [float(of_sum), float(of_counts), *map(float, of_ratios)]
+        return [
+            [one, missing, float(total_error(epsilon, cap, missing))],
+            [truth.size * one, missing, float(of_counts)],
+            *(
+                [float(error(table, truth).mean()) for table in tables]
+                for error in (weight_errors, _gap_errors)
+            ),
+        ]
 
 
 def tree_of_curves() -> CountTree:
@@ -262,21 +278,31 @@ class ExpectedCurveErrors:
         self._capped = [cumulative(self._scored.capped(cap, DRAWS, rng)) for cap in caps]
         self._estimator, self._levels = tree.estimator(), len(tree.blocks)
         self._uniform = rng.random((2, DRAWS, GROUPS, 2, tree.nodes))
+        self._bias = np.array([self._measured(capped) for capped in self._capped])
 
-    def at(self, epsilon: float) -> pd.DataFrame:
-        """Return the error of each quantity (a column) under each cap (a row), at an epsilon per client."""
-        errors = []
-        for cap, capped in zip(self.caps, self._capped, strict=True):
+    def at(self, epsilon: float, noise_alone: bool = True) -> dict[str, pd.DataFrame]:
+        """Return the errors of each quantity, at an epsilon per client."""
+        rows = []
+        for cap, capped, bias in zip(self.caps, self._capped, self._bias, strict=True):
             noise = draw_noise(epsilon / self._levels, cap, self._uniform) @ self._estimator.T
-            errors.append(self._measured(capped + np.concatenate([noise, noise[..., :1]], axis=-1)))
-        return pd.DataFrame(errors, list(self.caps), list(CURVE_QUANTITIES))
+            noise = np.concatenate([noise, noise[..., :1]], axis=-1)
+            alone = self._of_curves(*self._fitted(self._truth + noise)) if noise_alone else (np.nan, np.nan)
+            rows.append(np.transpose([(*alone, np.nan), bias, self._measured(capped + noise)]))
+        return by_quantity(CURVE_QUANTITIES, self.caps, np.array(rows))
 
     def _measured(self, counts: Floats) -> tuple[float, float, float]:
         """Return the mean error of counts, that of rates, and the gap left."""
-        fitted = [curves_of(_NAMES, _GRID, draw).points() for draw in counts]
+        fitted = self._fitted(counts)
+        return *self._of_curves(*fitted), float(np.mean([self._gap_left(points) for points in fitted[1]]))
+
+    @staticmethod
+    def _fitted(counts: Floats) -> tuple[Floats, list[OperatingPoints]]:
+        return counts, [curves_of(_NAMES, _GRID, draw).points() for draw in counts]
+
+    def _of_curves(self, counts: Floats, fitted: list[OperatingPoints]) -> tuple[float, float]:
         of_counts = np.abs(counts - self._truth)[..., :-1].mean()
         of_rates = np.abs(np.array([*map(rates_at_grid, fitted)]) - rates_at_grid(self._points)).mean()
-        return float(of_counts), float(of_rates), float(np.mean([*map(self._gap_left, fitted)]))
+        return float(of_counts), float(of_rates)
 
     def _gap_left(self, fitted: OperatingPoints) -> float:
         rules = [UNMITIGATED] * GROUPS

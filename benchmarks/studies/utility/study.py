@@ -8,18 +8,37 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
+from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
 
+from benchmarks.figures import (
+    GRID,
+    LOGARITHMIC,
+    Mark,
+    Panel,
+    band,
+    draw,
+    level,
+    line,
+    ones_and_threes,
+    shown,
+    ticks,
+)
 from benchmarks.studies.outcome import SUMMARY, Outcome, Row, grouped, rounded
 from benchmarks.studies.utility.curves import (
     CONSTRAINT,
     DELTA,
+    DISTRIBUTED_TREE,
+    FLAT,
     LOCAL,
     MEASURES,
     METHODS,
     NOISE_FREE,
     OBJECTIVE,
+    PER_THRESHOLD,
+    TREE,
     LoanPopulation,
     Population,
     Sample,
@@ -31,6 +50,7 @@ from benchmarks.studies.utility.curves import (
     unmitigated,
 )
 from harness.privacy.statement import SHIFTED
+from harness.views.palette import COLOURS, GREY, MARKERS
 from harness.views.parts import Part, Stacked
 from protocols.accounting.calibration import NeighboringRelation
 from protocols.accounting.rounding import float_up
@@ -40,6 +60,15 @@ SEED = 20_221_119  # any; fixed, so that figures can be repeated
 
 RELATION = NeighboringRelation.REPLACE_ONE  # as local DP protects
 _SHOWN = 1  # the epsilon of the table
+NAMES = {
+    TREE: "tree (default)",
+    FLAT: "flat histogram",
+    PER_THRESHOLD: "noise per threshold",
+    LOCAL: "local DP",
+    DISTRIBUTED_TREE: "distributed noise (3 parties)",
+}
+_COLOUR = dict(zip((TREE, LOCAL, FLAT, PER_THRESHOLD, DISTRIBUTED_TREE), COLOURS, strict=False))
+_MARKER = dict(zip(METHODS, MARKERS, strict=False))
 
 
 @dataclass(frozen=True)
@@ -83,6 +112,16 @@ def study(
                 rng = generator(*what, method, epsilon)
                 outcomes.append(_outcome(setting, sample, method, epsilon, rng))
     summaries = [summary_of(outcome) for outcome in outcomes]
+    table = pd.DataFrame(
+        [
+            summary
+            | quartiles(_RATES, np.sqrt(np.mean([np.square(outcome[name]) for name in _BOTH], axis=0)))
+            for summary, outcome in zip(summaries, outcomes, strict=True)
+        ]
+    )
+    # By records, of two groups; then more groups and real data, after two groups with as many records.
+    of_two = (table["population"] == "synthetic") & (table["groups"] == 2)
+    others = ~of_two | (table["records"] == table["records"][~of_two].max())
     return Outcome(
         {
             "seed": SEED,
@@ -94,9 +133,13 @@ def study(
             "measures": MEASURES,
         },
         summaries,
-        view(summaries),
+        view(table),
         outcomes,
         {SUMMARY: summaries},
+        figures={
+            "utility.png": lambda: plot(table[of_two], "records"),
+            "utility-groups.png": lambda: plot(table[others], "groups"),
+        },
     )
 
 
@@ -144,29 +187,113 @@ def summary_of(outcome: Row) -> dict[str, Any]:
     row = {name: value for name, value in outcome.items() if name not in MEASURES}
     row |= {"repetitions": len(outcome["chosen"]), "chosen": int(sum(outcome["chosen"]))}
     for name in [name for name in MEASURES if name != "chosen"]:
-        quartiles = np.quantile(np.asarray(outcome[name]), [0.25, 0.5, 0.75])
-        places = zip(("q1", "median", "q3"), quartiles, strict=True)
-        row |= {f"{name}_{place}": rounded(float(value)) for place, value in places}
+        row |= quartiles(name, outcome[name])
     return row
 
 
+def quartiles(name: str, values: npt.ArrayLike) -> dict[str, float]:
+    """Return a measure's columns: the quartiles."""
+    quartile = np.quantile(np.asarray(values), [0.25, 0.5, 0.75])
+    places = zip(("q1", "median", "q3"), quartile, strict=True)
+    return {f"{name}_{place}": rounded(float(value)) for place, value in places}
+
+
+_RATES, _WHOLE, _BOTH = "rates", "gap_whole", ("tpr_rmse", "fpr_rmse")  # of both rates together
 FIGURES = {
-    "TPR, RMS error": "tpr_rmse",
-    "FPR, RMS error": "fpr_rmse",
-    "AUC, RMS error": "auc_error",
-    "Gap among those counted": "gap_counted",
-    "Gap in the population": "gap_whole",
-    "Balanced accuracy, population": "balanced_accuracy",
+    "TPR and FPR,\nRMS error": _RATES,
+    "AUC,\nRMS error": "auc_error",
+    "Gap among\nthose counted": "gap_counted",
+    "Gap in the\npopulation": _WHOLE,
 }
 
 
-def view(summaries: Sequence[Row]) -> Iterator[Part]:
-    """View medians and quartiles at one epsilon."""
-    table, methods, rows = pd.DataFrame(summaries), (*METHODS, NOISE_FREE), list[list[str]]()
-    shown = table[table["epsilon"].isin([_SHOWN]) | table["epsilon"].isna()]
-    for (population, records, groups), of in shown.groupby(["population", "records", "groups"], sort=False):
-        setting, at = f"{population}: {records:,} records, {groups} groups", of.set_index("method").T
-        for title, name in FIGURES.items():
+def of_settings(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return each setting's rows, by its name for people."""
+    rows = {}
+    for (population, records, groups), of in table.groupby(["population", "records", "groups"], sort=False):
+        kind = "real data: " if population == "loanapp" else ""
+        bins = of["thresholds"].iloc[0]
+        rows[f"{kind}{records:,} records,\n{groups} groups, {bins} thresholds"] = of
+    return rows
+
+
+def plot(table: pd.DataFrame, by: str) -> Figure:
+    """Draw medians over the repetitions, shaded between the quartiles."""
+    columns = of_settings(table)
+    epsilons = {epsilon: f"{epsilon:g}" for epsilon in sorted(table["epsilon"].dropna().unique())}
+    frame = [LOGARITHMIC, ticks(epsilons, fontsize=8), ones_and_threes, GRID]
+    return draw(
+        [
+            [[*_marks(of, name), *frame, shown(ylim=(_least(table, name), None))] for of in columns.values()]
+            for name in FIGURES.values()
+        ],
+        (max(7.0, 1 + 2.75 * len(columns)), 2.5 * len(FIGURES)),
+        f"Released score curves and thresholds from them, by ε and {by}",
+        x="ε of the whole release",
+        y=list(FIGURES),
+        columns=list(columns),
+        legend_columns=min(3, len(columns)),
+        sharex=True,
+        sharey="row",
+    )
+
+
+def _marks(of: pd.DataFrame, name: str) -> Panel:
+    marks = list[Mark]()
+    for method in METHODS:
+        rows = of[of["method"] == method]
+        low, middle, high = (rows[f"{name}_{place}"] for place in ("q1", "median", "q3"))
+        marks += [
+            band(rows["epsilon"], low, high, color=_COLOUR[method], alpha=0.18),
+            line(
+                rows["epsilon"],
+                middle,
+                color=_COLOUR[method],
+                marker=_MARKER[method],
+                markersize=5,
+                linewidth=1.8,
+                label=NAMES[method],
+            ),
+        ]
+    if name == _WHOLE:
+        exact = of[of["method"] == NOISE_FREE].iloc[0]
+        marks += [
+            level(
+                exact[f"{name}_median"],
+                color="black",
+                linestyle=":",
+                linewidth=1.6,
+                label="no noise: what the sample leaves",
+            ),
+            level(
+                exact["unmitigated_gap"],
+                color=GREY,
+                linestyle="--",
+                linewidth=1.4,
+                label="before: one threshold, 0.5, for all",
+            ),
+        ]
+    return marks
+
+
+def _least(table: pd.DataFrame, name: str) -> float:
+    """Return where a row of panels ends below: under all medians but local DP's.
+
+    At the largest epsilon local DP has hardly any noise, and protects hardly anybody.
+    """
+    medians = table[f"{name}_median"][~table["method"].isin((NOISE_FREE, LOCAL))]
+    return float(medians[medians > 0].min()) / 1.6
+
+
+def view(table: pd.DataFrame) -> Iterator[Part]:
+    """View medians and quartiles, and how often each method is best."""
+    methods, rows = (*METHODS, NOISE_FREE), list[list[str]]()
+    figures = {title.replace("\n", " "): name for title, name in FIGURES.items()}
+    shown_figures = {**figures, "Balanced accuracy, population": "balanced_accuracy"}
+    for title_of, of in of_settings(table).items():
+        at = of[of["epsilon"].isin([_SHOWN]) | of["epsilon"].isna()].set_index("method").T
+        setting = title_of.replace("\n", " ")
+        for title, name in shown_figures.items():
             rows.append([setting, title, *(_spread(at[method], name) for method in methods)])
         rows.append([setting, "Gap before", f"{at.loc['unmitigated_gap'].iloc[0]:.3g}", *[""] * len(METHODS)])
     yield grouped([f"ε = {_SHOWN}", "", *methods], rows, alignment="ll" + "r" * len(methods))
@@ -178,6 +305,12 @@ def view(summaries: Sequence[Row]) -> Iterator[Part]:
         "Decisions by lot have a small gap and a balanced accuracy of 0.5. With distributed noise "
         f"{SHIFTED}."
     )
+    noisy = table[table["epsilon"].notna()]
+    for title, name in figures.items():
+        cells = noisy.groupby(["population", "records", "groups", "epsilon"])[f"{name}_median"]
+        best = noisy.loc[cells.idxmin(), "method"].value_counts()
+        counted = ", ".join(f"{NAMES[method]} {best.get(method, 0)}" for method in METHODS)
+        yield f"Best by the median, {title}: {counted} (of {best.sum()})."
     yield "Computed in the clear, on synthetic and public data: nothing here needs or has a guarantee."
 
 

@@ -5,17 +5,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from benchmarks.studies.capping.choices import (
+    AIMS,
+    Setting,
+    target,
+)
 from benchmarks.studies.capping.errors import (
     BINS,
     CURVE_QUANTITIES,
     WEIGHTS,
     noise_error,
     total_error,
-)
-from benchmarks.studies.capping.study import (
-    AIMS,
-    Setting,
-    target,
 )
 from harness.inputs.record_schema import RecordDomain
 from harness.releases.contribution_cap import CapTarget

@@ -5,13 +5,14 @@ import json
 from collections import Counter
 from typing import Any
 
+import pandas as pd
 import pytest
 from scipy.stats import binom
 
 from benchmarks.measure.samples import ABOUT, SAMPLES, load_lines
 from benchmarks.studies.capping.bounds import claims
 from benchmarks.studies.capping.errors import zipf
-from benchmarks.studies.capping.study import RESULT, SEED, TARGETS, study
+from benchmarks.studies.capping.study import ERRORS, PRICE, RESULT, SEED, TARGETS, study
 from benchmarks.studies.gaps.published import table1
 from benchmarks.studies.gaps.study import RESULT as GAPS
 from benchmarks.studies.outcome import SUMMARY
@@ -60,7 +61,10 @@ def test_capping_is_whole(capping: dict[str, Any]) -> None:
     populations = {population["name"]: population for population in capping["populations"]}
     chosen_by = [name for name, population in populations.items() if not population["held_out"]]
     assert len(chosen_by) == 7 and len(populations) == 7 + 8 + 1
-    assert {path.name for path in (RESULTS / "reproduce-capping").iterdir()} >= {ABOUT, RESULT, TARGETS}
+    files = {path.name for path in (RESULTS / "reproduce-capping").iterdir()}
+    figures = {name for name in files if name.startswith(("errors-", "curves-"))}
+    assert len(figures) == 2 * len(chosen_by)
+    assert files - figures - {"README.md"} == {ABOUT, RESULT, ERRORS, PRICE, TARGETS}
     assert capping["claims"] == claims()
 
 
@@ -71,6 +75,12 @@ def test_a_population_computed_again_is_the_same(capping: dict[str, Any]) -> Non
     for row, now in zip(recorded, again.json["choices"], strict=True):
         for key, value in now.items():
             assert row[key] == (value if isinstance(value, str) else pytest.approx(value, rel=1e-3)), key
+    errors = [row for row in recorded_rows("reproduce-capping", ERRORS) if row["population"] == name]
+    for computed, then in zip(pd.DataFrame(again.tables[ERRORS]).to_dict("records"), errors, strict=True):
+        for key in ("epsilon", "models", "quantity"):
+            assert computed[key] == then[key]
+        for key in ("cap", "noise", "bias", "total"):
+            assert computed[key] == pytest.approx(float(then[key] or "nan"), rel=1e-3, nan_ok=True)
 
 
 def rows_of_caps(capping: dict[str, Any]) -> list[str]:

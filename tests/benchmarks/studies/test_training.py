@@ -60,7 +60,10 @@ def test_what_table_3_spends() -> None:
     assert study.spent(study.DP_SGD, 1.0, 1, of_ads) == pytest.approx(1876, abs=1)
     whole, in_ten = models.epsilon_of_gaussians(0.7 / 24, 16_000), study.spent(study.DP_SGD, 1.0, 240, of_ads)
     assert in_ten == pytest.approx(whole)  # ten batches of 24
-    assert study.spent(study.FL, 1.0, 1, models.PAPERS) == 0
+    words = {**models.PAPERS, "one_microbatch": True}
+    assert study.spent(study.DP_SGD, 1.0, 1, words) == study.spent(study.DP_SGD, 1.0, 589, words)
+    assert study.spent(study.DP_SGD, 1.0, 589, words) == pytest.approx(1181, abs=1)
+    assert study.spent(study.STOPPED, 1.0, 1, words) == 0
 
 
 def test_rho_is_the_most_that_epsilon_allows() -> None:
@@ -118,14 +121,14 @@ def test_what_is_there_is_not_run_again(tmp_path: Path, monkeypatch: pytest.Monk
     runs = study.go_on([whole], path, TINY, lambda *_: None)
     assert [(run.way, run.epsilon, run.seed) for run in runs] == [
         *(("joint", 1.0, seed) for seed in range(3)),
-        *((study.BY_PAPER, 1.0, seed) for seed in range(2)),
-        *((way, 10.0, 0) for way in ("joint", study.BY_PAPER)),
+        *((way, 1.0, seed) for way in (study.BY_PAPER, study.BY_WORDS) for seed in range(2)),
+        *((way, 10.0, 0) for way in ("joint", study.BY_PAPER, study.BY_WORDS)),
     ]
     assert list(runs[0].models) == [scheme.name for scheme in study.SCHEMES]
-    rows = [*table3()["rows"]]
-    assert list(runs[3].models) == rows and list(runs[6].models) == rows[3:]
+    rows = [*table3()["rows"], study.STOPPED]
+    assert list(runs[3].models) == rows and list(runs[5].models) == rows[2:]
     lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join(lines[:6]) + lines[6][:20])
+    path.write_bytes(b"".join(lines[:8]) + lines[8][:20])
     done: list[tuple[str, float, int]] = []
 
     def carried_out(data: People, way: str, epsilon: float, seed: int, extent: Row) -> study.Run:
@@ -134,5 +137,5 @@ def test_what_is_there_is_not_run_again(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(study, "carried_out", carried_out)
     again = study.go_on([whole], path, TINY, lambda *_: None)
-    assert done == [(study.BY_PAPER, 10.0, 0)] and again[:6] == runs[:6]
-    assert len(load_lines(path, study.Run, study.A_DRAW)) == 7
+    assert done == [(way, 10.0, 0) for way in (study.BY_PAPER, study.BY_WORDS)] and again[:8] == runs[:8]
+    assert len(load_lines(path, study.Run, study.A_DRAW)) == 10

@@ -1,0 +1,236 @@
+"""Ways to choose a cap, the expected error that each leaves, and figures of the price."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from benchmarks.figures import LOGARITHMIC, Panel, draw, heights_as_numbers, legend, line, place, shown, ticks
+from benchmarks.studies.capping.errors import (
+    COUNTS,
+    CURVE_QUANTITIES,
+    CURVES,
+    GAP,
+    QUANTITIES,
+    RATES,
+    SUM,
+    THRESHOLDS,
+    WEIGHTS,
+    Population,
+    draw_noise,
+    tree_of_curves,
+)
+from benchmarks.studies.outcome import Row
+from harness.releases.contribution_cap import CAP_SHARE, CURVE_RATIOS, RATIOS, counts_of_curves
+from harness.views.palette import COLOURS, GREY, MARKERS
+from protocols.accounting.calibration import AboveThreshold, NeighboringRelation, Neighbors, plan_noise
+from protocols.arrays import Floats
+from protocols.mechanisms.above_threshold import (
+    allowed_above,
+    clients_above,
+    distribution_of_first_below,
+)
+
+ALL_QUANTITIES = (*QUANTITIES, *CURVE_QUANTITIES)
+CELLS = {SUM: 1, COUNTS: 4, WEIGHTS: 4, GAP: 4}  # how many counts are released
+# The clients that may exceed the cap, over the number that is best for the counts: ratios tried, and that of
+# `cap`. Records that all clients lose alike do not change ratios.
+_RATIOS, _CURVE_RATIOS = (1, 4, 8, 16), (1, 4, 8, 16, 32)
+TRIED: dict[str, tuple[int, ...]] = {
+    SUM: (1,),
+    COUNTS: (1,),
+    WEIGHTS: _RATIOS,
+    GAP: _RATIOS,
+    CURVES: _CURVE_RATIOS,
+    RATES: _CURVE_RATIOS,
+    THRESHOLDS: _CURVE_RATIOS,
+}
+AIMS = {
+    SUM: 1,
+    COUNTS: 1,
+    **dict.fromkeys((WEIGHTS, GAP), RATIOS),
+    **dict.fromkeys(CURVE_QUANTITIES, CURVE_RATIOS),
+}
+COLUMNS = {"pi_cap": "π_CAP", "histogram": "noisy histogram"}  # names by column
+PI_CAP, HISTOGRAM = COLUMNS
+SHARES = (Fraction(1, 50), Fraction(1, 20), Fraction(1, 10), Fraction(1, 5), Fraction(1, 2))
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A total epsilon, and whether models are active: noise is then for exchanged records."""
+
+    epsilon: Fraction
+    active: bool = False
+
+    def left(self, share: Fraction) -> Fraction:
+        """Return the release's epsilon, after a share for the cap."""
+        return self.epsilon * (1 - share) / (2 if self.active else 1)
+
+
+def target(epsilon: Fraction, quantity: str, aim: int) -> int:
+    """Return how many clients should exceed the cap."""
+    if quantity in CURVE_QUANTITIES:
+        tree = tree_of_curves()
+        return allowed_above(epsilon / aim, 4 * counts_of_curves(tree), (tree.bins + 1) // 2)
+    return allowed_above(epsilon / aim, CELLS[quantity])
+
+
+class Chooser:
+    """Chooses caps for a population; `rng` is for histograms only."""
+
+    def __init__(self, population: Population, caps: tuple[int, ...], rng: np.random.Generator) -> None:
+        self.caps = caps
+        self._above = clients_above(population.sizes, self.caps[:-1])
+        self._uniform = rng.random((2, 4096, len(self._above)))  # 4,096 histograms
+
+    def choices(
+        self, setting: Setting, share: Fraction, left: dict[str, pd.DataFrame], least: dict[str, pd.DataFrame]
+    ) -> Iterator[dict[str, Any]]:
+        """Yield a row for each mechanism's choice with this share of epsilon, by quantity and aim.
+
+        5, 50 and 95 are percentiles of the cap. The regret is the error over the least of any cap with all of
+        epsilon.
+        """
+        distributions: dict[int, dict[str, Floats]] = {}
+        for quantity, errors in left.items():
+            for aim in TRIED[quantity]:
+                above = target(setting.left(share), quantity, aim)
+                distributions[above] = distributions.get(above) or {
+                    PI_CAP: self.distribution_of_pi_cap(setting.epsilon * share, above),
+                    HISTOGRAM: self.distribution_of_histogram(float(setting.epsilon * share), above),
+                }
+                for mechanism, distribution in distributions[above].items():
+                    yield {
+                        "mechanism": mechanism,
+                        "quantity": quantity,
+                        "setting": setting,
+                        "share": share,
+                        "aim": aim,
+                        **{str(at): self.quantile(distribution, at / 100) for at in (5, 50, 95)},
+                        "regret": float(distribution @ errors["total"] / least[quantity]["total"].min()),
+                    }
+
+    def distribution_of_pi_cap(self, epsilon: Fraction, above: int) -> Floats:
+        """Return the probability of each of `caps` by π_CAP, exactly but for floats."""
+        unit = Neighbors(NeighboringRelation.ZERO_OUT_ONE)
+        plan = plan_noise(AboveThreshold(len(self._above)), unit, epsilon, Fraction(1, 1 << 40))
+        return distribution_of_first_below(plan.coins, self._above, above)
+
+    def distribution_of_histogram(self, epsilon: float, above: int) -> Floats:
+        """Return how often each cap is chosen from a noisy histogram of the clients' sizes, simulated."""
+        noisy = draw_noise(epsilon, 1, self._uniform) - np.diff(np.append(self._above, 0))
+        exceed = np.cumsum(noisy[:, ::-1], axis=1)[:, ::-1]
+        fits = np.append(exceed <= above, np.ones((len(noisy), 1), dtype=bool), axis=1)
+        return np.bincount(fits.argmax(axis=1), minlength=len(self.caps)) / len(noisy)
+
+    def quantile(self, distribution: Floats, at: float) -> int:
+        """Return the least cap that a choice is at most, with this probability."""
+        return self.caps[min(int(np.searchsorted(np.cumsum(distribution), at)), len(self.caps) - 1)]
+
+
+LABELS = {
+    SUM: "number of records:\nerror, records",
+    COUNTS: "4 counts together:\nerror, records",
+    WEIGHTS: "sample weights:\nmean |ln(weight / true)|",
+    GAP: "gap between groups:\nerror of the rates' difference",
+    CURVES: "curves' counts:\nmean error, records",
+    RATES: "true and false positive rates:\nmean error",
+    THRESHOLDS: "thresholds for equal opportunity:\ngap left",
+}
+_SHORT = {
+    **{name: label.partition(":")[0] for name, label in LABELS.items()},
+    COUNTS: "four counts",
+    THRESHOLDS: "gap left by thresholds",
+}
+_REGRET = "expected error / least, all ε for the release"
+
+
+def targets(rows: Sequence[Row]) -> Figure:
+    """Draw the price of aiming at more clients."""
+    of_quantities = [
+        [row for row in rows if row["quantity"] == name] for name in (WEIGHTS, GAP, RATES, THRESHOLDS)
+    ]
+    return draw(
+        [[_target(of_quantity) for of_quantity in of_quantities]],
+        (14, 4.2),
+        f"How low to aim, passive models, {CAP_SHARE} of ε for π_CAP: geometric mean and worst",
+        x="clients above, over the rule's",
+        y=[_REGRET],
+        legend_columns=4,
+        sharey=True,
+    )
+
+
+def _target(rows: Sequence[Row]) -> Panel:
+    quantity = rows[0]["quantity"]
+    kinds = {"chosen": "populations that it was chosen by", "held_out": "held out"}
+    return [
+        *(
+            line(
+                TRIED[quantity],
+                [row[kind + suffix] for row in rows],
+                color=colour,
+                linestyle=style,
+                marker=MARKERS[0],
+                markersize=4,
+                label=f"{label}{': worst' if suffix else ''}",
+            )
+            for colour, (kind, label) in zip(COLOURS, kinds.items(), strict=False)
+            for suffix, style in (("", "-"), ("_worst", ":"))
+            if kind in rows[0]
+        ),
+        place(AIMS[quantity], color=GREY, linewidth=1, zorder=0),
+        LOGARITHMIC,
+        shown(title=_SHORT[quantity]),
+        ticks({aim: str(aim) for aim in TRIED[quantity]}),
+        heights_as_numbers,
+    ]
+
+
+def shares(rows: Sequence[Row], populations: int, epsilons: str) -> Figure:
+    """Draw the price of choosing the cap, by its share of epsilon."""
+    first, second, third, fourth = (
+        _price([row for row in rows if row["quantity"] == quantity]) for quantity in QUANTITIES
+    )
+    return draw(
+        [[first, second], [third, fourth]],
+        (11, 7.6),
+        f"What choosing the cap costs: geometric mean, {populations} populations and ε = {epsilons}",
+        x="share of ε spent on choosing the cap",
+        y=[_REGRET] * 2,
+        sharex=True,
+    )
+
+
+def _price(rows: Sequence[Row]) -> Panel:
+    quantity = rows[0]["quantity"]
+    two = AIMS[quantity] > 1
+    aims = {1: ", B/ε clients above", AIMS[quantity]: f", {AIMS[quantity]} B/ε clients above"}
+    names = {float(share): str(share) for share in SHARES}
+    highest = max(row[name] for row in rows for name in COLUMNS)
+    return [
+        *(
+            line(
+                list(names),
+                [row[name] for row in rows if row["aim"] == aim],
+                color=colour,
+                linestyle=style,
+                marker=marker,
+                markersize=5,
+                label=mechanism + target * two,
+            )
+            for colour, (aim, target) in zip(COLOURS, aims.items(), strict=False)
+            for (name, mechanism), style, marker in zip(COLUMNS.items(), ("-", "--"), MARKERS, strict=False)
+        ),
+        LOGARITHMIC,
+        ticks(names),
+        heights_as_numbers,
+        # Room for the legend, above all lines.
+        shown(ylim=(1, (2 if two else 1.25) * highest), title=_SHORT[quantity]),
+        legend(loc="upper left" if two else "upper right"),
+    ]
