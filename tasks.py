@@ -27,6 +27,5 @@ namespace = Collection(
         Command("run", of_benchmarks.RunOptions, f"{_RUNS}.measured:run", BENCHMARKS),
         Command("validate", of_benchmarks.ValidateOptions, f"{_RUNS}.measured:validate", BENCHMARKS),
         Command("export", of_benchmarks.ExportOptions, f"{_RUNS}.measured:export", BENCHMARKS),
-        Command("compare", of_benchmarks.CompareOptions, f"{_RUNS}.measured:compare", BENCHMARKS),
     ),
 )

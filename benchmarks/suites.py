@@ -269,10 +269,9 @@ def _variants(protocol: str) -> Sequence[str]:
         return ["default"]
     request = REQUEST_OF[protocol]
     first, *others = request.specs().items()
-    product_form = [PRODUCT.name] if PRODUCT.name in first[1].input_forms else []
     return [
         "default",
-        *product_form,
+        *([PRODUCT.name] if PRODUCT.name in first[1].input_forms else []),
         *(["slots"] if request.slots else []),
         *(name for name, _ in others),
         *(FORMS if protocol in SPECS else []),

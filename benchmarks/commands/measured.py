@@ -3,8 +3,7 @@
 import json
 import secrets
 import sys
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -13,9 +12,9 @@ from statistics import median
 from typing import Any
 
 from benchmarks.commands.directories import directory_of, resumable
-from benchmarks.commands.options import CompareOptions, ExportOptions, RunOptions, ValidateOptions
+from benchmarks.commands.options import ExportOptions, RunOptions, ValidateOptions
 from benchmarks.measure import runner
-from benchmarks.measure.cell import Place, job_of, model_of, over_hosts
+from benchmarks.measure.cell import Place, over_hosts
 from benchmarks.measure.runner import Chosen, Todo
 from benchmarks.measure.samples import (
     CONFIDENCE,
@@ -32,7 +31,6 @@ from benchmarks.measure.samples import (
     summary,
 )
 from benchmarks.measure.units import write_units
-from benchmarks.report.compare import compare as changed
 from benchmarks.suites import OURS, PROGRAM, PROGRAMS, UNITS, Grid, Suite, read_experiment
 from benchmarks.validation import multiplications, texts
 from benchmarks.validation.cells import RESULTS, Measured
@@ -40,13 +38,6 @@ from benchmarks.validation.checks import Validation, validate as validate_runs
 from benchmarks.validation.findings import Status
 from harness.cli import terminal as cli
 from harness.cli.terminal import plain, print_json, say, show
-from harness.engines.mpspdz.compiler import (
-    Installation,
-    compile_options,
-    compilers_estimate,
-    counted,
-    find_installation,
-)
 from harness.errors import OptionError
 from harness.request.fields import typed
 from harness.security_models import MODELS
@@ -57,7 +48,6 @@ from harness.views.parts import Bad, Good, Heading, Paragraph, Part, Table
 from harness.views.run import results
 
 _OF_PROGRAMS = ("args", "inputs", "compile_options", "against", "network")
-_ROUNDS = "virtual machine rounds"  # the compiler's words
 
 
 def run(options: RunOptions) -> None:
@@ -101,7 +91,7 @@ def run(options: RunOptions) -> None:
         use = f"--plan 100,units={plain(str(directory))}"
         say(f"Unit costs of {', '.join(models)}: use them by {use}.")
     elif known.suite.name == PROGRAM:
-        show(*_view_of_programs(cells, programs))
+        show(*_in_turn(cells))
     show(results(directory))
     if cli.output.json:
         print_json([_summary(of) for of in cells])
@@ -148,8 +138,7 @@ def _say_what_failed(directory: Path, failed: Sequence[Sample]) -> None:
 def _say(begin: cli.Steps, done: int, total: int, left_s: float | None, run: Todo) -> None:
     planned, repetition = run
     left = "" if left_s is None else f", about {_duration(left_s)} left"
-    what = f"{name_of(planned.cell)}, repetition {repetition + 1}"
-    text = f"{done} of {total}{left}: {what}"
+    text = f"{done} of {total}{left}: {name_of(planned.cell)}, repetition {repetition + 1}"
     begin.detail(text)
     if not cli.err.is_terminal:
         say(text, cli.err)
@@ -225,36 +214,6 @@ def _experiment_of(options: RunOptions) -> tuple[Suite, str]:
     return suite, "\n".join([*lines, ""])
 
 
-def _view_of_programs(cells: Sequence[Sequence[Sample]], programs: Path) -> Iterator[Part]:
-    rows = []
-    for of in cells:
-        if not summary(of) or not (counts := _estimate(of[-1].cell, programs)):
-            continue
-        phases = [summary(of, name) for name in ("online_s", "offline_s")]
-        others = [f"{number:,} {what}" for what, number in counts.items() if what != _ROUNDS]
-        rows.append(
-            [
-                name_of(of[-1].cell),
-                f"{counts.get(_ROUNDS, 0):,}",
-                f"{max((sample.rounds or 0) for sample in of):,}",
-                *(f"{took.median:.3g}" if took else "–" for took in phases),
-                ", ".join(others) or "–",
-            ]
-        )
-    columns = ["rounds", "by the compiler", "measured", "online, s", "offline, s", "it also counts, at most"]
-    if rows:
-        yield Table(columns, rows)
-    yield from _in_turn(cells)
-
-
-def _estimate(cell: Mapping[str, Level], programs: Path) -> dict[str, int]:
-    installation, model = find_installation(), model_of(cell)
-    if not isinstance(installation, Installation) or model.virtual_machine is None:
-        return {}
-    job = job_of(cell, programs)
-    return counted(compilers_estimate(job, installation.home, compile_options(job, model)))
-
-
 def _in_turn(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
     by_model: dict[Level, list[Sequence[Sample]]] = {}
     for of in cells:
@@ -305,32 +264,6 @@ def export(options: ExportOptions) -> None:
         begin("draw")
         written(options.results, partial)
     show(results(directory))
-
-
-def compare(options: CompareOptions) -> None:
-    """Show, cell by cell, the changes between two measurements."""
-    changes = list(changed(load(options.before), load(options.after)))
-    if cli.output.json:
-        print_json([vars(change) for change in changes])
-    verdicts = Counter(change.verdict for change in changes)
-    verdict_counts = ", ".join(f"{many} {verdict}" for verdict, many in verdicts.most_common())
-    rows = []
-    for change in changes:
-        both = [texts.NONE if value is None else texts.seconds(value) for value in change.seconds]
-        ratio = texts.NONE if change.ratio is None else f"{change.ratio:.3g}"
-        interval = f"{change.interval[0]:.3g} – {change.interval[1]:.3g}" if change.interval else texts.NONE
-        rows.append(
-            [
-                name_of(change.cell),
-                *both,
-                ratio,
-                interval,
-                change.verdict,
-                change.others or texts.NONE,
-            ]
-        )
-    columns = ["cell", "first, s", "second, s", "ratio", f"{CONFIDENCE:.0%} interval", "seconds", "and else"]
-    show(Table(columns, rows), f"{verdict_counts}.")
 
 
 def _view_of_findings(validation: Validation, over: str) -> Iterator[Part]:

@@ -128,14 +128,6 @@ class ExportOptions(Options):
     out = OUT.but(help="a new directory; default: runs/bench.export-<time>")
 
 
-class CompareOptions(Options):
-    """Say cell by cell what changed between two measurements, and what is within noise."""
-
-    before = required(parse_path, "the directory of the first", "results/table2")
-    after = required(parse_path, "the directory of the second", "again/table2")
-    prints = "every cell as JSON"
-
-
 STUDIES: dict[str, dict[str, str]] = {
     "capping": {"clients": "1000,10000,100000", "exponents": "1.5,2", "movielens": "", "held_out": ""},
     "gaps": {"data": "", "quick": ""},

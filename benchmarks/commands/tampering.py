@@ -12,9 +12,8 @@ from benchmarks.commands.directories import directory_of, resumable
 from benchmarks.commands.options import TamperingOptions, TimingOptions
 from benchmarks.measure.samples import ABOUT, SAMPLES
 from benchmarks.tampering import timing as pairs, walk
-from benchmarks.tampering.attack import Outcome
+from benchmarks.tampering.attack import STOCK, Outcome
 from benchmarks.tampering.operations import NOISE, OPERATIONS, PROGRAMS, distance_of
-from benchmarks.tampering.stock import STOCK
 from benchmarks.tampering.walk import Attempt
 from harness.cli import terminal
 from harness.cli.terminal import print_json, show, steps

@@ -145,8 +145,7 @@ class Place:
     def _run_program(self, cell: Mapping[str, Level], timeout_s: float, out: Path) -> dict[str, Any]:
         started, model, job = time.monotonic(), model_of(cell), job_of(cell, self._programs)
         network = parse_network(str(cell.get("network", "none")))
-        runner = engine_of(model)
-        result = runner.run(job, model, out, timeout_s, _silent, network=network)
+        result = engine_of(model).run(job, model, out, timeout_s, _silent, network=network)
         return report.manifest_of("program", result, {}, {}, None, time.monotonic() - started, 0.0)
 
     def _settings(self, cell: Mapping[str, Level]) -> RunSettings:

@@ -1,6 +1,5 @@
 """Tables and figures of pages, from recorded results: `python -m benchmarks.report.paper`."""
 
-import csv
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -10,6 +9,7 @@ from operator import methodcaller
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 
 from benchmarks.figures import GRID, LOGARITHMIC, Mark, draw, line, place, shown
@@ -186,22 +186,21 @@ def appendix_d(measured: Measured) -> Figure:
 
 def _table3(_: Measured) -> Iterator[Row]:
     yield from _headed("row", "published, ML-1M: accuracy; ΔEODD", "by its recipe, here, MovieLens 100K")
-    with (RESULTS / "reproduce-training" / "summary.csv").open(encoding="utf-8", newline="") as file:
-        schemes = {
-            (row["way"], row["scheme"]): row
-            for row in csv.DictReader(file)
-            if row["data"] == "MovieLens 100K" and row["epsilon"] == "1.0"
-        }
+    schemes = pd.read_csv(RESULTS / "reproduce-training" / SUMMARY).query(
+        "data == 'MovieLens 100K' and epsilon == 1"
+    )
+    shown = {
+        (
+            row["way"],
+            row["scheme"],
+        ): f"{100 * row['accuracy']:.1f}; {row['odds']:.3f} ± {row['odds, half']:.3f}"
+        for row in schemes.to_dict("records")
+    }
     for name, printed in table3()["rows"].items():
-        ours, paper = schemes["paper", name], printed["ml-1m"]
-        yield [name, f"{paper['accuracy']}; {paper['delta_eodd']}", _of_study(ours)]
+        paper = printed["ml-1m"]
+        yield [name, f"{paper['accuracy']}; {paper['delta_eodd']}", shown["paper", name]]
     for name in ("training alone", "Kamiran–Calders weights", "thresholds"):
-        yield [f"ours, ε = 1 for everything: {name}", texts.NONE, _of_study(schemes["joint", name])]
-
-
-def _of_study(row: Mapping[str, str]) -> str:
-    accuracy, odds, half = (float(row[name]) for name in ("accuracy", "odds", "odds, half"))
-    return f"{100 * accuracy:.1f}; {odds:.3f} ± {half:.3f}"
+        yield [f"ours, ε = 1 for everything: {name}", texts.NONE, shown["joint", name]]
 
 
 def _gaps(_: Measured) -> Iterator[Row]:
@@ -247,13 +246,10 @@ def _algorithm_1(_: Measured) -> Iterator[Row]:
 
 
 def _intervals(_: Measured) -> Iterator[Row]:
-    lines: dict[tuple[str, str], dict[int, str]] = {}
-    with (RESULTS / "intervals" / SUMMARY).open(encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            ratios = lines.setdefault((row["of"], row["epsilon"]), {})
-            ratios[int(row["size"])] = f"{float(row['ratio']):.2f}"
-    yield from _headed("half-width over error", "ε", *(f"{size:,}" for size in next(iter(lines.values()))))
-    yield from ([of, f"{float(epsilon):g}", *ratios.values()] for (of, epsilon), ratios in lines.items())
+    table = pd.read_csv(RESULTS / "intervals" / SUMMARY)
+    yield from _headed("half-width over error", "ε", *(f"{size:,}" for size in table["size"].unique()))
+    for (of, epsilon), lines in table.groupby(["of", "epsilon"], sort=False):
+        yield [str(of), f"{epsilon:g}", *(f"{ratio:.2f}" for ratio in lines["ratio"])]
 
 
 TABLES: Mapping[str, Callable[[Measured], Iterator[Row]]] = {

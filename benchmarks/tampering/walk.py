@@ -19,9 +19,18 @@ from tempfile import TemporaryDirectory
 from scipy.stats import beta
 
 from benchmarks.measure.samples import append, load_lines
-from benchmarks.tampering.attack import KINDS, Attack, Change, Kind, Message, Outcome, build_interposer
+from benchmarks.tampering.attack import (
+    KINDS,
+    STOCK,
+    Attack,
+    Change,
+    Kind,
+    Message,
+    Outcome,
+    StockAttack,
+    build_interposer,
+)
 from benchmarks.tampering.operations import TOO_LONG, Operation
-from benchmarks.tampering.stock import STOCK, StockAttack
 from harness.security_models import SecurityModel
 
 SEED = 20_261_122  # any; fixed, so that a walk can be repeated

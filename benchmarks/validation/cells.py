@@ -106,10 +106,9 @@ class Measured:
     @classmethod
     def of(cls, samples: Sequence[Sample], **more: Any) -> "Measured":
         """Gather samples by suite and cell."""
-        suites = dict.fromkeys(sample.suite for sample in samples)
         cells = [
             CellRuns(suite, tuple(runs))
-            for suite in suites
+            for suite in dict.fromkeys(sample.suite for sample in samples)
             for runs in by_cell(s for s in samples if s.suite == suite).values()
         ]
         return cls(tuple(cells), **more)

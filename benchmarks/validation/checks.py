@@ -73,7 +73,6 @@ class Validation:
             "passed": self.passed,
             "counts": {str(status): len(self.of(status)) for status in Status},
             "findings": [finding.to_json() for finding in self.findings],
-            "table2": [row.to_json() for row in self.rows],
         }
 
 

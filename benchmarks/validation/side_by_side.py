@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
-from typing import Any
 
 import numpy as np
 from scipy.optimize import nnls
@@ -51,10 +50,6 @@ class Took:
     basis: str = ""
     a_round: tuple[float, float] | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the range and its basis."""
-        return {"low": self.low, "high": self.high, "runs": self.runs and vars(self.runs), "of": self.basis}
-
 
 @dataclass(frozen=True)
 class InTurn:
@@ -93,22 +88,6 @@ class Row:
     def gain(self) -> float | None:
         """The faster literal form's seconds over our default's, at least."""
         return self.at_once.low / self.default.median if self.at_once and self.default else None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the row."""
-        return {
-            "protocol": self.protocol,
-            "shape": self.shape,
-            "security": self.model,
-            "paper_s": self.paper.seconds,
-            "literal_s": self.printed and self.printed.to_json(),
-            "literal_at_once_s": self.at_once and self.at_once.to_json(),
-            "default_s": self.default and vars(self.default),
-            "distributed_noise_s": self.own and vars(self.own),
-            "paper_figure_is_of": self.beside or self.model,
-            "literal_at_once_over_default": self.gain,
-            "literal_at_once_over_default_in_turn": self.in_turn and vars(self.in_turn),
-        }
 
 
 def rows(measured: Measured) -> list[Row]:

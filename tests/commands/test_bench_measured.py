@@ -182,7 +182,7 @@ def test_an_experiment_runs_and_goes_on_from_its_results_alone(tmp_path: Path) -
     assert validate(Measured.read(tmp_path / "found")).of(Status.FAILED) == []
 
 
-def test_recorded_results_can_be_exported_and_compared(tmp_path: Path) -> None:
+def test_recorded_results_can_be_exported(tmp_path: Path) -> None:
     recorded = str(RESULTS / "noise")
     done = call("bench.export", recorded, "--out", "tables", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -191,8 +191,6 @@ def test_recorded_results_can_be_exported_and_compared(tmp_path: Path) -> None:
         "cells.pdf",
     }
     assert load(tmp_path / "tables" / "measured") == load(RESULTS / "noise")
-    done = call("bench.compare", "--before", recorded, "--after", recorded, cwd=tmp_path)
-    assert done.returncode == 0 and "44 too few runs to tell." in done.stdout
 
 
 @pytest.mark.mpspdz("ring")
@@ -200,7 +198,7 @@ def test_two_ways_to_compile_a_program_are_timed_in_turn(tmp_path: Path) -> None
     (tmp_path / "my.mpc").write_text(PRODUCT)
     timed = "my.mpc --args 3 --inputs 3 --against '-R 64' --security ring,semi2k --repetitions 1"
     shown = succeed("bench.run", *shlex.split(timed), "--out", "found", cwd=tmp_path)
-    for said in ("no guarantee", "my.mpc", "too few pairs to tell", "integer triples", "offline"):
+    for said in ("no guarantee", "my.mpc", "too few pairs to tell"):
         assert said in shown
     samples = load(tmp_path / "found")
     assert {

@@ -10,8 +10,15 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from benchmarks.studies.gaps.published import (
+    RATE_RANGE,
+    Budgets,
+    coded_l,
+    published_l,
+    published_r,
+    resampled,
+)
 from benchmarks.studies.gaps.study import RATES, synthetic_rates
-from benchmarks.studies.gaps.tables import RATE_RANGE, Budgets, coded_l, published_l, published_r, resampled
 from benchmarks.studies.local_simulation import simulate
 from protocols.arrays import Floats
 from tests.support.distribution import dkw_bound

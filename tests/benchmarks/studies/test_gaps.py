@@ -6,11 +6,7 @@ from fractions import Fraction
 import pytest
 
 from benchmarks.papers import rounds_to
-from benchmarks.studies.gaps.study import (
-    QUICK,
-    reproduce,
-)
-from benchmarks.studies.gaps.tables import (
+from benchmarks.studies.gaps.published import (
     M_R,
     Budgets,
     coded_l,
@@ -18,6 +14,10 @@ from benchmarks.studies.gaps.tables import (
     published_l,
     published_r,
     table1,
+)
+from benchmarks.studies.gaps.study import (
+    QUICK,
+    reproduce,
 )
 from benchmarks.studies.outcome import Outcome, Row
 from protocols.local_dp.estimators import gap_weights, variance

@@ -13,8 +13,8 @@ from benchmarks.measure.samples import ABOUT, SAMPLES, load_lines
 from benchmarks.studies.capping.bounds import claims
 from benchmarks.studies.capping.errors import zipf
 from benchmarks.studies.capping.study import ERRORS, PRICE, RESULT, SEED, TARGETS, study
+from benchmarks.studies.gaps.published import table1
 from benchmarks.studies.gaps.study import RESULT as GAPS
-from benchmarks.studies.gaps.tables import table1
 from benchmarks.studies.outcome import SUMMARY
 from benchmarks.studies.training.fairness import CHOICE, SPLITS
 from benchmarks.studies.training.people import LOADERS

@@ -10,9 +10,21 @@ from pathlib import Path
 import pytest
 
 from benchmarks.tampering import attack as runs
-from benchmarks.tampering.attack import Attack, Change, Kind, Message, Outcome, build_interposer
+from benchmarks.tampering.attack import (
+    MAKING,
+    STOCK,
+    STORED,
+    Attack,
+    Change,
+    Files,
+    Kind,
+    Message,
+    Outcome,
+    StockAttack,
+    build_interposer,
+    changed,
+)
 from benchmarks.tampering.operations import NOISE, OPERATIONS, PROGRAMS, Operation
-from benchmarks.tampering.stock import MAKING, STOCK, STORED, Files, StockAttack, changed
 from benchmarks.tampering.walk import Parties, sites
 from harness.engines.parties.working_directory import LOG
 from harness.security_models import MODELS
