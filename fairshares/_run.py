@@ -17,7 +17,7 @@ from harness.forecast.requested import of_domain, planned as plan_of
 from harness.inputs.column_values import as_names
 from harness.inputs.columns import ROLES, TABLE
 from harness.inputs.tables import Named, frame_of, table_of
-from harness.pipeline.chains import add_up
+from harness.pipeline.earlier_results import add_up
 from harness.pipeline.preprocessing import joint_noise_of, preprocess
 from harness.pipeline.release import (
     declared_domain,
@@ -33,10 +33,9 @@ from harness.pipeline.sources import SharesSource
 from harness.privacy.ledger.charge import UNCHARGED, populations_of
 from harness.releases.registry import statistic_of
 from harness.request import calls
-from harness.request.calls import Account
 from harness.request.plans import Expected
 from harness.request.readers import parse_choice
-from harness.request.releases import CALLS
+from harness.request.releases import CALLS, Account
 from harness.training.features import Features, features_from_json, read_features
 from harness.training.request import TrainRequest
 from harness.views import ledger as ledger_view, plan as plan_view

@@ -21,10 +21,16 @@ from harness.hosts.signed_results import Intent, UploadList
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.shares.file_format import ClientPolicy
 from harness.inputs.shares.party import UploadReport
-from harness.pipeline.party_inputs import PartyInputs, new_uploads
 from harness.pipeline.preprocessing import charging_for
 from harness.pipeline.run import RunSettings, check_kind, event_of, make_job
-from harness.pipeline.sources import read_terms, request_of_run, sent_inputs, terms_of
+from harness.pipeline.sources import (
+    PartyInputs,
+    new_uploads,
+    read_terms,
+    request_of_run,
+    sent_inputs,
+    terms_of,
+)
 from harness.privacy.ledger.charge import ABORTED_TIMEOUT_S, Account, Entry
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent, Status, key_of, uncovered

@@ -23,8 +23,8 @@ from harness.inputs.shares.counting import Count, Opener
 from harness.inputs.shares.file_format import AGGREGATE_SUFFIX, SUFFIX, ClientPolicy
 from harness.inputs.shares.party import LIST_SUFFIX, read_lists, write_uploads
 from harness.inputs.shares.task import read_task
-from harness.pipeline.party_inputs import PartyInputs, check_task, inputs_in
 from harness.pipeline.preprocessing import joint_noise_of, terms_of
+from harness.pipeline.sources import PartyInputs, check_task, inputs_in
 from harness.system.files import append
 from protocols.spec import REPLICATED
 

@@ -35,10 +35,9 @@ from harness.releases.base import PreparedRelease, Statistic
 from harness.releases.contribution_cap import CAP_SHARE, CapStatistic, CapTarget, ChosenCap, sizes_alone
 from harness.releases.registry import statistic_of
 from harness.request.base import Request
-from harness.request.calls import Records, ReleaseCall
 from harness.request.fields import as_text
 from harness.request.readers import parse_cap, parse_choice
-from harness.request.releases import CapRequest, ThresholdsRequest
+from harness.request.releases import CapRequest, Records, ReleaseCall, ThresholdsRequest
 from harness.system.result_files import check_new
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.guarantee import Guarantee, compose

@@ -23,9 +23,8 @@ from harness.errors import ShareError, UnsupportedError, named
 from harness.inputs.encoding import count_columns
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.shares.file_format import ClientPolicy
-from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.preprocessing import charging_for, joint_noise_of, taken
-from harness.pipeline.sources import RunContext, Source
+from harness.pipeline.sources import PartyInputs, RunContext, Source
 from harness.privacy.ledger.accountants import NoiseEvent
 from harness.privacy.ledger.charge import Account, Entry, entry
 from harness.privacy.ledger.populations import PrivacyEvent, uncovered

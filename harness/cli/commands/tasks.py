@@ -20,15 +20,14 @@ from harness.forecast.uploads import costs_of, recorded
 from harness.inputs.encoding import as_upload, shared_over
 from harness.inputs.record_schema import RecordKind
 from harness.inputs.records import read_records
-from harness.inputs.shares import envelope
-from harness.inputs.shares.client import of_what_is_left
+from harness.inputs.shares.client import of_what_is_left, share as share_records
 from harness.inputs.shares.counting import Count, Opener
 from harness.inputs.shares.file_format import SUFFIX, ClientPolicy, copies_of, write_file
 from harness.inputs.shares.keys import FILE, SealingParty, read_party, today
 from harness.inputs.shares.party import described, read_lists, write_uploads
 from harness.inputs.shares.task import ADMISSIONS, CERTIFICATE, URLS, Task, read_task
-from harness.pipeline.party_inputs import check_task, new_uploads
 from harness.pipeline.release import declared_domain, with_cap
+from harness.pipeline.sources import check_task, new_uploads
 from harness.privacy.ledger.charge import UNCHARGED, chosen_ledger
 from harness.privacy.ledger.populations import spent_text
 from harness.releases.registry import STATISTICS
@@ -208,7 +207,7 @@ def _seal(options: ShareOptions, task: Task, meaning: str) -> None:
         begin("share")
         if options.counted:
             records = of_what_is_left(records, options.records, options.counted)
-        sealed = envelope.share(task, records, options.out, bounds)
+        sealed = share_records(task, records, options.out, bounds)
     say(
         f"Sealed {clients} for task {task.name[:16]}: {plain(str(options.out))}/party-<i>/<upload>{SUFFIX}. "
         "Share once: a second upload counts as another client's."

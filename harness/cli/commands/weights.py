@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.cli.commands.releases import present, release
-from harness.pipeline.chains import add_up
+from harness.pipeline.earlier_results import add_up
 from harness.pipeline.run import MANIFEST
 from harness.system.result_files import default_out, write_files
 from harness.views.releases import weights as view

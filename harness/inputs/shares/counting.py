@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from harness.errors import ShareError
 from harness.inputs.shares.aggregates import Header
-from harness.inputs.shares.envelope import identity_in, open_envelope
+from harness.inputs.shares.client import identity_in, open_envelope
 from harness.inputs.shares.file_format import SUFFIX, ClientPolicy, client_policy_from_json, write_file
 from harness.inputs.shares.identities import Digests, Identities, digests_in
 from harness.inputs.shares.keys import SealingKey, unseal

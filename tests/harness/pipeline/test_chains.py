@@ -24,7 +24,7 @@ from harness.errors import (
 from harness.inputs.record_schema import WEIGHT_ONE, Cap, RecordDomain, cap_from_json
 from harness.inputs.records import ClientRecords
 from harness.inputs.shares.party import COUNTED, UNCOVERED
-from harness.pipeline.chains import add_up
+from harness.pipeline.earlier_results import add_up
 from harness.pipeline.run import SIGNATURES, Run, RunSettings, run_release
 from harness.pipeline.sources import SharesSource
 from harness.postprocessing.reweighing.formulas import REWEIGHINGS

@@ -16,9 +16,8 @@ from harness.engines.base import EngineResult, Runner, times_of
 from harness.errors import InfeasibleError, OptionError, RecordDomainError, ResultFileError
 from harness.inputs.record_schema import WEIGHT_SLOTS, Cap, RecordDomain, RecordKind, as_grid
 from harness.pipeline.earlier_results import OPENED_NOTHING, choose_again, read_curves
-from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.run import Run, RunSettings, run_release
-from harness.pipeline.sources import Source
+from harness.pipeline.sources import PartyInputs, Source
 from harness.postprocessing.curves import exact_curves
 from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
 from harness.releases.score_curves import (

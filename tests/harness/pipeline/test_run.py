@@ -13,11 +13,11 @@ from harness.clients.session import MAX_CONNECTIONS, ClientInputs, Upload
 from harness.errors import OptionError, ShareError, UnsupportedError
 from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, ValueGrid
 from harness.inputs.records import ClientRecords
-from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.run import RunSettings, event_of, privacy_of, run_release
 from harness.pipeline.sources import (
     MAX_SENT,
     InvitedSource,
+    PartyInputs,
     RecordsSource,
     RunContext,
     Source,
