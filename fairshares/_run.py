@@ -31,7 +31,7 @@ from harness.pipeline.release import (
 from harness.pipeline.run import MANIFEST, Run, run_release
 from harness.pipeline.sources import SharesSource
 from harness.privacy.ledger.charge import UNCHARGED, populations_of
-from harness.releases.registry import statistic_of
+from harness.releases.base import statistic_of
 from harness.request import calls
 from harness.request.plans import Expected
 from harness.request.readers import parse_choice

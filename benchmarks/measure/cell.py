@@ -33,9 +33,8 @@ from harness.pipeline.sources import RecordsSource, SyntheticSource, synthetic_i
 from harness.privacy.ledger.charge import UNCHARGED, Account
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.stock import Stock
-from harness.releases.base import ExpectedError, Statistic
+from harness.releases.base import ExpectedError, Statistic, statistic_of as statistic_of_request
 from harness.releases.noise_samples import Sampler, joint_sampler
-from harness.releases.registry import statistic_of as statistic_of_request
 from harness.releases.score_curves import ThresholdsStatistic
 from harness.request.base import DEFAULT_DELTA, DISTRIBUTED, JOINT, Request
 from harness.request.readers import parse_delta, parse_epsilon

@@ -35,8 +35,7 @@ from harness.privacy.ledger.charge import ABORTED_TIMEOUT_S, Account, Entry
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent, Status, key_of, uncovered
 from harness.privacy.stock import Piece, Stock
-from harness.releases.base import PreparedRelease
-from harness.releases.registry import statistic_of
+from harness.releases.base import PreparedRelease, statistic_of
 from protocols.spec import CLIENTS
 
 

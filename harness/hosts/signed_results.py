@@ -21,7 +21,7 @@ from harness.inputs.record_schema import domain_from_json
 from harness.inputs.shares.signatures import is_signature, signature_of
 from harness.pipeline.run import SIGNATURES, check_kind, privacy_of, result_files
 from harness.pipeline.sources import request_of_run, with_excluded
-from harness.releases.registry import statistic_of
+from harness.releases.base import statistic_of
 from harness.system.documents import Refusal, as_type, parse_json, read_json
 from harness.system.result_files import SCHEMA as MANIFEST_SCHEMA
 

@@ -13,8 +13,7 @@ from harness.pipeline.run import MANIFEST, SIGNATURES, environment, result_files
 from harness.postprocessing.noisy_counts import NoisyCounts
 from harness.postprocessing.reweighing.formulas import REWEIGHINGS
 from harness.privacy.statement import read_statement
-from harness.releases.base import Files, domain_of
-from harness.releases.registry import STATISTICS, statistic_of
+from harness.releases.base import Files, domain_of, statistic_class, statistic_of
 from harness.releases.score_curves import (
     CURVES,
     NoisyCurves,
@@ -24,7 +23,7 @@ from harness.releases.score_curves import (
     thresholds_on,
 )
 from harness.releases.weights import Weights, WeightsStatistic
-from harness.request.releases import request_from_json
+from harness.request.releases import REQUESTS, request_from_json
 from harness.system.result_files import SCHEMA, read_result
 from protocols.noise.added import Several, Single
 
@@ -144,10 +143,10 @@ def read_files(directory: Path) -> Files:
     """Return a run's files; raise ResultFileError if there is no run."""
     names = [MANIFEST, *sorted(path.name for path in directory.glob("*.json") if path.name != MANIFEST)]
     files = {name: read_result(directory / name, name) for name in names}
-    if files[MANIFEST].get("task") not in STATISTICS:
+    if files[MANIFEST].get("task") not in REQUESTS:
         raise ResultFileError(
             f"{directory} is the result of {files[MANIFEST].get('task')!r}; what can be read is that of "
-            f"{', '.join(STATISTICS)}."
+            f"{', '.join(REQUESTS)}."
         )
     return files
 
@@ -161,7 +160,7 @@ def found_in(files: Files, directory: Path) -> Any:
     try:
         if CURVES in files:
             as_curves(files, directory)  # gives a precise error
-        return STATISTICS[task].read_files(files)
+        return statistic_class(task).read_files(files)
     except ResultFileError:
         raise
     except (FairSharesError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):

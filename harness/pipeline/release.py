@@ -31,9 +31,8 @@ from harness.pipeline.sources import RecordsSource
 from harness.privacy.ledger.charge import Entry, Say, chosen_account, chosen_ledger, entry, nothing_said
 from harness.privacy.ledger.populations import PrivacyEvent
 from harness.privacy.stock import Stock
-from harness.releases.base import PreparedRelease, Statistic
+from harness.releases.base import PreparedRelease, Statistic, statistic_of
 from harness.releases.contribution_cap import CAP_SHARE, CapStatistic, CapTarget, ChosenCap, sizes_alone
-from harness.releases.registry import statistic_of
 from harness.request.base import Request
 from harness.request.fields import as_text
 from harness.request.readers import parse_cap, parse_choice

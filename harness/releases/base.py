@@ -21,6 +21,8 @@ from harness.inputs.record_schema import RecordDomain, RecordKind, cap_from_json
 from harness.postprocessing.curves import CurveNoise
 from harness.postprocessing.reweighing.formulas import BALANCED, KAMIRAN_CALDERS, LABEL
 from harness.request.base import Request
+from harness.request.readers import in_module
+from harness.request.releases import REQUESTS
 from protocols.accounting.calibration import (
     LinearQueries,
     NeighboringRelation,
@@ -296,6 +298,17 @@ class Statistic(ABC, Generic[R]):
     def read_files(cls, files: Files) -> Any:
         """Return the result in a run's files, to the last bit, or raise any parsing error."""
         raise NotImplementedError
+
+
+def statistic_class(task: str) -> type[Statistic[Any]]:
+    """Import a task's statistic, whose dependencies take long to load."""
+    found: type[Statistic[Any]] = in_module(f"harness.releases.{REQUESTS[task].statistic}")()
+    return found
+
+
+def statistic_of(request: Request) -> Statistic[Any]:
+    """Return the statistic that a request asks for."""
+    return statistic_class(request.task).of(request)
 
 
 def domain_of(fields: Mapping[str, Any], kind: RecordKind = RecordKind.NONE) -> RecordDomain:

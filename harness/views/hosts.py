@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.engines.parties.certificates import fingerprint
 from harness.privacy.ledger.populations import Population, runs_text, spent_text
-from harness.releases.registry import STATISTICS
+from harness.request.releases import REQUESTS
 from harness.security_models import MODELS
 from harness.views.parts import Bad, Good, Line, Paragraph, Part, Sentences, Table
 from protocols.accounting.rounding import digits_down
@@ -129,7 +129,7 @@ def policy(directory: Path, fields: Mapping[str, Any], spent: Sequence[Populatio
         [
             [
                 rule["name"],
-                _all_or(rule["tasks"], STATISTICS) + "; in chains" * rule["chains"],
+                _all_or(rule["tasks"], REQUESTS) + "; in chains" * rule["chains"],
                 _all_or(rule["security"], MODELS),
                 rule["unit"] or "any",
                 rule["relation"] or "any",

@@ -31,7 +31,7 @@ from harness.pipeline.release import (
 from harness.pipeline.run import Run, RunSettings, run_release
 from harness.pipeline.sources import InvitedSource, SharesSource
 from harness.privacy.ledger.charge import UNCHARGED
-from harness.releases.registry import statistic_of
+from harness.releases.base import statistic_of
 from harness.request.fields import as_text
 from harness.request.plans import Expected, in_plan
 from harness.system.result_files import check_new, default_out

@@ -30,7 +30,7 @@ from harness.pipeline.release import declared_domain, with_cap
 from harness.pipeline.sources import check_task, new_uploads
 from harness.privacy.ledger.charge import UNCHARGED, chosen_ledger
 from harness.privacy.ledger.populations import spent_text
-from harness.releases.registry import STATISTICS
+from harness.releases.base import statistic_class
 from harness.request.base import chosen_form
 from harness.request.readers import parse_choice, parse_delta
 from harness.request.releases import REQUESTS
@@ -77,20 +77,21 @@ def task(options: TaskOptions) -> None:
 
 def _made(options: TaskOptions) -> Task:
     tasks = options.for_tasks or ["weights"]
-    request, statistic = REQUESTS.get(tasks[0]), STATISTICS.get(tasks[0])
+    request = REQUESTS.get(tasks[0])
     domain = declared_domain(options, of_values=tasks[0] == "gap")
-    if not (request and statistic and domain and options.parties and options.until):
+    if not (request and domain and options.parties and options.until):
         raise OptionError(
             f"A task needs {named('parties')}, {named('until')}, {named('for_tasks')} that there are, and "
             f"{named('domain')}, or {named('groups')} and {named('labels')}."
         )
-    domain = with_cap(domain.with_kind(statistic.kind), options.cap, PrivacyUnit.RECORD)
+    kind = statistic_class(tasks[0]).kind
+    domain = with_cap(domain.with_kind(kind), options.cap, PrivacyUnit.RECORD)
     model, forms = options.security or choose_model(None), request.input_forms()
     slots = SLOTS.name if domain.cap and SLOTS.name in forms else None
     form = chosen_form(forms, options.input_form or slots, options.input_path)
     if (reason := model.refusal(form.path)) is not None:
         raise UnsupportedError(reason)
-    policy = policy_in(options.but(for_tasks=tasks), statistic.kind)
+    policy = policy_in(options.but(for_tasks=tasks), kind)
     assert policy is not None
     parties = [read_party(Path(name)) for name in options.parties]
     if len(parties) != model.parties:
@@ -274,7 +275,7 @@ def policy_in(options: ShareOptions | TaskOptions | OfTask, kind: RecordKind) ->
                     f"{named(name)} goes with --epsilon, the most ε that runs on the upload may spend."
                 )
         return None
-    fitting = [name for name, statistic in STATISTICS.items() if statistic.kind is kind]
+    fitting = [name for name in REQUESTS if statistic_class(name).kind is kind]
     tasks = [parse_choice("for_tasks", task, fitting) for task in options.for_tasks or fitting]
     unit = options.privacy_unit or PrivacyUnit.RECORD
     delta = options.delta or parse_delta(ACCEPTED_DELTA, "delta")

@@ -30,7 +30,7 @@ from harness.pipeline.sources import SharesSource
 from harness.postprocessing.reweighing.formulas import REWEIGHINGS
 from harness.privacy.ledger.charge import SPENT, Account
 from harness.privacy.ledger.entries import Ledger
-from harness.releases.registry import statistic_of
+from harness.releases.base import statistic_of
 from harness.releases.weights import Weights
 from harness.request.releases import WeightsRequest
 from harness.security_models import MODELS, SecurityModel

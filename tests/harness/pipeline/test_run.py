@@ -28,9 +28,8 @@ from harness.pipeline.sources import (
 from harness.privacy.ledger.accountants import NoiseEvent
 from harness.privacy.statement import SHIFTED, state_privacy
 from harness.privacy.stock import Piece
-from harness.releases.base import Statistic
+from harness.releases.base import Statistic, statistic_of
 from harness.releases.gaps import GapStatistic
-from harness.releases.registry import statistic_of
 from harness.releases.score_curves import CurvesStatistic
 from harness.releases.weights import WeightsStatistic
 from harness.request.base import Request
