@@ -39,7 +39,7 @@ from harness.request.releases import CALLS, Account
 from harness.training.features import Features, features_from_json, read_features
 from harness.training.request import TrainRequest
 from harness.views import ledger as ledger_view, plan as plan_view
-from harness.views.releases import confusion as confusion_view, weights as weights_view
+from harness.views.releases import weights as weights_view
 from harness.views.run import CAP_STEPS, STEPS, one_machine, view_of
 
 _OF_MOST = ("cap", "neighboring_relation", "privacy_unit")  # arguments of `plan` that not all tasks have
@@ -70,8 +70,8 @@ def released(task: str, records: Any, **given: Any) -> Any:
                 notes_of_chain = [*weights_view.chain(run.manifest), one_machine(False)]
                 return _result(run, call.population, notes_of_chain)
             run = run_on_records(call, source, settings, out, begin)
-        cut = score_cut(call) if task == "confusion" else None
-        notes = [confusion_view.direction(cut, run.found.counts.domain)] if cut else []
+        cut = score_cut(call)
+        notes = [cut.described(run.found.counts.domain)] if cut else []
         return _result(run, call.population, [*notes, one_machine(True)])
 
 

@@ -9,16 +9,13 @@ from harness.request.plans import parse_plan
 from harness.request.readers import parse_names, parse_path
 from harness.request.releases import CALLS
 
-_RUNS = "harness.cli.commands"
-
 
 class ReleaseOptions(Options):
     """Options of a command besides its call.
 
-    `place` is its function; `earlier` names the option for earlier results, and the options that go with it.
+    `earlier` names the option for earlier results, and the options that go with it.
     """
 
-    place: ClassVar[str] = f"{_RUNS}.releases:release"
     earlier: ClassVar[tuple[str, ...]] = ()
     preprocess: Any = None
 
@@ -51,7 +48,6 @@ class ReleaseOptions(Options):
 
 _OF_TASK: dict[str, dict[str, Any]] = {
     "weights": {
-        "place": f"{_RUNS}.weights:weights",
         "earlier": ("add",),
         "add": optional(
             parse_names,
@@ -60,15 +56,12 @@ _OF_TASK: dict[str, dict[str, Any]] = {
         ),
     },
     "thresholds": {
-        "place": f"{_RUNS}.thresholds:thresholds",
         "earlier": ("curves", "constraint", "objective", "tolerance", "deterministic", "positive_label"),
         "curves": optional(
             parse_path,
             "instead of --records: the directory of an earlier run; chooses on its curves again, for no ε",
         ),
     },
-    "confusion": {"place": f"{_RUNS}.releases:confusion"},
-    "cap": {"place": f"{_RUNS}.cap:cap"},
 }
 
 

@@ -16,7 +16,10 @@ COMMANDS = (
     Command("uploads", options.UploadsOptions, f"{_RUNS}.tasks:uploads", PARTY),
     Command("aggregate", options.AggregateOptions, f"{_RUNS}.tasks:aggregate", PARTY),
     Command("send", options.SendOptions, f"{_RUNS}.send:send", CLIENT),
-    *(Command(task, of_task, of_task.place, ANALYST) for task, of_task in release_options.RELEASES.items()),
+    *(
+        Command(task, of_task, f"{_RUNS}.releases:release", ANALYST)
+        for task, of_task in release_options.RELEASES.items()
+    ),
     Command("train", options.TrainOptions, f"{_RUNS}.train:train", ANALYST),
     Command("verify", options.VerifyOptions, f"{_RUNS}.hosts:verify", ANALYST),
     Command("ledger", options.LedgerOptions, f"{_RUNS}.ledger:ledger", ANALYST),

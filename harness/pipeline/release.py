@@ -133,6 +133,11 @@ def _check_sources(call: ReleaseCall, *, at_hosts: bool) -> None:
             f"{named('thresholds')} goes with {named('records')}: shares have those of the domain they were "
             "made for."
         )
+    if call.threshold is not None and call.shares:
+        raise OptionError(
+            f"With {named('shares')} the predictions are those that were shared; leave out "
+            f"{named('threshold')}."
+        )
     if call.chain and (call.records or call.invite):
         raise OptionError(
             f"{named('chain')} counts each upload once, and knows uploads alone: it goes with "
@@ -252,7 +257,7 @@ def run_on_records(
 
     `chosen` receives the bound, the number of clients, and the remaining budget.
     """
-    request, cut = settings.release, score_cut(call) if call.task == "confusion" else None
+    request, cut = settings.release, score_cut(call)
     statistic = _statistic(call, request)
     domain, grid = declared_domain(call, of_values=statistic.kind is RecordKind.VALUE), grid_of(call)
     _check_unread(call, statistic, settings, domain, out)

@@ -37,7 +37,7 @@ from harness.request.plans import Expected, in_plan
 from harness.system.result_files import check_new, default_out
 from harness.views import run as run_view
 from harness.views.ledger import charge
-from harness.views.parts import Part, View
+from harness.views.parts import Part
 from harness.views.releases import cap as cap_view
 
 if TYPE_CHECKING:
@@ -59,22 +59,18 @@ except SystemExit: pass
 
 
 def release(options: Any) -> None:
-    """Run a release, and show its result."""
-    view = run_view.view_of(options.task)
+    """Run a release and show its result, or go on with earlier results."""
+    if options.earlier and getattr(options, options.earlier[0]):
+        from harness.cli.commands.earlier import again  # a new run needs none of it
+
+        again(options)
+        return
+    view, cut = run_view.view_of(options.task), score_cut(options)
     if (run := released(options, view.steps)) is not None:
-        hints, problem = view.hints(run.manifest, run.out), getattr(run.found, "problem", None)
-        conclude(options, run, view.show(run.found, run.manifest), view.what, hints, problem)
-
-
-def confusion(options: Any) -> None:
-    """Run π_CF, and show its result."""
-    from harness.views.releases import confusion as view  # only this command needs it
-
-    cut = score_cut(options)
-    if cut is not None and options.shares:
-        raise OptionError("With --shares the predictions are those that were shared; leave out --threshold.")
-    if (run := released(options, view.STEPS)) is not None:
-        conclude(options, run, view.confusion(run.found, cut), view.VIEW.what)
+        predicted = [cut.described(run.found.counts.domain)] if cut else []
+        answer = [*predicted, *view.show(run.found, run.manifest)]
+        hints, problem = view.hints(options, run), getattr(run.found, "problem", None)
+        conclude(options, run, answer, view.what, hints, problem)
 
 
 def released(options: Any, steps: Mapping[str, str]) -> Run[Any] | None:
@@ -85,44 +81,35 @@ def released(options: Any, steps: Mapping[str, str]) -> Run[Any] | None:
     if options.preprocess is not None:
         make_noise(options, steps, _made_for_release)
         return None
-    hosts = None
+    hosts, at_rest = None, SharesSource(options.shares)
     if options.hosts:
-        options, hosts = _at_hosts(options)
+        options, hosts, at_rest = _at_hosts(options)
     settings = settings_of(options, hosts, cli.announce)
     out = options.out or default_out(options.task)
     with cli.steps({**run_view.HOST_STEPS, **run_view.CAP_STEPS, **steps}) as begin:
-        if hosts is not None:
-            return _run_on_hosts(options, settings, out, begin)
         if options.records:
             return run_on_records(options, options.records, settings, out, begin, _say_cap)
-        statistic = statistic_of(settings.release)
-        source = _invited(options, settings) if options.invite else SharesSource(options.shares)
-        return run_release(statistic, source, settings, out, begin)
+        source = _invited(options, settings) if options.invite else at_rest
+        if hosts is None:
+            return run_release(statistic_of(settings.release), source, settings, out, begin)
+        request = settings.release.but(population=settings.account.population)
+        check_new(out)  # before hosts are involved
+        with hosts.connected(begin):
+            hosts.propose(request)
+            return run_release(statistic_of(request), source, replace(settings, release=request), out, begin)
 
 
-def _at_hosts(options: Any) -> tuple[Any, "HostsRunner"]:
-    from harness.hosts.runner import HostsRunner  # slow to load
+def _at_hosts(options: Any) -> tuple[Any, "HostsRunner", Any]:
+    """Return the options with a model, the hosts, and the shares that they have."""
+    from harness.hosts.runner import HostsRunner, HostsSource  # slow to load
 
     fleet, model = chosen_hosts(options.hosts, options.security)
-    return options.but(security=model), HostsRunner(fleet, model)
+    hosts = HostsRunner(fleet, model)
+    return options.but(security=model), hosts, HostsSource(hosts)
 
 
 def _say_cap(*chosen: Any) -> None:
     cli.announce(*cap_view.going_on_with(*chosen))
-
-
-def _run_on_hosts(options: Any, settings: RunSettings, out: Path, begin: Progress) -> Run[Any]:
-    from harness.hosts.runner import HostsRunner, HostsSource
-
-    hosts = settings.hosts
-    assert isinstance(hosts, HostsRunner)
-    request = settings.release.but(population=settings.account.population)
-    source = _invited(options, settings) if options.invite else HostsSource(hosts)
-    settings = replace(settings, release=request)
-    check_new(out)  # before hosts are involved
-    with hosts.connected(begin):
-        hosts.propose(request)
-        return run_release(statistic_of(request), source, settings, out, begin)
 
 
 def _invited(options: Any, settings: RunSettings) -> InvitedSource:
@@ -162,7 +149,7 @@ def make_noise(options: Any, steps: Mapping[str, str], make: Callable[[Any, Prog
 def _made_for_release(options: Any, begin: Progress) -> Made:
     runs, stock = options.preprocess, stock_of(options)
     if options.hosts:
-        options, hosts = _at_hosts(options)
+        options, hosts, _ = _at_hosts(options)
         with hosts.connected(begin):
             made = hosts.preprocess(of_noise(options, hosts), runs, options.timeout, begin)
         return "each host's directory", made
@@ -200,10 +187,10 @@ def _plan(options: Any) -> None:
 def conclude(
     options: Any,
     run: Run[Any],
-    answer: View,
+    answer: Sequence[Part],
     what: str,
-    hints: Sequence[str] = (),
-    problem: FairSharesError | None = None,
+    hints: Sequence[Part],
+    problem: FairSharesError | None,
 ) -> None:
     """Show the answer, then the common facts; with --json, print the file.
 
@@ -216,7 +203,7 @@ def conclude(
         charge(run.charging, options.population == UNCHARGED),
     ]
     short, full = [*_in_short(options, run), *after], [*_in_full(options, run, what), *after]
-    present(options, run.manifest, target, what.capitalize(), list(answer), short, full, problem)
+    present(options, run.manifest, target, what.capitalize(), answer, short, full, problem)
 
 
 def present(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.cli.commands.thresholds import thresholds
+from harness.cli.commands.releases import release as releasing
 from harness.cli.release_options import RELEASES
 from harness.engines.base import EngineResult, Runner, times_of
 from harness.errors import InfeasibleError, OptionError, RecordDomainError, ResultFileError
@@ -110,7 +110,7 @@ def a_run(
 
 def call(directory: Path, **given: str | bool) -> None:
     chosen: dict[str, str | bool] = {**asdict(ODDS), "tolerance": "0", "curves": str(directory)}
-    thresholds(RELEASES["thresholds"](**{**chosen, **given}))
+    releasing(RELEASES["thresholds"](**{**chosen, **given}))
 
 
 @pytest.mark.parametrize("spec", [PI_ROC, PI_ROC_RECORDS], ids=lambda spec: spec.name)
