@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 
 import pytest
 
-from harness.cli.release_options import RELEASES
 from harness.cli.terminal import INTERRUPTED
+from harness.cli.user_commands import RELEASES
 from harness.errors import BudgetError, LedgerError, PopulationError, UsedUploadsError
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
 from harness.privacy.ledger.charge import NOTHING_SPENT

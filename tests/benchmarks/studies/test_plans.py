@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.studies import plans
 from benchmarks.studies.plans import CASES, Case, study, write_records
-from harness.cli.release_options import RELEASES
+from harness.cli.user_commands import RELEASES
 from harness.inputs.records import read_records
 from harness.releases.base import statistic_class
 from tests.support.command import call

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from harness.cli.commands.releases import release as releasing
-from harness.cli.release_options import RELEASES
+from harness.cli.user_commands import RELEASES
 from harness.engines.base import EngineResult, Runner, times_of
 from harness.errors import InfeasibleError, OptionError, RecordDomainError, ResultFileError
 from harness.inputs.record_schema import WEIGHT_SLOTS, Cap, RecordDomain, RecordKind, as_grid
