@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.errors import OptionError, RecordDomainError, named
+from harness.errors import OptionError, RecordDomainError, named, refuse
 from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, caps_to_choose_from
 from harness.inputs.rings import XOR, Ring
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit, default_relation
@@ -180,25 +180,28 @@ def relation_for(
 def _of_clients(
     domain: RecordDomain, form: InputForm, chosen: NeighboringRelation | None, unit: PrivacyUnit
 ) -> NeighboringRelation:
-    if unit is PrivacyUnit.RECORD:
-        raise OptionError(
+    refuse(
+        OptionError,
+        (
+            unit is PrivacyUnit.RECORD,
             f"A cap, and {named('neighboring_relation', 'zero_out_one')}, are for all records of a client "
-            f"together: say {named('privacy_unit', 'client')}."
-        )
-    if not domain.cap and domain.kind is not RecordKind.SIZE:
-        raise OptionError(
+            f"together: say {named('privacy_unit', 'client')}.",
+        ),
+        (
+            not domain.cap and domain.kind is not RecordKind.SIZE,
             f"{named('privacy_unit', 'client')} needs to know how much of a client counts: "
             f"{named('cap', 10)}, "
-            f"for example, or {named('cap', 'weight-one')}; ./inv cap chooses a cap."
-        )
-    if not form.capped:
-        raise OptionError(
+            f"for example, or {named('cap', 'weight-one')}; ./inv cap chooses a cap.",
+        ),
+        (
+            not form.capped,
             f"Input form {form.name} keeps no client to a cap; leave out {named('input_form')}, or "
-            f"{named('privacy_unit')}."
-        )
-    if chosen not in (None, NeighboringRelation.ZERO_OUT_ONE):
-        raise OptionError(
+            f"{named('privacy_unit')}.",
+        ),
+        (
+            chosen not in (None, NeighboringRelation.ZERO_OUT_ONE),
             f"{named('privacy_unit', 'client')} is under zero_out_one, not {chosen}; leave out "
-            f"{named('neighboring_relation')}."
-        )
+            f"{named('neighboring_relation')}.",
+        ),
+    )
     return NeighboringRelation.ZERO_OUT_ONE

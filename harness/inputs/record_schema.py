@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.errors import RecordDomainError, ThresholdGridError, named
+from harness.errors import RecordDomainError, ThresholdGridError, named, refuse
 from harness.inputs.column_values import shown
 from harness.system.documents import Refusal, as_type, read_json
 from protocols.arrays import Integers
@@ -80,38 +80,57 @@ class RecordDomain:
     cap: Cap | None = None
 
     def __post_init__(self) -> None:
-        if (self.kind is RecordKind.VALUE) != (self.values is not None):
-            raise RecordDomainError(
+        refuse(
+            RecordDomainError,
+            (
+                (self.kind is RecordKind.VALUE) != (self.values is not None),
                 f"Performance values and their range go together; declare it with {named('range')}, "
-                "for example 0,1."
-            )
-        if self.values and (self.labels or self.max_count != 1):
-            raise RecordDomainError("A client has one performance value, without a label.")
-        if self.values and self.cap not in (None, Cap(1)):
-            raise RecordDomainError("A client has one performance value: its cap is 1.")
+                "for example 0,1.",
+            ),
+            (
+                self.values and (self.labels or self.max_count != 1),
+                "A client has one performance value, without a label.",
+            ),
+            (
+                self.values and self.cap not in (None, Cap(1)),
+                "A client has one performance value: its cap is 1.",
+            ),
+        )
         lists = {"group": self.groups} if self.values else {"group": self.groups, "label": self.labels}
         for what, values in lists.items():
-            if len(values) < 2:
-                raise RecordDomainError(
+            refuse(
+                RecordDomainError,
+                (
+                    len(values) < 2,
                     f"The domain has {len(values)} {what}{'s' * (len(values) != 1)} {list(values)}; "
                     "fairness between groups needs at least two. "
-                    f"Declare all with {named(f'{what}s', 'a,b')}."
-                )
-            if len(set(values)) != len(values) or "" in values:
-                raise RecordDomainError(
-                    f"The domain's {what}s {list(values)} must be distinct and not empty."
-                )
-        if not 1 <= self.max_count < MAX_TOTAL:
-            raise RecordDomainError(f"The maximum count must be 1 to 2^62 - 1, not {self.max_count}.")
-        if (self.kind is RecordKind.SCORE) != bool(self.thresholds):
-            raise RecordDomainError("Scores and thresholds go together: a domain has both or neither.")
-        if self.score_columns > 1 and self.cap:
-            raise RecordDomainError(
-                f"Of {len(self.labels)} labels a record has as many scores, and a cap takes one: protect "
-                "records, and leave out the cap."
+                    f"Declare all with {named(f'{what}s', 'a,b')}.",
+                ),
+                (
+                    len(set(values)) != len(values) or "" in values,
+                    f"The domain's {what}s {list(values)} must be distinct and not empty.",
+                ),
             )
-        if self.kind is RecordKind.SIZE and self.cap:
-            raise RecordDomainError("The domain has a cap: there is no cap to choose; leave the cap out.")
+        refuse(
+            RecordDomainError,
+            (
+                not 1 <= self.max_count < MAX_TOTAL,
+                f"The maximum count must be 1 to 2^62 - 1, not {self.max_count}.",
+            ),
+            (
+                (self.kind is RecordKind.SCORE) != bool(self.thresholds),
+                "Scores and thresholds go together: a domain has both or neither.",
+            ),
+            (
+                self.score_columns > 1 and self.cap,
+                f"Of {len(self.labels)} labels a record has as many scores, and a cap takes one: protect "
+                "records, and leave out the cap.",
+            ),
+            (
+                self.kind is RecordKind.SIZE and self.cap,
+                "The domain has a cap: there is no cap to choose; leave the cap out.",
+            ),
+        )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -297,12 +316,18 @@ class ValueGrid:
     steps: int = DEFAULT_STEPS
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
-            raise RecordDomainError(
-                f"A range of values has two finite ends, the lower first, not {self.low:g} and {self.high:g}."
-            )
-        if not 1 <= self.steps <= MAX_STEPS:
-            raise RecordDomainError(f"Values have 1 to {MAX_STEPS} steps on each side, not {self.steps}.")
+        refuse(
+            RecordDomainError,
+            (
+                not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high),
+                "A range of values has two finite ends, the lower first, not "
+                f"{self.low:g} and {self.high:g}.",
+            ),
+            (
+                not 1 <= self.steps <= MAX_STEPS,
+                f"Values have 1 to {MAX_STEPS} steps on each side, not {self.steps}.",
+            ),
+        )
 
     @property
     def centre(self) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.engines.base import Progress, Runner
 from harness.engines.registry import choose_model, chosen_model
-from harness.errors import OptionError, named
+from harness.errors import OptionError, named, refuse
 from harness.inputs.record_schema import (
     AUTO,
     DEFAULT_MAX_COUNT,
@@ -118,52 +118,60 @@ def chooses_cap(call: ReleaseCall) -> bool:
 
 
 def _check_sources(call: ReleaseCall, *, at_hosts: bool) -> None:
-    if at_hosts and (call.records or call.shares):
-        raise OptionError(
+    refuse(
+        OptionError,
+        (
+            at_hosts and (call.records or call.shares),
             f"Hosts hold the shares themselves; leave out {named('records' if call.records else 'shares')}, "
-            "or --hosts."
-        )
-    if not at_hosts and sum(map(bool, (call.records, call.shares, call.invite))) != 1:
-        raise OptionError(
+            "or --hosts.",
+        ),
+        (
+            not at_hosts and sum(map(bool, (call.records, call.shares, call.invite))) != 1,
             f"Give either {named('records')} (a file of clients' records) or {named('shares')} (what `share` "
-            f"wrote){', or --invite (a directory for invitations of clients).' if call.invite else '.'}"
-        )
-    if not call.records and grid_of(call):
-        raise OptionError(
+            f"wrote){', or --invite (a directory for invitations of clients).' if call.invite else '.'}",
+        ),
+        (
+            not call.records and grid_of(call),
             f"{named('thresholds')} goes with {named('records')}: shares have those of the domain they were "
-            "made for."
-        )
-    if call.threshold is not None and call.shares:
-        raise OptionError(
+            "made for.",
+        ),
+        (
+            call.threshold is not None and call.shares,
             f"With {named('shares')} the predictions are those that were shared; leave out "
-            f"{named('threshold')}."
-        )
-    if call.chain and (call.records or call.invite):
-        raise OptionError(
+            f"{named('threshold')}.",
+        ),
+        (
+            call.chain and (call.records or call.invite),
             f"{named('chain')} counts each upload once, and knows uploads alone: it goes with "
-            f"{named('shares')}, or with --hosts that have some."
-        )
-    if bool(call.invite) != bool(call.clients):
-        raise OptionError("--invite and --clients (how many) go together.")
-    if not (call.records or call.invite) and call.input_path is CLIENTS:
-        raise OptionError(
+            f"{named('shares')}, or with --hosts that have some.",
+        ),
+        (bool(call.invite) != bool(call.clients), "--invite and --clients (how many) go together."),
+        (
+            not (call.records or call.invite) and call.input_path is CLIENTS,
             "Shares were sent before the run, not by --input-path clients; leave out --input-path, or say "
-            "replicated if they are."
-        )
-    if call.invite and call.input_path is REPLICATED:
-        raise OptionError(
+            "replicated if they are.",
+        ),
+        (
+            call.invite and call.input_path is REPLICATED,
             "--input-path replicated is of shares that wait for the run, and --invite has clients send "
-            "during it; leave out one of them."
-        )
+            "during it; leave out one of them.",
+        ),
+    )
     if call.cap == AUTO and call.records is None:
         parse_cap(AUTO)  # raises with the reason
     declared = (call.domain, call.groups, call.labels, call.max_count, call.range, call.steps, call.cap)
-    if not (call.records or call.invite) and any(declared):
-        raise OptionError(
-            "The domain of uploads is that of the task that clients shared for; leave out the options for it."
-        )
-    if call.cap_epsilon and not chooses_cap(call):
-        raise OptionError(f"{named('cap_epsilon')} is for {named('cap', AUTO)}; give both, or neither.")
+    refuse(
+        OptionError,
+        (
+            not (call.records or call.invite) and any(declared),
+            "The domain of uploads is that of the task that clients shared for; leave out the options for "
+            "it.",
+        ),
+        (
+            call.cap_epsilon and not chooses_cap(call),
+            f"{named('cap_epsilon')} is for {named('cap', AUTO)}; give both, or neither.",
+        ),
+    )
 
 
 def cap_and_release(request: Request) -> tuple[Guarantee, Guarantee]:
@@ -232,16 +240,19 @@ def with_cap(domain: RecordDomain, cap: Cap | None, unit: PrivacyUnit) -> Record
     chosen = cap or domain.cap or only_one
     if chosen is None:
         return domain
-    if domain.cap not in (None, chosen):
-        raise OptionError(
-            f"The domain file says how much of a client counts; leave out {named('cap')}, or say the same."
-        )
-    if chosen.slots > domain.max_count and not chosen.weight_one:
-        raise OptionError(
+    refuse(
+        OptionError,
+        (
+            domain.cap not in (None, chosen),
+            f"The domain file says how much of a client counts; leave out {named('cap')}, or say the same.",
+        ),
+        (
+            chosen.slots > domain.max_count and not chosen.weight_one,
             f"A cap of {chosen.slots} is above the {domain.max_count} records that a client has at most, and "
             f"costs noise for nothing; say {domain.max_count} or less, or declare a larger maximum "
-            f"(max_count in a domain file, or {named('max_count')})."
-        )
+            f"(max_count in a domain file, or {named('max_count')}).",
+        ),
+    )
     return replace(domain, cap=chosen)
 
 

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harness.errors import OptionError, named
+from harness.errors import OptionError, named, refuse
 from harness.inputs.record_schema import RecordDomain, scale_of
 from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
 from harness.postprocessing.reweighing.formulas import REWEIGHINGS, GroupWeights
@@ -89,16 +89,19 @@ class WeightsStatistic(Statistic[Weights]):
 
 def _check_chain(release: Request, domain: RecordDomain) -> None:
     """Raise OptionError where theorem 16 does not cover a chain's runs."""
-    if domain.cap and domain.cap.weight_one:
-        raise OptionError(
+    refuse(
+        OptionError,
+        (
+            domain.cap and domain.cap.weight_one,
             f"A chain takes no uploads with {named('cap', 'weight-one')}: what a record weighs would "
-            f"depend on its client's later ones; share with a number, {named('cap', 10)} for example."
-        )
-    if release.privacy_unit is PrivacyUnit.CLIENT and release.own_distribution:
-        raise OptionError(
+            f"depend on its client's later ones; share with a number, {named('cap', 10)} for example.",
+        ),
+        (
+            release.privacy_unit is PrivacyUnit.CLIENT and release.own_distribution,
             f"A chain with {named('privacy_unit', 'client')} takes joint noise only: what distributed noise "
-            f"protects of a client in several runs is not worked out; leave out {named('noise')}."
-        )
+            f"protects of a client in several runs is not worked out; leave out {named('noise')}.",
+        ),
+    )
 
 
 def expected_weight_error(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness.errors import OptionError, named
+from harness.errors import OptionError, named, refuse
 from harness.request.base import AT_REST, DISTRIBUTED, DISTRIBUTED_GAUSSIAN, JOINT, Request
 from harness.request.fields import Option, Options, optional, required, switch, usual
 from harness.request.readers import (
@@ -390,18 +390,23 @@ class CapRequest(Request):
         from protocols.accounting.rounding import exact_text
         from protocols.circuits.coins import MIN_EPSILON
 
-        if (self.release == "counts") != bool(self.counts):
-            raise OptionError(
-                f"{named('release', 'counts')} and {named('counts')} (how many; 1 for one sum) go together."
-            )
-        if (self.variant or self.thresholds) and self.release != "thresholds":
-            given = named("variant" if self.variant else "thresholds")
-            raise OptionError(f"{given} goes with {named('release', 'thresholds')} only.")
-        if self.release_epsilon < MIN_EPSILON:  # also keeps the number of clients within an integer
-            raise OptionError(
+        refuse(
+            OptionError,
+            (
+                (self.release == "counts") != bool(self.counts),
+                f"{named('release', 'counts')} and {named('counts')} (how many; 1 for one sum) go together.",
+            ),
+            (
+                (self.variant or self.thresholds) and self.release != "thresholds",
+                f"{named('variant' if self.variant else 'thresholds')} goes with "
+                f"{named('release', 'thresholds')} only.",
+            ),
+            (
+                self.release_epsilon < MIN_EPSILON,  # also keeps the number of clients within an integer
                 f"{named('release_epsilon', exact_text(self.release_epsilon))} is too small; give at least "
-                f"{exact_text(MIN_EPSILON)}."
-            )
+                f"{exact_text(MIN_EPSILON)}.",
+            ),
+        )
         if self.release != "thresholds":
             return None
         variant = parse_choice("variant", self.variant or CAPPED_CURVES[0], list(CAPPED_CURVES))

@@ -15,7 +15,7 @@ from harness.cli.options import (
 from harness.cli.terminal import announce, plain, say, show, steps
 from harness.clients.uploading import Outcome, send
 from harness.engines.registry import choose_model
-from harness.errors import OptionError, ShareError, UnsupportedError, named
+from harness.errors import OptionError, ShareError, UnsupportedError, named, refuse
 from harness.forecast.uploads import costs_of, recorded
 from harness.inputs.encoding import as_upload, shared_over
 from harness.inputs.record_schema import RecordKind
@@ -164,18 +164,22 @@ def share(options: ShareOptions) -> None:
         _seal(options, task, meaning)
     if options.to and not options.check:
         addresses = [party.address for party in task.parties] if options.to == "task" else options.to.split()
-        if len(addresses) != len(task.parties):
-            raise OptionError(
-                f"The task has {len(task.parties)} parties; {named('to')} names {len(addresses)}."
-            )
-        if task.admission == CERTIFICATE and not options.certificate:
-            raise OptionError(
-                f"The task's servers want a certificate of each client; show yours by {named('certificate')}."
-            )
-        if task.admission == URLS and any(address.endswith("/") for address in addresses):
-            raise OptionError(
-                f"The task has a URL of its own for each upload; name those of yours by {named('to')}."
-            )
+        refuse(
+            OptionError,
+            (
+                len(addresses) != len(task.parties),
+                f"The task has {len(task.parties)} parties; {named('to')} names {len(addresses)}.",
+            ),
+            (
+                task.admission == CERTIFICATE and not options.certificate,
+                "The task's servers want a certificate of each client; show yours by "
+                f"{named('certificate')}.",
+            ),
+            (
+                task.admission == URLS and any(address.endswith("/") for address in addresses),
+                f"The task has a URL of its own for each upload; name those of yours by {named('to')}.",
+            ),
+        )
         with steps(STEPS) as begin:
             begin("share")
             ends = send(options.out, addresses, options.certificate)

@@ -9,7 +9,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from harness.errors import ShareError, named
+from harness.errors import ShareError, named, refuse
 from harness.inputs.encoding import count_columns, is_per_record
 from harness.inputs.record_schema import MAX_TOTAL, RecordDomain, domain_from_json
 from harness.inputs.rings import RINGS, Ring
@@ -148,13 +148,19 @@ class Task:
 
     def check_count(self, uploads: int) -> None:
         """Raise ShareError if uploads are too few, or their sum could overflow."""
-        if uploads < self.least_uploads:
-            raise ShareError(
+        refuse(
+            ShareError,
+            (
+                uploads < self.least_uploads,
                 f"{uploads} uploads can be counted, and a run of this task has {self.least_uploads} at "
-                "least; wait for more."
-            )
-        if INPUT_FORMS[self.form].capped != ENFORCED and uploads * self.domain.max_contribution >= MAX_TOTAL:
-            raise ShareError(f"The sum over {uploads} uploads could overflow; count fewer at a time.")
+                "least; wait for more.",
+            ),
+            (
+                INPUT_FORMS[self.form].capped != ENFORCED
+                and uploads * self.domain.max_contribution >= MAX_TOTAL,
+                f"The sum over {uploads} uploads could overflow; count fewer at a time.",
+            ),
+        )
 
 
 def task_from_bytes(text: bytes, where: str) -> Task:
