@@ -124,7 +124,7 @@ class Place:
             return _of_a_round(session_of(cell, out.with_name(LEDGER), timeout_s))
         settings = replace(self._settings(cell), timeout_s=timeout_s)
         if cell["protocol"] == PI_LAP.name:
-            return open_noise(sampler_of(cell), int(cell["samples"]), settings, out, _silent).manifest
+            return open_noise(sampler_of(cell), int(cell["samples"]), settings, out, _silent)[1]
         statistic = statistic_of(cell)
         federation = federation_of(cell, statistic)
         here = self._hosts is None  # else each host makes up the same records itself
