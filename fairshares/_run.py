@@ -14,8 +14,7 @@ from fairshares import _results, _shown
 from fairshares._progress import steps
 from harness.errors import OptionError, RecordsError, as_keyword, named, naming
 from harness.forecast.requested import of_domain, planned as plan_of
-from harness.inputs.column_values import as_names
-from harness.inputs.columns import ROLES, TABLE
+from harness.inputs.columns import ROLES, TABLE, as_names
 from harness.inputs.tables import Named, frame_of, table_of
 from harness.pipeline.earlier_results import add_up
 from harness.pipeline.preprocessing import joint_noise_of, preprocess

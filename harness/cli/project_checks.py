@@ -70,9 +70,8 @@ def _run(arguments: Sequence[str], lock_held: bool = False) -> subprocess.Comple
     # Let modules compile once, not in each of the thousands of processes that tests start.
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     to = subprocess.PIPE if lock_held else None
-    command = [sys.executable, *arguments]
     return subprocess.run(
-        command,
+        [sys.executable, *arguments],
         cwd=PROJECT,
         env=environment,
         stdout=to,

@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import RecordDomainError, ThresholdGridError, named, refuse
-from harness.inputs.column_values import shown
 from harness.system.documents import Refusal, as_type, read_json
 from protocols.arrays import Integers
 from protocols.mechanisms.above_threshold import caps_up_to
@@ -35,6 +34,11 @@ WEIGHT_SLOTS = 60  # a multiple of 1 to 6, 10, 12, 15, 20 and 30, so that as man
 
 
 Grid = tuple[float, ...]  # of thresholds, from 0 up
+
+
+def shown(name: str) -> str:
+    """Quote a name that a list could split in two."""
+    return repr(name) if "," in name or name != name.strip() else name
 
 
 class RecordKind(StrEnum):

@@ -236,8 +236,7 @@ def with_cap(domain: RecordDomain, cap: Cap | None, unit: PrivacyUnit) -> Record
     Raises:
         OptionError: The domain has another bound, or a smaller maximum count.
     """
-    only_one = Cap(1) if domain.values and unit is PrivacyUnit.CLIENT else None
-    chosen = cap or domain.cap or only_one
+    chosen = cap or domain.cap or (Cap(1) if domain.values and unit is PrivacyUnit.CLIENT else None)
     if chosen is None:
         return domain
     refuse(
@@ -330,10 +329,9 @@ def run_with_chosen_cap(
     with entry(settings.account) if settings.account.declared else nullcontext() as within:
         if within is not None:
             within.whole = event
-        sizes = RecordsSource(sizes_alone(records))
         cap = run_release(
             CapStatistic(target),
-            sizes,
+            RecordsSource(sizes_alone(records)),
             of_cap,
             cap_out,
             lambda step: progress(f"cap {step}"),

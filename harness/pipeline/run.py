@@ -348,12 +348,11 @@ def combined_manifest(
     manifests = list(parts.values())
     *earlier, last = (read_statement(part) for part in manifests)
     together = [*earlier, replace(last, exact=asked) if asked else last]
-    privacy = reduce(PrivacyStatement.plus, together).to_json()
     return {
         **manifests[-1],
         "task": task,
         "program_hash": " ".join(part["program_hash"] for part in manifests),
-        "privacy": privacy,
+        "privacy": reduce(PrivacyStatement.plus, together).to_json(),
         **{name: sum_if_known(part[name] for part in manifests) for name in _ADDED_UP},
         **{
             name: [function(values) for values in zip(*(part[name] for part in manifests), strict=False)]

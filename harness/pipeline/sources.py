@@ -281,8 +281,7 @@ class SharesSource(Source):
         written = [run.scratch / f"party-{i}.aggregate" for i in range(model.parties)]
         for count, path in zip(counts, written, strict=True):
             count.write(path, agreement.left_out)
-        heads = feed_heads(written, form, model)
-        return replace(heads, values=written, policies=policies)
+        return replace(feed_heads(written, form, model), values=written, policies=policies)
 
     def _counts(self, openers: Sequence[Opener], accepted: Iterable[str] | None = None) -> list[Count]:
         counts = [Count(opener, accepted) for opener in openers]

@@ -135,12 +135,11 @@ class CapStatistic(Statistic[ChosenCap]):
 
     @classmethod
     def of(cls, request: Any) -> "CapStatistic":
-        form = next(iter((request.curves or request.spec).input_forms.values()))
         target = CapTarget(
             request.release,
             Guarantee(request.release_epsilon, request.delta),
             request.thresholds or DEFAULT_THRESHOLDS,
-            form.exchangeable,
+            next(iter((request.curves or request.spec).input_forms.values())).exchangeable,
             request.counts or 1,
         )
         return CapStatistic(target, request.spec)

@@ -52,9 +52,8 @@ class Interval:
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields of a mean or gap in `gap.json`."""
-        estimate = None if math.isnan(self.estimate) else self.estimate
         return {
-            "estimate": estimate,
+            "estimate": (None if math.isnan(self.estimate) else self.estimate),
             "interval": [self.low, self.high],
             "says_something": self.says_something,
         }

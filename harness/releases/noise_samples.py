@@ -77,9 +77,8 @@ def own_sampler(
 ) -> Sampler:
     """Return the sampler of the sum of the parties' own noises; raise OptionError if none fits."""
     with fitting(epsilon, delta):
-        one = each_cell_once(1)
         plan = plan_distributed_noise(
-            *(one, Neighbors(NeighboringRelation.ADD_OR_REMOVE_ONE), epsilon, delta),
+            *(each_cell_once(1), Neighbors(NeighboringRelation.ADD_OR_REMOVE_ONE), epsilon, delta),
             *(distribution, model.parties, model.corruptions),
         )
     noise = plan.own

@@ -16,7 +16,6 @@ from harness.errors import (
     TooNoisyError,
     UndefinedRateError,
 )
-from harness.inputs.column_values import shown
 from harness.inputs.encoding import count_columns
 from harness.inputs.record_schema import (
     DEFAULT_THRESHOLDS,
@@ -25,6 +24,7 @@ from harness.inputs.record_schema import (
     RecordKind,
     cap_from_json,
     scale_of,
+    shown,
 )
 from harness.postprocessing.curves import CurveNoise, GroupCurves
 from harness.postprocessing.noisy_counts import read_unbiased

@@ -217,8 +217,7 @@ def no_place(spec: ProtocolSpec) -> OptionError:
 
 def chosen_form(forms: Mapping[str, InputForm], name: str | None, path: InputPath) -> InputForm:
     """Return the input encoding of this name, or the first, by this path."""
-    form = forms[parse_choice("input_form", name, list(forms)) if name else next(iter(forms))]
-    return form.by(path)
+    return forms[parse_choice("input_form", name, list(forms)) if name else next(iter(forms))].by(path)
 
 
 def distribution_of(noise: str) -> NoiseDistribution | None:

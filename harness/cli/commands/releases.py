@@ -239,8 +239,7 @@ def present(
 
 def _in_short(options: Any, run: Run[Any]) -> Iterator[Part]:
     yield ""
-    here = not options.hosts
-    yield run_view.in_short(run.manifest, as_text(options.epsilon), here)
+    yield run_view.in_short(run.manifest, as_text(options.epsilon), not options.hosts)
     if options.hosts:  # the coordinator's view and power, which the model does not cover
         yield run_view.on_hosts(bool(options.invite))
     yield from run_view.left_out(run.manifest)

@@ -116,8 +116,7 @@ def of_what_is_left(records: ClientRecords, source: Path, file: Path) -> ClientR
             counted = counted + shared.sizes
             now = {name: count for name, count in zip(names, counted.tolist(), strict=True) if count}
             after = _Counted({**before.records, **now}, [*before.files, digest])
-            text = json.dumps({"schema": COUNTED_SCHEMA, **vars(after)})
-            write_whole(file, text.encode() + b"\n")
+            write_whole(file, json.dumps({"schema": COUNTED_SCHEMA, **vars(after)}).encode() + b"\n")
     except OSError as error:
         raise RecordsError(f"Cannot write {file}: {error.strerror}; nothing was shared.") from None
     return shared
@@ -153,10 +152,9 @@ def seal_upload(task: Task, values: Integers, bounds: ClientPolicy | None) -> tu
         ShareError: A party's keys have expired, or bounds take too much room.
     [test: tests/harness/inputs/test_envelopes.py]
     """
-    parties = len(task.parties)
     salted = [
         secrets.token_bytes(SALT_BYTES) + payload
-        for payload, _ in split_into_shares(task.ring.encode(values), task.ring, parties)
+        for payload, _ in split_into_shares(task.ring.encode(values), task.ring, len(task.parties))
     ]
     stated = json.dumps(bounds and bounds.to_json()).encode().ljust(BOUNDS_BYTES)
     if len(stated) > BOUNDS_BYTES:

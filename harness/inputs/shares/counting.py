@@ -77,8 +77,7 @@ class Opener:
         answers: list[str | ClientPolicy | None] = []
         shares, size = [], self.task.envelope_bytes(self.party)
         for start in range(0, len(envelopes), size):
-            envelope = envelopes[start : start + size]
-            opened = open_envelope(self.task, self.party, self.keys, envelope)
+            opened = open_envelope(self.task, self.party, self.keys, envelopes[start : start + size])
             if isinstance(opened, str):
                 answers.append(opened)
             elif self.policy and opened.bounds and not opened.bounds.covers_all(self.policy):

@@ -133,8 +133,7 @@ def described(left_out: Mapping[str, int]) -> str:
 def _parts(report: UploadReport) -> tuple[_Head, list[Identities]]:
     unsound = {reason: Identities.of(names) for reason, names in sorted(report.unsound.items())}
     sound, numbers = Identities.of(report.sound), {reason: len(names) for reason, names in unsound.items()}
-    head = _Head(SCHEMA, report.party, report.task, len(sound), numbers)
-    return head, [sound, *unsound.values()]
+    return _Head(SCHEMA, report.party, report.task, len(sound), numbers), [sound, *unsound.values()]
 
 
 def write_uploads(report: UploadReport, out: Path, key: ec.EllipticCurvePrivateKey | None = None) -> None:

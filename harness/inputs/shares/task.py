@@ -112,13 +112,11 @@ class Task:
 
     def pieces(self, party: int) -> list[tuple[int, int]]:
         """Return a party's shares, with each share's bytes of salt and payload."""
-        values = self.columns * self.ring.value_bytes
-        return pieces_of(party, len(self.parties), self.copies, values)
+        return pieces_of(party, len(self.parties), self.copies, self.columns * self.ring.value_bytes)
 
     def envelope_bytes(self, party: int) -> int:
         """Return the length of a party's envelopes."""
-        commitments = 32 * len(self.parties)
-        sealed = BOUNDS_BYTES + commitments + sum(size for _, size in self.pieces(party))
+        sealed = BOUNDS_BYTES + 32 * len(self.parties) + sum(size for _, size in self.pieces(party))
         return HEAD_BYTES + self.parties[party].keys[0].overhead + sealed
 
     def secrets(self, party: int, directory: Path) -> dict[bytes, bytes]:

@@ -214,10 +214,9 @@ def _spent(populations: Sequence[Population], names: Sequence[str], axes: Axes) 
     for i, population in enumerate(populations):
         colour, marker, style = _look(i)
         times = [np.datetime64(charge.time.partition("+")[0]) for charge in population.charges]
-        total = np.cumsum([0.0, *(float(charge.exact.epsilon) for charge in population.charges)])
         (line,) = axes.plot(
             np.array([times[0], *times]),
-            total,
+            np.cumsum([0.0, *(float(charge.exact.epsilon) for charge in population.charges)]),
             color=colour,
             marker=marker,
             markevery=slice(1, None),
