@@ -225,9 +225,7 @@ def _declared_values(records: Records) -> RecordDomain:
 
 def score_cut(call: ReleaseCall) -> ScoreCut | None:
     """Return the rule that makes predictions from scores, if any."""
-    if call.threshold is None:
-        return None
-    return ScoreCut(call.threshold, call.positive_label or "")
+    return ScoreCut(call.threshold, call.positive_label or "") if call.threshold is not None else None
 
 
 def with_cap(domain: RecordDomain, cap: Cap | None, unit: PrivacyUnit) -> RecordDomain:

@@ -8,7 +8,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from itertools import product
 from math import prod
@@ -266,8 +266,8 @@ class Statistic(ABC, Generic[R]):
 
     @classmethod
     def of(cls, request: Any) -> Self:
-        """Return a request's statistic, or raise OptionError."""
-        return cls(spec=request.spec)  # type: ignore[call-arg]
+        """Return the statistic that a request asks for, whose options its fields are."""
+        return cls(**{field.name: getattr(request, field.name) for field in fields(cls)})  # type: ignore[arg-type]
 
     @abstractmethod
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[R]:

@@ -95,10 +95,6 @@ class CountStatistic(Statistic[GroupCounts]):
     }
 
     @classmethod
-    def of(cls, request: Any) -> "CountStatistic":
-        return CountStatistic(request.target(), request.spec)
-
-    @classmethod
     def read_files(cls, files: Files) -> GroupCounts:
         fields = files["count.json"]
         target = ErrorTarget(*(fields[name] for name in ("relative_error", "error_from", "error_to")))

@@ -55,10 +55,6 @@ class WeightsStatistic(Statistic[Weights]):
     }
 
     @classmethod
-    def of(cls, request: Any) -> "WeightsStatistic":
-        return WeightsStatistic(request.reweighing, request.spec)
-
-    @classmethod
     def read_files(cls, files: Files) -> GroupWeights:
         fields = files["weights.json"]
         domain = domain_of(fields)

@@ -308,8 +308,13 @@ class ErrorOptions(Options):
     error_from = usual("100", _COUNT, "the smallest count that has to keep to --relative-error")
     error_to = usual("1048576", _COUNT, "the largest")
 
+    @property
     def target(self) -> ErrorTarget:
-        """Return the target error; raise OptionError if its range is empty."""
+        """The target error.
+
+        Raises:
+            OptionError: Its range is empty.
+        """
         from protocols.mechanisms.shifted_log import ErrorTarget
 
         low, high = self.error_from, self.error_to

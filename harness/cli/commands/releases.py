@@ -1,7 +1,7 @@
 """Common steps of commands that release a statistic."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -66,11 +66,38 @@ def release(options: Any) -> None:
         again(options)
         return
     view, cut = run_view.view_of(options.task), score_cut(options)
-    if (run := released(options, view.steps)) is not None:
-        predicted = [cut.described(run.found.counts.domain)] if cut else []
-        answer = [*predicted, *view.show(run.found, run.manifest)]
-        hints, problem = view.hints(options, run), getattr(run.found, "problem", None)
-        conclude(options, run, answer, view.what, hints, problem)
+    run = released(options, view.steps)
+    if run is None:
+        return
+    manifest, typed = run.manifest, as_text(options.epsilon)
+    predicted = [cut.described(run.found.counts.domain)] if cut else []
+    # The coordinator's view and power, which the model does not cover.
+    at_hosts = [run_view.on_hosts(bool(options.invite))] if options.hosts else []
+    after = [
+        *(run_view.chosen_cap(manifest, cap_directory(run.out)) if chooses_cap(options) else ()),
+        *view.hints(options, run),
+        charge(run.charging, options.population == UNCHARGED),
+    ]
+    present(
+        options,
+        manifest,
+        run.out,
+        view.what.capitalize(),
+        [*predicted, *view.show(run.found, manifest)],
+        [
+            "",
+            run_view.in_short(manifest, typed, not at_hosts),
+            *at_hosts,
+            *run_view.left_out(manifest),
+            *after,
+        ],
+        [
+            *run_view.statement(manifest, view.what, typed),
+            *(at_hosts or [run_view.one_machine(bool(options.records))]),
+            *after,
+        ],
+        getattr(run.found, "problem", None),  # why the result falls short although its ε is spent
+    )
 
 
 def released(options: Any, steps: Mapping[str, str]) -> Run[Any] | None:
@@ -184,28 +211,6 @@ def _plan(options: Any) -> None:
     tell("plan", title, shown, lambda: view.to_json(plan), plot=options.plot)
 
 
-def conclude(
-    options: Any,
-    run: Run[Any],
-    answer: Sequence[Part],
-    what: str,
-    hints: Sequence[Part],
-    problem: FairSharesError | None,
-) -> None:
-    """Show the answer, then the common facts; with --json, print the file.
-
-    A `problem`, raised at the end, tells why the result falls short although its ε is spent.
-    """
-    target = run.out
-    after = [
-        *(run_view.chosen_cap(run.manifest, cap_directory(target)) if chooses_cap(options) else ()),
-        *hints,
-        charge(run.charging, options.population == UNCHARGED),
-    ]
-    short, full = [*_in_short(options, run), *after], [*_in_full(options, run, what), *after]
-    present(options, run.manifest, target, what.capitalize(), answer, short, full, problem)
-
-
 def present(
     options: Any,
     manifest: dict[str, Any],
@@ -235,19 +240,3 @@ def present(
         raise problem
     if cli.output.json:
         print((target / (file or f"{manifest['task']}.json")).read_text(encoding="utf-8"), end="")
-
-
-def _in_short(options: Any, run: Run[Any]) -> Iterator[Part]:
-    yield ""
-    yield run_view.in_short(run.manifest, as_text(options.epsilon), not options.hosts)
-    if options.hosts:  # the coordinator's view and power, which the model does not cover
-        yield run_view.on_hosts(bool(options.invite))
-    yield from run_view.left_out(run.manifest)
-
-
-def _in_full(options: Any, run: Run[Any], what: str) -> Iterator[Part]:
-    yield from run_view.statement(run.manifest, what, as_text(options.epsilon))
-    if options.hosts:
-        yield run_view.on_hosts(bool(options.invite))
-    else:
-        yield run_view.one_machine(bool(options.records))
