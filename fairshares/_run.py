@@ -31,10 +31,10 @@ from harness.pipeline.run import MANIFEST, Run, run_release
 from harness.pipeline.sources import SharesSource
 from harness.privacy.ledger.charge import UNCHARGED, populations_of
 from harness.releases.base import statistic_of
-from harness.request import calls
+from harness.request.base import Account, Run as RunCall
 from harness.request.plans import Expected
 from harness.request.readers import parse_choice
-from harness.request.releases import CALLS, Account
+from harness.request.releases import CALLS
 from harness.training.features import Features, features_from_json, read_features
 from harness.training.request import TrainRequest
 from harness.views import ledger as ledger_view, plan as plan_view
@@ -42,7 +42,7 @@ from harness.views.releases import weights as weights_view
 from harness.views.run import CAP_STEPS, STEPS, one_machine, view_of
 
 _OF_MOST = ("cap", "neighboring_relation", "privacy_unit")  # arguments of `plan` that not all tasks have
-_OF_RUNS = {*calls.Run.declared, *Account.declared, "shares", "stock"}  # which a plan has not
+_OF_RUNS = {*RunCall.declared, *Account.declared, "shares", "stock"}  # which a plan has not
 _OF_DOMAIN = ("groups", "labels", "max_count", "thresholds")  # as a dict
 
 

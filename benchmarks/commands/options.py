@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from harness.errors import OptionError
+from harness.request.base import OUT
 from harness.request.fields import Option, Options, optional, required, switch, typed, usual
 from harness.request.plans import Expected as PlanOptions
 from harness.request.readers import (
@@ -16,7 +17,6 @@ from harness.request.readers import (
     separated,
     whole,
 )
-from harness.request.releases import OUT
 
 MOST_REPETITIONS = 1000
 

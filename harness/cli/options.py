@@ -3,7 +3,7 @@
 from typing import Any
 
 from harness.errors import OptionError, named
-from harness.request.base import Request, Spending
+from harness.request.base import OUT, Account, Request, Run, Spending
 from harness.request.fields import Options, optional, required, switch, usual
 from harness.request.readers import (
     as_given,
@@ -22,12 +22,9 @@ from harness.request.releases import (
     CAP_OF_SHARES,
     INPUT_FORM,
     NOISES,
-    OUT,
     RANGE,
     STEPS,
-    Account,
     Records,
-    Run,
     SumsRequest,
 )
 from harness.training.request import TrainRequest
@@ -46,9 +43,6 @@ def parse_last_day(text: str, option: str) -> str:
 
 
 ACCEPTED_DELTA = "2^-30"  # default δ of all runs on a client's values
-SHARES_OF_A_PARTY = required(
-    parse_place, "where the uploads are: a directory, or an object store's s3://, gs:// or sftp://", "shares"
-)
 HOSTS = usual("hosts.toml", parse_path, "the file that describes the hosts, see docs/how-to/hosts.md")
 INVITE = optional(
     parse_path,
@@ -184,7 +178,11 @@ class OfTask(
     """Common options of counting uploads."""
 
     party = PARTY
-    shares = SHARES_OF_A_PARTY
+    shares = required(
+        parse_place,
+        "where the uploads are: a directory, or an object store's s3://, gs:// or sftp://",
+        "shares",
+    )
     task = required(parse_path, "the task that clients shared for", "task.json")
     keys = required(parse_path, "the party's directory of sealing keys", "keys")
     for_tasks = FOR_TASKS.but(help="with --epsilon: what the runs release; default: what the task allows")

@@ -20,12 +20,11 @@ from harness.hosts import policy
 from harness.hosts.signed_results import Intent, UploadList
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.shares.file_format import ClientPolicy
-from harness.inputs.shares.party import UploadReport
+from harness.inputs.shares.party import UploadReport, new_uploads
 from harness.pipeline.preprocessing import charging_for
 from harness.pipeline.run import RunSettings, check_kind, event_of, make_job
 from harness.pipeline.sources import (
     PartyInputs,
-    new_uploads,
     read_terms,
     request_of_run,
     sent_inputs,

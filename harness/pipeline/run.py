@@ -41,7 +41,6 @@ MANIFEST = "manifest.json"
 SIGNATURES = "signatures.json"  # of the hosts of a run
 
 _PROCESSOR = re.compile(r"^model name\s*: (.+)$", re.MULTILINE)
-_ADDED_UP = ("mpc_s", "online_s", "offline_s", "wall_s", "compile_s", "share_s", "rounds")
 
 R = TypeVar("R")
 
@@ -353,7 +352,10 @@ def combined_manifest(
         "task": task,
         "program_hash": " ".join(part["program_hash"] for part in manifests),
         "privacy": reduce(PrivacyStatement.plus, together).to_json(),
-        **{name: sum_if_known(part[name] for part in manifests) for name in _ADDED_UP},
+        **{
+            name: sum_if_known(part[name] for part in manifests)
+            for name in ("mpc_s", "online_s", "offline_s", "wall_s", "compile_s", "share_s", "rounds")
+        },
         **{
             name: [function(values) for values in zip(*(part[name] for part in manifests), strict=False)]
             for name, function in _OF_EACH_PARTY.items()

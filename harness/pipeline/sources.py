@@ -18,7 +18,7 @@ from harness.clients.invitations import invitations
 from harness.clients.sender import Sender, sending
 from harness.clients.session import MAX_CONNECTIONS, Begin, ClientInputs, Upload, elsewhere
 from harness.engines.base import Progress
-from harness.errors import OptionError, ShareError, UsedUploadsError, named
+from harness.errors import OptionError, ShareError, named
 from harness.inputs.encoding import columns_of, count_columns, count_rows, is_per_record, shared_over
 from harness.inputs.record_schema import RecordDomain, domain_from_json
 from harness.inputs.records import ClientRecords
@@ -26,7 +26,7 @@ from harness.inputs.shares.aggregates import Header, check_aggregates, extract_v
 from harness.inputs.shares.client import in_uploads, split_into_shares
 from harness.inputs.shares.counting import Count, Opener
 from harness.inputs.shares.file_format import ClientPolicy, copies_of, hash_of, held_by, pieces_of
-from harness.inputs.shares.party import COUNTED, UploadReport, common_uploads
+from harness.inputs.shares.party import CountedUploads, common_uploads, new_uploads
 from harness.inputs.shares.task import Task, read_task
 from harness.inputs.synthetic import Federation
 from harness.privacy.stock import Piece
@@ -41,8 +41,6 @@ from protocols.spec import CLIENTS, SPLIT, InputForm
 
 # Of uploads of a domain, by identity: those whose clients' policies do not cover the run.
 Uncovered = Callable[[RecordDomain, Mapping[str, ClientPolicy]], Collection[str]]
-
-CountedUploads = Callable[[Iterable[str]], Collection[str]]  # those that earlier runs counted
 
 
 @dataclass(frozen=True)
@@ -99,19 +97,6 @@ def with_excluded(public: Mapping[str, Any], excluded: Mapping[str, int]) -> dic
     because = {**public.get("excluded_because", {}), **excluded}
     counts = {"excluded_uploads": sum(because.values()), "excluded_because": because}
     return {**public, **(counts if because else {})}
-
-
-def new_uploads(report: UploadReport, counted: CountedUploads) -> UploadReport:
-    """Return a report without uploads that earlier runs counted; raise UsedUploadsError if none is left."""
-    before = counted(report.sound)
-    new = report.without(before, COUNTED)
-    if before and not new.sound:
-        raise UsedUploadsError(
-            f"Earlier runs counted all {len(before)} uploads that are sound at party {report.party}. Go on "
-            f"when others have arrived, as {named('add')} adds up a chain's results so far; or charge the "
-            f"{named('population')} that they are of again, without {named('chain')}."
-        )
-    return new
 
 
 def check_task(task: Task, form: InputForm, model: SecurityModel) -> None:

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from harness.errors import OptionError, named
 from harness.request.fields import Option, Options, as_text, optional, required, usual
 from harness.request.readers import (
+    parse_budget,
     parse_choice,
     parse_delta,
     parse_epsilon,
     parse_model,
+    parse_path,
     parse_path_of_shares,
     parse_population,
+    parse_seconds,
     parse_unit,
 )
 from protocols.guarantee import Guarantee
@@ -36,6 +39,7 @@ AT_REST = (
     "shares (default): additive, sent before the run; replicated: no party can change one, but any two have "
     "all, in ps-rep-ring and rep4-ring"
 )
+OUT = optional(parse_path, "a new directory for the results; default: runs/<task>-<time>")
 
 
 class Spending(Options):
@@ -56,6 +60,27 @@ class Spending(Options):
     def spending(self, guarantee: Guarantee) -> Self:
         """Return a copy with another budget."""
         return self.but(epsilon=guarantee.epsilon, delta=guarantee.delta)
+
+
+class Account(Options):
+    """Where a release is charged, besides its request's population."""
+
+    budget = optional(
+        parse_budget,
+        "the population's total ε, or ε,δ, for example 3 or 3,1e-6; refuses runs beyond it",
+    )
+    ledger = optional(
+        parse_path,
+        "the ledger's file; default: $FAIRSHARES_LEDGER, else fairshares/ledger.sqlite in $XDG_DATA_HOME "
+        "(~/.local/share)",
+    )
+
+
+class Run(Options):
+    """A run's time limit, and the directory of its files."""
+
+    out = OUT
+    timeout = usual("600", parse_seconds, "seconds that the parties may take")
 
 
 class Request(Spending):

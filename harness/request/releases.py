@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.errors import OptionError, named, refuse
-from harness.request.base import AT_REST, DISTRIBUTED, DISTRIBUTED_GAUSSIAN, JOINT, Request
+from harness.request.base import AT_REST, DISTRIBUTED, DISTRIBUTED_GAUSSIAN, JOINT, Account, Request, Run
 from harness.request.fields import Option, Options, optional, required, switch, usual
 from harness.request.readers import (
     as_given,
     in_module,
     one_of,
-    parse_budget,
     parse_cap,
     parse_cap_or_auto,
     parse_choice,
@@ -25,7 +24,6 @@ from harness.request.readers import (
     parse_population,
     parse_range,
     parse_relation,
-    parse_seconds,
     parse_share,
     parse_threshold,
     parse_tolerance,
@@ -45,7 +43,6 @@ STEPS = optional(
     whole(1, in_module("harness.inputs.record_schema:MAX_STEPS")),
     "values are rounded to so many steps on each side of the range's center; default: 1000",
 )
-OUT = optional(parse_path, "a new directory for the results; default: runs/<task>-<time>")
 STOCK = optional(
     parse_path,
     "the directory of noise made ahead, by --preprocess, for --offline; default: stock, beside the ledger",
@@ -77,27 +74,6 @@ class Records(Options):
     threshold: Any = None
     invite: Any = None
     clients: Any = None
-
-
-class Account(Options):
-    """Where a release is charged, besides its request's population."""
-
-    budget = optional(
-        parse_budget,
-        "the population's total ε, or ε,δ, for example 3 or 3,1e-6; refuses runs beyond it",
-    )
-    ledger = optional(
-        parse_path,
-        "the ledger's file; default: $FAIRSHARES_LEDGER, else fairshares/ledger.sqlite in $XDG_DATA_HOME "
-        "(~/.local/share)",
-    )
-
-
-class Run(Options):
-    """A run's time limit, and the directory of its files."""
-
-    out = OUT
-    timeout = usual("600", parse_seconds, "seconds that the parties may take")
 
 
 class ReleaseCall(Run, Account, Records, Request):

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import OptionError, named
-from harness.request.base import Request, Spending
+from harness.request.base import Account, Request, Run, Spending
 from harness.request.fields import as_text, optional, required, usual
 from harness.request.readers import (
     in_module,
@@ -24,10 +24,8 @@ from harness.request.releases import (
     CALLS,
     CAP_OF_SHARES,
     STOCK,
-    Account,
     Records,
     ReleaseCall,
-    Run,
     SumsRequest,
     ThresholdsRequest,
     WeightsRequest,

@@ -26,7 +26,6 @@ SETUP_STEPS = {
 }
 COLLECT_STEPS = {"connect": "Connecting", "collect": "Collecting"}
 CLEAN_STEPS = {"connect": "Connecting", "clean": "Cleaning"}
-_MARKS = {True: Good("✓"), False: Bad("✗"), None: "–"}
 
 
 def findings(
@@ -34,7 +33,11 @@ def findings(
 ) -> Iterator[Part]:
     """Show a row per host, and a sentence per fault; a mark is None without a check."""
     rows = [
-        [str(host["party"]), host["address"], *(_MARKS[mark] for mark in looked_at.values())]
+        [
+            str(host["party"]),
+            host["address"],
+            *({True: Good("✓"), False: Bad("✗"), None: "–"}[mark] for mark in looked_at.values()),
+        ]
         for host, looked_at in zip(facts_by_host, marks, strict=True)
     ]
     columns = ["party", "host", *marks[0]]

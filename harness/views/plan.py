@@ -29,7 +29,6 @@ from protocols.noise.truncated import mean_square_error
 
 _MOST_ROWS = 20
 _LARGE_EPSILON = 2  # of a noisy value
-_OF_THE_WALL_CLOCK = ("wall_s", "start_s", "design_s", "read_s", "share_s", "compile_s", "derive_s")
 _COUNTED = {
     RecordKind.SCORE: "of records at or above a threshold",
     RecordKind.VALUE: "of a group's clients",
@@ -350,7 +349,10 @@ def _model_json(stages: Sequence[PlannedRelease], each: ModelPlan) -> dict[str, 
         "security": each.model.name,
         "tolerates": each.model.tolerates,
         **_cost_json(each.cost),
-        **{name: getattr(each.wall, name, None) for name in _OF_THE_WALL_CLOCK},
+        **{
+            name: getattr(each.wall, name, None)
+            for name in ("wall_s", "start_s", "design_s", "read_s", "share_s", "compile_s", "derive_s")
+        },
         **({"runs": runs} if len(runs) > 1 else {}),
         "reason": each.refusal,
         "available": each.missing is None,

@@ -24,10 +24,10 @@ from harness.inputs.shares.client import of_what_is_left, share as share_records
 from harness.inputs.shares.counting import Count, Opener
 from harness.inputs.shares.file_format import SUFFIX, ClientPolicy, copies_of, write_file
 from harness.inputs.shares.keys import FILE, SealingParty, read_party, today
-from harness.inputs.shares.party import described, read_lists, write_uploads
+from harness.inputs.shares.party import described, new_uploads, read_lists, write_uploads
 from harness.inputs.shares.task import ADMISSIONS, CERTIFICATE, URLS, Task, read_task
 from harness.pipeline.release import declared_domain, with_cap
-from harness.pipeline.sources import check_task, new_uploads
+from harness.pipeline.sources import check_task
 from harness.privacy.ledger.charge import UNCHARGED, chosen_ledger
 from harness.privacy.ledger.populations import spent_text
 from harness.releases.base import statistic_class
