@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
@@ -162,11 +162,6 @@ class RecordDomain:
         return len(self.labels) if self.kind is RecordKind.SCORE and len(self.labels) > 2 else 1
 
     @property
-    def max_records_per_unit(self) -> int:
-        """The most counted records of a privacy unit."""
-        return self.cap.slots if self.cap else 1
-
-    @property
     def max_contribution(self) -> int:
         """The largest number that a client adds to a cell."""
         if self.values:
@@ -200,7 +195,7 @@ class RecordDomain:
             "labels": list(self.labels),
             "max_count": self.max_count,
             "thresholds": grid_to_json(self.thresholds) if self.thresholds else None,
-            "values": self.values and self.values.to_json(),
+            "values": self.values and asdict(self.values),
             "predictions": self.kind is RecordKind.PREDICTION or None,
             "sizes": self.kind is RecordKind.SIZE or None,
             "cap": self.cap and self.cap.to_json(),
@@ -347,10 +342,6 @@ class ValueGrid:
         """Return the nearest steps, from -steps to steps."""
         scaled = np.clip((values - self.centre) / self.radius, -1.0, 1.0)
         return np.rint(scaled * self.steps).astype(np.int64)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the grid as a domain's JSON has it."""
-        return {"low": self.low, "high": self.high, "steps": self.steps}
 
 
 @dataclass(frozen=True)

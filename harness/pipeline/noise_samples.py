@@ -29,7 +29,19 @@ def open_noise(
         samples = _read(result, sampler, n)
         summary = summarise(samples, sampler)
         manifest = manifest_of(
-            "noise", result, _privacy(sampler, model), {"samples": n}, None, time.monotonic() - started, 0.0
+            "noise",
+            result,
+            {
+                "warning": WARNING,
+                "mpc_statistical_security_bits": model.security_bits(compared=0),
+                "input_form": "none",
+                "revealed": list(sampler.spec.revealed),
+                "public": ["number of samples"],
+            },
+            {"samples": n},
+            None,
+            time.monotonic() - started,
+            0.0,
         )
         write_json(partial / "noise.json", to_json(sampler, samples, summary))
         write_json(partial / "manifest.json", manifest)
@@ -47,16 +59,6 @@ def noise_job(sampler: Sampler, n: int, model: SecurityModel) -> Job:
         fair_bits=tuple((width, n) for width in input_widths(sampler.fair_bits)),
         own=DistributedNoiseInput(n) if sampler.spec.draws_distributed_noise else None,
     )
-
-
-def _privacy(sampler: Sampler, model: SecurityModel) -> dict[str, Any]:
-    return {
-        "warning": WARNING,
-        "mpc_statistical_security_bits": model.security_bits(compared=0),
-        "input_form": "none",
-        "revealed": list(sampler.spec.revealed),
-        "public": ["number of samples"],
-    }
 
 
 def _read(result: EngineResult, sampler: Sampler, n: int) -> tuple[int, ...]:

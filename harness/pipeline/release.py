@@ -315,8 +315,6 @@ def run_with_chosen_cap(
     domain, cap_out, release = records.domain, cap_directory(out), settings.release
     if domain.cap:
         raise OptionError(f"The domain file says how much of a client counts; leave out {named('cap')}.")
-    for directory in (out, cap_out):
-        check_new(directory)
     thresholds = len(domain.thresholds) or DEFAULT_THRESHOLDS
     target = CapTarget(statistic.name, release.guarantee, thresholds, release.malleable_slots)
     largest = Cap(caps_to_choose_from(domain.max_count)[-1])

@@ -3,7 +3,7 @@
 import math
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations
@@ -91,7 +91,7 @@ class Gaps:
         groups = self.domain.groups
         return {
             "groups": list(groups),
-            "values": self.values.to_json(),
+            "values": asdict(self.values),
             "noisy_sizes": self.sizes.tolist(),
             "near_zero": list(self.near_zero),
             "means": {group: mean.to_json() for group, mean in zip(groups, self.means, strict=True)},

@@ -224,7 +224,8 @@ class Request(Spending):
         """Return the neighbors that noise is made for; errors as `relation_for`."""
         from protocols.accounting.calibration import Neighbors
 
-        return Neighbors(self.relation_in(domain), domain.max_records_per_unit, self.malleable_slots)
+        most = domain.cap.slots if domain.cap else 1
+        return Neighbors(self.relation_in(domain), most, self.malleable_slots)
 
     def to_json(self) -> dict[str, str]:
         """Return the fields with values, as `request_from_json` reads them."""

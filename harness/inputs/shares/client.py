@@ -186,7 +186,11 @@ def share(task: Task, records: ClientRecords, out: Path, bounds: ClientPolicy | 
     try:
         out.mkdir(mode=0o700, parents=True, exist_ok=True)
         for name in names:
-            _check_private(out / name)
+            (out / name).mkdir(mode=0o700, exist_ok=True)
+            if (reason := writable_by_others(out / name)) is not None:
+                raise ShareError(
+                    f"{reason}, so others could replace shares; name another --out, or chmod go-w it."
+                )
         with scratch_directory(out) as partial:
             for name in names:
                 (partial / name).mkdir()
@@ -213,13 +217,6 @@ def share(task: Task, records: ClientRecords, out: Path, bounds: ClientPolicy | 
                 f"Cannot write shares to {out}: {error.strerror}; nothing was left there."
             ) from None
         raise
-
-
-def _check_private(directory: Path) -> None:
-    """Make a party's directory; refuse one that others can write."""
-    directory.mkdir(mode=0o700, exist_ok=True)
-    if (reason := writable_by_others(directory)) is not None:
-        raise ShareError(f"{reason}, so others could replace shares; name another --out, or chmod go-w it.")
 
 
 def open_envelope(task: Task, party: int, keys: Mapping[bytes, bytes], envelope: bytes) -> Opened | str:
