@@ -129,8 +129,9 @@ def _valued_slots(records: ClientRecords) -> Integers:
 
 
 def _caps_exceeded(records: ClientRecords) -> Integers:
-    caps = caps_to_choose_from(records.domain.max_count)[:-1]
-    return np.searchsorted(caps, records.sizes)[np.newaxis].astype(np.int64)
+    return np.searchsorted(caps_to_choose_from(records.domain.max_count)[:-1], records.sizes)[
+        np.newaxis
+    ].astype(np.int64)
 
 
 def input_bits(values: bytes, width: int, per_lane: int) -> bytes:

@@ -204,8 +204,9 @@ def table_at(source: Any, names: Sequence[str], optional: str = "") -> Table:
     """
     if isinstance(source, Named):
         theirs = {name: source.names.get(name, name) for name in names}
-        may_lack = "" if optional in source.names else optional
-        table = table_at(source.records, [*dict.fromkeys(theirs.values())], may_lack)
+        table = table_at(
+            source.records, [*dict.fromkeys(theirs.values())], "" if optional in source.names else optional
+        )
         theirs = {name: of for name, of in theirs.items() if of in table.dtypes}
         return replace(
             table,

@@ -23,8 +23,9 @@ def open_noise(
     started, model = time.monotonic(), settings.release.security
     settings.check_supported(sampler.spec)
     with new_directory(out) as partial:
-        job = noise_job(sampler, n, model)
-        result = settings.runner.run(job, model, partial / "parties", settings.timeout_s, progress)
+        result = settings.runner.run(
+            noise_job(sampler, n, model), model, partial / "parties", settings.timeout_s, progress
+        )
         progress("read")
         samples = _read(result, sampler, n)
         summary = summarise(samples, sampler)

@@ -64,8 +64,9 @@ def settings_of(call: ReleaseCall, hosts: Runner | None = None, say: Say = nothi
     if chooses_cap(call):
         _, left = cap_and_release(request)
         request = request.spending(left)
-    of_records = call.records is not None
-    account = chosen_account(call.population, call.budget, call.ledger, say, of_records=of_records)
+    account = chosen_account(
+        call.population, call.budget, call.ledger, say, of_records=call.records is not None
+    )
     stock = None if hosts else stock_of(call)
     settings = RunSettings(request, timeout_s=call.timeout, account=account, hosts=hosts, stock=stock)
     settings.check_supported(request.spec)
@@ -207,8 +208,9 @@ def declared_domain(records: Records, *, of_values: bool = False) -> Any:
         raise OptionError(f"{named('groups')} and {named('labels')} go together: declare both.")
     if not records.groups:
         return None
-    most = records.max_count or DEFAULT_MAX_COUNT
-    return RecordDomain(tuple(sorted(records.groups)), tuple(sorted(records.labels)), most)
+    return RecordDomain(
+        tuple(sorted(records.groups)), tuple(sorted(records.labels)), records.max_count or DEFAULT_MAX_COUNT
+    )
 
 
 def _declared_values(records: Records) -> RecordDomain:
@@ -270,8 +272,9 @@ def run_on_records(
     domain, grid = declared_domain(call, of_values=statistic.kind is RecordKind.VALUE), grid_of(call)
     _check_unread(call, statistic, settings, domain, out)
     progress("records")
-    most = call.max_count or DEFAULT_MAX_COUNT
-    records = read_records(source, domain, most, kind=statistic.kind, cut=cut, grid=grid)
+    records = read_records(
+        source, domain, call.max_count or DEFAULT_MAX_COUNT, kind=statistic.kind, cut=cut, grid=grid
+    )
     records.check_unit(request.privacy_unit, call.cap or records.domain.cap)
     if not chooses_cap(call):
         records = replace(records, domain=with_cap(records.domain, call.cap, request.privacy_unit))
@@ -315,8 +318,12 @@ def run_with_chosen_cap(
     domain, cap_out, release = records.domain, cap_directory(out), settings.release
     if domain.cap:
         raise OptionError(f"The domain file says how much of a client counts; leave out {named('cap')}.")
-    thresholds = len(domain.thresholds) or DEFAULT_THRESHOLDS
-    target = CapTarget(statistic.name, release.guarantee, thresholds, release.malleable_slots)
+    target = CapTarget(
+        statistic.name,
+        release.guarantee,
+        len(domain.thresholds) or DEFAULT_THRESHOLDS,
+        release.malleable_slots,
+    )
     largest = Cap(caps_to_choose_from(domain.max_count)[-1])
     plan = statistic.prepare(release, replace(domain, cap=largest)).plan
     both = compose([of_cap.release.guarantee, release.guarantee])
@@ -335,8 +342,9 @@ def run_with_chosen_cap(
         )
         chosen(cap.found)
         capped = RecordsSource(replace(records, domain=replace(domain, cap=Cap(cap.found.cap))))
-        earlier = {"cap": cap.manifest}
-        return run_release(statistic, capped, settings, out, progress, earlier=earlier, within=within)
+        return run_release(
+            statistic, capped, settings, out, progress, earlier={"cap": cap.manifest}, within=within
+        )
 
 
 def request_of_cap(request: Request, spends: Guarantee) -> CapRequest:

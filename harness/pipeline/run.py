@@ -120,8 +120,11 @@ def run_release(
             return statistic.prepare(release, domain)
 
         def not_covered(domain: RecordDomain, policies: Mapping[str, ClientPolicy]) -> Collection[str]:
-            event = event_of(prepared_for(domain), task, out)
-            return uncovered(policies, event, settings.account.ledger.spent_on(policies))
+            return uncovered(
+                policies,
+                event_of(prepared_for(domain), task, out),
+                settings.account.ledger.spent_on(policies),
+            )
 
         account, stock = settings.account, settings.stock
 

@@ -247,8 +247,11 @@ class AuditTarget:
 
 def table_of(spec: ProtocolSpec) -> AuditTarget:
     """Return the target of a protocol that opens a count per group and label."""
-    sizes = {"groups": 2, "labels": 2}
-    return AuditTarget(sizes, lambda chosen: prod(chosen.values()), lambda chosen, *_: (spec, {**chosen}))
+    return AuditTarget(
+        {"groups": 2, "labels": 2},
+        lambda chosen: prod(chosen.values()),
+        lambda chosen, *_: (spec, {**chosen}),
+    )
 
 
 class Statistic(ABC, Generic[R]):

@@ -191,5 +191,6 @@ def comparison_noise(plan: NoisePlan) -> int:
 
 def sizes_alone(records: ClientRecords) -> ClientRecords:
     """Return only how many records each client has."""
-    domain = replace(records.domain, kind=RecordKind.SIZE, thresholds=(), cap=None)
-    return replace(records, domain=domain, detail=None)
+    return replace(
+        records, domain=replace(records.domain, kind=RecordKind.SIZE, thresholds=(), cap=None), detail=None
+    )

@@ -214,8 +214,9 @@ class GapStatistic(Statistic[Gaps]):
         plan = plan_release(self.spec, arguments, release, domain)
 
         def read(opened: Opened, clients: int) -> Gaps:
-            most = clients * domain.max_contribution
-            sums = read_unbiased(only(opened), "sums", domain.cells, most, plan.noise)
+            sums = read_unbiased(
+                only(opened), "sums", domain.cells, clients * domain.max_contribution, plan.noise
+            )
             return gaps(sums, domain, plan)
 
         return PreparedRelease(self.spec, release, domain, arguments, plan, read)

@@ -164,13 +164,17 @@ class CurvesStatistic(Statistic[NoisyCurves]):
         positive = domain.labels[domain.positive(self.positive)]
         tree = self._tree(release, domain)
         blocks = ".".join(map(str, tree.blocks))
-        table = _histograms(len(domain.groups), len(domain.labels))
-        arguments = {**table, "bins": domain.shape[-1], "blocks": blocks}
+        arguments = {
+            **_histograms(len(domain.groups), len(domain.labels)),
+            "bins": domain.shape[-1],
+            "blocks": blocks,
+        }
         plan = plan_release(self.spec, arguments, release, domain)
 
         def read(opened: Opened, clients: int) -> NoisyCurves:
-            most = clients * domain.max_contribution
-            nodes = read_unbiased(only(opened), "nodes", plan.nodes, most, plan.noise)
+            nodes = read_unbiased(
+                only(opened), "nodes", plan.nodes, clients * domain.max_contribution, plan.noise
+            )
             return noisy_curves(nodes, domain, positive, tree, plan.noise)
 
         return PreparedRelease(self.spec, release, domain, arguments, plan, read)

@@ -352,7 +352,7 @@ class CapRequest(Request):
     )
 
     @property
-    def privacy_unit(self) -> Any:  # type: ignore[override]
+    def privacy_unit(self) -> Any:
         from protocols.accounting.calibration import PrivacyUnit
 
         return PrivacyUnit.CLIENT
@@ -390,8 +390,9 @@ class CapRequest(Request):
         )
         if self.release != "thresholds":
             return None
-        variant = parse_choice("variant", self.variant or CAPPED_CURVES[0], list(CAPPED_CURVES))
-        return ThresholdsRequest.specs()[variant]
+        return ThresholdsRequest.specs()[
+            parse_choice("variant", self.variant or CAPPED_CURVES[0], list(CAPPED_CURVES))
+        ]
 
 
 class NoiseRequest(Request):

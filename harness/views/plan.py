@@ -343,8 +343,9 @@ def _errors_json(errors: ExpectedError | ExpectedCap | ExpectedCounts) -> dict[s
 
 
 def _model_json(stages: Sequence[PlannedRelease], each: ModelPlan) -> dict[str, Any]:
-    costs = zip(stages, each.costs or (), strict=False)
-    runs = {stage.request.task: _cost_json(cost) for stage, cost in costs}
+    runs = {
+        stage.request.task: _cost_json(cost) for stage, cost in zip(stages, each.costs or (), strict=False)
+    }
     return {
         "security": each.model.name,
         "tolerates": each.model.tolerates,

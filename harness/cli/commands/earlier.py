@@ -28,5 +28,12 @@ def again(options: Any) -> None:
         manifest, notes = curves.manifest, [chosen_again(curves.run)]
     write_files(target, files)
     shown = list(view_of(task).show(found, manifest))
-    full = [*notes, *privacy(manifest)]
-    present(options, manifest, target, task.capitalize(), shown, [*notes, in_short(manifest)], full)
+    present(
+        options,
+        manifest,
+        target,
+        task.capitalize(),
+        shown,
+        [*notes, in_short(manifest)],
+        [*notes, *privacy(manifest)],
+    )

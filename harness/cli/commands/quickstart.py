@@ -77,8 +77,9 @@ def run(model: SecurityModel, spends: Guarantee, out: Path, progress: cli.Steps)
     scores = cache(lambda seed: held_out_scores(data, data.split(seed)[0]))
     part = spends.epsilon * _WEIGHTS_SHARE
     of_weights = WeightsRequest(epsilon=1, security=model).spending(Guarantee(part, spends.delta / 2))
-    left = Guarantee(spends.epsilon - part, spends.delta / 2)
-    of_curves = ThresholdsRequest(epsilon=1, security=model).spending(left)
+    of_curves = ThresholdsRequest(epsilon=1, security=model).spending(
+        Guarantee(spends.epsilon - part, spends.delta / 2)
+    )
     choice = ThresholdChoice(CONSTRAINT, OBJECTIVE, tolerance=0.0, deterministic=False)
     statistic = ThresholdsStatistic(CurvesStatistic(), choice)
 
@@ -87,8 +88,9 @@ def run(model: SecurityModel, spends: Guarantee, out: Path, progress: cli.Steps)
         weights = run_release(WeightsStatistic(), source, settings, directory / "weights", progress)
         progress("score")
         source = RecordsSource(applicants(data, train, scores(FIXED_SPLIT)))
-        again = partial(_second, progress)
-        curves = run_release(statistic, source, RunSettings(of_curves), directory / "thresholds", again)
+        curves = run_release(
+            statistic, source, RunSettings(of_curves), directory / "thresholds", partial(_second, progress)
+        )
         parts = {"weights": weights.manifest, "thresholds": curves.manifest}
         manifest = combined_manifest("quickstart", parts)
         progress("evaluate")

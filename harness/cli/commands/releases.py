@@ -198,15 +198,17 @@ def _plan(options: Any) -> None:
             "--plan file is of the clients of --records: give both; or give a number of clients, and no "
             "records."
         )
-    names = ("groups", "labels", "steps", "max_count")
-    texts = {name: as_text(getattr(options, name, None)) for name in names}
+    texts = {
+        name: as_text(getattr(options, name, None)) for name in ("groups", "labels", "steps", "max_count")
+    }
     texts["thresholds"] = as_text(len(grid_of(options)) or None)
     texts["from_records"] = as_text(options.records)
     if options.domain and not of_file:
         texts |= of_domain(declared_domain(options, of_values=options.task == "gap"), options.task)
     with naming(in_plan):
-        expected = Expected(**texts, **options.plan)
-        plan = planned(options.request, expected, started=partial(starting_s, _A_COMMAND))
+        plan = planned(
+            options.request, Expected(**texts, **options.plan), started=partial(starting_s, _A_COMMAND)
+        )
     shown, title = list(view.plan(plan)), f"Plan of {options.task}"
     tell("plan", title, shown, lambda: view.to_json(plan), plot=options.plot)
 
