@@ -353,6 +353,7 @@ class CapRequest(Request):
 
     @property
     def privacy_unit(self) -> Any:
+        """The client, as a cap is for all its records."""
         from protocols.accounting.calibration import PrivacyUnit
 
         return PrivacyUnit.CLIENT

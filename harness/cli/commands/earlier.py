@@ -15,6 +15,7 @@ from harness.views.run import in_short, privacy, view_of
 
 def again(options: Any) -> None:
     """Add up the counts of a chain's runs, or choose thresholds on earlier curves."""
+    found: Any
     target, task = options.out or default_out(options.task), options.task
     if task == "weights":
         from harness.hosts.signed_results import verify  # slow to load
