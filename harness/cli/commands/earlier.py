@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from harness.cli.commands.releases import present
+from harness.cli.report import present
 from harness.pipeline.earlier_results import add_up, choose_again, read_curves
 from harness.pipeline.run import MANIFEST
 from harness.releases.score_curves import choice_of

@@ -1,7 +1,7 @@
 """Common steps of commands that release a statistic."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from harness.cli import terminal as cli
 from harness.cli.command_line import OF_RUNS
 from harness.cli.commands.choices import chosen_hosts
-from harness.cli.report import tell, write_beside
+from harness.cli.report import present, tell
 from harness.cli.terminal import print_json, show
 from harness.clients.invitations import check_directory
 from harness.engines.base import Progress
-from harness.errors import FairSharesError, OptionError, named, naming
+from harness.errors import OptionError, named, naming
 from harness.pipeline.preprocessing import joint_noise_of, preprocess
 from harness.pipeline.release import (
     cap_directory,
@@ -37,7 +37,6 @@ from harness.request.plans import Expected, in_plan
 from harness.system.result_files import check_new, default_out
 from harness.views import run as run_view
 from harness.views.ledger import charge
-from harness.views.parts import Part
 from harness.views.releases import cap as cap_view
 
 if TYPE_CHECKING:
@@ -211,34 +210,3 @@ def _plan(options: Any) -> None:
         )
     shown, title = list(view.plan(plan)), f"Plan of {options.task}"
     tell("plan", title, shown, lambda: view.to_json(plan), plot=options.plot)
-
-
-def present(
-    options: Any,
-    manifest: dict[str, Any],
-    target: Path,
-    title: str,
-    answer: Sequence[Part],
-    short: Sequence[Part],
-    full: Sequence[Part],
-    problem: FairSharesError | None = None,
-    file: str = "",
-) -> None:
-    """Show the answer and, in short or in full, its facts; write the report, if asked to.
-
-    `file` is needed if the answer's is not named for the manifest's task. A `problem` is raised at the end.
-    """
-    show(*answer)
-    if not cli.output.quiet:
-        show(*(full if cli.output.verbose else short))
-    if options.plot:
-        write_beside(target, title, run_view.subtitle(manifest), [*answer, *full])
-    results = run_view.results(target, options.plot)
-    if not cli.output.quiet:
-        show(results)
-    if cli.output.json:
-        cli.announce(*run_view.left_out(manifest), f"{results.label}: {results.text}")
-    if problem is not None:
-        raise problem
-    if cli.output.json:
-        print((target / (file or f"{manifest['task']}.json")).read_text(encoding="utf-8"), end="")
