@@ -14,10 +14,9 @@ from fairshares import _results, _shown
 from fairshares._progress import steps
 from harness.errors import OptionError, RecordsError, as_keyword, named, naming
 from harness.forecast.requested import of_domain, planned as plan_of
-from harness.inputs.column_values import as_names
-from harness.inputs.columns import ROLES, TABLE
+from harness.inputs.columns import ROLES, TABLE, as_names
 from harness.inputs.tables import Named, frame_of, table_of
-from harness.pipeline.chains import add_up
+from harness.pipeline.earlier_results import add_up
 from harness.pipeline.preprocessing import joint_noise_of, preprocess
 from harness.pipeline.release import (
     declared_domain,
@@ -31,20 +30,19 @@ from harness.pipeline.release import (
 from harness.pipeline.run import MANIFEST, run_release
 from harness.pipeline.sources import SharesSource
 from harness.privacy.ledger.charge import UNCHARGED, populations_of
-from harness.releases.registry import statistic_of
-from harness.request import calls
-from harness.request.calls import Account
+from harness.releases.base import statistic_of
+from harness.request.base import Account, Run as RunCall
 from harness.request.plans import Expected
 from harness.request.readers import parse_choice
 from harness.request.releases import CALLS
 from harness.training.features import Features, features_from_json, read_features
 from harness.training.request import TrainRequest
 from harness.views import ledger as ledger_view, plan as plan_view
-from harness.views.releases import confusion as confusion_view, weights as weights_view
+from harness.views.releases import weights as weights_view
 from harness.views.run import CAP_STEPS, STEPS, one_machine, view_of
 
 _OF_MOST = ("cap", "neighboring_relation", "privacy_unit")  # arguments of `plan` that not all tasks have
-_OF_RUNS = {*calls.Run.declared, *Account.declared, "shares", "stock"}  # which a plan has not
+_OF_RUNS = {*RunCall.declared, *Account.declared, "shares", "stock"}  # which a plan has not
 _OF_DOMAIN = ("groups", "labels", "max_count", "thresholds")  # as a dict
 
 
@@ -71,8 +69,8 @@ def released(task: str, records: Any, **given: Any) -> Any:
                 notes = [*weights_view.chain(run.manifest), one_machine(False)]
             else:
                 run, notes = run_on_records(call, source, settings, out, begin), [one_machine(True)]
-        if cut := score_cut(call) if task == "confusion" else None:
-            notes.insert(0, confusion_view.direction(cut, run.found.counts.domain))
+        if cut := score_cut(call):
+            notes.insert(0, cut.described(run.found.counts.domain))
         notes.append(ledger_view.charge(run.charging, call.population == UNCHARGED))
         return _results.result_of(run.files, run.found, notes)
 

@@ -73,6 +73,13 @@ class FairSharesError(Exception):
         cls.__module__ = "fairshares"
 
 
+def refuse(error: type[FairSharesError], *rules: tuple[object, str]) -> None:
+    """Raise an error with the message of the first rule that is broken, if any is."""
+    for broken, message in rules:
+        if broken:
+            raise error(message)
+
+
 class MissingPackageError(FairSharesError):
     """A package that some functions need is missing."""
 

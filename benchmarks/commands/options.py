@@ -3,13 +3,13 @@
 from pathlib import Path
 
 from harness.errors import OptionError
-from harness.request.calls import OUT
+from harness.request.base import OUT
 from harness.request.fields import Option, Options, optional, required, switch, typed, usual
 from harness.request.plans import Expected as PlanOptions
 from harness.request.readers import (
     as_given,
-    decimal,
     in_module,
+    number,
     one_of,
     parse_path,
     parse_seconds,
@@ -181,7 +181,9 @@ class ReproduceOptions(Options):
         "capping: of each synthetic population; default: 1000,10000,100000",
     )
     exponents = Option[list[float]](
-        separated(decimal("numbers from 0.5 to 4, separated by commas", lambda value: 0.5 <= value <= 4)),
+        separated(
+            number("numbers from 0.5 to 4, separated by commas", lambda value: 0.5 <= value <= 4, float)
+        ),
         "capping: a of the distribution n^-a by which a client has n records; default: 1.5,2",
     )
     movielens = optional(

@@ -33,9 +33,8 @@ from harness.pipeline.sources import RecordsSource, SyntheticSource, synthetic_i
 from harness.privacy.ledger.charge import UNCHARGED, Account
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.stock import Stock
-from harness.releases.base import ExpectedError, Statistic
+from harness.releases.base import ExpectedError, Statistic, statistic_of as statistic_of_request
 from harness.releases.noise_samples import Sampler, joint_sampler
-from harness.releases.registry import statistic_of as statistic_of_request
 from harness.releases.score_curves import ThresholdsStatistic
 from harness.request.base import DEFAULT_DELTA, DISTRIBUTED, JOINT, Request
 from harness.request.readers import parse_delta, parse_epsilon
@@ -125,7 +124,7 @@ class Place:
             return _of_a_round(session_of(cell, out.with_name(LEDGER), timeout_s))
         settings = replace(self._settings(cell), timeout_s=timeout_s)
         if cell["protocol"] == PI_LAP.name:
-            return open_noise(sampler_of(cell), int(cell["samples"]), settings, out, _silent).manifest
+            return open_noise(sampler_of(cell), int(cell["samples"]), settings, out, _silent)[1]
         statistic = statistic_of(cell)
         federation = federation_of(cell, statistic)
         here = self._hosts is None  # else each host makes up the same records itself

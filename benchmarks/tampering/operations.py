@@ -33,8 +33,8 @@ def distance_of(opened: Sequence[int]) -> tuple[float, float]:
     Computes: sup |F_n - F|; 1 if a value is impossible.
     """
     summary, (least, most) = summarise(opened, SAMPLER), SAMPLER.edges
-    possible = least <= summary.extremes[0] and summary.extremes[1] <= most
-    return summary.distance if possible else 1.0, summary.bound
+    possible = least <= summary["extremes"][0] and summary["extremes"][1] <= most
+    return summary["distance"] if possible else 1.0, summary["distance_bound"]
 
 
 @dataclass(frozen=True)

@@ -11,20 +11,25 @@ from invoke.parser.argument import Argument
 from invoke.program import Program
 from invoke.util import helpline
 
+if __name__ == "__main__":
+    sys.path.append(str(Path(__file__).resolve().parents[2]))  # missing when this runs as a file
+
+from harness import __version__
+from harness.cli.command_line import OF_ALL, ROLES, checked, fill_in
+from harness.errors import OptionError
+from harness.system.command_name import as_called
+from harness.system.signals import end_at_once
+
 
 class Commands(Program):
     """The commands of `tasks.py`, or of a given namespace."""
 
     def print_version(self) -> None:
         """Print the project's name and version."""
-        from harness import __version__
-
         print(f"FairShares {__version__}")
 
     def print_task_help(self, name: str) -> None:
         """Print the help of a command and its options."""
-        from harness.system.command_name import as_called
-
         command = self.collection[name]
         rows = [(option, as_called(explained)) for option, explained in command.help_rows()]
         options = " [options]" if rows else ""
@@ -40,15 +45,11 @@ class Commands(Program):
 
     def core_args(self) -> list[Argument]:
         """Return invoke's own options, and those of all commands."""
-        from harness.cli.command_line import OF_ALL
-
         of_all = [Argument(names=(name,), kind=bool, help=help_text) for name, help_text in OF_ALL.items()]
         return [*super().core_args(), *of_all]
 
     def list_flat(self) -> None:
         """Print the commands by role."""
-        from harness.cli.command_line import ROLES
-
         print(f"Commands; `{self.binary} COMMAND --help` explains the options of one.\n")
         commands = {name: self.collection[name] for name in self.collection.task_names}
         for role in ROLES:
@@ -59,8 +60,6 @@ class Commands(Program):
         self._print_options_of_all("the answer as JSON")
 
     def _print_options_of_all(self, prints: str) -> None:
-        from harness.cli.command_line import OF_ALL
-
         print("Options of every command:")
         rows = {
             f"--{name}": help_text.format(prints)
@@ -71,9 +70,6 @@ class Commands(Program):
 
     def parse_tasks(self) -> None:
         """Find the command and its options; report invalid ones."""
-        from harness.cli.command_line import checked, fill_in
-        from harness.errors import OptionError
-
         commands = {name: self.collection[name] for name in self.collection.task_names}
         flags = self.initial_context.flags
         of_all = {flag: flags[flag].takes_value for flag in self.initial_context.flag_names()}
@@ -95,16 +91,13 @@ class Commands(Program):
 
     def execute(self) -> None:
         """Run the command, and end it well."""
-        from harness.cli.command_line import OF_ALL
-        from harness.cli.terminal import Output, ending_well
+        from harness.cli.terminal import Output, ending_well  # slow to load
 
         with ending_well(Output(**{name: self.args[name].value for name in OF_ALL})):
             super().execute()
 
     def run_to_the_end(self, arguments: list[str] | None = None) -> None:
         """Run a command line, program name first, or by default this process's; then exit."""
-        from harness.system.signals import end_at_once
-
         end_at_once()
         try:
             self.run(arguments)
@@ -116,5 +109,4 @@ class Commands(Program):
 program = Commands(name="FairShares", binary="./inv", binary_names=["./inv", "inv"])
 
 if __name__ == "__main__":
-    sys.path.append(str(Path(__file__).resolve().parents[2]))  # missing when this runs as a file
     program.run_to_the_end()

@@ -1,7 +1,6 @@
 """Turns classes of options into invoke's commands, checks command lines, and reads `fairshares.toml`."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from invoke.parser.context import ParserContext
 
 from harness.errors import OptionError
 from harness.request.fields import Option, Options, as_text, check_not_empty
+from harness.request.readers import in_module
 from harness.system.command_name import COMMAND
 from harness.system.spelling import similar
 
@@ -25,13 +25,6 @@ OF_ALL = {
 }
 OF_RUNS = ("shares", "hosts", "invite", "clients", "chain")  # for a run of a release, not for its plan
 _WAY_OUT = "it gives options by name, `epsilon = 1`, to all commands, or under [weights] to one"
-
-
-def function_at(place: str) -> Callable[[Any], None]:
-    """Return the function at `module:function`, imported now."""
-    module, _, function = place.partition(":")
-    command: Callable[[Any], None] = getattr(import_module(module), function)
-    return command
 
 
 class Command(Task[Callable[..., None]]):
@@ -49,7 +42,7 @@ class Command(Task[Callable[..., None]]):
         self.prints, self.role = options.prints, role
 
         def body(_context: Context, **texts: str | bool) -> None:
-            function_at(place)(options(**texts))
+            in_module(place)()(options(**texts))
 
         body.__doc__ = options.__doc__
         super().__init__(body, name=name, positional=[], auto_shortflags=False)

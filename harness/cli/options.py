@@ -3,24 +3,7 @@
 from typing import Any
 
 from harness.errors import OptionError, named
-from harness.request.base import (
-    INPUT_PATH_OF_SHARES,
-    NOISE,
-    NOISES,
-    POPULATION,
-    RELATION,
-    SECURITY,
-    Spending,
-)
-from harness.request.calls import (
-    BUDGET,
-    LEDGER,
-    OUT,
-    RANGE,
-    STEPS,
-    TIMEOUT,
-    Records,
-)
+from harness.request.base import OUT, Account, Request, Run, Spending
 from harness.request.fields import Options, optional, required, switch, usual
 from harness.request.readers import (
     as_given,
@@ -35,7 +18,15 @@ from harness.request.readers import (
     parse_unit,
     whole,
 )
-from harness.request.releases import CAP_OF_SHARES, INPUT_FORM
+from harness.request.releases import (
+    CAP_OF_SHARES,
+    INPUT_FORM,
+    NOISES,
+    RANGE,
+    STEPS,
+    Records,
+    SumsRequest,
+)
 from harness.training.request import TrainRequest
 
 
@@ -52,9 +43,6 @@ def parse_last_day(text: str, option: str) -> str:
 
 
 ACCEPTED_DELTA = "2^-30"  # default δ of all runs on a client's values
-SHARES_OF_A_PARTY = required(
-    parse_place, "where the uploads are: a directory, or an object store's s3://, gs:// or sftp://", "shares"
-)
 HOSTS = usual("hosts.toml", parse_path, "the file that describes the hosts, see docs/how-to/hosts.md")
 INVITE = optional(
     parse_path,
@@ -147,8 +135,8 @@ class TaskOptions(
     range = RANGE
     steps = STEPS
     cap = CAP_OF_SHARES
-    security = SECURITY
-    input_path = INPUT_PATH_OF_SHARES
+    security = Request.security
+    input_path = Request.input_path
     input_form = INPUT_FORM.but(
         help=f"{INPUT_FORM.help}; with --cap slots (default for weights, confusion and gap), or keys, for "
         "thresholds"
@@ -190,7 +178,11 @@ class OfTask(
     """Common options of counting uploads."""
 
     party = PARTY
-    shares = SHARES_OF_A_PARTY
+    shares = required(
+        parse_place,
+        "where the uploads are: a directory, or an object store's s3://, gs:// or sftp://",
+        "shares",
+    )
     task = required(parse_path, "the task that clients shared for", "task.json")
     keys = required(parse_path, "the party's directory of sealing keys", "keys")
     for_tasks = FOR_TASKS.but(help="with --epsilon: what the runs release; default: what the task allows")
@@ -200,14 +192,14 @@ class OfTask(
 class UploadsOptions(OfTask):
     """List one party's uploads and which are sound, so that all parties use the same ones: a party's step."""
 
-    population = POPULATION.but(
+    population = Request.population.but(
         help="whom the run that the list is for is charged to: it counts uploads again that their earlier "
         "runs counted; default: nobody, and the list leaves out what any run counted"
     )
     chain = optional(
         parse_population, "with --population: the run's chain; the list leaves out what that chain counted"
     )
-    ledger = LEDGER.but(help="where runs are charged here, and which uploads they counted")
+    ledger = Account.ledger.but(help="where runs are charged here, and which uploads they counted")
     out = required(parse_path, "the list to write, party-<i>.uploads, for all parties to read", "results")
 
 
@@ -243,7 +235,7 @@ class SendOptions(
         "the invitation that this client was given: addresses of the parties, and a key",
         "client-0.json",
     )
-    timeout = TIMEOUT.but(help="seconds until all parties have to be there")
+    timeout = Run.timeout.but(help="seconds until all parties have to be there")
     fingerprints = optional(
         parse_path,
         "a file with the SHA-256 of each party's certificate, a line each, party 0 first; nothing is sent to "
@@ -255,25 +247,25 @@ class SendOptions(
         "whose records these are, a name of your choice, which is charged what the run spends; none: nobody "
         "counts",
     )
-    budget = BUDGET.but(
+    budget = Account.budget.but(
         help="the population's total ε, or ε,δ, for example 3 or 3,1e-6; sends nothing beyond it"
     )
-    ledger = LEDGER
+    ledger = Account.ledger
 
 
 class LedgerOptions(Options):
     """Show what each population's runs have spent, give one a budget, or retire one."""
 
-    population = POPULATION.but(help="the one to show; default: all")
-    budget = BUDGET.but(
+    population = Request.population.but(help="the one to show; default: all")
+    budget = Account.budget.but(
         help="gives the population this budget: a total ε, or ε,δ, for example 3 or 3,1e-6; ,renyi or a "
         "number of runs after it says how they add up"
     )
-    retire = POPULATION.but(
+    retire = Request.population.but(
         help="a population that stays, and that runs without a name need not mind, until it gets another "
         "budget"
     )
-    ledger = LEDGER
+    ledger = Account.ledger
     plot = PLOT
     prints = "JSON"
 
@@ -290,10 +282,10 @@ class NoiseOptions(
         "how many samples, up to 100000",
         "1000",
     )
-    noise = NOISE
-    security = SECURITY
+    noise = SumsRequest.noise
+    security = Request.security
     out = OUT
-    timeout = TIMEOUT
+    timeout = Run.timeout
     prints = "noise.json"
 
 
@@ -329,14 +321,14 @@ class AuditOptions(
     labels = optional(_SIZE, "of a release: how many; default: 2")
     thresholds = optional(_SIZE, "of the release `thresholds`: how many; default: 101")
     steps = optional(_SIZE, "of the release gap: how many on each side of the range's center; default: 1000")
-    neighboring_relation = RELATION.but(
+    neighboring_relation = SumsRequest.neighboring_relation.but(
         help="of a release: add_or_remove_one (default), replace_one or zero_out_one"
     )
     noise = optional(
         NOISES,
         "of a release: joint (default), distributed or distributed-gaussian; of the parties of --security",
     )
-    security = SECURITY.but(help="with --noise distributed: the model; see `./inv security`")
+    security = Request.security.but(help="with --noise distributed: the model; see `./inv security`")
     cap = optional(
         whole(1, in_module("harness.inputs.record_schema:MAX_CAP")),
         "of a release under zero_out_one: how many records of a client count; default: 10",
@@ -349,7 +341,7 @@ class AuditOptions(
 class QuickstartOptions(Spending, epsilon={"default": "4", "example": ""}):
     """Compute DP weights and thresholds for real data, and compare a model with and without them."""
 
-    security = SECURITY
+    security = Request.security
     out = OUT
 
 
@@ -374,7 +366,7 @@ class HostsCheckOptions(Options):
     """Check whether every host is ready for a run; change nothing."""
 
     hosts = HOSTS
-    security = SECURITY.but(
+    security = Request.security.but(
         help="the model that the hosts are checked for; default: ring, or what the number of hosts allows"
     )
     prints = "JSON"
@@ -422,7 +414,9 @@ class HostsRestoredOptions(
     population = required(parse_population, "the one that the lost runs were on", "loans")
     seen = required(parse_heads, "the heads that others have seen of it, as the refusal says", f"{0:064x}")
     privacy_unit = usual("record", parse_unit, "what the lost runs protected: record (default) or client")
-    neighboring_relation = RELATION.but(help="under which relation; default: that of runs that are there")
+    neighboring_relation = SumsRequest.neighboring_relation.but(
+        help="under which relation; default: that of runs that are there"
+    )
 
 
 class HostsCollectOptions(Options):

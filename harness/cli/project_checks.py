@@ -38,8 +38,9 @@ def run_checks(pytest_arguments: Sequence[str] = (), *, everything: bool = False
         codes = {name: _say_and_run(name, command) for name, command in STATIC_CHECKS.items()}
         if failed := [name for name, code in codes.items() if code]:
             print(f"\nFailed so far: {', '.join(failed)}. The tests run all the same.", flush=True)
-        tests = ("-m", "pytest", *IN_PARALLEL, *IN_ORDER, *chosen, *pytest_arguments)
-        codes["pytest"] = _say_and_run("pytest", tests)
+        codes["pytest"] = _say_and_run(
+            "pytest", ("-m", "pytest", *IN_PARALLEL, *IN_ORDER, *chosen, *pytest_arguments)
+        )
         for name, run in beside.items():
             print(f"\n--- {name}\n{run.result().stdout}", end="")
             codes[name] = run.result().returncode
@@ -70,9 +71,8 @@ def _run(arguments: Sequence[str], lock_held: bool = False) -> subprocess.Comple
     # Let modules compile once, not in each of the thousands of processes that tests start.
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     to = subprocess.PIPE if lock_held else None
-    command = [sys.executable, *arguments]
     return subprocess.run(
-        command,
+        [sys.executable, *arguments],
         cwd=PROJECT,
         env=environment,
         stdout=to,

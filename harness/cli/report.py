@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from harness.cli import terminal
-from harness.cli.terminal import print_json, show
-from harness.errors import WriteError
+from harness.cli.terminal import announce, print_json, show
+from harness.errors import FairSharesError, WriteError
 from harness.system.files import scratch_directory
 from harness.system.result_files import default_out, new_directory
+from harness.views import run as run_view
 from harness.views.parts import Part, View
 from harness.views.rendering.html import write_page
-from harness.views.run import results
 
 
 def tell(task: str, title: str, shown: View, fields: Callable[[], dict[str, Any]], *, plot: bool) -> None:
@@ -28,7 +28,7 @@ def tell(task: str, title: str, shown: View, fields: Callable[[], dict[str, Any]
     if terminal.output.json:
         print_json(fields())
     else:
-        show(*shown, *([results(target, page=True)] if plot else []))
+        show(*shown, *([run_view.results(target, page=True)] if plot else []))
 
 
 def write_beside(directory: Path, title: str, subtitle: str, view: Sequence[Part]) -> None:
@@ -45,3 +45,34 @@ def write_beside(directory: Path, title: str, subtitle: str, view: Sequence[Part
     except OSError as error:
         message = f"Cannot write the report into {directory}: {error.strerror}; the results are there."
         raise WriteError(message) from None
+
+
+def present(
+    options: Any,
+    manifest: dict[str, Any],
+    target: Path,
+    title: str,
+    answer: Sequence[Part],
+    short: Sequence[Part],
+    full: Sequence[Part],
+    problem: FairSharesError | None = None,
+    file: str = "",
+) -> None:
+    """Show the answer and, in short or in full, its facts; write the report, if asked to.
+
+    `file` is needed if the answer's is not named for the manifest's task. A `problem` is raised at the end.
+    """
+    show(*answer)
+    if not terminal.output.quiet:
+        show(*(full if terminal.output.verbose else short))
+    if options.plot:
+        write_beside(target, title, run_view.subtitle(manifest), [*answer, *full])
+    results = run_view.results(target, options.plot)
+    if not terminal.output.quiet:
+        show(results)
+    if terminal.output.json:
+        announce(*run_view.left_out(manifest), f"{results.label}: {results.text}")
+    if problem is not None:
+        raise problem
+    if terminal.output.json:
+        print((target / (file or f"{manifest['task']}.json")).read_text(encoding="utf-8"), end="")

@@ -1,7 +1,6 @@
 """Common behavior of commands: their end, output and progress."""
 
 import json
-import os
 import sys
 import time
 import warnings
@@ -108,9 +107,6 @@ def ending_well(of_command: Output) -> Iterator[None]:
     except KeyboardInterrupt:
         _end("", INTERRUPTED, *(SPENT[before:] or [NOTHING_SPENT]))
         sys.exit(INTERRUPTED_EXIT)
-    except BrokenPipeError:  # the reader of our output left
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
     finally:
         output, out.quiet, err.quiet = Output(), False, False
 

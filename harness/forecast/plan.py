@@ -40,10 +40,9 @@ from harness.inputs.record_schema import (
 )
 from harness.inputs.records import read_records
 from harness.inputs.synthetic import Federation
-from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.preprocessing import joint_noise_of, noise_job
 from harness.pipeline.run import make_job, sum_if_known
-from harness.pipeline.sources import share_and_add_up
+from harness.pipeline.sources import PartyInputs, share_and_add_up
 from harness.releases.base import ExpectedCap, ExpectedCounts, ExpectedError, PreparedRelease, Statistic
 from harness.request.base import DISTRIBUTED, DISTRIBUTED_GAUSSIAN, JOINT, Request
 from harness.security_models import SecurityModel

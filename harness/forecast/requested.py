@@ -34,8 +34,8 @@ from harness.inputs.record_schema import (
 from harness.inputs.records import read_records
 from harness.inputs.tables import Named
 from harness.pipeline.release import cap_and_release, request_of_cap
+from harness.releases.base import statistic_class, statistic_of
 from harness.releases.contribution_cap import CapStatistic, CapTarget
-from harness.releases.registry import STATISTICS, statistic_of
 from harness.request.base import Request
 from harness.request.fields import as_text
 from harness.request.plans import DEFAULT_ERROR, Expected
@@ -94,7 +94,7 @@ def planned(
 
 def _stages(request: Request, expected: Expected, table: Any) -> list[PlannedRelease]:
     _refuse_strangers(request, expected)
-    kind = STATISTICS[request.task].kind
+    kind = statistic_class(request.task).kind
     counts, groups, labels = None, expected.groups, expected.labels
     if table is not None:
         counts, groups, labels = _counted(request, expected, kind, table)

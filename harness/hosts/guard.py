@@ -22,18 +22,24 @@ from harness.inputs.record_schema import RecordDomain
 from harness.inputs.shares.aggregates import check_own, extract_values
 from harness.inputs.shares.counting import Count, Opener
 from harness.inputs.shares.file_format import AGGREGATE_SUFFIX, SUFFIX, ClientPolicy
-from harness.inputs.shares.party import LIST_SUFFIX, UploadReport, read_lists, write_uploads
+from harness.inputs.shares.party import LIST_SUFFIX, UploadReport, new_uploads, read_lists, write_uploads
 from harness.inputs.shares.task import read_task
-from harness.pipeline.party_inputs import PartyInputs, check_task, inputs_in, new_uploads
 from harness.pipeline.preprocessing import charging_for, joint_noise_of, terms_of as terms_of_noise
 from harness.pipeline.run import RunSettings, check_kind, event_of, make_job
-from harness.pipeline.sources import read_terms, request_of_run, sent_inputs, terms_of
+from harness.pipeline.sources import (
+    PartyInputs,
+    check_task,
+    inputs_in,
+    read_terms,
+    request_of_run,
+    sent_inputs,
+    terms_of,
+)
 from harness.privacy.ledger.charge import ABORTED_TIMEOUT_S, Account, Entry
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent, Status, key_of, uncovered
 from harness.privacy.stock import Piece, Stock
-from harness.releases.base import PreparedRelease
-from harness.releases.registry import statistic_of
+from harness.releases.base import PreparedRelease, statistic_of
 from harness.system.files import append
 from protocols.spec import CLIENTS, REPLICATED
 

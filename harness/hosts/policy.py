@@ -14,8 +14,8 @@ from typing import Any, TypedDict
 
 from harness.errors import PolicyError, named
 from harness.privacy.ledger.populations import PrivacyEvent, key_of, listed, spent_text
-from harness.releases.registry import STATISTICS
 from harness.request.base import Request
+from harness.request.releases import REQUESTS
 from harness.security_models import MODELS
 from harness.system.documents import Refusal, as_type, read_toml
 from harness.system.files import changed_by_others, create_file, scratch_directory, write_whole
@@ -78,7 +78,7 @@ Table = TypedDict(  # noqa: UP013  # the keys that the file has of a population,
 _UNLESS_GIVEN: dict[str, object] = {
     "epsilon_per_run": "",
     "delta_per_run": "",
-    "tasks": [*STATISTICS],
+    "tasks": [*REQUESTS],
     "security": [*MODELS],
     "unit": "",
     "relation": "",
@@ -107,7 +107,7 @@ def _rule(table: Table) -> Rule:
         _limit(table, "epsilon_per_run", budget.epsilon), _limit(table, "delta_per_run", budget.delta)
     )
     for what, given, known in (
-        ("task", table["tasks"], [*STATISTICS]),
+        ("task", table["tasks"], [*REQUESTS]),
         ("security model", table["security"], [*MODELS]),
         ("unit", [table["unit"]], ["", *PrivacyUnit]),
         ("relation", [table["relation"]], ["", *NeighboringRelation]),

@@ -36,9 +36,8 @@ from harness.hosts.inventory import Host
 from harness.hosts.local_host import RunName
 from harness.hosts.signed_results import Signed, Statement, noise_of, read_signed, what_hosts_ran
 from harness.hosts.trials import Trial
-from harness.pipeline.party_inputs import PartyInputs, feed_heads
 from harness.pipeline.preprocessing import joint_noise_of, noise_job, what_it_took
-from harness.pipeline.sources import RunContext, Source
+from harness.pipeline.sources import PartyInputs, RunContext, Source, feed_heads
 from harness.releases.base import PreparedRelease
 from harness.request.base import Request
 from harness.security_models import SecurityModel

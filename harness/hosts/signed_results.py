@@ -19,10 +19,9 @@ from harness.engines.parties.certificates import fingerprint
 from harness.errors import CertificateError, FairSharesError, HostUnfitError, SignatureError
 from harness.inputs.record_schema import domain_from_json
 from harness.inputs.shares.signatures import is_signature, signature_of
-from harness.pipeline.party_inputs import with_excluded
 from harness.pipeline.run import SIGNATURES, check_kind, privacy_of, result_files
-from harness.pipeline.sources import request_of_run
-from harness.releases.registry import statistic_of
+from harness.pipeline.sources import request_of_run, with_excluded
+from harness.releases.base import statistic_of
 from harness.system.documents import Refusal, as_type, parse_json, read_json
 from harness.system.result_files import SCHEMA as MANIFEST_SCHEMA
 

@@ -13,8 +13,8 @@ from harness.inputs.synthetic import MOST, Federation
 from harness.pipeline.noise_samples import noise_job
 from harness.pipeline.run import RunSettings, make_job
 from harness.pipeline.sources import request_of_run, synthetic_inputs
+from harness.releases.base import statistic_of
 from harness.releases.noise_samples import joint_sampler
-from harness.releases.registry import statistic_of
 from harness.request.base import Request
 from harness.security_models import SecurityModel, get_model
 from protocols.accounting.rounding import exact_number

@@ -1,4 +1,4 @@
-"""Input encodings: tables of integers to share, a row per client or record."""
+"""Input encodings: tables of integers to share, a row per client or record, and their relations."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.errors import RecordDomainError, named
+from harness.errors import OptionError, RecordDomainError, named, refuse
 from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, caps_to_choose_from
 from harness.inputs.rings import XOR, Ring
+from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit, default_relation
 from protocols.arrays import Integers
 from protocols.circuits.noise import MAX_INPUT_WIDTH, input_widths
 from protocols.circuits.slots import slot_bits, slot_blocks
@@ -128,8 +129,9 @@ def _valued_slots(records: ClientRecords) -> Integers:
 
 
 def _caps_exceeded(records: ClientRecords) -> Integers:
-    caps = caps_to_choose_from(records.domain.max_count)[:-1]
-    return np.searchsorted(caps, records.sizes)[np.newaxis].astype(np.int64)
+    return np.searchsorted(caps_to_choose_from(records.domain.max_count)[:-1], records.sizes)[
+        np.newaxis
+    ].astype(np.int64)
 
 
 def input_bits(values: bytes, width: int, per_lane: int) -> bytes:
@@ -152,3 +154,55 @@ def input_bits(values: bytes, width: int, per_lane: int) -> bytes:
 def _indicators(index: Integers, size: int) -> Integers:
     rows: Integers = (index == np.arange(size - 1)[:, np.newaxis]).astype(np.int64)
     return rows
+
+
+def relation_for(
+    domain: RecordDomain, form: InputForm, chosen: NeighboringRelation | None, unit: PrivacyUnit
+) -> NeighboringRelation:
+    """Return the chosen relation, or the default for this domain, encoding and unit.
+
+    Raises:
+        OptionError: The encoding reveals what the relation protects, or options for records and clients mix.
+    """
+    sizes = domain.kind is RecordKind.SIZE
+    if domain.cap or sizes or unit is PrivacyUnit.CLIENT or chosen is NeighboringRelation.ZERO_OUT_ONE:
+        return _of_clients(domain, form, chosen, unit)
+    if not is_per_record(domain, form.name):
+        return chosen or default_relation(domain.max_count)
+    if chosen is NeighboringRelation.ADD_OR_REMOVE_ONE:
+        raise OptionError(
+            f"Input form {form.name} shows how many records there are, so it cannot protect whether "
+            f"one exists: use {named('neighboring_relation', 'replace_one')}, or "
+            f"{named('input_form', 'split')}."
+        )
+    return NeighboringRelation.REPLACE_ONE
+
+
+def _of_clients(
+    domain: RecordDomain, form: InputForm, chosen: NeighboringRelation | None, unit: PrivacyUnit
+) -> NeighboringRelation:
+    refuse(
+        OptionError,
+        (
+            unit is PrivacyUnit.RECORD,
+            f"A cap, and {named('neighboring_relation', 'zero_out_one')}, are for all records of a client "
+            f"together: say {named('privacy_unit', 'client')}.",
+        ),
+        (
+            not domain.cap and domain.kind is not RecordKind.SIZE,
+            f"{named('privacy_unit', 'client')} needs to know how much of a client counts: "
+            f"{named('cap', 10)}, "
+            f"for example, or {named('cap', 'weight-one')}; ./inv cap chooses a cap.",
+        ),
+        (
+            not form.capped,
+            f"Input form {form.name} keeps no client to a cap; leave out {named('input_form')}, or "
+            f"{named('privacy_unit')}.",
+        ),
+        (
+            chosen not in (None, NeighboringRelation.ZERO_OUT_ONE),
+            f"{named('privacy_unit', 'client')} is under zero_out_one, not {chosen}; leave out "
+            f"{named('neighboring_relation')}.",
+        ),
+    )
+    return NeighboringRelation.ZERO_OUT_ONE

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.errors import RecordDomainError, ThresholdGridError, named
-from harness.inputs.column_values import shown
+from harness.errors import RecordDomainError, ThresholdGridError, named, refuse
 from harness.system.documents import Refusal, as_type, read_json
 from protocols.arrays import Integers
 from protocols.mechanisms.above_threshold import caps_up_to
@@ -35,6 +34,11 @@ WEIGHT_SLOTS = 60  # a multiple of 1 to 6, 10, 12, 15, 20 and 30, so that as man
 
 
 Grid = tuple[float, ...]  # of thresholds, from 0 up
+
+
+def shown(name: str) -> str:
+    """Quote a name that a list could split in two."""
+    return repr(name) if "," in name or name != name.strip() else name
 
 
 class RecordKind(StrEnum):
@@ -80,38 +84,57 @@ class RecordDomain:
     cap: Cap | None = None
 
     def __post_init__(self) -> None:
-        if (self.kind is RecordKind.VALUE) != (self.values is not None):
-            raise RecordDomainError(
+        refuse(
+            RecordDomainError,
+            (
+                (self.kind is RecordKind.VALUE) != (self.values is not None),
                 f"Performance values and their range go together; declare it with {named('range')}, "
-                "for example 0,1."
-            )
-        if self.values and (self.labels or self.max_count != 1):
-            raise RecordDomainError("A client has one performance value, without a label.")
-        if self.values and self.cap not in (None, Cap(1)):
-            raise RecordDomainError("A client has one performance value: its cap is 1.")
+                "for example 0,1.",
+            ),
+            (
+                self.values and (self.labels or self.max_count != 1),
+                "A client has one performance value, without a label.",
+            ),
+            (
+                self.values and self.cap not in (None, Cap(1)),
+                "A client has one performance value: its cap is 1.",
+            ),
+        )
         lists = {"group": self.groups} if self.values else {"group": self.groups, "label": self.labels}
         for what, values in lists.items():
-            if len(values) < 2:
-                raise RecordDomainError(
+            refuse(
+                RecordDomainError,
+                (
+                    len(values) < 2,
                     f"The domain has {len(values)} {what}{'s' * (len(values) != 1)} {list(values)}; "
                     "fairness between groups needs at least two. "
-                    f"Declare all with {named(f'{what}s', 'a,b')}."
-                )
-            if len(set(values)) != len(values) or "" in values:
-                raise RecordDomainError(
-                    f"The domain's {what}s {list(values)} must be distinct and not empty."
-                )
-        if not 1 <= self.max_count < MAX_TOTAL:
-            raise RecordDomainError(f"The maximum count must be 1 to 2^62 - 1, not {self.max_count}.")
-        if (self.kind is RecordKind.SCORE) != bool(self.thresholds):
-            raise RecordDomainError("Scores and thresholds go together: a domain has both or neither.")
-        if self.score_columns > 1 and self.cap:
-            raise RecordDomainError(
-                f"Of {len(self.labels)} labels a record has as many scores, and a cap takes one: protect "
-                "records, and leave out the cap."
+                    f"Declare all with {named(f'{what}s', 'a,b')}.",
+                ),
+                (
+                    len(set(values)) != len(values) or "" in values,
+                    f"The domain's {what}s {list(values)} must be distinct and not empty.",
+                ),
             )
-        if self.kind is RecordKind.SIZE and self.cap:
-            raise RecordDomainError("The domain has a cap: there is no cap to choose; leave the cap out.")
+        refuse(
+            RecordDomainError,
+            (
+                not 1 <= self.max_count < MAX_TOTAL,
+                f"The maximum count must be 1 to 2^62 - 1, not {self.max_count}.",
+            ),
+            (
+                (self.kind is RecordKind.SCORE) != bool(self.thresholds),
+                "Scores and thresholds go together: a domain has both or neither.",
+            ),
+            (
+                self.score_columns > 1 and self.cap,
+                f"Of {len(self.labels)} labels a record has as many scores, and a cap takes one: protect "
+                "records, and leave out the cap.",
+            ),
+            (
+                self.kind is RecordKind.SIZE and self.cap,
+                "The domain has a cap: there is no cap to choose; leave the cap out.",
+            ),
+        )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -137,11 +160,6 @@ class RecordDomain:
     def score_columns(self) -> int:
         """How many scores a record has: one per label if there are more than two."""
         return len(self.labels) if self.kind is RecordKind.SCORE and len(self.labels) > 2 else 1
-
-    @property
-    def max_records_per_unit(self) -> int:
-        """The most counted records of a privacy unit."""
-        return self.cap.slots if self.cap else 1
 
     @property
     def max_contribution(self) -> int:
@@ -177,7 +195,7 @@ class RecordDomain:
             "labels": list(self.labels),
             "max_count": self.max_count,
             "thresholds": grid_to_json(self.thresholds) if self.thresholds else None,
-            "values": self.values and self.values.to_json(),
+            "values": self.values and asdict(self.values),
             "predictions": self.kind is RecordKind.PREDICTION or None,
             "sizes": self.kind is RecordKind.SIZE or None,
             "cap": self.cap and self.cap.to_json(),
@@ -297,12 +315,18 @@ class ValueGrid:
     steps: int = DEFAULT_STEPS
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
-            raise RecordDomainError(
-                f"A range of values has two finite ends, the lower first, not {self.low:g} and {self.high:g}."
-            )
-        if not 1 <= self.steps <= MAX_STEPS:
-            raise RecordDomainError(f"Values have 1 to {MAX_STEPS} steps on each side, not {self.steps}.")
+        refuse(
+            RecordDomainError,
+            (
+                not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high),
+                "A range of values has two finite ends, the lower first, not "
+                f"{self.low:g} and {self.high:g}.",
+            ),
+            (
+                not 1 <= self.steps <= MAX_STEPS,
+                f"Values have 1 to {MAX_STEPS} steps on each side, not {self.steps}.",
+            ),
+        )
 
     @property
     def centre(self) -> float:
@@ -318,10 +342,6 @@ class ValueGrid:
         """Return the nearest steps, from -steps to steps."""
         scaled = np.clip((values - self.centre) / self.radius, -1.0, 1.0)
         return np.rint(scaled * self.steps).astype(np.int64)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the grid as a domain's JSON has it."""
-        return {"low": self.low, "high": self.high, "steps": self.steps}
 
 
 @dataclass(frozen=True)

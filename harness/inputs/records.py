@@ -15,8 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import OptionError, RecordDomainError, RecordsError, named
-from harness.inputs.column_values import alike, refuse_variants, shown
-from harness.inputs.columns import as_in_frame, check_alike, check_dtype, dtype_of_texts
+from harness.inputs.columns import (
+    alike,
+    as_in_frame,
+    as_text,
+    check_alike,
+    check_dtype,
+    dtype_of_texts,
+    refuse_variants,
+)
 from harness.inputs.record_schema import (
     DEFAULT_MAX_COUNT,
     MAX_TOTAL,
@@ -25,6 +32,7 @@ from harness.inputs.record_schema import (
     RecordKind,
     ValueGrid,
     even_grid,
+    shown,
 )
 from harness.inputs.tables import MISSING, Counted, Say, Table, table_at
 
@@ -201,6 +209,14 @@ class ScoreCut:
                 f"not {len(domain.labels)}; give a column prediction."
             )
         return domain.positive(self.label)
+
+    def described(self, domain: RecordDomain) -> str:
+        """Return which label which scores predict."""
+        positive = self.positive_in(domain)
+        return (
+            f"Score ≥ {as_text([self.threshold])[0]} predicts: {domain.labels[positive]}; else: "
+            f"{domain.labels[1 - positive]}."
+        )
 
 
 def read_records(

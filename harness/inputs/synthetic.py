@@ -69,11 +69,14 @@ class Federation:
         if domain.values is not None:
             more = rng.integers(-domain.values.steps, domain.values.steps, size=records, endpoint=True)
         elif self.detail.of_each:
-            scores = (records, domain.score_columns) if domain.score_columns > 1 else records
-            more = rng.integers(domain.shape[-1], size=scores)
+            more = rng.integers(
+                domain.shape[-1],
+                size=(records, domain.score_columns) if domain.score_columns > 1 else records,
+            )
         group = rng.integers(self.groups, size=self.clients)[owner]
-        names = np.array([f"client {i}" for i in range(self.clients)])
-        return ClientRecords(domain, names, owner, group, label, more)
+        return ClientRecords(
+            domain, np.array([f"client {i}" for i in range(self.clients)]), owner, group, label, more
+        )
 
     def values_of(self, party: int, parties: int, form: InputForm, domain: Ring) -> bytes:
         """Return a party's input of a sharing whose share 0 holds all values and whose others are 0.

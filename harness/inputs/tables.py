@@ -24,8 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import RecordsError
-from harness.inputs.column_values import as_text
-from harness.inputs.columns import TABLE, dtypes_of, present
+from harness.inputs.columns import TABLE, as_text, dtypes_of, present
 from harness.inputs.record_schema import Grid, even_grid
 
 if TYPE_CHECKING:  # pandas and duckdb take a second to load, so functions import them
@@ -92,8 +91,7 @@ class Table:
         frame, binned = self.frame.select(*names, *scores), [f"bin of {name}" for name in scores]
         for name, bin_name in zip(scores, binned, strict=True):
             frame = _with_bins(frame, name, grid, bin_name)
-            wrong = nw.when(nw.col(bin_name) < 0).then(nw.col(name))
-            frame = frame.with_columns(wrong.alias(name))
+            frame = frame.with_columns(nw.when(nw.col(bin_name) < 0).then(nw.col(name)).alias(name))
         keys, shown = [*names, *binned], [nw.col(name).min() for name in scores]
         values = self._collected(frame.group_by(*keys).agg(nw.len().alias("records"), *shown), say)
         records, bins = values.pop("records"), [values.pop(name) for name in binned]
@@ -147,8 +145,7 @@ def _with_bins(frame: nw.LazyFrame[Any], name: str, grid: Grid, bin_name: str) -
     """
     score: Any = nw.col(name)
     if frame.collect_schema()[name] == nw.String:
-        text = score.str.strip_chars()
-        missing = score.is_null() | text.str.to_lowercase().is_in(["", "nan"])
+        missing = score.is_null() | score.str.strip_chars().str.to_lowercase().is_in(["", "nan"])
         frame = _with_number_of_text(frame, name)
     else:
         missing = score.is_null() | score.cast(nw.Float64).is_nan()
@@ -207,8 +204,9 @@ def table_at(source: Any, names: Sequence[str], optional: str = "") -> Table:
     """
     if isinstance(source, Named):
         theirs = {name: source.names.get(name, name) for name in names}
-        may_lack = "" if optional in source.names else optional
-        table = table_at(source.records, [*dict.fromkeys(theirs.values())], may_lack)
+        table = table_at(
+            source.records, [*dict.fromkeys(theirs.values())], "" if optional in source.names else optional
+        )
         theirs = {name: of for name, of in theirs.items() if of in table.dtypes}
         return replace(
             table,

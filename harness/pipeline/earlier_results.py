@@ -1,18 +1,19 @@
 """Reads earlier results, and chooses thresholds again: post-processing, which spends no ε."""
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from harness.errors import FairSharesError, ResultFileError, named
-from harness.pipeline.run import MANIFEST, environment, result_files
+from harness.pipeline.run import MANIFEST, SIGNATURES, environment, result_files
+from harness.postprocessing.noisy_counts import NoisyCounts
+from harness.postprocessing.reweighing.formulas import REWEIGHINGS
 from harness.privacy.statement import read_statement
-from harness.releases.base import Files
-from harness.releases.registry import STATISTICS
+from harness.releases.base import Files, domain_of, statistic_class, statistic_of
 from harness.releases.score_curves import (
     CURVES,
     NoisyCurves,
@@ -21,7 +22,10 @@ from harness.releases.score_curves import (
     curves_from_json,
     thresholds_on,
 )
+from harness.releases.weights import Weights, WeightsStatistic
+from harness.request.releases import REQUESTS, request_from_json
 from harness.system.result_files import SCHEMA, read_result
+from protocols.noise.added import Several, Single
 
 OPENED_NOTHING = (
     "nothing: these thresholds were chosen on curves that another run revealed; its ε and δ are stated "
@@ -139,10 +143,10 @@ def read_files(directory: Path) -> Files:
     """Return a run's files; raise ResultFileError if there is no run."""
     names = [MANIFEST, *sorted(path.name for path in directory.glob("*.json") if path.name != MANIFEST)]
     files = {name: read_result(directory / name, name) for name in names}
-    if files[MANIFEST].get("task") not in STATISTICS:
+    if files[MANIFEST].get("task") not in REQUESTS:
         raise ResultFileError(
             f"{directory} is the result of {files[MANIFEST].get('task')!r}; what can be read is that of "
-            f"{', '.join(STATISTICS)}."
+            f"{', '.join(REQUESTS)}."
         )
     return files
 
@@ -156,10 +160,89 @@ def found_in(files: Files, directory: Path) -> Any:
     try:
         if CURVES in files:
             as_curves(files, directory)  # gives a precise error
-        return STATISTICS[task].read_files(files)
+        return statistic_class(task).read_files(files)
     except ResultFileError:
         raise
     except (FairSharesError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         raise ResultFileError(
             f"{directory} does not hold the files of a run of {task}, as it wrote them."
         ) from None
+
+
+_OF_ALL = ("schema", "task", "security", "engine", "engine_version", "request", "privacy", "ledger")
+
+
+class _Run(NamedTuple):
+    manifest: dict[str, Any]
+    terms: tuple[Any, ...]  # the same for all runs of the chain
+    uploads: str  # a hash of the counted ones
+    counts: NoisyCounts
+    noise: Single
+    reweighing: str
+
+
+def add_up(directories: Sequence[Path], verify: Callable[[Path], object]) -> tuple[Weights, Files]:
+    """Add up the counts of a chain's runs; return the weights that follow, and their files.
+
+    `verify` checks results that hosts signed, and raises SignatureError.
+    Computes: the sum of the counts, with the sum of the runs' independent noises, so intervals are exact as
+    for one run. The sum protects what each run does (theorem 16).
+
+    Raises:
+        ResultFileError: A directory holds no run of the chain, or one that another holds.
+    [test: tests/harness/pipeline/test_chains.py]
+    """
+    started, runs = time.monotonic(), [_run_in(directory, verify) for directory in directories]
+    first = runs[0]
+    for directory, run in zip(directories, runs, strict=True):
+        if run.terms != first.terms:
+            raise ResultFileError(
+                f"{directory} is of another chain than {directories[0]}, or states another guarantee; add up "
+                "runs of one chain."
+            )
+    if len({run.uploads for run in runs}) < len(runs):
+        raise ResultFileError("Two of these directories hold the same run; name each run once.")
+    table = np.sum([run.counts.table for run in runs], axis=0)
+    counts = NoisyCounts(first.counts.domain, table, Several(tuple(run.noise for run in runs)))
+    weights = Weights(counts, REWEIGHINGS[first.reweighing](counts))
+    inputs = [run.manifest["inputs"] for run in runs]
+    manifest = {
+        **{name: first.manifest[name] for name in _OF_ALL},
+        "added_up": list(map(str, directories)),
+        "inputs": {name: sum(numbers[name] for numbers in inputs) for name in ("clients", "uploads")},
+        "wall_s": time.monotonic() - started,
+        "environment": environment(),
+    }
+    files = WeightsStatistic().files(weights)
+    return weights, {**result_files(files, manifest["privacy"]), MANIFEST: manifest}
+
+
+def _run_in(directory: Path, verify: Callable[[Path], object]) -> _Run:
+    if (directory / SIGNATURES).exists():
+        verify(directory)
+    files = read_files(directory)
+    manifest, fields = files[MANIFEST], files.get("weights.json", {})
+    try:
+        request: Any = request_from_json(manifest["request"])
+        ledger, privacy = manifest["ledger"], fields["privacy"]
+        domain = replace(domain_of(fields), max_count=manifest["inputs"]["max_count"])
+        plan = statistic_of(request).prepare(request, domain).plan
+        counts = NoisyCounts(domain, np.array(fields["noisy_counts"], dtype=np.float64), plan.noise)
+        charged = ledger["path"], ledger["charge"], request.population, request.chain
+        run = _Run(
+            manifest,
+            (*charged, privacy, domain),
+            manifest["inputs"]["uploads_sha256"],
+            counts,
+            plan.noise,
+            request.reweighing,
+        )
+        intact = privacy == manifest["privacy"] and read_statement(manifest).exact == plan.exact
+    except (FairSharesError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        intact = False
+    if not (intact and run.terms[3]):
+        raise ResultFileError(
+            f"{directory} is not the result of a run of a chain, as the run left it; name directories that "
+            f"runs of weights with {named('chain')} wrote."
+        )
+    return run

@@ -1,45 +1,52 @@
 """π_LAP as a command: parties open samples of noise, which then protect nothing."""
 
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.engines.base import PROGRAMS, DistributedNoiseInput, EngineResult, Job, Progress
 from harness.errors import OutputError
 from harness.pipeline.run import RunSettings, manifest_of
-from harness.releases.noise_samples import WARNING, Sampler, Summary, summarise, to_json
+from harness.releases.noise_samples import WARNING, Sampler, summarise, to_json
 from harness.security_models import SecurityModel
 from harness.system.result_files import new_directory, write_json
 from protocols.circuits.noise import input_widths
 
 
-@dataclass(frozen=True)
-class NoiseRun:
-    """A finished run with samples in the sampler's units."""
+def open_noise(
+    sampler: Sampler, n: int, settings: RunSettings, out: Path, progress: Progress
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Run π_LAP, and return the samples' summary and the manifest.
 
-    sampler: Sampler
-    samples: tuple[int, ...]
-    summary: Summary
-    manifest: dict[str, Any]
-
-
-def open_noise(sampler: Sampler, n: int, settings: RunSettings, out: Path, progress: Progress) -> NoiseRun:
-    """Run π_LAP and write `noise.json` and `manifest.json` into `out`, all or nothing."""
+    `noise.json` and `manifest.json` are written into `out`, all or nothing.
+    """
     started, model = time.monotonic(), settings.release.security
     settings.check_supported(sampler.spec)
     with new_directory(out) as partial:
-        job = noise_job(sampler, n, model)
-        result = settings.runner.run(job, model, partial / "parties", settings.timeout_s, progress)
+        result = settings.runner.run(
+            noise_job(sampler, n, model), model, partial / "parties", settings.timeout_s, progress
+        )
         progress("read")
         samples = _read(result, sampler, n)
         summary = summarise(samples, sampler)
         manifest = manifest_of(
-            "noise", result, _privacy(sampler, model), {"samples": n}, None, time.monotonic() - started, 0.0
+            "noise",
+            result,
+            {
+                "warning": WARNING,
+                "mpc_statistical_security_bits": model.security_bits(compared=0),
+                "input_form": "none",
+                "revealed": list(sampler.spec.revealed),
+                "public": ["number of samples"],
+            },
+            {"samples": n},
+            None,
+            time.monotonic() - started,
+            0.0,
         )
         write_json(partial / "noise.json", to_json(sampler, samples, summary))
         write_json(partial / "manifest.json", manifest)
-    return NoiseRun(sampler, samples, summary, manifest)
+    return summary, manifest
 
 
 def noise_job(sampler: Sampler, n: int, model: SecurityModel) -> Job:
@@ -53,16 +60,6 @@ def noise_job(sampler: Sampler, n: int, model: SecurityModel) -> Job:
         fair_bits=tuple((width, n) for width in input_widths(sampler.fair_bits)),
         own=DistributedNoiseInput(n) if sampler.spec.draws_distributed_noise else None,
     )
-
-
-def _privacy(sampler: Sampler, model: SecurityModel) -> dict[str, Any]:
-    return {
-        "warning": WARNING,
-        "mpc_statistical_security_bits": model.security_bits(compared=0),
-        "input_form": "none",
-        "revealed": list(sampler.spec.revealed),
-        "public": ["number of samples"],
-    }
 
 
 def _read(result: EngineResult, sampler: Sampler, n: int) -> tuple[int, ...]:

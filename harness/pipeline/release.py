@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.engines.base import Progress, Runner
 from harness.engines.registry import choose_model, chosen_model
-from harness.errors import OptionError, named
+from harness.errors import OptionError, named, refuse
 from harness.inputs.record_schema import (
     AUTO,
     DEFAULT_MAX_COUNT,
@@ -31,14 +31,12 @@ from harness.pipeline.sources import RecordsSource
 from harness.privacy.ledger.charge import Entry, Say, chosen_account, chosen_ledger, entry, nothing_said
 from harness.privacy.ledger.populations import PrivacyEvent
 from harness.privacy.stock import Stock
-from harness.releases.base import PreparedRelease, Statistic
+from harness.releases.base import PreparedRelease, Statistic, statistic_of
 from harness.releases.contribution_cap import CAP_SHARE, CapStatistic, CapTarget, ChosenCap, sizes_alone
-from harness.releases.registry import statistic_of
 from harness.request.base import Request
-from harness.request.calls import Records, ReleaseCall
 from harness.request.fields import as_text
 from harness.request.readers import parse_cap, parse_choice
-from harness.request.releases import CapRequest, ThresholdsRequest
+from harness.request.releases import CapRequest, Records, ReleaseCall, ThresholdsRequest
 from harness.system.result_files import check_new
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.guarantee import Guarantee, compose
@@ -66,8 +64,9 @@ def settings_of(call: ReleaseCall, hosts: Runner | None = None, say: Say = nothi
     if chooses_cap(call):
         _, left = cap_and_release(request)
         request = request.spending(left)
-    of_records = call.records is not None
-    account = chosen_account(call.population, call.budget, call.ledger, say, of_records=of_records)
+    account = chosen_account(
+        call.population, call.budget, call.ledger, say, of_records=call.records is not None
+    )
     stock = None if hosts else stock_of(call)
     settings = RunSettings(request, timeout_s=call.timeout, account=account, hosts=hosts, stock=stock)
     settings.check_supported(request.spec)
@@ -120,47 +119,60 @@ def chooses_cap(call: ReleaseCall) -> bool:
 
 
 def _check_sources(call: ReleaseCall, *, at_hosts: bool) -> None:
-    if at_hosts and (call.records or call.shares):
-        raise OptionError(
+    refuse(
+        OptionError,
+        (
+            at_hosts and (call.records or call.shares),
             f"Hosts hold the shares themselves; leave out {named('records' if call.records else 'shares')}, "
-            "or --hosts."
-        )
-    if not at_hosts and sum(map(bool, (call.records, call.shares, call.invite))) != 1:
-        raise OptionError(
+            "or --hosts.",
+        ),
+        (
+            not at_hosts and sum(map(bool, (call.records, call.shares, call.invite))) != 1,
             f"Give either {named('records')} (a file of clients' records) or {named('shares')} (what `share` "
-            f"wrote){', or --invite (a directory for invitations of clients).' if call.invite else '.'}"
-        )
-    if not call.records and grid_of(call):
-        raise OptionError(
+            f"wrote){', or --invite (a directory for invitations of clients).' if call.invite else '.'}",
+        ),
+        (
+            not call.records and grid_of(call),
             f"{named('thresholds')} goes with {named('records')}: shares have those of the domain they were "
-            "made for."
-        )
-    if call.chain and (call.records or call.invite):
-        raise OptionError(
+            "made for.",
+        ),
+        (
+            call.threshold is not None and call.shares,
+            f"With {named('shares')} the predictions are those that were shared; leave out "
+            f"{named('threshold')}.",
+        ),
+        (
+            call.chain and (call.records or call.invite),
             f"{named('chain')} counts each upload once, and knows uploads alone: it goes with "
-            f"{named('shares')}, or with --hosts that have some."
-        )
-    if bool(call.invite) != bool(call.clients):
-        raise OptionError("--invite and --clients (how many) go together.")
-    if not (call.records or call.invite) and call.input_path is CLIENTS:
-        raise OptionError(
+            f"{named('shares')}, or with --hosts that have some.",
+        ),
+        (bool(call.invite) != bool(call.clients), "--invite and --clients (how many) go together."),
+        (
+            not (call.records or call.invite) and call.input_path is CLIENTS,
             "Shares were sent before the run, not by --input-path clients; leave out --input-path, or say "
-            "replicated if they are."
-        )
-    if call.invite and call.input_path is REPLICATED:
-        raise OptionError(
+            "replicated if they are.",
+        ),
+        (
+            call.invite and call.input_path is REPLICATED,
             "--input-path replicated is of shares that wait for the run, and --invite has clients send "
-            "during it; leave out one of them."
-        )
+            "during it; leave out one of them.",
+        ),
+    )
     if call.cap == AUTO and call.records is None:
         parse_cap(AUTO)  # raises with the reason
     declared = (call.domain, call.groups, call.labels, call.max_count, call.range, call.steps, call.cap)
-    if not (call.records or call.invite) and any(declared):
-        raise OptionError(
-            "The domain of uploads is that of the task that clients shared for; leave out the options for it."
-        )
-    if call.cap_epsilon and not chooses_cap(call):
-        raise OptionError(f"{named('cap_epsilon')} is for {named('cap', AUTO)}; give both, or neither.")
+    refuse(
+        OptionError,
+        (
+            not (call.records or call.invite) and any(declared),
+            "The domain of uploads is that of the task that clients shared for; leave out the options for "
+            "it.",
+        ),
+        (
+            call.cap_epsilon and not chooses_cap(call),
+            f"{named('cap_epsilon')} is for {named('cap', AUTO)}; give both, or neither.",
+        ),
+    )
 
 
 def cap_and_release(request: Request) -> tuple[Guarantee, Guarantee]:
@@ -196,8 +208,9 @@ def declared_domain(records: Records, *, of_values: bool = False) -> Any:
         raise OptionError(f"{named('groups')} and {named('labels')} go together: declare both.")
     if not records.groups:
         return None
-    most = records.max_count or DEFAULT_MAX_COUNT
-    return RecordDomain(tuple(sorted(records.groups)), tuple(sorted(records.labels)), most)
+    return RecordDomain(
+        tuple(sorted(records.groups)), tuple(sorted(records.labels)), records.max_count or DEFAULT_MAX_COUNT
+    )
 
 
 def _declared_values(records: Records) -> RecordDomain:
@@ -214,9 +227,7 @@ def _declared_values(records: Records) -> RecordDomain:
 
 def score_cut(call: ReleaseCall) -> ScoreCut | None:
     """Return the rule that makes predictions from scores, if any."""
-    if call.threshold is None:
-        return None
-    return ScoreCut(call.threshold, call.positive_label or "")
+    return ScoreCut(call.threshold, call.positive_label or "") if call.threshold is not None else None
 
 
 def with_cap(domain: RecordDomain, cap: Cap | None, unit: PrivacyUnit) -> RecordDomain:
@@ -225,20 +236,22 @@ def with_cap(domain: RecordDomain, cap: Cap | None, unit: PrivacyUnit) -> Record
     Raises:
         OptionError: The domain has another bound, or a smaller maximum count.
     """
-    only_one = Cap(1) if domain.values and unit is PrivacyUnit.CLIENT else None
-    chosen = cap or domain.cap or only_one
+    chosen = cap or domain.cap or (Cap(1) if domain.values and unit is PrivacyUnit.CLIENT else None)
     if chosen is None:
         return domain
-    if domain.cap not in (None, chosen):
-        raise OptionError(
-            f"The domain file says how much of a client counts; leave out {named('cap')}, or say the same."
-        )
-    if chosen.slots > domain.max_count and not chosen.weight_one:
-        raise OptionError(
+    refuse(
+        OptionError,
+        (
+            domain.cap not in (None, chosen),
+            f"The domain file says how much of a client counts; leave out {named('cap')}, or say the same.",
+        ),
+        (
+            chosen.slots > domain.max_count and not chosen.weight_one,
             f"A cap of {chosen.slots} is above the {domain.max_count} records that a client has at most, and "
             f"costs noise for nothing; say {domain.max_count} or less, or declare a larger maximum "
-            f"(max_count in a domain file, or {named('max_count')})."
-        )
+            f"(max_count in a domain file, or {named('max_count')}).",
+        ),
+    )
     return replace(domain, cap=chosen)
 
 
@@ -254,13 +267,14 @@ def run_on_records(
 
     `chosen` receives the bound, the number of clients, and the remaining budget.
     """
-    request, cut = settings.release, score_cut(call) if call.task == "confusion" else None
+    request, cut = settings.release, score_cut(call)
     statistic = _statistic(call, request)
     domain, grid = declared_domain(call, of_values=statistic.kind is RecordKind.VALUE), grid_of(call)
     _check_unread(call, statistic, settings, domain, out)
     progress("records")
-    most = call.max_count or DEFAULT_MAX_COUNT
-    records = read_records(source, domain, most, kind=statistic.kind, cut=cut, grid=grid)
+    records = read_records(
+        source, domain, call.max_count or DEFAULT_MAX_COUNT, kind=statistic.kind, cut=cut, grid=grid
+    )
     records.check_unit(request.privacy_unit, call.cap or records.domain.cap)
     if not chooses_cap(call):
         records = replace(records, domain=with_cap(records.domain, call.cap, request.privacy_unit))
@@ -304,10 +318,12 @@ def run_with_chosen_cap(
     domain, cap_out, release = records.domain, cap_directory(out), settings.release
     if domain.cap:
         raise OptionError(f"The domain file says how much of a client counts; leave out {named('cap')}.")
-    for directory in (out, cap_out):
-        check_new(directory)
-    thresholds = len(domain.thresholds) or DEFAULT_THRESHOLDS
-    target = CapTarget(statistic.name, release.guarantee, thresholds, release.malleable_slots)
+    target = CapTarget(
+        statistic.name,
+        release.guarantee,
+        len(domain.thresholds) or DEFAULT_THRESHOLDS,
+        release.malleable_slots,
+    )
     largest = Cap(caps_to_choose_from(domain.max_count)[-1])
     plan = statistic.prepare(release, replace(domain, cap=largest)).plan
     both = compose([of_cap.release.guarantee, release.guarantee])
@@ -316,10 +332,9 @@ def run_with_chosen_cap(
     with entry(settings.account) if settings.account.declared else nullcontext() as within:
         if within is not None:
             within.whole = event
-        sizes = RecordsSource(sizes_alone(records))
         cap = run_release(
             CapStatistic(target),
-            sizes,
+            RecordsSource(sizes_alone(records)),
             of_cap,
             cap_out,
             lambda step: progress(f"cap {step}"),
@@ -327,8 +342,9 @@ def run_with_chosen_cap(
         )
         chosen(cap.found)
         capped = RecordsSource(replace(records, domain=replace(domain, cap=Cap(cap.found.cap))))
-        earlier = {"cap": cap.manifest}
-        return run_release(statistic, capped, settings, out, progress, earlier=earlier, within=within)
+        return run_release(
+            statistic, capped, settings, out, progress, earlier={"cap": cap.manifest}, within=within
+        )
 
 
 def request_of_cap(request: Request, spends: Guarantee) -> CapRequest:

@@ -23,9 +23,8 @@ from harness.errors import ShareError, UnsupportedError, named
 from harness.inputs.encoding import count_columns
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.shares.file_format import ClientPolicy
-from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.preprocessing import charging_for, joint_noise_of, taken
-from harness.pipeline.sources import RunContext, Source
+from harness.pipeline.sources import PartyInputs, RunContext, Source
 from harness.privacy.ledger.accountants import NoiseEvent
 from harness.privacy.ledger.charge import Account, Entry, entry
 from harness.privacy.ledger.populations import PrivacyEvent, uncovered
@@ -42,7 +41,6 @@ MANIFEST = "manifest.json"
 SIGNATURES = "signatures.json"  # of the hosts of a run
 
 _PROCESSOR = re.compile(r"^model name\s*: (.+)$", re.MULTILINE)
-_ADDED_UP = ("mpc_s", "online_s", "offline_s", "wall_s", "compile_s", "share_s", "rounds")
 
 R = TypeVar("R")
 
@@ -122,8 +120,11 @@ def run_release(
             return statistic.prepare(release, domain)
 
         def not_covered(domain: RecordDomain, policies: Mapping[str, ClientPolicy]) -> Collection[str]:
-            event = event_of(prepared_for(domain), task, out)
-            return uncovered(policies, event, settings.account.ledger.spent_on(policies))
+            return uncovered(
+                policies,
+                event_of(prepared_for(domain), task, out),
+                settings.account.ledger.spent_on(policies),
+            )
 
         account, stock = settings.account, settings.stock
 
@@ -349,13 +350,15 @@ def combined_manifest(
     manifests = list(parts.values())
     *earlier, last = (read_statement(part) for part in manifests)
     together = [*earlier, replace(last, exact=asked) if asked else last]
-    privacy = reduce(PrivacyStatement.plus, together).to_json()
     return {
         **manifests[-1],
         "task": task,
         "program_hash": " ".join(part["program_hash"] for part in manifests),
-        "privacy": privacy,
-        **{name: sum_if_known(part[name] for part in manifests) for name in _ADDED_UP},
+        "privacy": reduce(PrivacyStatement.plus, together).to_json(),
+        **{
+            name: sum_if_known(part[name] for part in manifests)
+            for name in ("mpc_s", "online_s", "offline_s", "wall_s", "compile_s", "share_s", "rounds")
+        },
         **{
             name: [function(values) for values in zip(*(part[name] for part in manifests), strict=False)]
             for name, function in _OF_EACH_PARTY.items()

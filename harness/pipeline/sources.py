@@ -5,9 +5,9 @@ Clients that send agree to the terms: everything that decides what is opened of 
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,21 +22,13 @@ from harness.errors import OptionError, ShareError, named
 from harness.inputs.encoding import columns_of, count_columns, count_rows, is_per_record, shared_over
 from harness.inputs.record_schema import RecordDomain, domain_from_json
 from harness.inputs.records import ClientRecords
-from harness.inputs.shares.aggregates import extract_values
+from harness.inputs.shares.aggregates import Header, check_aggregates, extract_values, read_uploads
 from harness.inputs.shares.client import in_uploads, split_into_shares
 from harness.inputs.shares.counting import Count, Opener
-from harness.inputs.shares.file_format import copies_of, held_by, pieces_of
-from harness.inputs.shares.party import common_uploads
-from harness.inputs.shares.task import read_task
+from harness.inputs.shares.file_format import ClientPolicy, copies_of, hash_of, held_by, pieces_of
+from harness.inputs.shares.party import CountedUploads, common_uploads, new_uploads
+from harness.inputs.shares.task import Task, read_task
 from harness.inputs.synthetic import Federation
-from harness.pipeline.party_inputs import (
-    CountedUploads,
-    PartyInputs,
-    Uncovered,
-    check_task,
-    feed_heads,
-    new_uploads,
-)
 from harness.privacy.stock import Piece
 from harness.request.base import Request
 from harness.request.releases import request_from_json
@@ -46,6 +38,117 @@ from harness.system.files import create_file
 from harness.system.progress import part as one_of
 from protocols.arrays import Words
 from protocols.spec import CLIENTS, SPLIT, InputForm
+
+# Of uploads of a domain, by identity: those whose clients' policies do not cover the run.
+Uncovered = Callable[[RecordDomain, Mapping[str, ClientPolicy]], Collection[str]]
+
+
+@dataclass(frozen=True)
+class PartyInputs:
+    """A run's inputs, with the public facts about them.
+
+    Attributes:
+        uploads: The number of uploads or connections.
+        rows: The number of rows, each a client or a record.
+        values: A file per party; None where a party already has its values, or receives them.
+        batches: The identities of uploads that parties keep.
+        uploaded: Bytes that clients sent to each party; empty if unknown.
+        excluded: How many uploads all parties left out, by reason.
+        admission: Which clients the task's servers let upload; "" without a task.
+    """
+
+    domain: RecordDomain
+    clients: int
+    uploads: int
+    rows: int
+    values: Sequence[Path | None]
+    sending: ClientInputs | None = None
+    batches: tuple[str, ...] = ()
+    uploaded: tuple[int, ...] = ()
+    share_s: float = 0.0
+    excluded: Mapping[str, int] = field(default_factory=dict)
+    policies: Mapping[str, ClientPolicy] = field(default_factory=dict)
+    admission: str = ""
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def entries(self) -> int:
+        """The number of keys or slots in all."""
+        return self.rows * (self.domain.cap.slots if self.domain.cap else 1)
+
+    def public(self, form: InputForm) -> dict[str, Any]:
+        """Return the numbers that the execution reveals."""
+        numbers: dict[str, Any] = {
+            "clients": self.clients,
+            "uploads": self.uploads,
+            "max_count": self.domain.max_count,
+        }
+        if self.batches:
+            numbers |= {"uploads_sha256": hash_of(self.batches), "admission": self.admission}
+        if is_per_record(self.domain, form.name):
+            numbers["records"] = self.rows
+        if self.domain.cap:
+            numbers["cap"] = self.domain.cap.slots
+        return with_excluded(numbers, self.excluded)
+
+
+def with_excluded(public: Mapping[str, Any], excluded: Mapping[str, int]) -> dict[str, Any]:
+    """Add left-out uploads, by reason, to the public numbers of a run's inputs."""
+    because = {**public.get("excluded_because", {}), **excluded}
+    counts = {"excluded_uploads": sum(because.values()), "excluded_because": because}
+    return {**public, **(counts if because else {})}
+
+
+def check_task(task: Task, form: InputForm, model: SecurityModel) -> None:
+    """Raise ShareError unless a task's uploads fit the model and the encoding."""
+    wanted = (model.name, form.name, copies_of(form, model.parties))
+    shared = (task.security, task.form, task.copies)
+    if shared != wanted:
+        these, those = (
+            f"model {security}, as {name} in {'additive' if copies == 1 else 'replicated'} shares"
+            for security, name, copies in (shared, wanted)
+        )
+        raise ShareError(
+            f"Clients shared for {these}; this run would be of {those}. Choose the former by "
+            f"{named('security')}, {named('input_form')} and {named('input_path')}, or have clients share "
+            "for another task."
+        )
+    if (task.arithmetic, len(task.parties)) != (shared_over(form, model.domain).name, model.parties):
+        raise ShareError(f"The task's arithmetic or number of parties is not that of model {model.name}.")
+
+
+def feed_heads(
+    heads: Sequence[Path], form: InputForm, model: SecurityModel, uploaded: tuple[int, ...] = ()
+) -> PartyInputs:
+    """Check the parties' aggregates, or their first two lines, and return the inputs without values.
+
+    Raises:
+        ShareError: They do not fit each other, the model or the encoding, or are too few.
+    """
+    return inputs_in(check_aggregates(heads), heads[0], form, model, uploaded)
+
+
+def inputs_in(
+    header: Header, head: Path, form: InputForm, model: SecurityModel, uploaded: tuple[int, ...] = ()
+) -> PartyInputs:
+    """Return the inputs that one party's aggregate describes; errors as `feed_heads`."""
+    task, uploads = header.task, header.uploads
+    check_task(task, form, model)
+    task.check_count(uploads)
+    batches = read_uploads(head)
+    return PartyInputs(
+        task.domain,
+        uploads,
+        uploads,
+        uploads,
+        [None] * model.parties,
+        batches=batches,
+        uploaded=uploaded,
+        excluded=header.excluded,
+        admission=task.admission,
+        policies=dict.fromkeys(batches, header.allowed),
+    )
+
 
 BENCHMARK_TERMS = {"task": "benchmark"}  # real clients refuse these terms
 _OF_AN_UPLOAD = 64  # divides the values that are shared at a time, so that they fit a processor's cache
@@ -163,8 +266,7 @@ class SharesSource(Source):
         written = [run.scratch / f"party-{i}.aggregate" for i in range(model.parties)]
         for count, path in zip(counts, written, strict=True):
             count.write(path, agreement.left_out)
-        heads = feed_heads(written, form, model)
-        return replace(heads, values=written, policies=policies)
+        return replace(feed_heads(written, form, model), values=written, policies=policies)
 
     def _counts(self, openers: Sequence[Opener], accepted: Iterable[str] | None = None) -> list[Count]:
         counts = [Count(opener, accepted) for opener in openers]

@@ -8,7 +8,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from itertools import product
 from math import prod
@@ -21,6 +21,8 @@ from harness.inputs.record_schema import RecordDomain, RecordKind, cap_from_json
 from harness.postprocessing.curves import CurveNoise
 from harness.postprocessing.reweighing.formulas import BALANCED, KAMIRAN_CALDERS, LABEL
 from harness.request.base import Request
+from harness.request.readers import in_module
+from harness.request.releases import REQUESTS
 from protocols.accounting.calibration import (
     LinearQueries,
     NeighboringRelation,
@@ -245,8 +247,11 @@ class AuditTarget:
 
 def table_of(spec: ProtocolSpec) -> AuditTarget:
     """Return the target of a protocol that opens a count per group and label."""
-    sizes = {"groups": 2, "labels": 2}
-    return AuditTarget(sizes, lambda chosen: prod(chosen.values()), lambda chosen, *_: (spec, {**chosen}))
+    return AuditTarget(
+        {"groups": 2, "labels": 2},
+        lambda chosen: prod(chosen.values()),
+        lambda chosen, *_: (spec, {**chosen}),
+    )
 
 
 class Statistic(ABC, Generic[R]):
@@ -264,8 +269,8 @@ class Statistic(ABC, Generic[R]):
 
     @classmethod
     def of(cls, request: Any) -> Self:
-        """Return a request's statistic, or raise OptionError."""
-        return cls(spec=request.spec)  # type: ignore[call-arg]
+        """Return the statistic that a request asks for, whose options its fields are."""
+        return cls(**{field.name: getattr(request, field.name) for field in fields(cls)})  # type: ignore[arg-type]
 
     @abstractmethod
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[R]:
@@ -296,6 +301,17 @@ class Statistic(ABC, Generic[R]):
     def read_files(cls, files: Files) -> Any:
         """Return the result in a run's files, to the last bit, or raise any parsing error."""
         raise NotImplementedError
+
+
+def statistic_class(task: str) -> type[Statistic[Any]]:
+    """Import a task's statistic, whose dependencies take long to load."""
+    found: type[Statistic[Any]] = in_module(f"harness.releases.{REQUESTS[task].statistic}")()
+    return found
+
+
+def statistic_of(request: Request) -> Statistic[Any]:
+    """Return the statistic that a request asks for."""
+    return statistic_class(request.task).of(request)
 
 
 def domain_of(fields: Mapping[str, Any], kind: RecordKind = RecordKind.NONE) -> RecordDomain:

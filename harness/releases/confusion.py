@@ -127,7 +127,7 @@ class ConfusionStatistic(Statistic[Confusion]):
     """Confusion matrices; an empty `positive` means the last of two labels, or all of more."""
 
     spec: ProtocolSpec = PI_CF
-    positive: str = ""
+    positive_label: str | None = None
     name = "confusion"
     kind = RecordKind.PREDICTION
     audited: ClassVar = {
@@ -135,10 +135,6 @@ class ConfusionStatistic(Statistic[Confusion]):
         "confusion-of-clients": _predictions(PI_CF_SLOTS).by_clients,
         "confusion-of-clients-active": _predictions(PI_CF_SLOTS).in_active_models,
     }
-
-    @classmethod
-    def of(cls, request: Any) -> "ConfusionStatistic":
-        return ConfusionStatistic(request.spec, request.positive_label or "")
 
     @classmethod
     def read_files(cls, files: Files) -> Confusion:
@@ -150,7 +146,7 @@ class ConfusionStatistic(Statistic[Confusion]):
         return Confusion(counts, *rates, positive_in(domain, fields["positive_label"] or ""))
 
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[Confusion]:
-        positive = positive_in(domain, self.positive)
+        positive = positive_in(domain, self.positive_label or "")
         arguments = {"groups": len(domain.groups), "labels": len(domain.labels)}
         plan = plan_release(self.spec, arguments, release, domain)
 

@@ -135,12 +135,11 @@ class CapStatistic(Statistic[ChosenCap]):
 
     @classmethod
     def of(cls, request: Any) -> "CapStatistic":
-        form = next(iter((request.curves or request.spec).input_forms.values()))
         target = CapTarget(
             request.release,
             Guarantee(request.release_epsilon, request.delta),
             request.thresholds or DEFAULT_THRESHOLDS,
-            form.exchangeable,
+            next(iter((request.curves or request.spec).input_forms.values())).exchangeable,
             request.counts or 1,
         )
         return CapStatistic(target, request.spec)
@@ -192,5 +191,6 @@ def comparison_noise(plan: NoisePlan) -> int:
 
 def sizes_alone(records: ClientRecords) -> ClientRecords:
     """Return only how many records each client has."""
-    domain = replace(records.domain, kind=RecordKind.SIZE, thresholds=(), cap=None)
-    return replace(records, domain=domain, detail=None)
+    return replace(
+        records, domain=replace(records.domain, kind=RecordKind.SIZE, thresholds=(), cap=None), detail=None
+    )

@@ -95,16 +95,13 @@ class CountStatistic(Statistic[GroupCounts]):
     }
 
     @classmethod
-    def of(cls, request: Any) -> "CountStatistic":
-        return CountStatistic(request.target(), request.spec)
-
-    @classmethod
     def read_files(cls, files: Files) -> GroupCounts:
         fields = files["count.json"]
         target = ErrorTarget(*(fields[name] for name in ("relative_error", "error_from", "error_to")))
         counts, intervals = floats(fields["counts"]), floats(fields["counts_interval"])
-        of_sizes = fields["privacy_by_size"]
-        return GroupCounts(domain_of(fields), counts, intervals, fields["offset"], target, of_sizes)
+        return GroupCounts(
+            domain_of(fields), counts, intervals, fields["offset"], target, fields["privacy_by_size"]
+        )
 
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[GroupCounts]:
         try:

@@ -3,7 +3,7 @@
 import math
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations
@@ -52,9 +52,8 @@ class Interval:
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields of a mean or gap in `gap.json`."""
-        estimate = None if math.isnan(self.estimate) else self.estimate
         return {
-            "estimate": estimate,
+            "estimate": (None if math.isnan(self.estimate) else self.estimate),
             "interval": [self.low, self.high],
             "says_something": self.says_something,
         }
@@ -92,7 +91,7 @@ class Gaps:
         groups = self.domain.groups
         return {
             "groups": list(groups),
-            "values": self.values.to_json(),
+            "values": asdict(self.values),
             "noisy_sizes": self.sizes.tolist(),
             "near_zero": list(self.near_zero),
             "means": {group: mean.to_json() for group, mean in zip(groups, self.means, strict=True)},
@@ -215,8 +214,9 @@ class GapStatistic(Statistic[Gaps]):
         plan = plan_release(self.spec, arguments, release, domain)
 
         def read(opened: Opened, clients: int) -> Gaps:
-            most = clients * domain.max_contribution
-            sums = read_unbiased(only(opened), "sums", domain.cells, most, plan.noise)
+            sums = read_unbiased(
+                only(opened), "sums", domain.cells, clients * domain.max_contribution, plan.noise
+            )
             return gaps(sums, domain, plan)
 
         return PreparedRelease(self.spec, release, domain, arguments, plan, read)

@@ -52,24 +52,6 @@ class Sampler:
     guarantee: Guarantee
 
 
-@dataclass(frozen=True)
-class Summary:
-    """Opened samples beside their exact distribution, at distance sup |F_n - F|.
-
-    Fair noise exceeds `bound` with probability at most 1e-9, for any distribution (Dvoretzky, Kiefer,
-    Wolfowitz; Massart's constant).
-    """
-
-    mean: float
-    exact_mean: float
-    mean_square: float
-    exact_mean_square: float
-    extremes: tuple[float, float]
-    exact_extremes: tuple[float, float]
-    distance: float
-    bound: float
-
-
 @lru_cache(maxsize=16)
 def joint_sampler(epsilon: Fraction, delta: Fraction) -> Sampler:
     """Return the sampler of joint noise; raise OptionError if none fits."""
@@ -95,9 +77,8 @@ def own_sampler(
 ) -> Sampler:
     """Return the sampler of the sum of the parties' own noises; raise OptionError if none fits."""
     with fitting(epsilon, delta):
-        one = each_cell_once(1)
         plan = plan_distributed_noise(
-            *(one, Neighbors(NeighboringRelation.ADD_OR_REMOVE_ONE), epsilon, delta),
+            *(each_cell_once(1), Neighbors(NeighboringRelation.ADD_OR_REMOVE_ONE), epsilon, delta),
             *(distribution, model.parties, model.corruptions),
         )
     noise = plan.own
@@ -116,19 +97,25 @@ def own_sampler(
     )
 
 
-def summarise(samples: Sequence[int], sampler: Sampler) -> Summary:
-    """Compare opened samples with the sampler's exact distribution."""
-    n, centre, edges = len(samples), float(sampler.centre), sampler.edges
-    return Summary(
-        mean=sum(samples) / n,
-        exact_mean=centre,
-        mean_square=sum((x - centre) ** 2 for x in samples) / n,
-        exact_mean_square=float(sampler.mean_square),
-        extremes=(min(samples), max(samples)),
-        exact_extremes=edges,
-        distance=distance(samples, sampler.cumulative),
-        bound=sqrt(log(2 / FALSE_ALARM) / (2 * n)),
-    )
+def summarise(samples: Sequence[int], sampler: Sampler) -> dict[str, Any]:
+    """Compare samples with the sampler's exact distribution.
+
+    `distance` is the largest one between the distribution functions; `distance_bound` is what fair noise
+    exceeds with probability FALSE_ALARM at most (DKW, for any distribution).
+    """
+    n, centre = len(samples), float(sampler.centre)
+    return {
+        "samples": n,
+        "mean": sum(samples) / n,
+        "exact_mean": centre,
+        "mean_square": sum((x - centre) ** 2 for x in samples) / n,
+        "exact_mean_square": float(sampler.mean_square),
+        "extremes": (min(samples), max(samples)),
+        "exact_extremes": sampler.edges,
+        "distance": distance(samples, sampler.cumulative),
+        "distance_bound": sqrt(log(2 / FALSE_ALARM) / (2 * n)),
+        "false_alarm": FALSE_ALARM,
+    }
 
 
 def distance(samples: Sequence[int], cumulative: Callable[[int], Fraction]) -> float:
@@ -141,7 +128,7 @@ def distance(samples: Sequence[int], cumulative: Callable[[int], Fraction]) -> f
     return float(furthest)
 
 
-def to_json(sampler: Sampler, samples: Sequence[int], summary: Summary) -> dict[str, Any]:
+def to_json(sampler: Sampler, samples: Sequence[int], summary: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content of `noise.json`."""
     stated = sampler.guarantee
     return {
@@ -156,17 +143,6 @@ def to_json(sampler: Sampler, samples: Sequence[int], summary: Summary) -> dict[
             "delta_exact": str(stated.delta),
             "sensitivity": 1,
         },
-        "summary": {
-            "samples": len(samples),
-            "mean": summary.mean,
-            "exact_mean": summary.exact_mean,
-            "mean_square": summary.mean_square,
-            "exact_mean_square": summary.exact_mean_square,
-            "extremes": list(summary.extremes),
-            "exact_extremes": list(summary.exact_extremes),
-            "distance": summary.distance,
-            "distance_bound": summary.bound,
-            "false_alarm": FALSE_ALARM,
-        },
+        "summary": dict(summary),
         "samples": list(samples),
     }

@@ -16,7 +16,6 @@ from harness.errors import (
     TooNoisyError,
     UndefinedRateError,
 )
-from harness.inputs.column_values import shown
 from harness.inputs.encoding import count_columns
 from harness.inputs.record_schema import (
     DEFAULT_THRESHOLDS,
@@ -25,6 +24,7 @@ from harness.inputs.record_schema import (
     RecordKind,
     cap_from_json,
     scale_of,
+    shown,
 )
 from harness.postprocessing.curves import CurveNoise, GroupCurves
 from harness.postprocessing.noisy_counts import read_unbiased
@@ -164,13 +164,17 @@ class CurvesStatistic(Statistic[NoisyCurves]):
         positive = domain.labels[domain.positive(self.positive)]
         tree = self._tree(release, domain)
         blocks = ".".join(map(str, tree.blocks))
-        table = _histograms(len(domain.groups), len(domain.labels))
-        arguments = {**table, "bins": domain.shape[-1], "blocks": blocks}
+        arguments = {
+            **_histograms(len(domain.groups), len(domain.labels)),
+            "bins": domain.shape[-1],
+            "blocks": blocks,
+        }
         plan = plan_release(self.spec, arguments, release, domain)
 
         def read(opened: Opened, clients: int) -> NoisyCurves:
-            most = clients * domain.max_contribution
-            nodes = read_unbiased(only(opened), "nodes", plan.nodes, most, plan.noise)
+            nodes = read_unbiased(
+                only(opened), "nodes", plan.nodes, clients * domain.max_contribution, plan.noise
+            )
             return noisy_curves(nodes, domain, positive, tree, plan.noise)
 
         return PreparedRelease(self.spec, release, domain, arguments, plan, read)

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harness.errors import OptionError, named
+from harness.errors import OptionError, named, refuse
 from harness.inputs.record_schema import RecordDomain, scale_of
 from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
 from harness.postprocessing.reweighing.formulas import REWEIGHINGS, GroupWeights
@@ -25,7 +25,6 @@ from harness.releases.base import (
 from harness.request.base import Request
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.arrays import Floats
-from protocols.noise.added import Noise
 from protocols.spec import PI_RW, PI_RW_SLOTS, ProtocolSpec
 
 
@@ -55,10 +54,6 @@ class WeightsStatistic(Statistic[Weights]):
     }
 
     @classmethod
-    def of(cls, request: Any) -> "WeightsStatistic":
-        return WeightsStatistic(request.reweighing, request.spec)
-
-    @classmethod
     def read_files(cls, files: Files) -> GroupWeights:
         fields = files["weights.json"]
         domain = domain_of(fields)
@@ -72,8 +67,20 @@ class WeightsStatistic(Statistic[Weights]):
         )
 
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[Weights]:
-        if release.chain:
-            _check_chain(release, domain)
+        refuse(  # where theorem 16 does not cover a chain's runs
+            OptionError,
+            (
+                release.chain and domain.cap and domain.cap.weight_one,
+                f"A chain takes no uploads with {named('cap', 'weight-one')}: what a record weighs would "
+                f"depend on its client's later ones; share with a number, {named('cap', 10)} for example.",
+            ),
+            (
+                release.chain and release.privacy_unit is PrivacyUnit.CLIENT and release.own_distribution,
+                f"A chain with {named('privacy_unit', 'client')} takes joint noise only: what distributed "
+                "noise protects of a client in several runs is not worked out; leave out "
+                f"{named('noise')}.",
+            ),
+        )
         arguments = {"groups": len(domain.groups), "labels": len(domain.labels)}
         plan = plan_release(self.spec, arguments, release, domain)
 
@@ -84,27 +91,6 @@ class WeightsStatistic(Statistic[Weights]):
         return PreparedRelease(self.spec, release, domain, arguments, plan, read)
 
     def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
-        return expected_weight_error(prepared.plan.noise, prepared.domain, sizes, self.reweighing)
-
-
-def _check_chain(release: Request, domain: RecordDomain) -> None:
-    """Raise OptionError where theorem 16 does not cover a chain's runs."""
-    if domain.cap and domain.cap.weight_one:
-        raise OptionError(
-            f"A chain takes no uploads with {named('cap', 'weight-one')}: what a record weighs would "
-            f"depend on its client's later ones; share with a number, {named('cap', 10)} for example."
-        )
-    if release.privacy_unit is PrivacyUnit.CLIENT and release.own_distribution:
-        raise OptionError(
-            f"A chain with {named('privacy_unit', 'client')} takes joint noise only: what distributed noise "
-            f"protects of a client in several runs is not worked out; leave out {named('noise')}."
-        )
-
-
-def expected_weight_error(
-    noise: Noise, domain: RecordDomain, sizes: Floats, reweighing: str
-) -> ExpectedError:
-    """Return the expected errors of counts and of their weights."""
-    count = deviation(noise, domain)
-    errors = by_cell(domain, count * weight_errors(sizes, reweighing))
-    return ExpectedError(count, "weight, relative", errors)
+        count = deviation(prepared.plan.noise, prepared.domain)
+        errors = by_cell(prepared.domain, count * weight_errors(sizes, self.reweighing))
+        return ExpectedError(count, "weight, relative", errors)

@@ -6,16 +6,17 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from harness.errors import OptionError, named
-from harness.request.fields import Option, Options, as_text, optional, required, switch, usual
+from harness.request.fields import Option, Options, as_text, optional, required, usual
 from harness.request.readers import (
-    one_of,
+    parse_budget,
     parse_choice,
     parse_delta,
     parse_epsilon,
     parse_model,
+    parse_path,
     parse_path_of_shares,
     parse_population,
-    parse_relation,
+    parse_seconds,
     parse_unit,
 )
 from protocols.guarantee import Guarantee
@@ -34,46 +35,22 @@ DISTRIBUTED, DISTRIBUTED_GAUSSIAN = (
 WITH_DISTRIBUTED_NOISE = ("weights", "confusion", "thresholds", "gap")
 DEFAULT_DELTA = "2^-40"
 
-EPSILON = required(
-    parse_epsilon,
-    "ε that this command may spend, in total; above 0, at most 20, for example 1 or 0.5",
-    "1",
-)
-DELTA = usual(DEFAULT_DELTA, parse_delta, "upper bound of this command's δ, in total")
-SECURITY = Option[Any](parse_model, "see `./inv security`; default: ring if available, else mpyc")
-RELATION = optional(
-    parse_relation, "add_or_remove_one or replace_one; default: the latter where --max-count is 1"
-)
-UNIT = usual(
-    "record",
-    parse_unit,
-    "what is protected: record (default: one record of a client) or client (all its records)",
-)
-NOISES = one_of(lambda: (JOINT, DISTRIBUTED, DISTRIBUTED_GAUSSIAN))
-NOISE = usual(
-    JOINT,
-    NOISES,
-    "joint (default: made in the computation, known to nobody) or distributed (each party adds its own: much "
-    "faster, with larger errors; a party that deviates can shift the result unnoticed), which adds up to "
-    "Laplace's; or distributed-gaussian, which adds up to Gauss's",
-)
-OFFLINE = switch("take joint noise that --preprocess made before; refused where none fits")
 AT_REST = (
     "shares (default): additive, sent before the run; replicated: no party can change one, but any two have "
     "all, in ps-rep-ring and rep4-ring"
 )
-INPUT_PATH_OF_SHARES = usual("shares", parse_path_of_shares, AT_REST)
-POPULATION = optional(
-    parse_population,
-    "whose records these are, a name of your choice, which is charged; none: nobody counts",
-)
+OUT = optional(parse_path, "a new directory for the results; default: runs/<task>-<time>")
 
 
 class Spending(Options):
     """The privacy budget that a command or a call may spend, or accepts."""
 
-    epsilon = EPSILON
-    delta = DELTA
+    epsilon = required(
+        parse_epsilon,
+        "ε that this command may spend, in total; above 0, at most 20, for example 1 or 0.5",
+        "1",
+    )
+    delta = usual(DEFAULT_DELTA, parse_delta, "upper bound of this command's δ, in total")
 
     @property
     def guarantee(self) -> Guarantee:
@@ -83,6 +60,27 @@ class Spending(Options):
     def spending(self, guarantee: Guarantee) -> Self:
         """Return a copy with another budget."""
         return self.but(epsilon=guarantee.epsilon, delta=guarantee.delta)
+
+
+class Account(Options):
+    """Where a release is charged, besides its request's population."""
+
+    budget = optional(
+        parse_budget,
+        "the population's total ε, or ε,δ, for example 3 or 3,1e-6; refuses runs beyond it",
+    )
+    ledger = optional(
+        parse_path,
+        "the ledger's file; default: $FAIRSHARES_LEDGER, else fairshares/ledger.sqlite in $XDG_DATA_HOME "
+        "(~/.local/share)",
+    )
+
+
+class Run(Options):
+    """A run's time limit, and the directory of its files."""
+
+    out = OUT
+    timeout = usual("600", parse_seconds, "seconds that the parties may take")
 
 
 class Request(Spending):
@@ -104,11 +102,20 @@ class Request(Spending):
     of_call: ClassVar[Mapping[str, Any]] = {}
     also = "--records my.csv"
 
-    security: Any = SECURITY  # a `Model`, None until one is chosen
-    input_path: Any = INPUT_PATH_OF_SHARES
-    population = POPULATION
+    security: Any = Option[Any](  # a `Model`, None until one is chosen
+        parse_model, "see `./inv security`; default: ring if available, else mpyc"
+    )
+    input_path: Any = usual("shares", parse_path_of_shares, AT_REST)
+    population = optional(
+        parse_population,
+        "whose records these are, a name of your choice, which is charged; none: nobody counts",
+    )
     # Fields of some releases only.
-    privacy_unit: Any = UNIT
+    privacy_unit: Any = usual(
+        "record",
+        parse_unit,
+        "what is protected: record (default: one record of a client) or client (all its records)",
+    )
     neighboring_relation: Any = None
     input_form: Any = None
     noise: Any = JOINT
@@ -209,7 +216,7 @@ class Request(Spending):
 
     def relation_in(self, domain: RecordDomain) -> NeighboringRelation:
         """Return the chosen relation or the default; errors as `relation_for`."""
-        from harness.request.neighbors import relation_for
+        from harness.inputs.encoding import relation_for
 
         return relation_for(domain, self.form, self.neighboring_relation, self.privacy_unit)
 
@@ -217,7 +224,8 @@ class Request(Spending):
         """Return the neighbors that noise is made for; errors as `relation_for`."""
         from protocols.accounting.calibration import Neighbors
 
-        return Neighbors(self.relation_in(domain), domain.max_records_per_unit, self.malleable_slots)
+        most = domain.cap.slots if domain.cap else 1
+        return Neighbors(self.relation_in(domain), most, self.malleable_slots)
 
     def to_json(self) -> dict[str, str]:
         """Return the fields with values, as `request_from_json` reads them."""
@@ -235,8 +243,7 @@ def no_place(spec: ProtocolSpec) -> OptionError:
 
 def chosen_form(forms: Mapping[str, InputForm], name: str | None, path: InputPath) -> InputForm:
     """Return the input encoding of this name, or the first, by this path."""
-    form = forms[parse_choice("input_form", name, list(forms)) if name else next(iter(forms))]
-    return form.by(path)
+    return forms[parse_choice("input_form", name, list(forms)) if name else next(iter(forms))].by(path)
 
 
 def distribution_of(noise: str) -> NoiseDistribution | None:

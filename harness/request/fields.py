@@ -140,8 +140,7 @@ class Options:
 
     def is_usual(self, name: str) -> bool:
         """Return whether an option has its default value."""
-        option = self.declared[name]
-        return bool(getattr(self, name) == option.read(None))
+        return bool(getattr(self, name) == self.declared[name].read(None))
 
     def written(self, *names: str) -> dict[str, Any]:
         """Return these options' values as texts; a given switch is True."""

@@ -6,9 +6,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import OptionError, as_flag, named
-from harness.request.calls import MAX_COUNT, STEPS
 from harness.request.fields import Option, Options, optional, usual
 from harness.request.readers import in_module, parse_error, parse_path, parse_shares, whole
+from harness.request.releases import STEPS, Records
 
 if TYPE_CHECKING:
     from harness.engines.emulated_network.profiles import Network
@@ -46,7 +46,7 @@ class Expected(Options):
         whole(2, in_module("harness.inputs.record_schema:MAX_THRESHOLDS")), "how many; default: 101"
     )
     steps = STEPS
-    max_count = MAX_COUNT
+    max_count = Records.max_count
     network = usual(
         "none",
         parse_link,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from protocols.spec import InputPath
 
 T = TypeVar("T")
+N = TypeVar("N", int, float, Fraction)
 
 _LONGEST_NAME = 100
 _MOST_NAMES = 1000
@@ -84,34 +85,42 @@ def parse_epsilon(text: str, option: str = "epsilon") -> Fraction:
     return value
 
 
-def number(what: str, good: Callable[[Fraction], bool]) -> Callable[[str, str], Fraction]:
-    """Return a reader of exact numbers that are `good`, which `what` describes."""
+def number(
+    what: str, good: Callable[[Fraction], bool], kind: Callable[[Fraction], N]
+) -> Callable[[str, str], N]:
+    """Return a reader of numbers that are `good`, which `what` describes, also when rounded to `kind`."""
 
-    def parse(text: str, option: str) -> Fraction:
+    def parse(text: str, option: str) -> N:
         value = _between(text, good)
-        if value is None:
+        if value is None or not good(Fraction(kind(value))):
             raise OptionError(f"{named(option)} must be {what}; got {text[: 2 * _LONGEST_NAME]!r}.")
-        return value
+        return kind(value)
 
     return parse
 
 
-def decimal(what: str, good: Callable[[Fraction], bool]) -> Callable[[str, str], float]:
-    """Return a reader of floats; arguments as for `number`."""
-    as_float = number(what, lambda value: good(value) and good(Fraction(float(value))))
-    return lambda text, option: float(as_float(text, option))
-
-
-parse_delta = number("a number between 0 and 1, for example 2^-40", lambda value: 0 < value < 1)
-parse_seconds = decimal(
-    f"a number of seconds above 0 and at most {_MAX_SECONDS}", lambda value: 0 < value <= _MAX_SECONDS
+parse_delta = number("a number between 0 and 1, for example 2^-40", lambda value: 0 < value < 1, Fraction)
+parse_max_count = number(
+    "a whole number of at least 1, for example 2^31",
+    lambda value: value >= 1 and value.denominator == 1,
+    int,
 )
-parse_tolerance = decimal("a number from 0 to 1, for example 0.05", lambda value: 0 <= value <= 1)
-parse_share = decimal("a number above 0 and at most 1, for example 0.1", lambda value: 0 < value <= 1)
-parse_momentum = decimal("a number from 0 to below 1, for example 0.9", lambda value: 0 <= value < 1)
-parse_positive = decimal("a number above 0, at most 1e6, for example 1", lambda value: 0 < value <= 10**6)
-parse_error = decimal("a share between 0 and 1, for example 0.01", lambda value: 0 < value < 1)
-parse_threshold = decimal("a score from 0 to 1, for example 0.5", lambda value: 0 <= value <= 1)
+parse_party = number(
+    "the number of a party, 0 for the first",
+    lambda value: 0 <= value < 1000 and value.denominator == 1,
+    int,
+)
+parse_seconds = number(
+    f"a number of seconds above 0 and at most {_MAX_SECONDS}", lambda value: 0 < value <= _MAX_SECONDS, float
+)
+parse_tolerance = number("a number from 0 to 1, for example 0.05", lambda value: 0 <= value <= 1, float)
+parse_share = number("a number above 0 and at most 1, for example 0.1", lambda value: 0 < value <= 1, float)
+parse_momentum = number("a number from 0 to below 1, for example 0.9", lambda value: 0 <= value < 1, float)
+parse_positive = number(
+    "a number above 0, at most 1e6, for example 1", lambda value: 0 < value <= 10**6, float
+)
+parse_error = number("a share between 0 and 1, for example 0.01", lambda value: 0 < value < 1, float)
+parse_threshold = number("a score from 0 to 1, for example 0.5", lambda value: 0 <= value <= 1, float)
 
 
 def parse_grid(given: str | Sequence[object], option: str = "thresholds") -> int | list[float]:
@@ -122,15 +131,6 @@ def parse_grid(given: str | Sequence[object], option: str = "thresholds") -> int
     if isinstance(given, str) and texts[0].isdigit() and len(texts) == 1:
         return parse_whole(option, given, 2, MAX_THRESHOLDS)
     return [parse_threshold(text, option) for text in texts]
-
-
-def parse_max_count(text: str, option: str = "max_count") -> int:
-    """Read a count such as `1000` or `2^31`."""
-    count = number(
-        "a whole number of at least 1, for example 2^31",
-        lambda value: value >= 1 and value.denominator == 1,
-    )
-    return count(text, option).numerator
 
 
 def parse_population(text: str, option: str = "population") -> str:
@@ -155,11 +155,12 @@ def parse_heads(text: str, option: str = "seen") -> list[str]:
 
 def parse_whole(option: str, text: str, least: int, most: int) -> int:
     """Read a whole number from `least` to `most`."""
-    good = number(
+    read = number(
         f"a whole number from {least} to {most}",
         lambda value: least <= value <= most and value.denominator == 1,
+        int,
     )
-    return good(text, option).numerator
+    return read(text, option)
 
 
 def parse_cap(text: str, option: str = "cap") -> Cap:
@@ -312,10 +313,3 @@ def parse_budget(given: str | Sequence[object], option: str = "budget") -> Budge
     if rule == "renyi":
         return Budget(epsilon, more[0], order=renyi_order(epsilon, more[0]))
     return Budget(epsilon, more[0], runs=int(rule))
-
-
-def parse_party(text: str, option: str = "party") -> int:
-    """Read a party's number, from 0."""
-    if not re.fullmatch("[0-9]{1,3}", text):
-        raise OptionError(f"{named(option)} must be the number of a party, 0 for the first; got {text!r}.")
-    return int(text)

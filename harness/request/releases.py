@@ -5,27 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness.errors import OptionError, named
-from harness.request.base import (
-    AT_REST,
-    NOISE,
-    OFFLINE,
-    RELATION,
-    UNIT,
-    Request,
-)
-from harness.request.calls import (
-    DOMAIN,
-    GRID,
-    GROUPS,
-    MAX_COUNT,
-    RANGE,
-    RECORDS,
-    STEPS,
-    STOCK,
-    THRESHOLD,
-    ReleaseCall,
-)
+from harness.errors import OptionError, named, refuse
+from harness.request.base import AT_REST, DISTRIBUTED, DISTRIBUTED_GAUSSIAN, JOINT, Account, Request, Run
 from harness.request.fields import Option, Options, optional, required, switch, usual
 from harness.request.readers import (
     as_given,
@@ -35,16 +16,78 @@ from harness.request.readers import (
     parse_cap_or_auto,
     parse_choice,
     parse_epsilon,
+    parse_grid,
     parse_input_path,
+    parse_max_count,
+    parse_names,
+    parse_path,
     parse_population,
+    parse_range,
+    parse_relation,
     parse_share,
+    parse_threshold,
     parse_tolerance,
     whole,
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from protocols.mechanisms.shifted_log import ErrorTarget
     from protocols.spec import ProtocolSpec
+
+RANGE = optional(
+    parse_range, "ends of the range of clients' performance values, for example 0,1; with --groups"
+)
+STEPS = optional(
+    whole(1, in_module("harness.inputs.record_schema:MAX_STEPS")),
+    "values are rounded to so many steps on each side of the range's center; default: 1000",
+)
+STOCK = optional(
+    parse_path,
+    "the directory of noise made ahead, by --preprocess, for --offline; default: stock, beside the ledger",
+)
+
+
+class Records(Options):
+    """The source of clients' records, and their domain."""
+
+    records: Option[Path | None] = optional(
+        parse_path,
+        "CSV or Parquet, a file, directory or glob, with group, label, and client_id where clients have "
+        "several",
+    )
+    shares = optional(
+        parse_path, "instead of --records: what parties' `aggregate` wrote; or uploads with all keys"
+    )
+    domain = optional(
+        parse_path,
+        'JSON file: {"groups": [...], "labels": [...], "max_count": n, "thresholds": t}, the last two '
+        "optional; t: a list of thresholds, or how many, evenly from 0 to 1 (default: 101)",
+    )
+    groups = optional(parse_names, "all groups, for example a,b; with --labels, instead of --domain")
+    labels: Any = optional(parse_names, "all labels, for example 0,1")
+    max_count: Any = optional(parse_max_count, "most records of one client; default: 2^31")
+    # Fields of some releases only.
+    range: Any = None
+    steps: Any = None
+    threshold: Any = None
+    invite: Any = None
+    clients: Any = None
+
+
+class ReleaseCall(Run, Account, Records, Request):
+    """A request with everything needed to run it; `releases.CALLS` has one for each."""
+
+    requested: ClassVar[type[Request]]
+
+    stock: Any = None
+
+    @property
+    def request(self) -> Any:
+        """The request alone."""
+        return self.requested.of(self)
+
 
 CAPPED_RELEASES = ("weights", "confusion", "thresholds")
 CAPPED_CURVES = ("histogram", "records")  # variants of thresholds with a bound, the default first
@@ -53,24 +96,11 @@ INPUT_FORM = optional(
     as_given,
     "split (default: counts per group and label) or product (group indicator times label counts)",
 )
-INPUT_PATH = usual(
-    "shares",
-    parse_input_path,
-    f"{AT_REST}; or clients: each sends during the run. By the last two active models take product, too",
-)
 CAP_OF_SHARES = optional(
     parse_cap,
     "how many records of a client count, for example 10; or weight-one: all count, with a total weight of 1",
 )
-CAP = CAP_OF_SHARES.but(help=f"with --privacy-unit client: {CAP_OF_SHARES.help}")
-CHOSEN_CAP = optional(
-    parse_cap_or_auto,
-    f"{CAP.help}; or auto, with --records: π_CAP chooses it first, in a release of its own",
-)
-CAP_EPSILON = optional(
-    parse_epsilon, "the part of ε that --cap auto spends on choosing the cap; default: a fifth"
-)
-POSITIVE_LABEL = optional(as_given, "the label that counts as positive; default: the last in order")
+NOISES = one_of(lambda: (JOINT, DISTRIBUTED, DISTRIBUTED_GAUSSIAN))
 
 
 def _form(usually: str, other: str) -> Option[str | None]:
@@ -78,7 +108,36 @@ def _form(usually: str, other: str) -> Option[str | None]:
     return INPUT_FORM.but(help=f"split (default: {usually}), product ({other}) {slots}")
 
 
-class WeightsRequest(Request):
+class SumsRequest(Request):
+    """A release of sums, to which the parties add noise."""
+
+    neighboring_relation = optional(
+        parse_relation, "add_or_remove_one or replace_one; default: the latter where --max-count is 1"
+    )
+    noise = usual(
+        JOINT,
+        NOISES,
+        "joint (default: made in the computation, known to nobody) or distributed (each party adds its own: "
+        "much faster, with larger errors; a party that deviates can shift the result unnoticed), which adds "
+        "up to Laplace's; or distributed-gaussian, which adds up to Gauss's",
+    )
+    offline = switch("take joint noise that --preprocess made before; refused where none fits")
+
+
+class CappedRequest(SumsRequest):
+    """A release that can protect all records of a client, up to a cap."""
+
+    cap = optional(
+        parse_cap_or_auto,
+        f"with --privacy-unit client: {CAP_OF_SHARES.help}; or auto, with --records: π_CAP chooses it first, "
+        "in a release of its own",
+    )
+    cap_epsilon = optional(
+        parse_epsilon, "the part of ε that --cap auto spends on choosing the cap; default: a fifth"
+    )
+
+
+class WeightsRequest(CappedRequest):
     """Compute DP sample weights per group and label (π_RW)."""
 
     task = "weights"
@@ -88,12 +147,11 @@ class WeightsRequest(Request):
     online = True
 
     input_form = _form("counts per group and label", "group indicator times label counts")
-    input_path = INPUT_PATH
-    neighboring_relation = RELATION
-    cap = CHOSEN_CAP
-    cap_epsilon = CAP_EPSILON
-    noise = NOISE
-    offline = OFFLINE
+    input_path = usual(
+        "shares",
+        parse_input_path,
+        f"{AT_REST}; or clients: each sends during the run. By the last two active models take product, too",
+    )
     reweighing = usual(
         "kamiran-calders",
         one_of(in_module("harness.postprocessing.reweighing.formulas:REWEIGHINGS")),
@@ -106,40 +164,42 @@ class WeightsRequest(Request):
     )
 
 
-class ConfusionRequest(Request):
+class ConfusionRequest(CappedRequest):
     """Compute a DP confusion matrix per group (π_CF)."""
 
     task = "confusion"
     statistic = "confusion:ConfusionStatistic"
     of_call: ClassVar = {
-        "records": RECORDS.but(help=f"{RECORDS.help}; prediction (a label); with --threshold: score"),
-        "threshold": THRESHOLD,
+        "records": Records.records.but(
+            help=f"{Records.records.help}; prediction (a label); with --threshold: score"
+        ),
+        "threshold": optional(parse_threshold, "predict the positive label from this score on"),
     }
     protocols: ClassVar = {"counts": "pi_cf"}
     slots = "pi_cf_slots"
 
     input_form = _form("counts per group, label and prediction", "indicators of each record")
-    neighboring_relation = RELATION
-    cap = CHOSEN_CAP
-    cap_epsilon = CAP_EPSILON
-    noise = NOISE
-    offline = OFFLINE
-    positive_label = POSITIVE_LABEL.but(
-        help="the label whose rates are shown, and which --threshold predicts; default: the last in order; "
-        "of more than two labels, each one's rates"
+    positive_label = optional(
+        as_given,
+        "the label whose rates are shown, and which --threshold predicts; default: the last in order; "
+        "of more than two labels, each one's rates",
     )
 
 
-class ThresholdsRequest(Request):
+class ThresholdsRequest(CappedRequest):
     """Compute DP score curves per group and thresholds that treat groups alike (π_ROC)."""
 
     task = "thresholds"
     statistic = "score_curves:ThresholdsStatistic"
     of_call: ClassVar = {
-        "records": RECORDS.but(
-            help=f"{RECORDS.help}; score (from 0 to 1, of records that the model was not trained on)"
+        "records": Records.records.but(
+            help=f"{Records.records.help}; score (from 0 to 1, of records that the model was not trained on)"
         ),
-        "thresholds": GRID,
+        "thresholds": optional(
+            parse_grid,
+            "where scores are cut: how many thresholds, evenly from 0 to 1, or these, for example 0.3,0.5; "
+            "default: those of --domain, else 101",
+        ),
     }
     protocols: ClassVar = {
         "histogram": "pi_roc",
@@ -147,11 +207,6 @@ class ThresholdsRequest(Request):
     }
 
     input_form = INPUT_FORM.but(help="follows from --variant: split or keys")
-    neighboring_relation = RELATION
-    cap = CHOSEN_CAP
-    cap_epsilon = CAP_EPSILON
-    noise = NOISE
-    offline = OFFLINE
     variant = usual(
         "histogram",
         one_of(lambda: ThresholdsRequest.protocols),
@@ -175,7 +230,7 @@ class ThresholdsRequest(Request):
         "the least achievable",
     )
     deterministic = switch("one threshold per group, no randomization")
-    positive_label = POSITIVE_LABEL
+    positive_label = optional(as_given, "the label that counts as positive; default: the last in order")
     blocks = usual(
         "tree",
         one_of(lambda: ("tree", "flat")),
@@ -183,19 +238,19 @@ class ThresholdsRequest(Request):
     )
 
 
-class GapRequest(Request):
+class GapRequest(SumsRequest):
     """Compute DP gaps between groups' mean performance values (π_GAP)."""
 
     task = "gap"
     statistic = "gaps:GapStatistic"
     of_call: ClassVar = {
-        "records": RECORDS.but(
+        "records": Records.records.but(
             help="CSV or Parquet with group, value: a number, or a fraction of counts as 17/20"
         ),
-        "domain": DOMAIN.but(
+        "domain": Records.domain.but(
             help='JSON file: {"groups": [...], "values": {"low": x, "high": y, "steps": n}}, steps optional'
         ),
-        "groups": GROUPS.but(help="all groups, for example a,b; with --range, instead of --domain"),
+        "groups": Records.groups.but(help="all groups, for example a,b; with --range, instead of --domain"),
         "labels": None,
         "max_count": None,
         "range": RANGE,
@@ -209,14 +264,12 @@ class GapRequest(Request):
         help="split (default: the value and the size, in the client's group) or slots (default with "
         "--privacy-unit client: no client can go beyond the range)"
     )
-    neighboring_relation = RELATION.but(
+    neighboring_relation = SumsRequest.neighboring_relation.but(
         help="replace_one (default: a client's group and value) or add_or_remove_one"
     )
-    privacy_unit = UNIT.but(
+    privacy_unit = Request.privacy_unit.but(
         help="record (default: a client's value replaced or removed), or client (all it sends, there or not)"
     )
-    noise = NOISE
-    offline = OFFLINE
 
 
 _COUNT = whole(1, in_module("protocols.mechanisms.shifted_log:MOST_COUNT"))
@@ -231,8 +284,13 @@ class ErrorOptions(Options):
     error_from = usual("100", _COUNT, "the smallest count that has to keep to --relative-error")
     error_to = usual("1048576", _COUNT, "the largest")
 
+    @property
     def target(self) -> ErrorTarget:
-        """Return the target error; raise OptionError if its range is empty."""
+        """The target error.
+
+        Raises:
+            OptionError: Its range is empty.
+        """
         from protocols.mechanisms.shifted_log import ErrorTarget
 
         low, high = self.error_from, self.error_to
@@ -257,14 +315,8 @@ class CountRequest(
     statistic = "counts:CountStatistic"
     protocols: ClassVar = {"logarithms": "pi_count"}
 
-    neighboring_relation = RELATION
-    offline = OFFLINE
-
-
-def _of_clients() -> Any:
-    from protocols.accounting.calibration import PrivacyUnit
-
-    return PrivacyUnit.CLIENT
+    neighboring_relation = SumsRequest.neighboring_relation
+    offline = SumsRequest.offline
 
 
 class CapRequest(Request):
@@ -273,11 +325,10 @@ class CapRequest(Request):
     task = "cap"
     statistic = "contribution_cap:CapStatistic"
     of_call: ClassVar = {
-        "max_count": MAX_COUNT.but(help="most records of one client, and the largest cap, up to 1000")
+        "max_count": Records.max_count.but(help="most records of one client, and the largest cap, up to 1000")
     }
     protocols: ClassVar = {"index": "pi_cap"}
 
-    privacy_unit: Any = property(lambda _: _of_clients())
     release = usual(
         "weights",
         one_of(lambda: (*CAPPED_RELEASES, "counts")),
@@ -301,6 +352,13 @@ class CapRequest(Request):
     )
 
     @property
+    def privacy_unit(self) -> Any:
+        """The client, as a cap is for all its records."""
+        from protocols.accounting.calibration import PrivacyUnit
+
+        return PrivacyUnit.CLIENT
+
+    @property
     def spec(self) -> ProtocolSpec:
         return next(iter(self.specs().values()))
 
@@ -314,22 +372,28 @@ class CapRequest(Request):
         from protocols.accounting.rounding import exact_text
         from protocols.circuits.coins import MIN_EPSILON
 
-        if (self.release == "counts") != bool(self.counts):
-            raise OptionError(
-                f"{named('release', 'counts')} and {named('counts')} (how many; 1 for one sum) go together."
-            )
-        if (self.variant or self.thresholds) and self.release != "thresholds":
-            given = named("variant" if self.variant else "thresholds")
-            raise OptionError(f"{given} goes with {named('release', 'thresholds')} only.")
-        if self.release_epsilon < MIN_EPSILON:  # also keeps the number of clients within an integer
-            raise OptionError(
+        refuse(
+            OptionError,
+            (
+                (self.release == "counts") != bool(self.counts),
+                f"{named('release', 'counts')} and {named('counts')} (how many; 1 for one sum) go together.",
+            ),
+            (
+                (self.variant or self.thresholds) and self.release != "thresholds",
+                f"{named('variant' if self.variant else 'thresholds')} goes with "
+                f"{named('release', 'thresholds')} only.",
+            ),
+            (
+                self.release_epsilon < MIN_EPSILON,  # also keeps the number of clients within an integer
                 f"{named('release_epsilon', exact_text(self.release_epsilon))} is too small; give at least "
-                f"{exact_text(MIN_EPSILON)}."
-            )
+                f"{exact_text(MIN_EPSILON)}.",
+            ),
+        )
         if self.release != "thresholds":
             return None
-        variant = parse_choice("variant", self.variant or CAPPED_CURVES[0], list(CAPPED_CURVES))
-        return ThresholdsRequest.specs()[variant]
+        return ThresholdsRequest.specs()[
+            parse_choice("variant", self.variant or CAPPED_CURVES[0], list(CAPPED_CURVES))
+        ]
 
 
 class NoiseRequest(Request):

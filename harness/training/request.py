@@ -7,8 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import OptionError, named
-from harness.request.base import NOISE, OFFLINE, POPULATION, SECURITY, UNIT, Spending
-from harness.request.calls import STOCK, Account, Records, ReleaseCall, Run
+from harness.request.base import Account, Request, Run, Spending
 from harness.request.fields import as_text, optional, required, usual
 from harness.request.readers import (
     in_module,
@@ -21,7 +20,16 @@ from harness.request.readers import (
     parse_positive,
     whole,
 )
-from harness.request.releases import CALLS, CAP_OF_SHARES, ThresholdsRequest, WeightsRequest
+from harness.request.releases import (
+    CALLS,
+    CAP_OF_SHARES,
+    STOCK,
+    Records,
+    ReleaseCall,
+    SumsRequest,
+    ThresholdsRequest,
+    WeightsRequest,
+)
 from protocols.guarantee import NOTHING, Guarantee
 
 if TYPE_CHECKING:
@@ -80,13 +88,15 @@ class TrainRequest(Run, Account, Records, Spending, delta={"default": "1e-5"}):
     objective = ThresholdsRequest.objective
     positive_label = ThresholdsRequest.positive_label
     shares: Any = None
-    privacy_unit = UNIT
+    privacy_unit = Request.privacy_unit
     cap = CAP_OF_SHARES.but(help=f"for --with, where clients are the privacy unit: {CAP_OF_SHARES.help}")
-    noise = NOISE
-    offline = OFFLINE.but(help=f"{OFFLINE.help}; for the rounds, not for what --with adds")
+    noise = SumsRequest.noise
+    offline = SumsRequest.offline.but(
+        help=f"{SumsRequest.offline.help}; for the rounds, not for what --with adds"
+    )
     stock = STOCK
-    security = SECURITY
-    population = POPULATION
+    security = Request.security
+    population = Request.population
 
     @property
     def parts(self) -> Sequence[str]:

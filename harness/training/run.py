@@ -36,8 +36,7 @@ from harness.privacy.statement import (
     read_statement,
     state_distributed_noise,
 )
-from harness.releases.base import Statistic
-from harness.releases.registry import statistic_of
+from harness.releases.base import Statistic, statistic_of
 from harness.security_models import SecurityModel
 from harness.system.files import scratch_directory
 from harness.system.result_files import check_new, new_directory, write_all

@@ -24,7 +24,7 @@ from harness.pipeline.preprocessing import JointNoise, charging_for, preprocess,
 from harness.privacy.ledger.charge import Account, Entry, chosen_account, entry
 from harness.privacy.ledger.populations import PrivacyEvent
 from harness.privacy.stock import Piece, Stock
-from harness.request.calls import Account as Charged
+from harness.request.base import Account as Charged
 from harness.security_models import SecurityModel
 from harness.system.files import scratch_directory
 from harness.training.updates import Floats, Integers, UpdateRule, units_for

@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.engines.parties.certificates import fingerprint
 from harness.privacy.ledger.populations import Population, runs_text, spent_text
-from harness.releases.registry import STATISTICS
+from harness.request.releases import REQUESTS
 from harness.security_models import MODELS
 from harness.views.parts import Bad, Good, Line, Paragraph, Part, Sentences, Table
 from protocols.accounting.rounding import digits_down
@@ -26,7 +26,6 @@ SETUP_STEPS = {
 }
 COLLECT_STEPS = {"connect": "Connecting", "collect": "Collecting"}
 CLEAN_STEPS = {"connect": "Connecting", "clean": "Cleaning"}
-_MARKS = {True: Good("✓"), False: Bad("✗"), None: "–"}
 
 
 def findings(
@@ -34,7 +33,11 @@ def findings(
 ) -> Iterator[Part]:
     """Show a row per host, and a sentence per fault; a mark is None without a check."""
     rows = [
-        [str(host["party"]), host["address"], *(_MARKS[mark] for mark in looked_at.values())]
+        [
+            str(host["party"]),
+            host["address"],
+            *({True: Good("✓"), False: Bad("✗"), None: "–"}[mark] for mark in looked_at.values()),
+        ]
         for host, looked_at in zip(facts_by_host, marks, strict=True)
     ]
     columns = ["party", "host", *marks[0]]
@@ -129,7 +132,7 @@ def policy(directory: Path, fields: Mapping[str, Any], spent: Sequence[Populatio
         [
             [
                 rule["name"],
-                _all_or(rule["tasks"], STATISTICS) + "; in chains" * rule["chains"],
+                _all_or(rule["tasks"], REQUESTS) + "; in chains" * rule["chains"],
                 _all_or(rule["security"], MODELS),
                 rule["unit"] or "any",
                 rule["relation"] or "any",

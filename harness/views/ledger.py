@@ -121,23 +121,22 @@ def to_json(path: Path, populations: Sequence[Population]) -> dict[str, Any]:
                     {"method": "dp_accounting", "delta": delta, "epsilon": epsilon}
                     for delta, epsilon in _numerical(population)
                 ],
-                "charges": [_charge_json(charge) for charge in population.charges],
+                "charges": [
+                    {
+                        "id": charge.id,
+                        "time": charge.time,
+                        "task": charge.task,
+                        "security": charge.model,
+                        "epsilon": float_up(charge.exact.epsilon),
+                        "delta": float_up(charge.exact.delta),
+                        "epsilon_exact": str(charge.exact.epsilon),
+                        "delta_exact": str(charge.exact.delta),
+                        "out": str(charge.out),
+                        "status": charge.status,
+                    }
+                    for charge in population.charges
+                ],
             }
             for population in populations
         ],
-    }
-
-
-def _charge_json(charge: Charge) -> dict[str, Any]:
-    return {
-        "id": charge.id,
-        "time": charge.time,
-        "task": charge.task,
-        "security": charge.model,
-        "epsilon": float_up(charge.exact.epsilon),
-        "delta": float_up(charge.exact.delta),
-        "epsilon_exact": str(charge.exact.epsilon),
-        "delta_exact": str(charge.exact.delta),
-        "out": str(charge.out),
-        "status": charge.status,
     }

@@ -29,7 +29,6 @@ from protocols.noise.truncated import mean_square_error
 
 _MOST_ROWS = 20
 _LARGE_EPSILON = 2  # of a noisy value
-_OF_THE_WALL_CLOCK = ("wall_s", "start_s", "design_s", "read_s", "share_s", "compile_s", "derive_s")
 _COUNTED = {
     RecordKind.SCORE: "of records at or above a threshold",
     RecordKind.VALUE: "of a group's clients",
@@ -344,13 +343,17 @@ def _errors_json(errors: ExpectedError | ExpectedCap | ExpectedCounts) -> dict[s
 
 
 def _model_json(stages: Sequence[PlannedRelease], each: ModelPlan) -> dict[str, Any]:
-    costs = zip(stages, each.costs or (), strict=False)
-    runs = {stage.request.task: _cost_json(cost) for stage, cost in costs}
+    runs = {
+        stage.request.task: _cost_json(cost) for stage, cost in zip(stages, each.costs or (), strict=False)
+    }
     return {
         "security": each.model.name,
         "tolerates": each.model.tolerates,
         **_cost_json(each.cost),
-        **{name: getattr(each.wall, name, None) for name in _OF_THE_WALL_CLOCK},
+        **{
+            name: getattr(each.wall, name, None)
+            for name in ("wall_s", "start_s", "design_s", "read_s", "share_s", "compile_s", "derive_s")
+        },
         **({"runs": runs} if len(runs) > 1 else {}),
         "reason": each.refusal,
         "available": each.missing is None,

@@ -26,11 +26,6 @@ STEPS = {
     "report": "write the report",
 }
 TITLE = "Fair weights and thresholds from secret shares"
-NO_GUARANTEE = "evaluation in the clear, on public data and without a privacy guarantee"
-_GIVEN_SCORES = (
-    "That guarantee is for the applicant's own record, given the scores: models that others' records trained "
-    "gave them, in the clear."
-)
 
 
 METRICS = {
@@ -47,11 +42,6 @@ TOLD = {  # metrics in pictures: how to read them, and the value of the line to 
     "equalized_odds_difference": _DIFFERENCE,
     "balanced_accuracy": ("higher is better, 0.5 is guessing", 0.5),
 }
-
-HOW_TO_READ = (
-    "Mean ± standard deviation. Differences are between the groups' rates, best at 0. A model that approves "
-    "almost everybody has small differences and finds few denials, so read them beside balanced accuracy."
-)
 
 
 @dataclass(frozen=True)
@@ -105,13 +95,19 @@ def quickstart(study: Quickstart) -> Iterator[Part]:
     if study.thresholds.problem is not None:
         yield Paragraph(f"No thresholds follow from these curves: {study.thresholds.problem}", note=True)
     yield from run.privacy(study.manifest)
-    yield Paragraph(_GIVEN_SCORES, note=True)
+    yield Paragraph(
+        "That guarantee is for the applicant's own record, given the scores: models that others' records "
+        "trained gave them, in the clear.",
+        note=True,
+    )
     yield from _parts(study.manifest)
 
 
 def answer(study: Quickstart, metrics: Iterable[str] = METRICS) -> Iterator[Part]:
     """Show how much fairer models became, and the cost in accuracy."""
-    yield Heading("Before and after", f": {NO_GUARANTEE}")
+    yield Heading(
+        "Before and after", ": evaluation in the clear, on public data and without a privacy guarantee"
+    )
     yield (
         f"Logistic regression without the group, on the {study.test_rows:,} applicants held out, in "
         f"{study.splits} splits: unmitigated; refitted with weights; with thresholds for each group, for "
@@ -184,7 +180,13 @@ def before_after(evaluation: pd.DataFrame, splits: int, metrics: Iterable[str] =
     rows = [
         [METRICS[metric], *(_spread(figures.loc[(metric, model)]) for model in names)] for metric in metrics
     ]
-    yield Table(["", *names], rows, caption=HOW_TO_READ)
+    yield Table(
+        ["", *names],
+        rows,
+        caption="Mean ± standard deviation. Differences are between the groups' rates, best at 0. A model "
+        "that approves almost everybody has small differences and finds few denials, so read them beside "
+        "balanced accuracy.",
+    )
     changed = changes(evaluation).set_index(["model", "metric"])
     yield Sentences(
         [

@@ -50,7 +50,7 @@ class ReleaseView:
     steps: Mapping[str, str]
     what: str
     show: Callable[[Any, Mapping[str, Any]], Iterator[Part]]
-    hints: Callable[[Mapping[str, Any], Path], Sequence[str]] = lambda *_: ()
+    hints: Callable[[Any, Any], Sequence[Part]] = lambda *_: ()
 
 
 def view_of(task: str) -> ReleaseView:

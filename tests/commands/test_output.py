@@ -9,13 +9,13 @@ from typing import Any, NoReturn
 
 import pytest
 
-from harness.cli.release_options import RELEASES
 from harness.cli.terminal import INTERRUPTED
+from harness.cli.user_commands import RELEASES
 from harness.errors import BudgetError, LedgerError, PopulationError, UsedUploadsError
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
 from harness.privacy.ledger.charge import NOTHING_SPENT
 from harness.privacy.ledger.entries import Ledger
-from harness.releases.registry import STATISTICS, statistic_of
+from harness.releases.base import statistic_class, statistic_of
 from harness.request.releases import REQUESTS
 from harness.security_models import MODELS
 from protocols.accounting.calibration import PrivacyUnit
@@ -145,10 +145,10 @@ def test_what_the_budget_does_not_cover_is_refused_before_anything_is_read(
     assert "results exists already" in refused(*run, *counted, "1", cwd=here)
 
 
-@pytest.mark.parametrize("task", STATISTICS)
+@pytest.mark.parametrize("task", REQUESTS)
 def test_what_a_run_spends_does_not_depend_on_groups_and_labels(task: str) -> None:
     """So a budget can be asked before the records say which there are."""
-    kind, more = STATISTICS[task].kind, {"release_epsilon": "1"} if task == "cap" else {}
+    kind, more = statistic_class(task).kind, {"release_epsilon": "1"} if task == "cap" else {}
     options = RELEASES[task](epsilon="1", records="r.csv", **more)
     spent = set()
     for groups, labels in ((2, 2), (40, 2), *([(5, 7)] * (task != "thresholds"))):

@@ -15,9 +15,9 @@ import numpy as np
 
 from harness.inputs.encoding import shared_over
 from harness.inputs.record_schema import Cap, RecordDomain
-from harness.inputs.shares import envelope as sealing
+from harness.inputs.shares import client as sealing
+from harness.inputs.shares.client import open_envelope, seal_upload
 from harness.inputs.shares.counting import Count, Opener
-from harness.inputs.shares.envelope import open_envelope, seal_upload
 from harness.inputs.shares.file_format import copies_of
 from harness.inputs.shares.keys import SealingParty, secrets_in, unseal
 from harness.inputs.shares.party import OTHER_KEY, OTHER_TASK, UNOPENED, UNREADABLE

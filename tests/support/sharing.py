@@ -8,11 +8,10 @@ from pathlib import Path
 
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
-from harness.inputs.shares import envelope
+from harness.inputs.shares.client import share as sealed
 from harness.inputs.shares.file_format import ClientPolicy
 from harness.inputs.shares.task import Task, read_task
-from harness.pipeline.party_inputs import Uncovered
-from harness.pipeline.sources import RunContext
+from harness.pipeline.sources import RunContext, Uncovered
 from harness.request.base import Request
 from harness.security_models import SecurityModel
 from protocols.accounting.calibration import PrivacyUnit
@@ -56,13 +55,13 @@ def share(
     policy: ClientPolicy | None = None,
 ) -> str:
     """Write one client's upload to `out/party-<i>/`, for the task that is there; return its identity."""
-    (identity,) = envelope.share(trial(records.domain, form, model, out), records, out, policy)
+    (identity,) = sealed(trial(records.domain, form, model, out), records, out, policy)
     return identity
 
 
 def share_all(records: ClientRecords, form: InputForm, model: SecurityModel, out: Path) -> list[str]:
     """Write an upload of each client, as `share`; return their identities."""
-    return envelope.share(trial(records.domain, form, model, out), records, out)
+    return sealed(trial(records.domain, form, model, out), records, out)
 
 
 def trial_by_command(directory: str, model: SecurityModel, *options: str, cwd: Path) -> None:

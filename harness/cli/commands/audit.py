@@ -114,7 +114,7 @@ def noise(options: NoiseOptions) -> None:
     settings = RunSettings(NoiseRequest(epsilon=1, security=model), options.timeout)
     target = options.out or default_out("noise")
     with cli.steps(noise_view.STEPS) as begin:
-        run = open_noise(chosen, options.n, settings, target, begin)
-    show(*noise_view.noise(run.sampler, len(run.samples), run.summary, run.manifest), results(target))
+        summary, manifest = open_noise(chosen, options.n, settings, target, begin)
+    show(*noise_view.noise(chosen, summary, manifest), results(target))
     if cli.output.json:
         print((target / "noise.json").read_text(encoding="utf-8"), end="")

@@ -92,8 +92,12 @@ def policy(options: HostsPolicyOptions) -> None:
         cli.announce(f"{directory / FILE} is new; edit it, and run this again to check it.")
     rules, spent = read_policy(directory), Ledger(directory / LEDGER).populations()
     if cli.output.json:
-        spendings = {population.name: exact_json(population.spent) for population in spent}
-        print_json({**rules.to_json(), "spent": spendings})
+        print_json(
+            {
+                **rules.to_json(),
+                "spent": {population.name: exact_json(population.spent) for population in spent},
+            }
+        )
     else:
         show(*view.policy(directory, rules.to_json(), spent))
 

@@ -1,5 +1,6 @@
 """`quickstart`: weights and thresholds from secret shares of real data, and their effect on a model."""
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -17,7 +18,7 @@ from harness.evaluation.before_after import Fold, evaluate, held_out_scores, rew
 from harness.evaluation.loanapp import FIXED_SPLIT, SPLITS, LoanApplications, load_loanapp
 from harness.inputs.record_schema import RecordDomain, RecordKind, even_grid
 from harness.inputs.records import ClientRecords, read_records, read_singly
-from harness.pipeline.run import RunSettings, combined_manifest, run_release
+from harness.pipeline.run import MANIFEST, RunSettings, combined_manifest, run_release
 from harness.pipeline.sources import RecordsSource
 from harness.postprocessing.noisy_counts import NoisyCounts
 from harness.postprocessing.reweighing.formulas import REWEIGHINGS
@@ -34,7 +35,7 @@ from harness.releases.score_curves import (
 from harness.releases.weights import WeightsStatistic
 from harness.request.releases import ThresholdsRequest, WeightsRequest
 from harness.security_models import SecurityModel
-from harness.system.result_files import default_out, new_directory, write_json
+from harness.system.result_files import default_out, new_directory, write_all
 from harness.views import quickstart as view
 from harness.views.parts import Heading
 from harness.views.rendering.html import write_page
@@ -76,8 +77,9 @@ def run(model: SecurityModel, spends: Guarantee, out: Path, progress: cli.Steps)
     scores = cache(lambda seed: held_out_scores(data, data.split(seed)[0]))
     part = spends.epsilon * _WEIGHTS_SHARE
     of_weights = WeightsRequest(epsilon=1, security=model).spending(Guarantee(part, spends.delta / 2))
-    left = Guarantee(spends.epsilon - part, spends.delta / 2)
-    of_curves = ThresholdsRequest(epsilon=1, security=model).spending(left)
+    of_curves = ThresholdsRequest(epsilon=1, security=model).spending(
+        Guarantee(spends.epsilon - part, spends.delta / 2)
+    )
     choice = ThresholdChoice(CONSTRAINT, OBJECTIVE, tolerance=0.0, deterministic=False)
     statistic = ThresholdsStatistic(CurvesStatistic(), choice)
 
@@ -86,8 +88,9 @@ def run(model: SecurityModel, spends: Guarantee, out: Path, progress: cli.Steps)
         weights = run_release(WeightsStatistic(), source, settings, directory / "weights", progress)
         progress("score")
         source = RecordsSource(applicants(data, train, scores(FIXED_SPLIT)))
-        again = partial(_second, progress)
-        curves = run_release(statistic, source, RunSettings(of_curves), directory / "thresholds", again)
+        curves = run_release(
+            statistic, source, RunSettings(of_curves), directory / "thresholds", partial(_second, progress)
+        )
         parts = {"weights": weights.manifest, "thresholds": curves.manifest}
         manifest = combined_manifest("quickstart", parts)
         progress("evaluate")
@@ -104,13 +107,9 @@ def run(model: SecurityModel, spends: Guarantee, out: Path, progress: cli.Steps)
             mitigations.fallbacks,
         )
         progress("report")
-        for task in ("weights", "thresholds"):
-            for path in (directory / task).glob("*.json"):
-                if path.name != "manifest.json":  # the combined one holds it
-                    path.rename(directory / path.name)
-            (directory / task / "manifest.json").unlink()
-            (directory / task).rmdir()
-        write_json(directory / "manifest.json", manifest)
+        for task in parts:
+            shutil.rmtree(directory / task)
+        write_all(directory, {**weights.files, **curves.files, MANIFEST: manifest})
         (directory / "evaluation.csv").write_text(evaluation.to_csv(index=False), encoding="utf-8")
         write_page(view.TITLE, shown.subtitle, view.quickstart(shown), directory)
     return shown

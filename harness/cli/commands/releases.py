@@ -1,7 +1,7 @@
 """Common steps of commands that release a statistic."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from harness.cli import terminal as cli
 from harness.cli.command_line import OF_RUNS
 from harness.cli.commands.choices import chosen_hosts
-from harness.cli.report import tell, write_beside
+from harness.cli.report import present, tell
 from harness.cli.terminal import print_json, show
 from harness.clients.sender import check_directory
 from harness.engines.base import Progress
-from harness.errors import FairSharesError, OptionError, named, naming
+from harness.errors import OptionError, named, naming
 from harness.pipeline.preprocessing import joint_noise_of, preprocess
 from harness.pipeline.release import (
     cap_directory,
@@ -31,13 +31,12 @@ from harness.pipeline.release import (
 from harness.pipeline.run import Run, RunSettings, run_release
 from harness.pipeline.sources import InvitedSource, SharesSource
 from harness.privacy.ledger.charge import UNCHARGED
-from harness.releases.registry import statistic_of
+from harness.releases.base import statistic_of
 from harness.request.fields import as_text
 from harness.request.plans import Expected, in_plan
 from harness.system.result_files import check_new, default_out
 from harness.views import run as run_view
 from harness.views.ledger import charge
-from harness.views.parts import Part, View
 from harness.views.releases import cap as cap_view
 
 if TYPE_CHECKING:
@@ -59,22 +58,45 @@ except SystemExit: pass
 
 
 def release(options: Any) -> None:
-    """Run a release, and show its result."""
-    view = run_view.view_of(options.task)
-    if (run := released(options, view.steps)) is not None:
-        hints, problem = view.hints(run.manifest, run.out), getattr(run.found, "problem", None)
-        conclude(options, run, view.show(run.found, run.manifest), view.what, hints, problem)
+    """Run a release and show its result, or go on with earlier results."""
+    if options.earlier and getattr(options, options.earlier[0]):
+        from harness.cli.commands.earlier import again  # a new run needs none of it
 
-
-def confusion(options: Any) -> None:
-    """Run π_CF, and show its result."""
-    from harness.views.releases import confusion as view  # only this command needs it
-
-    cut = score_cut(options)
-    if cut is not None and options.shares:
-        raise OptionError("With --shares the predictions are those that were shared; leave out --threshold.")
-    if (run := released(options, view.STEPS)) is not None:
-        conclude(options, run, view.confusion(run.found, cut), view.VIEW.what)
+        again(options)
+        return
+    view, cut = run_view.view_of(options.task), score_cut(options)
+    run = released(options, view.steps)
+    if run is None:
+        return
+    manifest, typed = run.manifest, as_text(options.epsilon)
+    predicted = [cut.described(run.found.counts.domain)] if cut else []
+    # The coordinator's view and power, which the model does not cover.
+    at_hosts = [run_view.on_hosts(bool(options.invite))] if options.hosts else []
+    after = [
+        *(run_view.chosen_cap(manifest, cap_directory(run.out)) if chooses_cap(options) else ()),
+        *view.hints(options, run),
+        charge(run.charging, options.population == UNCHARGED),
+    ]
+    present(
+        options,
+        manifest,
+        run.out,
+        view.what.capitalize(),
+        [*predicted, *view.show(run.found, manifest)],
+        [
+            "",
+            run_view.in_short(manifest, typed, not at_hosts),
+            *at_hosts,
+            *run_view.left_out(manifest),
+            *after,
+        ],
+        [
+            *run_view.statement(manifest, view.what, typed),
+            *(at_hosts or [run_view.one_machine(bool(options.records))]),
+            *after,
+        ],
+        getattr(run.found, "problem", None),  # why the result falls short although its ε is spent
+    )
 
 
 def released(options: Any, steps: Mapping[str, str]) -> Run[Any] | None:
@@ -85,44 +107,35 @@ def released(options: Any, steps: Mapping[str, str]) -> Run[Any] | None:
     if options.preprocess is not None:
         make_noise(options, steps, _made_for_release)
         return None
-    hosts = None
+    hosts, at_rest = None, SharesSource(options.shares)
     if options.hosts:
-        options, hosts = _at_hosts(options)
+        options, hosts, at_rest = _at_hosts(options)
     settings = settings_of(options, hosts, cli.announce)
     out = options.out or default_out(options.task)
     with cli.steps({**run_view.HOST_STEPS, **run_view.CAP_STEPS, **steps}) as begin:
-        if hosts is not None:
-            return _run_on_hosts(options, settings, out, begin)
         if options.records:
             return run_on_records(options, options.records, settings, out, begin, _say_cap)
-        statistic = statistic_of(settings.release)
-        source = _invited(options, settings) if options.invite else SharesSource(options.shares)
-        return run_release(statistic, source, settings, out, begin)
+        source = _invited(options, settings) if options.invite else at_rest
+        if hosts is None:
+            return run_release(statistic_of(settings.release), source, settings, out, begin)
+        request = settings.release.but(population=settings.account.population)
+        check_new(out)  # before hosts are involved
+        with hosts.connected(begin):
+            hosts.propose(request)
+            return run_release(statistic_of(request), source, replace(settings, release=request), out, begin)
 
 
-def _at_hosts(options: Any) -> tuple[Any, "HostsRunner"]:
-    from harness.hosts.runner import HostsRunner  # slow to load
+def _at_hosts(options: Any) -> tuple[Any, "HostsRunner", Any]:
+    """Return the options with a model, the hosts, and the shares that they have."""
+    from harness.hosts.runner import HostsRunner, HostsSource  # slow to load
 
     fleet, model = chosen_hosts(options.hosts, options.security)
-    return options.but(security=model), HostsRunner(fleet, model)
+    hosts = HostsRunner(fleet, model)
+    return options.but(security=model), hosts, HostsSource(hosts)
 
 
 def _say_cap(*chosen: Any) -> None:
     cli.announce(*cap_view.going_on_with(*chosen))
-
-
-def _run_on_hosts(options: Any, settings: RunSettings, out: Path, begin: Progress) -> Run[Any]:
-    from harness.hosts.runner import HostsRunner, HostsSource
-
-    hosts = settings.hosts
-    assert isinstance(hosts, HostsRunner)
-    request = settings.release.but(population=settings.account.population)
-    source = _invited(options, settings) if options.invite else HostsSource(hosts)
-    settings = replace(settings, release=request)
-    check_new(out)  # before hosts are involved
-    with hosts.connected(begin):
-        hosts.propose(request)
-        return run_release(statistic_of(request), source, settings, out, begin)
 
 
 def _invited(options: Any, settings: RunSettings) -> InvitedSource:
@@ -162,7 +175,7 @@ def make_noise(options: Any, steps: Mapping[str, str], make: Callable[[Any, Prog
 def _made_for_release(options: Any, begin: Progress) -> Made:
     runs, stock = options.preprocess, stock_of(options)
     if options.hosts:
-        options, hosts = _at_hosts(options)
+        options, hosts, _ = _at_hosts(options)
         with hosts.connected(begin):
             made = hosts.preprocess(of_noise(options, hosts), runs, options.timeout, begin)
         return "each host's directory", made
@@ -184,84 +197,16 @@ def _plan(options: Any) -> None:
             "--plan file is of the clients of --records: give both; or give a number of clients, and no "
             "records."
         )
-    names = ("groups", "labels", "steps", "max_count")
-    texts = {name: as_text(getattr(options, name, None)) for name in names}
+    texts = {
+        name: as_text(getattr(options, name, None)) for name in ("groups", "labels", "steps", "max_count")
+    }
     texts["thresholds"] = as_text(len(grid_of(options)) or None)
     texts["from_records"] = as_text(options.records)
     if options.domain and not of_file:
         texts |= of_domain(declared_domain(options, of_values=options.task == "gap"), options.task)
     with naming(in_plan):
-        expected = Expected(**texts, **options.plan)
-        plan = planned(options.request, expected, started=partial(starting_s, _A_COMMAND))
+        plan = planned(
+            options.request, Expected(**texts, **options.plan), started=partial(starting_s, _A_COMMAND)
+        )
     shown, title = list(view.plan(plan)), f"Plan of {options.task}"
     tell("plan", title, shown, lambda: view.to_json(plan), plot=options.plot)
-
-
-def conclude(
-    options: Any,
-    run: Run[Any],
-    answer: View,
-    what: str,
-    hints: Sequence[str] = (),
-    problem: FairSharesError | None = None,
-) -> None:
-    """Show the answer, then the common facts; with --json, print the file.
-
-    A `problem`, raised at the end, tells why the result falls short although its ε is spent.
-    """
-    target = run.out
-    after = [
-        *(run_view.chosen_cap(run.manifest, cap_directory(target)) if chooses_cap(options) else ()),
-        *hints,
-        charge(run.charging, options.population == UNCHARGED),
-    ]
-    short, full = [*_in_short(options, run), *after], [*_in_full(options, run, what), *after]
-    present(options, run.manifest, target, what.capitalize(), list(answer), short, full, problem)
-
-
-def present(
-    options: Any,
-    manifest: dict[str, Any],
-    target: Path,
-    title: str,
-    answer: Sequence[Part],
-    short: Sequence[Part],
-    full: Sequence[Part],
-    problem: FairSharesError | None = None,
-    file: str = "",
-) -> None:
-    """Show the answer and, in short or in full, its facts; write the report, if asked to.
-
-    `file` is needed if the answer's is not named for the manifest's task. A `problem` is raised at the end.
-    """
-    show(*answer)
-    if not cli.output.quiet:
-        show(*(full if cli.output.verbose else short))
-    if options.plot:
-        write_beside(target, title, run_view.subtitle(manifest), [*answer, *full])
-    results = run_view.results(target, options.plot)
-    if not cli.output.quiet:
-        show(results)
-    if cli.output.json:
-        cli.announce(*run_view.left_out(manifest), f"{results.label}: {results.text}")
-    if problem is not None:
-        raise problem
-    if cli.output.json:
-        print((target / (file or f"{manifest['task']}.json")).read_text(encoding="utf-8"), end="")
-
-
-def _in_short(options: Any, run: Run[Any]) -> Iterator[Part]:
-    yield ""
-    here = not options.hosts
-    yield run_view.in_short(run.manifest, as_text(options.epsilon), here)
-    if options.hosts:  # the coordinator's view and power, which the model does not cover
-        yield run_view.on_hosts(bool(options.invite))
-    yield from run_view.left_out(run.manifest)
-
-
-def _in_full(options: Any, run: Run[Any], what: str) -> Iterator[Part]:
-    yield from run_view.statement(run.manifest, what, as_text(options.epsilon))
-    if options.hosts:
-        yield run_view.on_hosts(bool(options.invite))
-    else:
-        yield run_view.one_machine(bool(options.records))

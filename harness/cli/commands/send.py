@@ -76,8 +76,9 @@ def send(options: SendOptions) -> None:
         with _nothing_sent():
             charging.start(event)
 
-    values = columns_of(as_upload(records, form, announce), form).ravel()
-    sent = asyncio.run(invited.send(values, options.timeout, charge))
+    sent = asyncio.run(
+        invited.send(columns_of(as_upload(records, form, announce), form).ravel(), options.timeout, charge)
+    )
     with suppress(LedgerError):  # the charge stays, shown as aborted
         charging.settle(Status.DONE, account.ledger.timeout_s)
     say(plain(ledger_view.charge(charging, asked_for_none=True)))

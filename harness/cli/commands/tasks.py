@@ -15,23 +15,22 @@ from harness.cli.options import (
 from harness.cli.terminal import announce, plain, say, show, steps
 from harness.clients.uploading import Outcome, send
 from harness.engines.registry import choose_model
-from harness.errors import OptionError, ShareError, UnsupportedError, named
+from harness.errors import OptionError, ShareError, UnsupportedError, named, refuse
 from harness.forecast.uploads import costs_of, recorded
 from harness.inputs.encoding import as_upload, shared_over
 from harness.inputs.record_schema import RecordKind
 from harness.inputs.records import read_records
-from harness.inputs.shares import envelope
-from harness.inputs.shares.client import of_what_is_left
+from harness.inputs.shares.client import of_what_is_left, share as share_records
 from harness.inputs.shares.counting import Count, Opener
 from harness.inputs.shares.file_format import SUFFIX, ClientPolicy, copies_of, write_file
 from harness.inputs.shares.keys import FILE, SealingParty, read_party, today
-from harness.inputs.shares.party import described, read_lists, write_uploads
+from harness.inputs.shares.party import described, new_uploads, read_lists, write_uploads
 from harness.inputs.shares.task import ADMISSIONS, CERTIFICATE, URLS, Task, read_task
-from harness.pipeline.party_inputs import check_task, new_uploads
 from harness.pipeline.release import declared_domain, with_cap
+from harness.pipeline.sources import check_task
 from harness.privacy.ledger.charge import UNCHARGED, chosen_ledger
 from harness.privacy.ledger.populations import spent_text
-from harness.releases.registry import STATISTICS
+from harness.releases.base import statistic_class
 from harness.request.base import chosen_form
 from harness.request.readers import parse_choice, parse_delta
 from harness.request.releases import REQUESTS
@@ -78,20 +77,21 @@ def task(options: TaskOptions) -> None:
 
 def _made(options: TaskOptions) -> Task:
     tasks = options.for_tasks or ["weights"]
-    request, statistic = REQUESTS.get(tasks[0]), STATISTICS.get(tasks[0])
+    request = REQUESTS.get(tasks[0])
     domain = declared_domain(options, of_values=tasks[0] == "gap")
-    if not (request and statistic and domain and options.parties and options.until):
+    if not (request and domain and options.parties and options.until):
         raise OptionError(
             f"A task needs {named('parties')}, {named('until')}, {named('for_tasks')} that there are, and "
             f"{named('domain')}, or {named('groups')} and {named('labels')}."
         )
-    domain = with_cap(domain.with_kind(statistic.kind), options.cap, PrivacyUnit.RECORD)
+    kind = statistic_class(tasks[0]).kind
+    domain = with_cap(domain.with_kind(kind), options.cap, PrivacyUnit.RECORD)
     model, forms = options.security or choose_model(None), request.input_forms()
     slots = SLOTS.name if domain.cap and SLOTS.name in forms else None
     form = chosen_form(forms, options.input_form or slots, options.input_path)
     if (reason := model.refusal(form.path)) is not None:
         raise UnsupportedError(reason)
-    policy = policy_in(options.but(for_tasks=tasks), statistic.kind)
+    policy = policy_in(options.but(for_tasks=tasks), kind)
     assert policy is not None
     parties = [read_party(Path(name)) for name in options.parties]
     if len(parties) != model.parties:
@@ -164,18 +164,22 @@ def share(options: ShareOptions) -> None:
         _seal(options, task, meaning)
     if options.to and not options.check:
         addresses = [party.address for party in task.parties] if options.to == "task" else options.to.split()
-        if len(addresses) != len(task.parties):
-            raise OptionError(
-                f"The task has {len(task.parties)} parties; {named('to')} names {len(addresses)}."
-            )
-        if task.admission == CERTIFICATE and not options.certificate:
-            raise OptionError(
-                f"The task's servers want a certificate of each client; show yours by {named('certificate')}."
-            )
-        if task.admission == URLS and any(address.endswith("/") for address in addresses):
-            raise OptionError(
-                f"The task has a URL of its own for each upload; name those of yours by {named('to')}."
-            )
+        refuse(
+            OptionError,
+            (
+                len(addresses) != len(task.parties),
+                f"The task has {len(task.parties)} parties; {named('to')} names {len(addresses)}.",
+            ),
+            (
+                task.admission == CERTIFICATE and not options.certificate,
+                "The task's servers want a certificate of each client; show yours by "
+                f"{named('certificate')}.",
+            ),
+            (
+                task.admission == URLS and any(address.endswith("/") for address in addresses),
+                f"The task has a URL of its own for each upload; name those of yours by {named('to')}.",
+            ),
+        )
         with steps(STEPS) as begin:
             begin("share")
             ends = send(options.out, addresses, options.certificate)
@@ -208,7 +212,7 @@ def _seal(options: ShareOptions, task: Task, meaning: str) -> None:
         begin("share")
         if options.counted:
             records = of_what_is_left(records, options.records, options.counted)
-        sealed = envelope.share(task, records, options.out, bounds)
+        sealed = share_records(task, records, options.out, bounds)
     say(
         f"Sealed {clients} for task {task.name[:16]}: {plain(str(options.out))}/party-<i>/<upload>{SUFFIX}. "
         "Share once: a second upload counts as another client's."
@@ -275,7 +279,7 @@ def policy_in(options: ShareOptions | TaskOptions | OfTask, kind: RecordKind) ->
                     f"{named(name)} goes with --epsilon, the most ε that runs on the upload may spend."
                 )
         return None
-    fitting = [name for name, statistic in STATISTICS.items() if statistic.kind is kind]
+    fitting = [name for name in REQUESTS if statistic_class(name).kind is kind]
     tasks = [parse_choice("for_tasks", task, fitting) for task in options.for_tasks or fitting]
     unit = options.privacy_unit or PrivacyUnit.RECORD
     delta = options.delta or parse_delta(ACCEPTED_DELTA, "delta")

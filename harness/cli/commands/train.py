@@ -3,8 +3,9 @@
 from typing import Any
 
 from harness.cli import terminal as cli
-from harness.cli.commands.releases import Made, make_noise, present
+from harness.cli.commands.releases import Made, make_noise
 from harness.cli.options import TrainOptions
+from harness.cli.report import present
 from harness.engines.base import Progress
 from harness.privacy.ledger.charge import UNCHARGED
 from harness.request.fields import as_text

@@ -172,7 +172,7 @@ def rounds_of(
         _started(parties, timeout_s, starting),
         ExitStack() as stack,
     ):
-        logs = [stack.enter_context(party.log.open("rb")) for party in parties]
+        logs: list[BinaryIO] = [stack.enter_context(party.log.open("rb")) for party in parties]
         yield Rounds(job, parties, logs, timeout_s)
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from harness.errors import ShareError
+from harness.errors import ShareError, refuse
 from harness.inputs.shares.file_format import ClientPolicy, client_policy_from_json, hash_of
 from harness.inputs.shares.task import Task
 from harness.system.documents import Refusal, as_type, parse_json
@@ -95,13 +95,18 @@ def check_aggregates(paths: Sequence[Path]) -> Header:
             "bring those of all parties together."
         )
     for party, header in enumerate(headers):
-        if header.task != first.task:
-            raise ShareError(f"Party {party} counted uploads of another task than party 0; aggregate again.")
-        if replace(header, party=0) != first:
-            raise ShareError(
+        refuse(
+            ShareError,
+            (
+                header.task != first.task,
+                f"Party {party} counted uploads of another task than party 0; aggregate again.",
+            ),
+            (
+                replace(header, party=0) != first,
                 f"Party {party} has {header.uploads} uploads, party 0 has {first.uploads}, and they are not "
-                "the same; aggregate again, at every party by the same lists of uploads."
-            )
+                "the same; aggregate again, at every party by the same lists of uploads.",
+            ),
+        )
     return first
 
 

@@ -8,22 +8,36 @@ holds a value.
 import hashlib
 import json
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from harness.errors import RecordsError, ShareError, named
-from harness.inputs.encoding import count_columns, count_rows
+from harness.inputs.encoding import columns_of, count_columns, count_rows
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import Ring
-from harness.inputs.shares.file_format import MAX_VALUES, SEED_BYTES
-from harness.system.documents import Refusal, as_type, read_json
-from harness.system.files import in_turn, write_whole
+from harness.inputs.shares.file_format import (
+    MAX_VALUES,
+    SALT_BYTES,
+    SEED_BYTES,
+    SUFFIX,
+    ClientPolicy,
+    client_policy_from_json,
+)
+from harness.inputs.shares.keys import unseal
+from harness.inputs.shares.party import CHANGED, OTHER_KEY, OTHER_TASK, UNOPENED, UNREADABLE
+from harness.inputs.shares.task import BOUNDS_BYTES, HEAD_BYTES, Task
+from harness.system.documents import Refusal, as_type, parse_json, read_json
+from harness.system.files import create_file, in_turn, scratch_directory, writable_by_others, write_whole
 from harness.system.progress import tell
-from protocols.arrays import Words
-from protocols.spec import InputForm
+from harness.system.signals import uninterrupted
+from protocols.arrays import Integers, Words
+from protocols.spec import INPUT_FORMS, InputForm
 
 COUNTED_SCHEMA = 2  # version of the file that counts earlier uploads
 
@@ -102,8 +116,160 @@ def of_what_is_left(records: ClientRecords, source: Path, file: Path) -> ClientR
             counted = counted + shared.sizes
             now = {name: count for name, count in zip(names, counted.tolist(), strict=True) if count}
             after = _Counted({**before.records, **now}, [*before.files, digest])
-            text = json.dumps({"schema": COUNTED_SCHEMA, **vars(after)})
-            write_whole(file, text.encode() + b"\n")
+            write_whole(file, json.dumps({"schema": COUNTED_SCHEMA, **vars(after)}).encode() + b"\n")
     except OSError as error:
         raise RecordsError(f"Cannot write {file}: {error.strerror}; nothing was shared.") from None
     return shared
+
+
+_MAGIC = b"FSE\x03"
+_TAG = b"fairshares:share:3:%s\n"
+_IDENTITY_AT = slice(36, 68)
+_PARTS = 64  # divides the values that are encoded at once, to bound memory
+
+
+@dataclass(frozen=True)
+class Opened:
+    """An envelope's content: shares, (columns held, words), and the client's policy if not the task's."""
+
+    bounds: ClientPolicy | None
+    shares: Words
+
+
+def identity_in(envelope: bytes) -> bytes:
+    """Return the 32 bytes of identity that an envelope claims."""
+    return envelope[_IDENTITY_AT]
+
+
+def seal_upload(task: Task, values: Integers, bounds: ClientPolicy | None) -> tuple[str, list[bytes]]:
+    """Split and seal one client's values; return the upload's identity, and an envelope per party.
+
+    `bounds` is a policy tighter than the task's; None is the task's.
+    Guarantees: all parties' envelopes but one are independent of the values, opened or not; the task fixes
+    their lengths.
+
+    Raises:
+        ShareError: A party's keys have expired, or bounds take too much room.
+    [test: tests/harness/inputs/test_envelopes.py]
+    """
+    salted = [
+        secrets.token_bytes(SALT_BYTES) + payload
+        for payload, _ in split_into_shares(task.ring.encode(values), task.ring, len(task.parties))
+    ]
+    stated = json.dumps(bounds and bounds.to_json()).encode().ljust(BOUNDS_BYTES)
+    if len(stated) > BOUNDS_BYTES:
+        raise ShareError("These bounds take too much room in an envelope; state ε and δ by fewer digits.")
+    bound = stated + b"".join(hashlib.sha256(_TAG % b"commitment" + piece).digest() for piece in salted)
+    identity = _identity(task, bound)
+    envelopes = []
+    for party, published in enumerate(task.parties):
+        key = published.active
+        head = _MAGIC + task.digest + identity + key.id
+        plain = bound + b"".join(salted[number] for number, _ in task.pieces(party))
+        envelopes.append(head + key.seal(plain, _info(head, party)))
+    return identity.hex(), envelopes
+
+
+def share(task: Task, records: ClientRecords, out: Path, bounds: ClientPolicy | None = None) -> list[str]:
+    """Write an envelope per client and party to `out/party-<i>/`; return the uploads' identities.
+
+    Guarantees: all files appear, or none.
+
+    Raises:
+        RecordsError: The records do not fit the encoding.
+        ShareError: As `seal_upload`, or writing fails.
+    [test: tests/harness/inputs/test_shares_places.py]
+    """
+    names = [f"party-{i}" for i in range(len(task.parties))]
+    new = [path for path in (*(out / name for name in names), out, *out.parents) if not path.exists()]
+    arrived: list[Path] = []
+    try:
+        out.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for name in names:
+            (out / name).mkdir(mode=0o700, exist_ok=True)
+            if (reason := writable_by_others(out / name)) is not None:
+                raise ShareError(
+                    f"{reason}, so others could replace shares; name another --out, or chmod go-w it."
+                )
+        with scratch_directory(out) as partial:
+            for name in names:
+                (partial / name).mkdir()
+            identities = []
+            for part in in_uploads(records, INPUT_FORMS[task.form], _PARTS):
+                for values in columns_of(part, INPUT_FORMS[task.form]).T:
+                    identity, envelopes = seal_upload(task, values, bounds)
+                    identities.append(identity)
+                    for name, envelope in zip(names, envelopes, strict=True):
+                        create_file(partial / name / f"{identity}{SUFFIX}", envelope)
+            for file in sorted(partial.glob("party-*/*")):
+                arrived.append(out / file.relative_to(partial))
+                file.rename(arrived[-1])
+        return identities
+    except BaseException as error:
+        with uninterrupted():
+            for path in arrived:
+                path.unlink(missing_ok=True)
+            for directory in new:
+                with suppress(OSError):  # it holds other uploads, or was never made
+                    directory.rmdir()
+        if isinstance(error, OSError):
+            raise ShareError(
+                f"Cannot write shares to {out}: {error.strerror}; nothing was left there."
+            ) from None
+        raise
+
+
+def open_envelope(task: Task, party: int, keys: Mapping[bytes, bytes], envelope: bytes) -> Opened | str:
+    """Open and check an envelope of the right length, or return the reason to leave it out.
+
+    Guarantees: parties that open envelopes of one identity hold shares of one upload with the same bounds, as
+    the identity is a digest of the bounds and of a salted digest of each share.
+    [test: tests/harness/inputs/test_envelopes.py]
+    """
+    head, sealed = envelope[:HEAD_BYTES], envelope[HEAD_BYTES:]
+    if not head.startswith(_MAGIC):
+        return UNREADABLE
+    if head[4:36] != task.digest:
+        return OTHER_TASK
+    secret = keys.get(head[68:])
+    if secret is None:
+        return OTHER_KEY
+    plain = unseal(secret, sealed, _info(head, party))
+    if plain is None:
+        return UNOPENED
+    start = BOUNDS_BYTES + 32 * len(task.parties)
+    bound, stated = plain[:start], plain[:BOUNDS_BYTES]
+    if _identity(task, bound) != identity_in(head):
+        return CHANGED
+    shares = []
+    for number, size in task.pieces(party):
+        piece, start = plain[start : start + size], start + size
+        place = BOUNDS_BYTES + 32 * number
+        if hashlib.sha256(_TAG % b"commitment" + piece).digest() != bound[place : place + 32]:
+            return CHANGED
+        payload = piece[SALT_BYTES:]
+        if number < len(task.parties) - 1:
+            shares.append(task.ring.expand(payload, task.columns))
+        else:
+            shares.append(task.ring.reduce(task.ring.from_bytes(payload)))
+    try:
+        return Opened(_bounds(stated), np.concatenate(shares))
+    except ShareError:
+        return UNREADABLE
+
+
+@lru_cache(maxsize=64)  # most clients state the same
+def _bounds(stated: bytes) -> ClientPolicy | None:
+    refusal = Refusal(ShareError, "The envelope", "one of this version", "leave it out")
+    fields = parse_json(stated, refusal)
+    if fields is None:
+        return None
+    return client_policy_from_json(as_type(dict[str, Any], fields, refusal), refusal)
+
+
+def _identity(task: Task, bound: bytes) -> bytes:
+    return hashlib.sha256(_TAG % b"identity" + task.digest + bound).digest()
+
+
+def _info(head: bytes, party: int) -> bytes:
+    return hashlib.sha256(_TAG % b"info" + head + bytes([party])).digest()

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from harness.errors import ShareError
 from harness.inputs.shares.aggregates import Header
-from harness.inputs.shares.envelope import identity_in, open_envelope
+from harness.inputs.shares.client import identity_in, open_envelope
 from harness.inputs.shares.file_format import SUFFIX, ClientPolicy, client_policy_from_json, write_file
 from harness.inputs.shares.identities import Digests, Identities, digests_in
 from harness.inputs.shares.keys import SealingKey, unseal
@@ -77,8 +77,7 @@ class Opener:
         answers: list[str | ClientPolicy | None] = []
         shares, size = [], self.task.envelope_bytes(self.party)
         for start in range(0, len(envelopes), size):
-            envelope = envelopes[start : start + size]
-            opened = open_envelope(self.task, self.party, self.keys, envelope)
+            opened = open_envelope(self.task, self.party, self.keys, envelopes[start : start + size])
             if isinstance(opened, str):
                 answers.append(opened)
             elif self.policy and opened.bounds and not opened.bounds.covers_all(self.policy):

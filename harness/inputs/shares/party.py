@@ -7,7 +7,7 @@ of them something invalid, harms only itself, and no party skips an upload alone
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
 from operator import and_, or_
@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from harness.errors import ShareError
+from harness.errors import ShareError, UsedUploadsError, named
 from harness.inputs.shares.file_format import write_file
 from harness.inputs.shares.identities import Identities
 from harness.inputs.shares.signatures import is_signature, signature_of
@@ -26,6 +26,8 @@ from harness.system.documents import Refusal, as_type, parse_json
 SCHEMA = 3
 LIST_SUFFIX = ".uploads"
 _HEAD_BYTES = 1 << 16
+CountedUploads = Callable[[Iterable[str]], Collection[str]]  # those that earlier runs counted
+
 # Public reasons to leave an upload out.
 UNREADABLE = "unreadable or of another version"
 WRONG_SIZE = "longer or shorter than an envelope of the task"
@@ -92,6 +94,19 @@ class _Head:
     signature: str = ""
 
 
+def new_uploads(report: UploadReport, counted: CountedUploads) -> UploadReport:
+    """Return a report without uploads that earlier runs counted; raise UsedUploadsError if none is left."""
+    before = counted(report.sound)
+    new = report.without(before, COUNTED)
+    if before and not new.sound:
+        raise UsedUploadsError(
+            f"Earlier runs counted all {len(before)} uploads that are sound at party {report.party}. Go on "
+            f"when others have arrived, as {named('add')} adds up a chain's results so far; or charge the "
+            f"{named('population')} that they are of again, without {named('chain')}."
+        )
+    return new
+
+
 def common_uploads(reports: Sequence[UploadReport]) -> Agreement:
     """Choose the uploads that are sound at every party, given reports in the parties' order.
 
@@ -133,8 +148,7 @@ def described(left_out: Mapping[str, int]) -> str:
 def _parts(report: UploadReport) -> tuple[_Head, list[Identities]]:
     unsound = {reason: Identities.of(names) for reason, names in sorted(report.unsound.items())}
     sound, numbers = Identities.of(report.sound), {reason: len(names) for reason, names in unsound.items()}
-    head = _Head(SCHEMA, report.party, report.task, len(sound), numbers)
-    return head, [sound, *unsound.values()]
+    return _Head(SCHEMA, report.party, report.task, len(sound), numbers), [sound, *unsound.values()]
 
 
 def write_uploads(report: UploadReport, out: Path, key: ec.EllipticCurvePrivateKey | None = None) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from harness.errors import ShareError, named
+from harness.errors import ShareError, named, refuse
 from harness.inputs.encoding import count_columns, is_per_record
 from harness.inputs.record_schema import MAX_TOTAL, RecordDomain, domain_from_json
 from harness.inputs.rings import RINGS, Ring
@@ -112,13 +112,11 @@ class Task:
 
     def pieces(self, party: int) -> list[tuple[int, int]]:
         """Return a party's shares, with each share's bytes of salt and payload."""
-        values = self.columns * self.ring.value_bytes
-        return pieces_of(party, len(self.parties), self.copies, values)
+        return pieces_of(party, len(self.parties), self.copies, self.columns * self.ring.value_bytes)
 
     def envelope_bytes(self, party: int) -> int:
         """Return the length of a party's envelopes."""
-        commitments = 32 * len(self.parties)
-        sealed = BOUNDS_BYTES + commitments + sum(size for _, size in self.pieces(party))
+        sealed = BOUNDS_BYTES + 32 * len(self.parties) + sum(size for _, size in self.pieces(party))
         return HEAD_BYTES + self.parties[party].keys[0].overhead + sealed
 
     def secrets(self, party: int, directory: Path) -> dict[bytes, bytes]:
@@ -148,13 +146,19 @@ class Task:
 
     def check_count(self, uploads: int) -> None:
         """Raise ShareError if uploads are too few, or their sum could overflow."""
-        if uploads < self.least_uploads:
-            raise ShareError(
+        refuse(
+            ShareError,
+            (
+                uploads < self.least_uploads,
                 f"{uploads} uploads can be counted, and a run of this task has {self.least_uploads} at "
-                "least; wait for more."
-            )
-        if INPUT_FORMS[self.form].capped != ENFORCED and uploads * self.domain.max_contribution >= MAX_TOTAL:
-            raise ShareError(f"The sum over {uploads} uploads could overflow; count fewer at a time.")
+                "least; wait for more.",
+            ),
+            (
+                INPUT_FORMS[self.form].capped != ENFORCED
+                and uploads * self.domain.max_contribution >= MAX_TOTAL,
+                f"The sum over {uploads} uploads could overflow; count fewer at a time.",
+            ),
+        )
 
 
 def task_from_bytes(text: bytes, where: str) -> Task:

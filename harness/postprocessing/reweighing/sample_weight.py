@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from harness.errors import RecordsError
-from harness.inputs.column_values import as_names
+from harness.inputs.columns import as_names
 from harness.inputs.tables import table_of
 from harness.system.documents import as_type
 from harness.system.result_files import not_result, read_result, result_path

@@ -14,7 +14,8 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
 
 from harness.errors import RecordsError, ResultFileError, ThresholdRuleError, UnseenGroupError
-from harness.inputs.column_values import as_names, shown
+from harness.inputs.columns import as_names
+from harness.inputs.record_schema import shown
 from harness.postprocessing.thresholds.rules import ThresholdRule, rule_from_json
 from harness.system.result_files import SCHEMA, read_result, result_path, write_json
 

@@ -16,9 +16,9 @@ from harness.privacy.audit.samplers import (
     audit_sampler,
     audit_truncated,
 )
-from harness.releases.base import fitting
-from harness.releases.registry import STATISTICS
+from harness.releases.base import fitting, statistic_class
 from harness.request.base import WITH_DISTRIBUTED_NOISE, no_place
+from harness.request.releases import REQUESTS
 from protocols.accounting.calibration import (
     AboveThreshold,
     NeighboringRelation,
@@ -56,7 +56,7 @@ _STEPS = 8000  # of the loss, in epsilon: finer than those by which the noise's 
 _MOST_SPREADS = 12  # records of a client, which can spread in 77 ways
 
 
-RELEASES = {name: target for statistic in STATISTICS.values() for name, target in statistic.audited.items()}
+RELEASES = {name: target for task in REQUESTS for name, target in statistic_class(task).audited.items()}
 _protocol_4 = cache(protocol_4)  # of a thousand thresholds, which takes a second
 
 

@@ -1,11 +1,16 @@
 """A chosen contribution bound, and how to use it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from typing import Any
 
 from harness.errors import named
 from harness.releases.contribution_cap import CONFIDENCE, ChosenCap
+from harness.request.fields import typed
+from harness.request.releases import CAPPED_CURVES
 from harness.views import run
 from harness.views.parts import Findings, Line, Part, Table
+from protocols.accounting.calibration import PrivacyUnit
+from protocols.accounting.rounding import exact_text
 from protocols.guarantee import Guarantee
 
 STEPS = {
@@ -17,7 +22,7 @@ STEPS = {
 }
 
 
-def cap(found: ChosenCap, clients: int, following: Sequence[Line]) -> Iterator[Part]:
+def cap(found: ChosenCap, clients: int) -> Iterator[Part]:
     """Show a bound, then the command lines that come next."""
     chosen = f"The cap is {found.cap:,} of a client's records, out of caps up to {found.caps[-1]:,}."
     yield Findings(
@@ -35,7 +40,6 @@ def cap(found: ChosenCap, clients: int, following: Sequence[Line]) -> Iterator[P
     )
     yield f"{noise_moves(found.noise)}; another run may choose another cap."
     yield from doubt_of(found.above, found.noise, clients)
-    yield from following
     yield "What choosing the cap spent adds to what the release spends."
 
 
@@ -73,6 +77,33 @@ def doubt_of(above: int, noise: int, clients: int) -> Iterator[str]:
         yield f"There are {clients:,} clients, so the cap is mostly noise; a larger ε for it helps."
 
 
+def following(options: Any, done: Any) -> list[Line]:
+    """Return what to do with the cap of a run, as commands."""
+    task, cap, curves = options.release, str(done.found.cap), options.request.curves
+    if task == "counts":
+        return [
+            Line("Next", f"name it where clients are the privacy unit: --privacy-unit client --cap {cap}")
+        ]
+    kept = options.written("security", "population", "ledger")
+    unit = {"epsilon": exact_text(options.release_epsilon), "privacy_unit": str(PrivacyUnit.CLIENT)}
+    form = {}
+    if curves and options.variant and options.variant != CAPPED_CURVES[0]:
+        unit["variant"] = options.variant
+        form = {"input_form": next(iter(curves.input_forms))}
+    if options.records:
+        shared = options.written("records", "domain", "groups", "labels", "max_count")
+        return [Line("Next", f"./inv {task}{typed(**shared, **kept, **unit, cap=cap)}")]
+    again = {"records": "FILE", "domain": "FILE", "task": task, "security": done.manifest["security"]}
+    where = options.written("hosts") if options.hosts else {"shares": "SHARES"}
+    return [
+        Line(
+            "Next, each client, as what it shared for this is a cap's only",
+            f"./inv share{typed(**again, cap=cap, **form)}",
+        ),
+        Line("Then, the parties", f"./inv {task}{typed(**where, **kept, **unit)}"),
+    ]
+
+
 VIEW = run.ReleaseView(
-    STEPS, "the cap", lambda chosen, manifest: cap(chosen, manifest["inputs"]["clients"], ())
+    STEPS, "the cap", lambda chosen, manifest: cap(chosen, manifest["inputs"]["clients"]), following
 )

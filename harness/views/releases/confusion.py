@@ -5,11 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from harness.inputs.record_schema import RecordDomain, scale_of
-from harness.inputs.records import ScoreCut
+from harness.inputs.record_schema import scale_of
 from harness.postprocessing.thresholds.choose import GroupThresholds
 from harness.releases.confusion import CONFIDENCE, RATES, Confusion
-from harness.request.fields import as_text
 from harness.views import run
 from harness.views.parts import Part, Stacked, Table, from_least_to_most
 from harness.views.releases.weights import of_what
@@ -20,20 +18,9 @@ STEPS = {**run.STEPS, "run": "parties: run π_CF", "read": "derive rates from th
 RATE_COLUMNS = [name.replace("_", " ") for name in RATES]
 
 
-def direction(cut: ScoreCut, domain: RecordDomain) -> str:
-    """Say what a score predicts."""
-    positive = cut.positive_in(domain)
-    return (
-        f"Score ≥ {as_text(cut.threshold)} predicts: {domain.labels[positive]}; else: "
-        f"{domain.labels[1 - positive]}."
-    )
-
-
-def confusion(found: Confusion, cut: ScoreCut | None = None) -> Iterator[Part]:
+def confusion(found: Confusion) -> Iterator[Part]:
     """Show confusion matrices and their rates, and how scores became predictions."""
     domain = found.counts.domain
-    if cut is not None:
-        yield direction(cut, domain)
     pairs = [(s, y) for s in range(len(domain.groups)) for y in range(len(domain.labels))]
     names = {(s, y): [domain.groups[s], domain.labels[y]] for s, y in pairs}
     yield matrices(domain.groups, domain.labels, found.table)

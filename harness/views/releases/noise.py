@@ -1,9 +1,9 @@
 """Opened samples of noise beside their exact distribution."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from harness.releases.noise_samples import FALSE_ALARM, WARNING, Sampler, Summary
+from harness.releases.noise_samples import FALSE_ALARM, WARNING, Sampler
 from harness.views import run
 from harness.views.parts import Bad, Paragraph, Part, Table
 from protocols.accounting.rounding import digits_up
@@ -15,21 +15,26 @@ STEPS = {
 }
 
 
-def noise(sampler: Sampler, samples: int, summary: Summary, manifest: dict[str, Any]) -> Iterator[Part]:
+def noise(sampler: Sampler, summary: Mapping[str, Any], manifest: dict[str, Any]) -> Iterator[Part]:
     """Show a summary of samples, the protection by a secret one, and costs."""
-    extremes = zip(("least", "largest"), summary.extremes, summary.exact_extremes, strict=True)
+    samples = summary["samples"]
+    extremes = zip(("least", "largest"), summary["extremes"], summary["exact_extremes"], strict=True)
     yield Table(
         [f"{samples:,} samples, sampler {sampler.name}", "revealed", "exact distribution"],
         [
-            ["mean", f"{summary.mean:,.4f}", f"{summary.exact_mean:,.4f}"],
-            ["mean square around it", f"{summary.mean_square:,.4f}", f"{summary.exact_mean_square:,.4f}"],
+            ["mean", f"{summary['mean']:,.4f}", f"{summary['exact_mean']:,.4f}"],
+            [
+                "mean square around it",
+                f"{summary['mean_square']:,.4f}",
+                f"{summary['exact_mean_square']:,.4f}",
+            ],
             *([name, f"{measured:,.6g}", f"{exact:,.6g}"] for name, measured, exact in extremes),
         ],
     )
-    verdict = "within" if summary.distance <= summary.bound else Bad("beyond")
+    verdict = "within" if summary["distance"] <= summary["distance_bound"] else Bad("beyond")
     yield Paragraph(
-        f"Largest difference of the two distribution functions: {summary.distance:.5f}, {verdict} the "
-        f"{summary.bound:.5f} that fair noise exceeds with probability {FALSE_ALARM:g} at most.",
+        f"Largest difference of the two distribution functions: {summary['distance']:.5f}, {verdict} the "
+        f"{summary['distance_bound']:.5f} that fair noise exceeds with probability {FALSE_ALARM:g} at most.",
         strong=verdict if isinstance(verdict, Bad) else "",
     )
     yield Paragraph(WARNING, strong=WARNING)

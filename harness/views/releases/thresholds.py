@@ -123,5 +123,5 @@ VIEW = run.ReleaseView(
     STEPS,
     "thresholds",
     lambda result, _: thresholds(result),
-    lambda _, directory: [another_choice(directory)],
+    lambda _, done: [another_choice(done.out)],
 )

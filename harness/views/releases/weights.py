@@ -90,5 +90,5 @@ def of_what(domain: RecordDomain) -> str:
 
 
 VIEW = run.ReleaseView(
-    STEPS, "weights", lambda result, _: weights(result.weights), lambda manifest, _: chain(manifest)
+    STEPS, "weights", lambda result, _: weights(result.weights), lambda _, done: chain(done.manifest)
 )

@@ -24,7 +24,6 @@ _INK = (
     "<style>svg{color:#1d2430}text{fill:currentColor}"
     "@media(prefers-color-scheme:dark){svg{color:#e4e8ee}}</style>"
 )
-_CLASSES = {Good: "good", Bad: "bad"}
 
 
 def write_page(title: str, subtitle: str, view: View, directory: Path) -> None:
@@ -93,7 +92,7 @@ def _svg(name: str, figure: Figure) -> str:
 def _toned(text: str) -> Markup:
     if isinstance(text, Stacked):
         return Markup('{}<br><span class="below">{}</span>').format(*text.split("\n"))
-    tone = _CLASSES.get(type(text))
+    tone = {Good: "good", Bad: "bad"}.get(type(text))
     return Markup('<span class="{}">{}</span>').format(tone, text) if tone else Markup.escape(text)
 
 

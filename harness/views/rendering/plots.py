@@ -78,8 +78,9 @@ def _intervals(
         axes.plot(ends[:, 1:].T, [at, at], color=colour, linewidth=2, alpha=0.6, marker="|", markersize=7)
         fill = "full" if i < len(MARKERS) else "none"
         entries += axes.plot(ends[:, 0], at, color=colour, marker=marker, fillstyle=fill, linestyle="none")
-    middles = pitch * np.arange(len(rows)) + (len(series) - 1) / 2
-    axes.set_yticks(middles, [*map(_short, rows)], parse_math=False)
+    axes.set_yticks(
+        pitch * np.arange(len(rows)) + (len(series) - 1) / 2, [*map(_short, rows)], parse_math=False
+    )
     axes.tick_params(axis="y", length=0)
     axes.set(xlabel=what, ylim=(pitch * (len(rows) - 1) + len(series) - 0.4, -0.6))
     if logarithmic:
@@ -214,10 +215,9 @@ def _spent(populations: Sequence[Population], names: Sequence[str], axes: Axes) 
     for i, population in enumerate(populations):
         colour, marker, style = _look(i)
         times = [np.datetime64(charge.time.partition("+")[0]) for charge in population.charges]
-        total = np.cumsum([0.0, *(float(charge.exact.epsilon) for charge in population.charges)])
         (line,) = axes.plot(
             np.array([times[0], *times]),
-            total,
+            np.cumsum([0.0, *(float(charge.exact.epsilon) for charge in population.charges)]),
             color=colour,
             marker=marker,
             markevery=slice(1, None),

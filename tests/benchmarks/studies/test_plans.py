@@ -10,9 +10,9 @@ import pytest
 
 from benchmarks.studies import plans
 from benchmarks.studies.plans import CASES, Case, study, write_records
-from harness.cli.release_options import RELEASES
+from harness.cli.user_commands import RELEASES
 from harness.inputs.records import read_records
-from harness.releases.registry import STATISTICS
+from harness.releases.base import statistic_class
 from tests.support.command import call
 
 PLANNED = {"wall_s": 3.0, "start_s": 1.0, "read_s": 0.5, "share_s": 0.5, "compile_s": 0.0, "mpc_s": 1.0}
@@ -34,7 +34,7 @@ def test_a_case_is_a_command_with_a_plan(case: Case, tmp_path: Path) -> None:
     RELEASES[case.task](**options, records="records.csv", plan="file")
     small = Case(case.task, case.options, 12, 60, case.groups, case.labels)
     write_records(small, tmp_path / "records.csv")
-    records = read_records(tmp_path / "records.csv", None, kind=STATISTICS[case.task].kind)
+    records = read_records(tmp_path / "records.csv", None, kind=statistic_class(case.task).kind)
     assert (records.clients, records.count.sum()) == (12, 60)
     assert records.domain.shape[:2] == (case.groups, case.labels)
 

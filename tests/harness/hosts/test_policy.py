@@ -18,7 +18,7 @@ from harness.hosts.inventory import Host, default_model, hosts_for, read_hosts
 from harness.hosts.policy import DEFAULT, FILE, checked_policy, read_policy, write_policy
 from harness.hosts.setup import set_up_here
 from harness.pipeline.sources import request_of_run
-from harness.releases.registry import STATISTICS
+from harness.request.releases import REQUESTS
 from harness.security_models import MODELS, get_model
 from tests.support.coordinators import RULE, asked
 
@@ -35,7 +35,7 @@ def test_the_default_covers_every_population_within_limits(host: Path) -> None:
     rule = read_policy(host).rule_for(request_of_run(asked(population="whoever")))
     assert (rule.budget.epsilon, rule.budget.delta) == (Fraction(10), Fraction(1, 2**30))
     assert (rule.per_run.epsilon, rule.per_run.delta) == (Fraction(4), Fraction(1, 2**36))
-    assert (rule.table["tasks"], rule.table["security"]) == (list(STATISTICS), list(MODELS))
+    assert (rule.table["tasks"], rule.table["security"]) == (list(REQUESTS), list(MODELS))
 
 
 def test_every_commented_line_of_the_default_is_one_that_may_be_used(host: Path) -> None:

@@ -13,7 +13,7 @@ from harness.errors import SignatureError
 from harness.hosts.signed_results import AGGREGATE, SCHEMA, UPLOADS, Intent, Statement, sign, verify
 from harness.pipeline.run import SIGNATURES, privacy_of, result_files
 from harness.pipeline.sources import request_of_run
-from harness.releases.registry import statistic_of
+from harness.releases.base import statistic_of
 from harness.system.result_files import write_json
 from tests.support.coordinators import DOMAIN, MODEL, asked
 

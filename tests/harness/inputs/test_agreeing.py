@@ -31,8 +31,7 @@ from harness.inputs.shares.party import (
     write_uploads,
 )
 from harness.inputs.shares.signatures import signature_of
-from harness.pipeline.party_inputs import PartyInputs
-from harness.pipeline.sources import SharesSource
+from harness.pipeline.sources import PartyInputs, SharesSource
 from harness.security_models import MODELS, SecurityModel
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.spec import KEYS, SLOTS, SPLIT, InputForm

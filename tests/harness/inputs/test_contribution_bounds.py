@@ -95,7 +95,7 @@ def test_other_caps_in_json_are_refused(found: object) -> None:
 
 def test_a_performance_value_is_one() -> None:
     domain = {"groups": ["a", "b"], "values": {"low": 0, "high": 1}}
-    assert domain_from_json({**domain, "cap": 1}, "the domain").max_records_per_unit == 1
+    assert domain_from_json({**domain, "cap": 1}, "the domain").cap == Cap(1)
     with pytest.raises(RecordDomainError, match="its cap is 1"):
         domain_from_json({**domain, "cap": 2}, "the domain")
 

@@ -23,8 +23,8 @@ from harness.engines.parties.supervisor import free_ports
 from harness.errors import ShareError
 from harness.inputs.shares import counting
 from harness.inputs.shares.aggregates import check_aggregates, extract_values, read_uploads
+from harness.inputs.shares.client import seal_upload
 from harness.inputs.shares.counting import Count, Opener
-from harness.inputs.shares.envelope import seal_upload
 from harness.inputs.shares.party import (
     OTHER_KEY,
     UNCOVERED,

@@ -16,8 +16,8 @@ from hypothesis import given, strategies as st
 
 from harness.errors import ShareError
 from harness.inputs.record_schema import RecordKind
-from harness.inputs.shares import envelope as sealing, keys as sealing_keys
-from harness.inputs.shares.envelope import Opened, open_envelope, seal_upload
+from harness.inputs.shares import client as sealing, keys as sealing_keys
+from harness.inputs.shares.client import Opened, open_envelope, seal_upload
 from harness.inputs.shares.file_format import ClientPolicy
 from harness.inputs.shares.keys import SealingKey, SealingParty, secrets_in, unseal
 from harness.inputs.shares.party import CHANGED, OTHER_KEY, OTHER_TASK, UNOPENED, UNREADABLE

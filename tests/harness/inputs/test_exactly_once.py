@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, settings, strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from harness.errors import ShareError
-from harness.inputs.shares import counting, envelope as envelopes_module
+from harness.inputs.shares import client as envelopes_module, counting
 from harness.inputs.shares.aggregates import read_uploads
 from harness.inputs.shares.counting import Count
 from harness.inputs.shares.keys import SealingKey

@@ -11,7 +11,7 @@ from harness.errors import ShareError
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import RING
-from harness.inputs.shares import envelope as sealing
+from harness.inputs.shares import client as sealing
 from harness.inputs.shares.aggregates import extract_values, read_header
 from harness.inputs.shares.client import split_into_shares
 from harness.security_models import MODELS

@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.cli.commands.thresholds import thresholds
-from harness.cli.release_options import RELEASES
+from harness.cli.commands.releases import release as releasing
+from harness.cli.user_commands import RELEASES
 from harness.engines.base import EngineResult, Runner, times_of
 from harness.errors import InfeasibleError, OptionError, RecordDomainError, ResultFileError
 from harness.inputs.record_schema import WEIGHT_SLOTS, Cap, RecordDomain, RecordKind, as_grid
 from harness.pipeline.earlier_results import OPENED_NOTHING, choose_again, read_curves
-from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.run import Run, RunSettings, run_release
-from harness.pipeline.sources import Source
+from harness.pipeline.sources import PartyInputs, Source
 from harness.postprocessing.curves import exact_curves
 from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
 from harness.releases.score_curves import (
@@ -111,7 +110,7 @@ def a_run(
 
 def call(directory: Path, **given: str | bool) -> None:
     chosen: dict[str, str | bool] = {**asdict(ODDS), "tolerance": "0", "curves": str(directory)}
-    thresholds(RELEASES["thresholds"](**{**chosen, **given}))
+    releasing(RELEASES["thresholds"](**{**chosen, **given}))
 
 
 @pytest.mark.parametrize("spec", [PI_ROC, PI_ROC_RECORDS], ids=lambda spec: spec.name)

@@ -13,11 +13,11 @@ from harness.clients.session import MAX_CONNECTIONS, ClientInputs, Upload
 from harness.errors import OptionError, ShareError, UnsupportedError
 from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, ValueGrid
 from harness.inputs.records import ClientRecords
-from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.run import RunSettings, event_of, privacy_of, run_release
 from harness.pipeline.sources import (
     MAX_SENT,
     InvitedSource,
+    PartyInputs,
     RecordsSource,
     RunContext,
     Source,
@@ -28,9 +28,8 @@ from harness.pipeline.sources import (
 from harness.privacy.ledger.accountants import NoiseEvent
 from harness.privacy.statement import SHIFTED, state_privacy
 from harness.privacy.stock import Piece
-from harness.releases.base import Statistic
+from harness.releases.base import Statistic, statistic_of
 from harness.releases.gaps import GapStatistic
-from harness.releases.registry import statistic_of
 from harness.releases.score_curves import CurvesStatistic
 from harness.releases.weights import WeightsStatistic
 from harness.request.base import Request

@@ -20,7 +20,7 @@ from harness.pipeline.sources import RecordsSource
 from harness.privacy.ledger.charge import Account
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.stock import Stock, shares_of
-from harness.releases.registry import statistic_of
+from harness.releases.base import statistic_of
 from harness.releases.weights import WeightsStatistic
 from harness.request.base import Request
 from harness.request.releases import CountRequest, WeightsRequest

@@ -48,7 +48,7 @@ def test_three_labels_each_against_the_rest() -> None:
 )
 def test_whose_rates_are_meant(labels: tuple[str, ...], named: str, positive: int | None) -> None:
     domain = RecordDomain(("a", "b"), labels, kind=RecordKind.PREDICTION)
-    prepared = ConfusionStatistic(positive=named).prepare(settings(None, per_record=False), domain)
+    prepared = ConfusionStatistic(positive_label=named).prepare(settings(None, per_record=False), domain)
     assert prepared.read({"counts": (0,) * (2 * len(labels) ** 2)}, 1).positive == positive
 
 

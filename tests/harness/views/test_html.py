@@ -272,7 +272,7 @@ VIEWS: dict[str, Callable[[], Iterable[Part]]] = {
         read(CountStatistic(ErrorTarget(0.1, 100, 2000)), RecordKind.NONE, LABELS, 100)
     ),
     "thresholds": lambda: thresholds.rules(choose_thresholds(curves(GROUPS)), 0.5),
-    "cap": lambda: cap.cap(ChosenCap((1, 2, 3), 1, above=47, noise=17), 1000, []),
+    "cap": lambda: cap.cap(ChosenCap((1, 2, 3), 1, above=47, noise=17), 1000),
     "plan": of_plan,
     "plan of counts": lambda: of_plan(task="count"),
     "security": lambda: run_view.security_models(security_models()),

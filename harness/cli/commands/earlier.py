@@ -1,0 +1,40 @@
+"""Post-processing of earlier results: it runs nothing, and spends no ε."""
+
+from pathlib import Path
+from typing import Any
+
+from harness.cli.report import present
+from harness.pipeline.earlier_results import add_up, choose_again, read_curves
+from harness.pipeline.run import MANIFEST
+from harness.releases.score_curves import choice_of
+from harness.system.result_files import default_out, write_files
+from harness.views.releases.thresholds import chosen_again
+from harness.views.releases.weights import chain
+from harness.views.run import in_short, privacy, view_of
+
+
+def again(options: Any) -> None:
+    """Add up the counts of a chain's runs, or choose thresholds on earlier curves."""
+    found: Any
+    target, task = options.out or default_out(options.task), options.task
+    if task == "weights":
+        from harness.hosts.signed_results import verify  # slow to load
+
+        found, files = add_up([*map(Path, options.add)], verify)
+        manifest = files[MANIFEST]
+        notes = chain(manifest)
+    else:
+        curves = read_curves(options.curves)
+        found, files = choose_again(curves, choice_of(options), options.positive_label or "")
+        manifest, notes = curves.manifest, [chosen_again(curves.run)]
+    write_files(target, files)
+    shown = list(view_of(task).show(found, manifest))
+    present(
+        options,
+        manifest,
+        target,
+        task.capitalize(),
+        shown,
+        [*notes, in_short(manifest)],
+        [*notes, *privacy(manifest)],
+    )
