@@ -14,7 +14,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import Normalizer
 
 from benchmarks.papers import gaps, rounds_to
-from benchmarks.studies.gaps.published import claims, figure4, figure_1, table1, table2
+from benchmarks.studies.gaps.figures import claims, figure4, figure_1
+from benchmarks.studies.gaps.published import table1, table2
 from benchmarks.studies.outcome import Outcome, Row, grouped
 from data.activity import READINGS, load_activity
 from harness.errors import DataSetError
