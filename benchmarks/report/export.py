@@ -69,10 +69,9 @@ def _table2(protocol: str, rows: Sequence[Row]) -> Panel:
     marks: list[Mark] = []
     hollow = {"markerfacecolor": "none"}
     for y, row in enumerate(rows):
-        marks += [
-            level(y, color=GREY, alpha=0.25, linewidth=0.8),
-            line(row.paper.seconds, y, "kx", markersize=8, label="PrivFairFL"),
-        ]
+        marks.append(level(y, color=GREY, alpha=0.25, linewidth=0.8))
+        if not row.beside:
+            marks.append(line(row.paper.seconds, y, "kx", markersize=8, label="PrivFairFL"))
         marks += _literal(row.printed, y, "D", color=COLOURS[2], label="literal, run here")
         marks += _literal(row.at_once, y, "s", color=COLOURS[1], label="all instances at once")
         marks += _timed(row.default, y, "o", color=COLOURS[0], label="ours")
