@@ -58,11 +58,11 @@ def test_open_ends_are_valid_json() -> None:
 
 
 def test_known_explanations_are_one_line_each_and_excuse_times_and_batches_only() -> None:
-    """Of bytes those of one model, whose literal programs prepare more than few thresholds use."""
-    batches = r"|linear\.thresholds\.literal\..*\.sy-rep-ring\.bytes"
+    """Of bytes those of two models, whose literal programs prepare more than few thresholds use."""
+    batches = r"|linear\.thresholds\.literal\..*\.(sy-rep-ring|spdz2k)\.bytes"
     for explanation in explanations():
         of_time = (
-            r"(ratio|order|gain|network)\.|constant\..*\.distributed\..*\.seconds|whole\.\w+\.finished$"
+            r"(ratio|order|gain|network)\.|constant\..*\.distributed\..*\.seconds|whole\.\w+\.(finished|versions)$"
             + batches
         )
         assert ".mpyc." in explanation.checks or re.match(of_time, explanation.checks)
