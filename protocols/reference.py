@@ -25,13 +25,14 @@ def block_counts(
 
     `pair` indexes (group, label); `sizes` are thresholds per block of each level, counted from the end.
     """
-    starts = [[thresholds[i] for i in range(len(thresholds) - size, 0, -size)] for size in sizes]
-    return [
-        sum(p == wanted and low <= s < high for p, s in zip(pair, score, strict=True))
-        for of_level in starts
-        for wanted in range(pairs)
-        for low, high in pairwise([float("-inf"), *reversed(of_level), float("inf")])
-    ]
+    counted = []
+    for size in sizes:
+        starts = [thresholds[i] for i in range(len(thresholds) - size, 0, -size)]
+        edges = [float("-inf"), *reversed(starts), float("inf")]
+        for wanted in range(pairs):
+            for low, high in pairwise(edges):
+                counted.append(sum(p == wanted and low <= s < high for p, s in zip(pair, score, strict=True)))
+    return counted
 
 
 def _table(indices: tuple[Integers, ...], shape: tuple[int, ...]) -> Integers:
@@ -47,10 +48,10 @@ def noise_of_bits(coins: Sequence[tuple[int, int]], bits: Sequence[int]) -> int:
     """
     stream = iter(bits)
     sign = next(stream)
-    words = [sum(next(stream) << j for j in range(width)) for _, width in coins]
-    magnitude = sum(
-        (word < numerator) << i for i, (word, (numerator, _)) in enumerate(zip(words, coins, strict=True))
-    )
+    magnitude = 0
+    for i, (numerator, width) in enumerate(coins):
+        word = sum(next(stream) << j for j in range(width))
+        magnitude += (word < numerator) << i
     return -1 - magnitude if sign else magnitude
 
 

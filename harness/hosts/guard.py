@@ -59,8 +59,8 @@ class Guard:
         rule = policy.read_policy(directory).rule_for(self.release)
         self.statistic = statistic_of(self.release)
         RunSettings(self.release).check_supported(self.statistic.spec)
-        self.event: Any = None  # a PrivacyEvent, once there is a job
-        self._inputs: Any = None  # its PartyInputs
+        self.event: PrivacyEvent | None = None
+        self._inputs: PartyInputs | None = None
         self._compared = 0
         # Shares need no population: the ledger knows used ones, and refuses them a second time without one.
         of_shares = self.release.form.path is not CLIENTS
@@ -116,6 +116,7 @@ class Guard:
 
     def takes(self, piece: Piece) -> None:
         """Have the ledger remember a piece with the charge, in case a copy of the stock comes back."""
+        assert self.event is not None
         self.event = replace(self.event, piece=piece.name)
 
     def sent(self, terms: dict[str, Any], certificates: Sequence[str]) -> PartyInputs:
@@ -145,6 +146,7 @@ class Guard:
         """
         if any(nonces[other : other + 1] != [listed.nonce] for other, listed in heard.items()):
             raise HostUnfitError("It was told of uploads by a list of another run; start it again.")
+        assert self._inputs is not None
         inputs, sending = self._inputs, self._inputs.sending
         names = [upload.certificate for upload in sending.uploads] if sending else [*inputs.batches]
         uploads = hashlib.sha256(json.dumps(names).encode()).hexdigest()
@@ -212,6 +214,7 @@ class Guard:
 
         Raises as `job`.
         """
+        assert self.event is not None
         self.event = replace(self.event, run=run)
         self._allow(self.event)
         with charging_for(self.stock, self.event.piece):

@@ -240,7 +240,7 @@ class SignedRun(PartyRun):
     def __init__(self, host: LocalHost, guard: Guard) -> None:
         super().__init__(host, guard.release.security)
         self.guard = guard
-        self.intent: Any = None  # the Intent that it signed
+        self.intent: Intent | None = None
         self._port: socket.socket | None = None  # held from the agreement until the party begins
         self._held: dict[int, str] = {}  # the other parties' certificates
         self._others: dict[int, Intent] = {}  # signed by the other parties' hosts
@@ -308,6 +308,7 @@ class SignedRun(PartyRun):
     def _signed(
         self, spent: tuple[str, str], outputs: dict[str, list[int]], lines: list[str]
     ) -> dict[str, str]:
+        assert self.intent is not None
         party = self.laid_out()
         met = {str(other): text for other, text in party.met().items()}
         left_out = left_out_by(party.number, lines) if self.intent.source == INVITED else {}
@@ -342,6 +343,7 @@ class ReleaseRun(SignedRun):
         return self.guard.intent(nonces, started, self._record, self.uploads.heard, source, self._piece)
 
     def _begins(self) -> None:
+        assert self.intent is not None
         self.guard.charge(self.intent.digest)
 
     def ended(self) -> dict[str, Any] | None:
@@ -352,6 +354,7 @@ class ReleaseRun(SignedRun):
         self.guard.settle(Status.ABORTED if state["code"] else Status.DONE)
         met = self.laid_out().met()  # their hosts charged this run before their parties began
         event, spec = self.guard.event, self.guard.statistic.spec
+        assert event is not None
         heads = {party: next_head(self._others[party].head, event.run) for party in met}
         self.guard.remember(heads, self._held)
         if state["code"] == 0:

@@ -45,6 +45,7 @@ from harness.system.documents import Refusal
 from harness.system.signals import uninterrupted
 from protocols.spec import CLIENTS, InputForm, ProtocolSpec
 
+_LASTS_S = 600.0  # for which what a check of hosts saw counts
 _ADDING_S = 3600.0  # for a host to list or to add up its uploads
 _KILL_S, _ANSWERS_S = 5.0, 60.0  # for quick requests to a host that may be busy
 _DIFFERS = {
@@ -273,7 +274,7 @@ class HostsRunner(Runner):
             heads = sorted({host.seen.get(str(one.host.party), "") for host in facts} - {""})
             return one.ask("agree", kind=Signed, nonces=nonces, started=now, attempts=attempts, heads=heads)
 
-        signed = at_once(agree, self._connections if self.signs else [])
+        signed: list[Signed] = at_once(agree, self._connections if self.signs else [])
         agreed = dict(enumerate(map(asdict, signed)))
         progress("run")
         parties = [RemoteProcess(one, agreed) for one in self._connections]
@@ -367,7 +368,7 @@ class BenchmarkHosts:
 
         at_once(connect, missing)
         connections = [self._open[host.party] for host in hosts]
-        if missing or model.name not in self.seen or time.monotonic() - self._seen_at[model.name] > 600.0:
+        if missing or model.name not in self.seen or time.monotonic() - self._seen_at[model.name] > _LASTS_S:
             self.seen[model.name] = _look(connections, model, progress)
             self._seen_at[model.name] = time.monotonic()
         return connections

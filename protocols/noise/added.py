@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
-from functools import cached_property, lru_cache, reduce
+from functools import lru_cache, reduce
 from itertools import accumulate
 from math import ceil, prod
 from typing import Any, TypeVar
@@ -74,7 +74,7 @@ class DistributedNoise:
                 "smaller cap, needs less"
             )
 
-    @cached_property
+    @property
     def weights(self) -> tuple[int, ...]:
         """P(-edge), .., P(edge) of one party's noise, times 2^128; symmetric.
 
@@ -85,22 +85,7 @@ class DistributedNoise:
         Raises:
             ValueError: An end's probability is 0.
         """
-        if self.distribution is NoiseDistribution.LAPLACE:
-            ratio, terms = _exp_up(self.rate), [_ONE]
-            for k in range(2 * self.edge):
-                terms.append(terms[-1] * ratio * (k * self.honest + 1) // (_ONE * (k + 1) * self.honest))
-            half = convolution([terms, terms[::-1]])[2 * self.edge : 3 * self.edge + 1]
-        else:
-            ratio, half = _exp_up(self.rate * self.honest), [_ONE]
-            step, square = ratio, ratio * ratio // _ONE
-            for _ in range(self.edge):
-                half.append(half[-1] * step // _ONE)
-                step = step * square // _ONE
-        total = 2 * sum(half) - half[0]
-        sides = [(mass << BITS) // total for mass in half[1:]]
-        if not sides[-1]:
-            raise ValueError(f"a value of {self.edge} would have a probability below 2^-{BITS}")
-        return (*reversed(sides), (1 << BITS) - 2 * sum(sides), *sides)
+        return _weights(self.distribution, self.rate, self.edge, self.honest)
 
     def summed(self, terms: int) -> tuple[int, ...]:
         """Return P(-terms edge), .., P(terms edge) of `terms` parties' sum, times 2^(128 terms).
@@ -164,6 +149,26 @@ class DistributedNoise:
         """
         edge, parties, honest = (int(fields[name]) for name in ("edge", "parties", "honest"))
         return cls(NoiseDistribution(fields["distribution"]), Fraction(fields["rate"]), edge, parties, honest)
+
+
+@lru_cache(maxsize=16)
+def _weights(distribution: NoiseDistribution, rate: Fraction, edge: int, honest: int) -> tuple[int, ...]:
+    if distribution is NoiseDistribution.LAPLACE:
+        ratio, terms = _exp_up(rate), [_ONE]
+        for k in range(2 * edge):
+            terms.append(terms[-1] * ratio * (k * honest + 1) // (_ONE * (k + 1) * honest))
+        half = convolution([terms, terms[::-1]])[2 * edge : 3 * edge + 1]
+    else:
+        ratio, half = _exp_up(rate * honest), [_ONE]
+        step, square = ratio, ratio * ratio // _ONE
+        for _ in range(edge):
+            half.append(half[-1] * step // _ONE)
+            step = step * square // _ONE
+    total = 2 * sum(half) - half[0]
+    sides = [(mass << BITS) // total for mass in half[1:]]
+    if not sides[-1]:
+        raise ValueError(f"a value of {edge} would have a probability below 2^-{BITS}")
+    return (*reversed(sides), (1 << BITS) - 2 * sum(sides), *sides)
 
 
 def _exp_up(rate: Fraction) -> int:

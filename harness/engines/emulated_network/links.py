@@ -23,6 +23,8 @@ from harness.system.signals import uninterrupted
 
 _START_S = 20.0
 _PROBE_S = 0.1  # of round trips, and of traffic
+_ROUND_TRIPS = (5, 100)  # at least and at most
+_MOST_BYTES = 1 << 25
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,8 @@ def _measure(network: Network, port: int, listening: socket.socket) -> dict[str,
 
 def _round_trip_s(here: socket.socket, there: socket.socket) -> float:
     round_trips_s: list[float] = []
-    while len(round_trips_s) < 5 or (sum(round_trips_s) < _PROBE_S and len(round_trips_s) < 100):
+    least, most = _ROUND_TRIPS
+    while len(round_trips_s) < least or (sum(round_trips_s) < _PROBE_S and len(round_trips_s) < most):
         started = time.perf_counter()
         for source, target in ((here, there), (there, here)):
             source.sendall(b"-")
@@ -115,7 +118,7 @@ def _bits_per_s(here: socket.socket, there: socket.socket, network: Network) -> 
 
     It leaves out the wanted delay: a measured one is longer on a busy machine, and would raise the rate.
     """
-    size = max(1, min(1 << 25, int(network.bandwidth_bits_per_s / 8 * _PROBE_S)))
+    size = max(1, min(_MOST_BYTES, int(network.bandwidth_bits_per_s / 8 * _PROBE_S)))
     with ThreadPoolExecutor(1) as pool:  # no buffer holds all of it
         started = time.perf_counter()
         sent = pool.submit(here.sendall, bytes(size))

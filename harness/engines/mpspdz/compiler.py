@@ -153,6 +153,7 @@ DOCUMENTATION = "https://mp-spdz.readthedocs.io"
 
 # A race in the MAC check, which active security rests on, was fixed on 11 May 2026, after 0.4.2.
 _FIX_COMMIT = "7bf16a74e10bb07850b762797e603a8eca8785c2"
+_FIX_TIME = 1778496164
 
 
 @dataclass(frozen=True)
@@ -226,7 +227,7 @@ def _inspect(home: Path) -> Installation:
         return Installation(home, "unknown", release, number >= (0, 4, 3))
     fixed = git(home, "merge-base", "--is-ancestor", _FIX_COMMIT, "HEAD") is not None
     if not fixed and git(home, "cat-file", "-e", f"{_FIX_COMMIT}^{{commit}}") is None:  # a shallow clone
-        fixed = int(git(home, "log", "-1", "--format=%ct") or 0) >= 1778496164
+        fixed = int(git(home, "log", "-1", "--format=%ct") or 0) >= _FIX_TIME
     return Installation(home, commit, release, fixed)
 
 
