@@ -1,8 +1,10 @@
 """Measured runs: one JSON line each, appended as the run ends."""
 
+import gzip
 import json
 import os
 import statistics
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import comb
@@ -108,6 +110,9 @@ def append(path: Path, line: Any, **more: Any) -> None:
     [test: tests/benchmarks/measure/test_samples.py]
     """
     text = json.dumps({**more, **asdict(line)}, ensure_ascii=False, allow_nan=False) + "\n"
+    if (packed := packed_path(path)).exists():
+        path.write_bytes(b"".join(line + b"\n" for line in whole_lines(path)))
+        packed.unlink()
     with path.open("a+b") as file:
         file.truncate(_whole(path))
         file.write(text.encode())
@@ -120,13 +125,19 @@ def load(path: Path) -> list[Sample]:
     return load_lines(result_path(path, SAMPLES), Sample, "a measured run", SCHEMA)
 
 
+def packed_path(path: Path) -> Path:
+    """Return the path of a file of lines that was packed by gzip, which holds if both are there."""
+    return path.with_name(path.name + ".gz")
+
+
 def whole_lines(path: Path) -> list[bytes]:
-    """Return a file's lines without a torn last one."""
+    """Return the lines of a file, or of it packed, without a torn last one."""
+    packed = packed_path(path)
     try:
-        with path.open("rb") as file:
-            return file.read(_whole(path)).splitlines()
-    except OSError as error:
-        raise ResultFileError(f"Cannot read {path}: {error.strerror}.") from None
+        content = gzip.decompress(packed.read_bytes()) if packed.exists() else path.read_bytes()
+    except (EOFError, OSError, zlib.error) as error:
+        raise ResultFileError(f"Cannot read {path}: {getattr(error, 'strerror', None) or error}.") from None
+    return content[: content.rfind(b"\n") + 1].splitlines()
 
 
 def load_lines(path: Path, kind: type[T], what: str, schema: int | None = None) -> list[T]:

@@ -1,5 +1,6 @@
 """Measured runs on file: they come back as they went, and a machine that died costs one line at most."""
 
+import gzip
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,19 @@ def test_a_torn_last_line_is_dropped_and_written_over(torn: bytes, tmp_path: Pat
     append(path, sample(1), schema=1)
     assert load(path) == [sample(), sample(1)]
     assert len(path.read_bytes().splitlines()) == 2
+
+
+def test_packed_samples_are_read_and_go_on_unpacked(tmp_path: Path) -> None:
+    path, packed = tmp_path / "samples.jsonl", tmp_path / "samples.jsonl.gz"
+    append(path, sample(), schema=1)
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    path.unlink()
+    assert load(path) == load(tmp_path) == [sample()]
+    append(path, sample(1), schema=1)
+    assert load(path) == [sample(), sample(1)] and not packed.exists()
+    packed.write_bytes(gzip.compress(path.read_bytes())[:-20])
+    with pytest.raises(ResultFileError, match=r"Cannot read .*samples\.jsonl"):
+        load(path)
 
 
 @pytest.mark.parametrize("damaged", ["{", "[]", '{"schema": 1}', '{"schema": 1, "a": 2}', '{"schema": 2}'])
