@@ -20,17 +20,20 @@ from harness.security_models import MODELS  # noqa: E402
 
 project = "FairShares"
 release = harness.__version__
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton"]
 exclude_patterns = ["_build"]
 smartquotes = False  # or they would change the -- of options
 highlight_language = "text"
 default_role = "code"  # of docstrings
 add_module_names = False
-autodoc_typehints = "none"  # docstrings have types in words
+autodoc_typehints_format = "short"
+autodoc_default_options = {"exclude-members": "__new__, __init__"}
+maximum_signature_line_length = 80
+nitpick_ignore_regex = [("py:.*", ".*")]  # types, most of them of other packages
 autodoc_class_signature = "separated"
 myst_heading_anchors = 4
 html_theme = "furo"
-html_title = project
+html_title = f"{project} {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
@@ -52,6 +55,8 @@ _HEADING = re.compile(
     r"(?:^|(?<=[.:\]] ))(Source|Computes|Guarantees|Reveals|Edge cases|Attributes|Args|Returns|Raises):",
     re.MULTILINE,
 )
+_ARRAY_LIKE = re.compile(r"~numpy\._typing\._array_like\._Buffer.*?complex \| bytes \| str\]")
+_ARRAY = re.compile(r"~numpy\.ndarray\[tuple\[.*?\], .*?\]\]")
 _ARGUMENT = re.compile(r"^ {4}(\w+(?:, \w+)*): (.*(?:\n {8,}.*)*)", re.MULTILINE)
 
 
@@ -140,6 +145,21 @@ def fill(_app: object, page: str, source: list[str]) -> None:
     source[0] = _LINK.sub(lead, source[0])
 
 
+def shorten(
+    _app: object,
+    _what: str,
+    _name: str,
+    _object: object,
+    _options: object,
+    signature: str | None,
+    returns: str | None,
+) -> list[str | None]:
+    """Name numpy's types as people do, not by all that they stand for."""
+    return [
+        text and _ARRAY.sub("ndarray", _ARRAY_LIKE.sub("ArrayLike", text)) for text in (signature, returns)
+    ]
+
+
 def structure(
     _app: object, _what: str, _name: str, _object: object, _options: object, lines: list[str]
 ) -> None:
@@ -154,4 +174,5 @@ def _as_item(argument: re.Match[str]) -> str:
 def setup(app: Any) -> None:
     """Called by Sphinx."""
     app.connect("source-read", fill)
+    app.connect("autodoc-process-signature", shorten)
     app.connect("autodoc-process-docstring", structure)
