@@ -84,7 +84,9 @@ def in_short(study: Quickstart) -> Iterator[Part]:
         "interval with a probability of 95%.",
     )
     rules = _first_table(thresholds.thresholds(study.thresholds))
-    if (chosen := study.thresholds.thresholds) is not None:
+    if (chosen := study.thresholds.thresholds) is None:
+        rules = replace(rules, caption=f"No thresholds follow from these curves: {study.thresholds.problem}")
+    else:
         rules = replace(
             rules,
             columns=["group", "approved if score ≥"],
