@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from benchmarks.figures import GRID, LOGARITHMIC, Mark, draw, line, place, shown
@@ -189,7 +190,7 @@ def weightings() -> Figure:
     """Draw each weighting's demographic parity difference, by data set."""
     found = pd.read_csv(RESULTS / "weightings" / SUMMARY).query("metric == 'demographic_parity_difference'")
     series = {
-        name: np.column_stack([of["mean"], of["mean"] - of["std"], of["mean"] + of["std"]])
+        str(name): np.column_stack([of["mean"], of["mean"] - of["std"], of["mean"] + of["std"]])
         for name, of in found.groupby("model", sort=False)
     }
     what = "demographic parity difference, 0 is best"
@@ -290,7 +291,8 @@ TABLES: Mapping[str, Callable[[Measured], Iterator[Row]]] = {
 if __name__ == "__main__":
     recorded_runs = Measured.read(RESULTS)
     appendix_d(recorded_runs).savefig(RESULTS / TABLE2[0] / "appendix-d.png", dpi=110)
-    weightings().savefig(_PROJECT / "docs" / "images" / "weightings.svg")
+    with rc_context({"svg.hashsalt": "weightings"}):  # the same file each time
+        weightings().savefig(_PROJECT / "docs" / "images" / "weightings.svg", metadata={"Date": None})
     for name, figure in drawings(recorded_runs, rows(recorded_runs)):
         figure.savefig(RESULTS / "report" / f"{name}.png", dpi=110)
     for path in PAGES:
