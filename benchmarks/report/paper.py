@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from benchmarks.figures import GRID, LOGARITHMIC, Mark, draw, line, place, shown
@@ -26,6 +27,7 @@ from harness.postprocessing.reweighing.formulas import BALANCED, weights_of_coun
 from harness.security_models import MODELS
 from harness.views.palette import COLOURS, GREY
 from harness.views.parts import Table
+from harness.views.rendering.plots import WIDTH, intervals
 from protocols.mechanisms.shifted_log import rho_of
 
 _PROJECT = Path(__file__).parents[2]
@@ -184,6 +186,20 @@ def appendix_d(measured: Measured) -> Figure:
     return draw([[[*share, GRID], [*errors, GRID]]], (10.5, 3.4), legend_columns=4)
 
 
+def weightings() -> Figure:
+    """Draw each weighting's demographic parity difference, by data set."""
+    found = pd.read_csv(RESULTS / "weightings" / SUMMARY).query("metric == 'demographic_parity_difference'")
+    series = {
+        str(name): np.column_stack([of["mean"], of["mean"] - of["std"], of["mean"] + of["std"]])
+        for name, of in found.groupby("model", sort=False)
+    }
+    what = "demographic parity difference, 0 is best"
+    picture = intervals("weightings", list(found["data"].unique()), series, what, "", at=0.0)
+    figure = Figure(figsize=(WIDTH, picture.height), layout="constrained")
+    picture.draw(figure.add_subplot())
+    return figure
+
+
 def _table3(_: Measured) -> Iterator[Row]:
     yield from _headed("row", "published, ML-1M: accuracy; ΔEODD", "by its recipe, here, MovieLens 100K")
     schemes = pd.read_csv(RESULTS / "reproduce-training" / SUMMARY).query(
@@ -275,6 +291,8 @@ TABLES: Mapping[str, Callable[[Measured], Iterator[Row]]] = {
 if __name__ == "__main__":
     recorded_runs = Measured.read(RESULTS)
     appendix_d(recorded_runs).savefig(RESULTS / TABLE2[0] / "appendix-d.png", dpi=110)
+    with rc_context({"svg.hashsalt": "weightings"}):  # the same file each time
+        weightings().savefig(_PROJECT / "docs" / "images" / "weightings.svg", metadata={"Date": None})
     for name, figure in drawings(recorded_runs, rows(recorded_runs)):
         figure.savefig(RESULTS / "report" / f"{name}.png", dpi=110)
     for path in PAGES:

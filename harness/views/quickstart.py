@@ -1,7 +1,7 @@
 """The quickstart's private runs and, apart from them, its evaluation in the clear."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from harness.privacy.statement import bounds_shown, read_statement
 from harness.releases.score_curves import Thresholds
 from harness.releases.weights import Weights
 from harness.views import run
-from harness.views.parts import Findings, Heading, Paragraph, Part, Sentences, Table
+from harness.views.parts import Findings, Heading, Paragraph, Part, Sentences, Table, View
 from harness.views.releases import thresholds, weights
 from harness.views.rendering.plots import intervals
 from protocols.accounting.rounding import exact_text
@@ -42,6 +42,10 @@ TOLD = {  # metrics in pictures: how to read them, and the value of the line to 
     "equalized_odds_difference": _DIFFERENCE,
     "balanced_accuracy": ("higher is better, 0.5 is guessing", 0.5),
 }
+_READ = (  # of a table
+    "Mean ± standard deviation. A difference of 0 is best. It is also small if almost everybody is approved, "
+    "but then balanced accuracy is near 0.5, as by guessing."
+)
 
 
 @dataclass(frozen=True)
@@ -69,19 +73,38 @@ class Quickstart:
 
 def in_short(study: Quickstart) -> Iterator[Part]:
     """Show the answer, the releases behind it, and their price."""
-    yield Paragraph(verdict := verdict_on(study.evaluation), strong=verdict)
-    yield from answer(study, TOLD)
+    for sentence in answer(study):
+        yield Paragraph(sentence, strong=sentence.partition(":")[0] + ":")
+    yield from _setting(study)
+    yield _compared(study)
     yield Heading("What the parties revealed", f" of {study.clients:,} applicants, as noisy counts")
-    yield next(part for part in weights.weights(study.weights.weights) if isinstance(part, Table))
-    yield next(part for part in thresholds.thresholds(study.thresholds) if isinstance(part, Table))
+    yield replace(
+        _first_table(weights.weights(study.weights.weights)),
+        caption="Counts end in .5, as the noise's mean is −½. The weight by the true counts is in its "
+        "interval with a probability of 95%.",
+    )
+    rules = _first_table(thresholds.thresholds(study.thresholds))
+    if (chosen := study.thresholds.thresholds) is None:
+        rules = replace(rules, caption=f"No thresholds follow from these curves: {study.thresholds.problem}")
+    else:
+        rules = replace(
+            rules,
+            columns=["group", "approved if score ≥"],
+            caption="Of two thresholds, one is drawn for each applicant. On the noisy curves, the groups' "
+            f"error rates then differ by {chosen.gap:.3f}, and in truth by at most "
+            f"{chosen.gap_interval[1]:.3f}, with a probability of 95% over noise and sample.",
+        )
+    yield rules
+    yield ""
     yield run.in_short(study.manifest, here=True)
     yield f"Cost: {run.seconds_and_traffic(study.manifest)}. The report has all details, and pictures."
 
 
 def quickstart(study: Quickstart) -> Iterator[Part]:
     """Show the answer, then the private releases with loss and costs."""
-    yield Findings([verdict_on(study.evaluation)])
-    yield from answer(study)
+    yield Findings(answer(study))
+    yield from _setting(study)
+    yield from before_after(study.evaluation, study.splits)
     yield Heading("DP sample weights", f" of {study.clients:,} applicants")
     yield (
         "Every applicant splits a record (group, whether the loan was approved, the score of a model that "
@@ -103,19 +126,36 @@ def quickstart(study: Quickstart) -> Iterator[Part]:
     yield from _parts(study.manifest)
 
 
-def answer(study: Quickstart, metrics: Iterable[str] = METRICS) -> Iterator[Part]:
-    """Show how much fairer models became, and the cost in accuracy."""
-    yield Heading(
-        "Before and after", ": evaluation in the clear, on public data and without a privacy guarantee"
-    )
+def answer(study: Quickstart) -> list[str]:
+    """Name the mitigation with the smallest gap, its improvement, and its cost."""
+    gap, figures = "demographic_parity_difference", summary(study.evaluation).set_index(["metric", "model"])
+    means: Any = figures["mean"]
+    best = str(means[gap].drop(UNMITIGATED).idxmin())
+    moved: Any = changes(study.evaluation).set_index(["model", "metric"]).loc[(best, gap)]
+
+    def change(metric: str) -> str:
+        return f"from {means[metric, UNMITIGATED]:.3f} to {means[metric, best]:.3f}"
+
+    epsilon, _ = bounds_shown(read_statement(study.manifest).exact)
+    return [
+        f"Fairest: {_called(best)}. The groups' approval rates differ by {means[gap, best]:.3f} on average, "
+        f"and by {means[gap, UNMITIGATED]:.3f} unmitigated. They came closer in {moved['lower']:.0f} of "
+        f"{moved['splits']:.0f} splits.",
+        f"Accuracy: {change('accuracy')}, and balanced accuracy {change('balanced_accuracy')}.",
+        f"Privacy: ε = {epsilon}, for the weights and thresholds together.",
+    ]
+
+
+def _setting(study: Quickstart) -> Iterator[Part]:
+    """Say what is compared."""
+    yield Heading("Before and after", ": in the clear, on public data, without a privacy guarantee")
     yield (
-        f"Logistic regression without the group, on the {study.test_rows:,} applicants held out, in "
-        f"{study.splits} splits: unmitigated; refitted with weights; with thresholds for each group, for "
-        "equalized odds. "
-        "`balanced` gives every group and label the same weight, and `kamiran-calders` makes group and label "
-        "independent."
+        f"A logistic regression that does not see the group is trained on {study.clients:,} applicants and "
+        f"tested on {study.test_rows:,} others, in {study.splits} splits. Weights change its training: "
+        "balanced weights give every group and label the same total, and kamiran-calders weights make group "
+        "and label independent. Thresholds for each group, chosen for equalized odds, change its decisions. "
+        "One split uses the results below, and the others simulate them."
     )
-    yield from before_after(study.evaluation, study.splits, metrics)
     if study.fallbacks:
         yield (
             f"In {study.fallbacks} splits the noisy curves allowed no thresholds, and the unmitigated "
@@ -123,17 +163,22 @@ def answer(study: Quickstart, metrics: Iterable[str] = METRICS) -> Iterator[Part
         )
 
 
-def verdict_on(evaluation: pd.DataFrame) -> str:
-    """Name the mitigation with the smallest gap, its improvement, and its cost."""
-    gap, figures = "demographic_parity_difference", summary(evaluation).set_index(["metric", "model"])["mean"]
-    best = str(figures[gap].drop(UNMITIGATED).idxmin())
-    changed: Any = changes(evaluation).set_index(["model", "metric"])
-    cost, moved = changed.loc[(best, "balanced_accuracy"), "mean"], changed.loc[(best, gap)]
-    return (
-        f"Fairest: {best}. The {METRICS[gap]} went from {figures[gap, UNMITIGATED]:.3f} to "
-        f"{figures[gap, best]:.3f} on average, and fell in {moved['lower']:.0f} of {moved['splits']:.0f} "
-        f"splits. Balanced accuracy changed by {cost:+.3f}."
-    )
+def _compared(study: Quickstart) -> Table:
+    """Show the main metrics with a row for each model, which fits a narrow terminal."""
+    figures = summary(study.evaluation).set_index(["metric", "model"])
+    rows = [
+        [_called(model), *(_spread(figures.loc[(metric, model)]) for metric in TOLD)]
+        for model in study.evaluation["model"].unique()  # unmitigated first
+    ]
+    return Table(["", *(METRICS[metric] for metric in TOLD)], rows, caption=_READ)
+
+
+def _called(model: str) -> str:
+    return model if model in (UNMITIGATED, "thresholds") else f"{model} weights"
+
+
+def _first_table(view: View) -> Table:
+    return next(part for part in view if isinstance(part, Table))
 
 
 def _parts(manifest: dict[str, Any]) -> Iterator[Part]:
@@ -163,8 +208,8 @@ def _parts(manifest: dict[str, Any]) -> Iterator[Part]:
     )
 
 
-def before_after(evaluation: pd.DataFrame, splits: int, metrics: Iterable[str] = METRICS) -> Iterator[Part]:
-    """Show each model's mean and standard deviation over the splits; with all metrics, also their changes."""
+def before_after(evaluation: pd.DataFrame, splits: int) -> Iterator[Part]:
+    """Show each model's mean and standard deviation over the splits, and their changes."""
     names = list(evaluation["model"].unique())  # unmitigated first
     figures = summary(evaluation).set_index(["metric", "model"])
     for metric, (phrase, at) in TOLD.items():
@@ -178,21 +223,15 @@ def before_after(evaluation: pd.DataFrame, splits: int, metrics: Iterable[str] =
             at=at,
         )
     rows = [
-        [METRICS[metric], *(_spread(figures.loc[(metric, model)]) for model in names)] for metric in metrics
+        [phrase, *(_spread(figures.loc[(metric, model)]) for model in names)]
+        for metric, phrase in METRICS.items()
     ]
-    yield Table(
-        ["", *names],
-        rows,
-        caption="Mean ± standard deviation. Differences are between the groups' rates, best at 0. A model "
-        "that approves almost everybody has small differences and finds few denials, so read them beside "
-        "balanced accuracy.",
-    )
+    yield Table(["", *names], rows, caption=_READ)
     changed = changes(evaluation).set_index(["model", "metric"])
     yield Sentences(
         [
             f"{model}: {', '.join(_moved(METRICS[metric], changed.loc[(model, metric)]) for metric in TOLD)}."
             for model in names[1:]
-            if metrics is METRICS
         ]
     )
 
