@@ -1,4 +1,4 @@
-"""The epsilon that the paper's Table 3 leaves out, as docs/explanation/training.md has it."""
+"""The epsilon that the paper's Table 3 leaves out, as docs/paper.md has it."""
 
 import dp_accounting
 import pytest
