@@ -1,6 +1,6 @@
 """Privacy and error of noisy logarithms by the size of the group, beside other noise.
 
-Distributions are exact up to floats; what is numerical or simulated says so.
+Distributions are exact up to floats, except where a name says that they are numerical or simulated.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,6 +12,7 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 
 from benchmarks.figures import LEGEND, LOGARITHMIC, Panel, draw, level, line, shown
@@ -45,11 +46,11 @@ def density(y: Floats, count: float) -> Floats:
     x = _grid(count, _FIRST_STAGE_SDS * SPREAD)
     weight = np.exp(-(((x - count) / SPREAD) ** 2) / 2)
     scale = RELATIVE * np.abs(x)
-    values = np.empty_like(y)
-    for at in range(0, len(y), 256):  # bounded memory
-        off = (y[at : at + 256, None] - x) / scale
-        values[at : at + 256] = np.trapezoid(weight / scale * np.exp(-(off**2) / 2), x, axis=1)
-    return values / (2 * np.pi * SPREAD)
+    parts = [
+        np.trapezoid(weight / scale * np.exp(-(((some[:, None] - x) / scale) ** 2) / 2), x, axis=1)
+        for some in np.array_split(y, len(y) // 256 + 1)  # bounded memory
+    ]
+    return np.concatenate(parts) / (2 * np.pi * SPREAD)
 
 
 def sampled(count: float, n: int, rng: np.random.Generator) -> Floats:
@@ -59,7 +60,7 @@ def sampled(count: float, n: int, rng: np.random.Generator) -> Floats:
 
 
 def numerical_rho(count: float) -> float:
-    """Return the largest Renyi divergence over its order, for neighboring counts: no bound."""
+    """Return the largest Renyi divergence over its order, for neighboring counts. It is no bound."""
     y = _grid(count, 12 * float(np.hypot(SPREAD, RELATIVE * (abs(count) + 3 * SPREAD))))
     p, q = (np.log(np.maximum(density(y, n), 1e-300)) for n in (count, count + 1))
     ratios = [0.0]
@@ -82,11 +83,7 @@ def _grid(centre: float, reach: float) -> Floats:
 
 
 def gaussian_log_rho(count: int, offset: float, sigma: float) -> float:
-    """Return rho of the shifted logarithm with Gaussian noise, for `count` records.
-
-    Source: Finley et al. 2024: y = ln(count + offset) + sigma Z is rho(n)-zCDP per group with rho(n) = ln((m
-    + a) / (m - 1 + a))^2 / (2 sigma^2), m = max(n, 1), in exact real numbers.
-    """
+    """Return rho (zCDP) of ln(count + offset) + sigma Z, by Finley et al. 2024, in exact real numbers."""
     m = max(count, 1)
     return float(np.log((m + offset) / (m - 1 + offset)) ** 2 / (2 * sigma**2))
 
@@ -106,9 +103,8 @@ class Mechanism:
 
     def epsilons(self, counts: Sequence[int]) -> list[float]:
         """Return a record's epsilon, rounded up, by its group's size."""
-        steps = {
-            self.distribution.step(count): count for count in counts
-        }  # few steps, and each takes a while
+        # There are few steps, and each takes a while.
+        steps = {self.distribution.step(count): count for count in counts}
         by_step = {
             step: float_up(self.distribution.guarantee_at(count, self.coins).epsilon)
             for step, count in steps.items()
@@ -121,7 +117,7 @@ class Mechanism:
 
 
 def mechanisms_of(target: ErrorTarget, epsilon: Fraction) -> list[Mechanism]:
-    """Return the logarithm of `./inv count`, plain noise with the same charge, and with the same target."""
+    """Return the logarithm of `./inv count`, and plain noise with the same charge and the same target."""
     distribution, charged = plan_logarithm(target, Neighbors(RELATION), epsilon, DELTA)
     plain = ShiftedLog(1 << target.most.bit_length(), target.most)
     mechanisms = [
@@ -135,27 +131,24 @@ def mechanisms_of(target: ErrorTarget, epsilon: Fraction) -> list[Mechanism]:
     return mechanisms
 
 
-def _rows(target: ErrorTarget, mechanisms: Sequence[Mechanism]) -> list[dict[str, Any]]:
-    counts = [10**power for power in range(int(log10(target.most)) + 1)]
-    epsilons = {f"epsilon, {mechanism.name}": mechanism.epsilons(counts) for mechanism in mechanisms}
-    errors = {
-        f"relative error, {mechanism.name}": mechanism.relative_errors(counts).tolist()
-        for mechanism in mechanisms
-    }
+def _rows(target: ErrorTarget, mechanisms: Sequence[Mechanism]) -> list[Any]:
     offset = mechanisms[0].distribution.offset
-    others = {
+    counts = [10**power for power in range(int(log10(target.most)) + 1)]
+    columns = {
+        "records": counts,
+        **{f"epsilon, {of.name}": of.epsilons(counts) for of in mechanisms},
+        **{f"relative error, {of.name}": of.relative_errors(counts) for of in mechanisms},
         "rho, Gaussian logarithm": [
             gaussian_log_rho(count, offset, gaussian_scale(target, offset)) for count in counts
         ],
         SEEMING: [numerical_rho(count) for count in counts],
-        "rho, Algorithm 1 (proven)": [PROVEN_RHO for _ in counts],
+        "rho, Algorithm 1 (proven)": PROVEN_RHO,
     }
-    columns = {"records": counts, **epsilons, **errors, **others}
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return pd.DataFrame(columns).to_dict("records")
 
 
 def gaussian_scale(target: ErrorTarget, offset: int) -> float:
-    """Return sigma of Gaussian noise on the real logarithm, for the target's error at its least count."""
+    """Return sigma of Gaussian noise on the logarithm, for the target's error at its least count."""
     share = target.relative * target.least / (2 * (target.least + offset))
     return 2 * NormalDist().inv_cdf((1 + share) / 2)
 
@@ -210,7 +203,6 @@ def figure(
 def _figure_1(samples: Floats) -> Panel:
     fitted = NormalDist.from_samples(samples.tolist())
     x = np.linspace(samples.min(), samples.max(), 300)
-    best = f"best normal fit: mean {fitted.mean:,.1f}, sd {fitted.stdev:,.1f}"
     return [
         methodcaller(
             "hist",
@@ -221,7 +213,12 @@ def _figure_1(samples: Floats) -> Panel:
             alpha=0.6,
             label="Algorithm 1, simulated",
         ),
-        line(x, [fitted.pdf(at) for at in x], color="black", label=best),
+        line(
+            x,
+            [fitted.pdf(at) for at in x],
+            color="black",
+            label=f"best normal fit: mean {fitted.mean:,.1f}, sd {fitted.stdev:,.1f}",
+        ),
         shown(xlabel="output for a count of 10,000", yticks=[], ylim=(0, 1.3 * fitted.pdf(fitted.mean))),
         shown(title="Figure 1 of the post: Algorithm 1, σ² = 100, r = 0.3"),
         LEGEND,
@@ -237,8 +234,11 @@ def _shown(name: str, value: float) -> str:
 
 def view(rows: Sequence[Row], mechanisms: Sequence[Mechanism]) -> Iterator[Part]:
     """View the rows."""
-    cells = [[_shown(name, value) for name, value in row.items()] for row in rows]
-    yield Table(list(rows[0]), cells, alignment="r" * len(rows[0]))
+    yield Table(
+        list(rows[0]),
+        [[_shown(name, value) for name, value in row.items()] for row in rows],
+        alignment="r" * len(rows[0]),
+    )
     charged = ", ".join(
         f"{mechanism.name} {digits_up(mechanism.charged.epsilon, 2)}" for mechanism in mechanisms
     )
@@ -260,30 +260,29 @@ def study() -> Outcome:
     # Of a count to which the post gives the best fit's mean and standard deviation.
     samples = sampled(10_000, 1_000_000, np.random.default_rng(SEED))
     fitted, rows = NormalDist.from_samples(samples.tolist()), _rows(TARGET, mechanisms)
-    numbers = {
-        "target": asdict(TARGET),
-        "neighboring_relation": str(RELATION),
-        "mechanisms": [
-            {
-                "name": mechanism.name,
-                "offset": mechanism.distribution.offset,
-                "epsilon_charged": float_up(mechanism.charged.epsilon),
-                "delta_charged": float_up(mechanism.charged.delta),
-            }
-            for mechanism in mechanisms
-        ],
-        "rows": rows,
-        "figure1": {
-            "samples": len(samples),
-            "mean": fitted.mean,
-            "standard_deviation": fitted.stdev,
-            "published_mean": 10_002.6,
-            "published_standard_deviation": 2_995.1,
-        },
-    }
     return Outcome(
         {"seed": SEED},
-        numbers,
+        {
+            "target": asdict(TARGET),
+            "neighboring_relation": str(RELATION),
+            "mechanisms": [
+                {
+                    "name": mechanism.name,
+                    "offset": mechanism.distribution.offset,
+                    "epsilon_charged": float_up(mechanism.charged.epsilon),
+                    "delta_charged": float_up(mechanism.charged.delta),
+                }
+                for mechanism in mechanisms
+            ],
+            "rows": rows,
+            "figure1": {
+                "samples": len(samples),
+                "mean": fitted.mean,
+                "standard_deviation": fitted.stdev,
+                "published_mean": 10_002.6,
+                "published_standard_deviation": 2_995.1,
+            },
+        },
         view(rows, mechanisms),
         result="groupwise.json",
         figures={"groupwise.png": lambda: figure(TARGET, mechanisms, rows, samples)},

@@ -24,6 +24,7 @@ from harness.privacy.ledger.charge import LEDGER_VARIABLE
 from harness.views.parts import Part, Table
 
 FACTOR = 1.5
+_PARTS = ("wall_s", "start_s", "design_s", "read_s", "share_s", "compile_s", "mpc_s", "derive_s")
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,8 @@ class Case:
     @property
     def title(self) -> str:
         """The case's name for people."""
-        records = "" if self.task == "gap" else f" {self.records:,} records,"
-        return f"{self.task} {self.options},{records} {self.clients:,} clients"
+        of_records = f" {self.records:,} records," * (self.task != "gap")
+        return f"{self.task} {self.options},{of_records} {self.clients:,} clients"
 
 
 CASES = (
@@ -74,6 +75,7 @@ def write_records(case: Case, path: Path) -> None:
     rng = np.random.default_rng(20_220_523)  # any; fixed, so that all machines have the same records
     number = pd.Series(range(case.records))
     label = number // case.groups % case.labels
+    of_task = {"gap": ["value"], "thresholds": ["label", "score"], "confusion": ["label", "prediction"]}
     table = {
         "client_id": "c" + (number % case.clients).astype(str),
         "group": "g" + (number % case.groups).astype(str),
@@ -82,7 +84,6 @@ def write_records(case: Case, path: Path) -> None:
         "prediction": "l" + pd.Series(rng.integers(case.labels, size=case.records)).astype(str),
         "value": rng.random(case.records).round(3),
     }
-    of_task = {"gap": ["value"], "thresholds": ["label", "score"], "confusion": ["label", "prediction"]}
     columns = ["client_id", "group", *of_task.get(case.task, ["label"])]
     pd.DataFrame(table)[columns].to_csv(path, index=False)
 
@@ -90,7 +91,7 @@ def write_records(case: Case, path: Path) -> None:
 def study(
     cases: Sequence[Case], repetitions: int, tell: Callable[[int, int], None], units: Path | None = None
 ) -> Outcome:
-    """Plan and run each case, with its program to be compiled and with the compiled one."""
+    """Plan and run each case, first with a program that has to be compiled."""
     rows, by = [], [f"units={units.resolve()}"] if units else []
     for number, case in enumerate(cases):
         tell(number, len(cases))
@@ -104,18 +105,19 @@ def study(
 def _took(case: Case, scratch: Path, compiled: bool, repetitions: int, by: Sequence[str]) -> dict[str, Any]:
     load = os.getloadavg()[0]
     common = [case.task, "--records", "records.csv", *shlex.split(case.options), "--epsilon", "1"]
-    plan = [*common, "--plan", ",".join(["file", *by]), "--json"]
-    (planned,) = json.loads(run_command(plan, scratch)[2])["models"]
+    _, _, plan = run_command([*common, "--plan", ",".join(["file", *by]), "--json"], scratch)
+    (planned,) = json.loads(plan)["models"]
     declared = ["--groups", "g0,g1", "--range", "0,1"] if case.task == "gap" else []
-    run = [*common, *declared, "--out"]
-    runs = [run_command([*run, f"{compiled}-{i}"], scratch) for i in range(repetitions if compiled else 1)]
-    parts = ("wall_s", "start_s", "design_s", "read_s", "share_s", "compile_s", "mpc_s", "derive_s")
+    runs = [
+        run_command([*common, *declared, "--out", f"{compiled}-{i}"], scratch)
+        for i in range(repetitions if compiled else 1)
+    ]
     walls, cpus, _ = zip(*runs, strict=True)
     wall_s = statistics.median(walls)
     return {
         "case": case.title,
         "compiled": compiled,
-        "planned": {name: planned[name] for name in parts},
+        "planned": {name: planned[name] for name in _PARTS},
         "walls": walls,
         "cpu_s": statistics.median(cpus),
         "load": load,

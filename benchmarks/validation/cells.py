@@ -46,12 +46,12 @@ class CellRuns:
         return level if isinstance(level, int) else 0
 
     def without(self, *factors: str) -> tuple[tuple[str, Level], ...]:
-        """Return the levels of all other factors."""
+        """Return the levels of the other factors."""
         return tuple(pair for pair in self.runs[0].key if pair[0] not in factors)
 
     @property
     def name(self) -> str:
-        """Its levels, dotted, without usual ones."""
+        """Its levels, without usual ones."""
         return name_of(self.runs[0].cell)
 
     def of(self, status: str) -> tuple[Sample, ...]:
@@ -65,7 +65,7 @@ class CellRuns:
 
     @property
     def reason(self) -> str:
-        """Why there is no time: one run's own reason."""
+        """Why there is no time."""
         return next((run.reason for run in reversed(self.runs) if run.reason), "its runs have no time")
 
     def seconds(self, time: str = "mpc_s") -> Summary | None:
@@ -97,7 +97,7 @@ class CellRuns:
 
 @dataclass(frozen=True)
 class Measured:
-    """The cells of several suites, with their `about.json` and planned repetitions."""
+    """The cells of several suites, with each suite's `about.json` and planned repetitions."""
 
     cells: tuple[CellRuns, ...]
     abouts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -106,12 +106,11 @@ class Measured:
     @classmethod
     def of(cls, samples: Sequence[Sample], **more: Any) -> "Measured":
         """Gather samples by suite and cell."""
-        cells = [
-            CellRuns(suite, tuple(runs))
-            for suite in dict.fromkeys(sample.suite for sample in samples)
-            for runs in by_cell(s for s in samples if s.suite == suite).values()
-        ]
-        return cls(tuple(cells), **more)
+        suites = dict.fromkeys(sample.suite for sample in samples)
+        of_suites = ((suite, by_cell(s for s in samples if s.suite == suite)) for suite in suites)
+        return cls(
+            tuple(CellRuns(suite, tuple(of)) for suite, cells in of_suites for of in cells.values()), **more
+        )
 
     @classmethod
     def read(cls, directory: Path) -> "Measured":
@@ -135,7 +134,7 @@ class Measured:
 
     @property
     def over(self) -> str:
-        """The hosts of the runs in words; "" for one machine."""
+        """The hosts of the runs in words, or "" for one machine."""
         return measured_over([run for cell in self.cells for run in cell.ok])
 
     def where(self, *suites: str, **levels: Level) -> list[CellRuns]:

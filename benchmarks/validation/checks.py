@@ -81,8 +81,7 @@ def validate(
 ) -> Validation:
     """Judge measured runs against the papers and each other.
 
-    Guarantees: each kind of check fails on results that break it, and a check that cannot be judged is never
-    a pass.
+    Guarantees: each kind of check fails on results that break it. A check that cannot be judged is no pass.
     [test: tests/benchmarks/test_validation.py]
     """
     table = rows(measured)
@@ -105,7 +104,7 @@ def validate(
 
 
 def none_of(key: str, says: str, wrong: Sequence[str], of: int, what: str) -> Check:
-    """Check that nothing is wrong with `of` things."""
+    """Check that nothing is wrong with as many things."""
     if not of:
         return Check(key, says, unjudged=f"there are no {what}")
     shown = "; ".join(wrong[:3]) + ("; …" if len(wrong) > 3 else "")
@@ -129,8 +128,7 @@ def _whole(suite: str, measured: Measured) -> Iterator[Check]:
         fewer = {cell: what for cell, what in fewer.items() if what not in missing}
     mixed = [cell.name for cell in ran if len({run.program_hash for run in cell.ok}) > 1]
     versions = {(run.engine, run.engine_version, _machine(run)) for run in runs}
-    one_each = len(versions) == len({run.engine for run in runs})
-    several = [] if one_each else sorted(str(version) for _, version, _ in versions)
+    engines = {run.engine for run in runs}
     for name, says, wrong, of, what in (
         (
             "repetitions",
@@ -143,7 +141,7 @@ def _whole(suite: str, measured: Measured) -> Iterator[Check]:
         (
             "versions",
             "all runs are of one version of each engine, on one machine",
-            several,
+            sorted(str(version) for _, version, _ in versions) if len(versions) > len(engines) else [],
             len(runs),
             "runs",
         ),
@@ -173,18 +171,30 @@ def _sizes(measured: Measured) -> Iterator[Check]:
     for shape, factor in product(paper.shapes.values(), ("clients", "records")):
         size = getattr(shape, factor)
         given = [cell for cell in cells if cell["shape"] == shape.name and isinstance(cell[factor], int)]
-        wrong = [f"{cell.name} has {cell[factor]}" for cell in given if cell[factor] != size]
-        says = f"{shape.title} has {size:,} {factor}"
-        yield none_of(f"exact.{factor}.{shape.name}", says, wrong, len(given), "cells")
+        yield none_of(
+            f"exact.{factor}.{shape.name}",
+            f"{shape.title} has {size:,} {factor}",
+            [f"{cell.name} has {cell[factor]}" for cell in given if cell[factor] != size],
+            len(given),
+            "cells",
+        )
     grid = [cell for cell in cells if cell["protocol"] == "pi_roc" and cell["variant"] not in FORMS]
-    wrong = [cell.name for cell in grid if cell["thresholds"] != paper.thresholds]
-    says = f"a curve has {paper.thresholds:,} thresholds"
-    yield none_of("exact.thresholds", says, wrong, len(grid), "cells")
+    yield none_of(
+        "exact.thresholds",
+        f"a curve has {paper.thresholds:,} thresholds",
+        [cell.name for cell in grid if cell["thresholds"] != paper.thresholds],
+        len(grid),
+        "cells",
+    )
     for model, parties in paper.parties.items():
         runs = [run for cell in measured.where(security=model) for run in cell.ok]
-        wrong = [f"{len(run.sent_bytes)} sent" for run in runs if len(run.sent_bytes) != parties]
-        says = f"{model} has {parties} parties, as {MODELS[model].paper_name} has"
-        yield none_of(f"exact.parties.{model}", says, wrong, len(runs), "runs")
+        yield none_of(
+            f"exact.parties.{model}",
+            f"{model} has {parties} parties, as {MODELS[model].paper_name} has",
+            [f"{len(run.sent_bytes)} sent" for run in runs if len(run.sent_bytes) != parties],
+            len(runs),
+            "runs",
+        )
 
 
 def _orders(measured: Measured) -> Iterator[Check]:
@@ -209,10 +219,7 @@ def _orders(measured: Measured) -> Iterator[Check]:
 
 
 def order_of_seconds(key: str, says: str, slower: CellRuns, quicker: CellRuns, times: float = 1.0) -> Check:
-    """Check that one takes longer than `times` the other, in nearly all pairs of runs.
-
-    It cannot be judged if neither order holds in 9 of 10 pairs.
-    """
+    """Check that one takes longer than `times` the other, or not, in 9 of 10 pairs of runs."""
     a, b = slower.seconds(), quicker.seconds()
     if a is None or b is None:
         return Check(key, says, unjudged=(quicker if a else slower).reason)
@@ -247,21 +254,14 @@ COSTS: Mapping[str, tuple[Cost, float]] = {
 
 @dataclass(frozen=True)
 class Growth:
-    """How a cost should grow in a factor.
-
-    Attributes:
-        where: Levels of the cells that it is said of.
-        also: Factors that may vary with it.
-        several: Whether it is said only of clients with several records: with one each, noise is for another
-            relation.
-    """
+    """How a cost should grow in a factor."""
 
     factor: str
-    linear: bool
-    where: Mapping[str, str]
+    linear: bool  # else it should stay constant
+    where: Mapping[str, str]  # levels of the cells that it is said of
     why: str
-    also: tuple[str, ...] = ()
-    several: bool = False
+    also: tuple[str, ...] = ()  # factors that may vary with it
+    several: bool = False  # said only of clients with several records; of one, noise is for another relation
 
 
 _RECORDS = ("records",)  # clients count their own
@@ -303,8 +303,8 @@ def check_series(
 ) -> Check:
     """Check one cost of cells that differ in the growth's factor only."""
     first, verb = series[0], "linear" if growth.linear else "constant"
-    what = name_of(first.runs[0].cell, growth.factor, *growth.also)
-    key = f"{verb}.{growth.factor}.{first.suite}.{what}.{name}"
+    where = f"{first.suite}.{name_of(first.runs[0].cell, growth.factor, *growth.also)}"
+    key = f"{verb}.{growth.factor}.{where}.{name}"
     says = f"{verb} in {growth.factor}: {growth.why}"
     points = {cell.number(growth.factor): value for cell in series if (value := cost(cell))}
     levels, costs = list(points), list(points.values())
@@ -319,10 +319,9 @@ def check_series(
         return Check(key, says, spread, 1.0, most, f"most over least {spread:.2f}, {over}")
     slope, residual = fit(levels, costs)
     share = slope * (levels[-1] - levels[0]) / costs[-1]
-    deviation = f"off a line by {residual:.1%} at most, {over}"
     if residual <= tolerance and share < LEAST_SHARE:
         return Check(key, says, unjudged=f"only {max(share, 0):.0%} of the cost grows, {over}")
-    return Check(key, says, residual, 0.0, tolerance, deviation)
+    return Check(key, says, residual, 0.0, tolerance, f"off a line by {residual:.1%} at most, {over}")
 
 
 def _networks(measured: Measured) -> Iterator[Check]:
@@ -330,9 +329,8 @@ def _networks(measured: Measured) -> Iterator[Check]:
     emulated = [cell for cell in measured.cells if cell.networks]
     for cell, (what, unit, (low, high)) in product(emulated, kinds):
         key, says = f"network.{what}.{cell.suite}.{cell.name}", f"the {what} was what was asked for"
-        wanted = cell.networks[0][f"{what}_{unit}"]
-        measurements = [network.get(f"measured_{what}_{unit}") for network in cell.networks]
-        ratios = [got / wanted for got in measurements if got is not None]
+        wanted, name = cell.networks[0][f"{what}_{unit}"], f"measured_{what}_{unit}"
+        ratios = [network[name] / wanted for network in cell.networks if network.get(name) is not None]
         if ratios:
             worst = max(ratios, key=lambda ratio: max(low / ratio, ratio / high))
             yield Check(key, says, worst, low, high, f"×{worst:.3g} of {wanted:g} {unit}")
@@ -341,19 +339,16 @@ def _networks(measured: Measured) -> Iterator[Check]:
 
 
 def _distributed_noise(measured: Measured) -> Iterator[Check]:
-    """Yield checks that distributed noise sends less than joint noise, and errs as stated.
-
-    Seconds are judged of curves, whose noise is most of the cost.
-    """
+    """Check that distributed noise sends less than joint noise, errs as stated, and of curves takes less."""
     says = "distributed noise takes less, and errs as much more as is stated"
     for joint, own in measured.pairs():
         model, name = get_model(str(own["security"])), f"{own.suite}.{own.name}"
         stated = sqrt(model.parties / (model.parties - model.corruptions))
         ratio = error_ratio(own.runs[0].cell)
-        errors = f"standard error ×{ratio:.3g}, with {model.parties} parties at most ×{stated:.3g}"
-        yield Check(f"own.error.{name}", says, ratio, 0, stated, errors)
+        found = f"standard error ×{ratio:.3g}, with {model.parties} parties at most ×{stated:.3g}"
+        yield Check(f"own.error.{name}", says, ratio, 0, stated, found)
         yield order_of_bytes(f"own.bytes.{name}", says, joint, own)
-        if own["protocol"] == "pi_roc":
+        if own["protocol"] == "pi_roc":  # whose noise is most of the cost
             yield order_of_seconds(f"own.seconds.{name}", says, joint, own)
 
 
@@ -372,8 +367,13 @@ def _times(measured: Measured, rows: Sequence[Row]) -> Iterator[Check]:
         says = f"{model} costs as many times what ring does as in Table 2"
         ours = _ratio(_range(row.printed), _range(ring.printed))
         times = f"×{(ours or (0, 0))[0]:.3g}, the paper ×{row.paper.seconds / ring.paper.seconds:.3g}"
-        of_paper = _ratio(row.paper.range, ring.paper.range)
-        yield _in_band(f"ratio.models.{protocol}.{shape}.{model}", says, ours, of_paper, times)
+        yield _in_band(
+            f"ratio.models.{protocol}.{shape}.{model}",
+            says,
+            ours,
+            _ratio(row.paper.range, ring.paper.range),
+            times,
+        )
     for (_, shape, model), row in by_cell.items():
         if row.protocol == "pi_roc" and shape == "ads":
             says = f"the default takes at most 1/{GAIN:,.0f} of the faster literal form"
@@ -419,9 +419,8 @@ def _figure_1(measured: Measured) -> Check:
     claim = privfairfl().figures["figure1"]
     where = {"protocol": claim.protocol, "security": claim.security, "network": "none"}
     cells = [cell for form in (AT_ONCE, PRINTED) for cell in measured.where(variant=form, **where)]
-    near = [cell for cell in cells if claim.at[0] <= cell.number(claim.factor) <= claim.at[1]]
-    timed = [(cell.number(claim.factor), took) for cell in near if (took := cell.seconds()) is not None]
-    most = max((level for level, _ in timed), default=0)
+    timed = [(cell.number(claim.factor), took) for cell in cells if (took := cell.seconds()) is not None]
+    most = max((level for level, _ in timed if claim.at[0] <= level <= claim.at[1]), default=0)
     spans = [took for level, took in timed if level == most]
     ours = (min(span.low for span in spans), max(span.high for span in spans)) if spans else None
     found = f"{' and '.join(texts.spread(span) for span in spans)} s with {most:,} clients"

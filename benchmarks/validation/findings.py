@@ -21,22 +21,15 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Check:
-    """One number, judged by its range.
+    """One number, judged by its range."""
 
-    Attributes:
-        key: Dotted, its kind first.
-        says: The claim.
-        value: None if it cannot be judged; `unjudged` then says why.
-        found: The value in words.
-    """
-
-    key: str
-    says: str
+    key: str  # dotted, its kind first
+    says: str  # the claim
     value: float | None = None
     low: float = -inf
     high: float = inf
-    found: str = ""
-    unjudged: str = ""
+    found: str = ""  # the value in words
+    unjudged: str = ""  # why there is no value
 
     def __post_init__(self) -> None:
         if (self.value is None) != bool(self.unjudged):
@@ -52,19 +45,13 @@ class Check:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why some checks deviate, and how far they may.
+    """Why some checks deviate, and how far they may."""
 
-    Attributes:
-        checks: A pattern of their keys.
-        experiment: The measured cell that shows it, as suite.name; `{model}` is the last word of the check's
-            key.
-    """
-
-    checks: str
+    checks: str  # a pattern of their keys
     low: float
     high: float
     because: str
-    experiment: str = ""
+    experiment: str = ""  # the cell that shows it, as suite.name; {model} is the last word of the check's key
 
     def __post_init__(self) -> None:
         if self.checks.startswith("ratio.table2") and not self.experiment:
@@ -72,8 +59,7 @@ class Explanation:
 
     def reason(self, check: Check, shown: Mapping[str, str]) -> str:
         """Return why a check's value deviates, or ""."""
-        named = fnmatchcase(check.key, self.checks)
-        if check.value is None or not named or not self.low <= check.value <= self.high:
+        if check.value is None or not self.low <= check.value <= self.high:
             return ""
         experiment = self.experiment.format(model=check.key.rpartition(".")[2])
         if not experiment:
@@ -90,7 +76,7 @@ class Finding:
     reason: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return it with its range; an open end is null."""
+        """Return it with its range, of which an open end is null."""
         check = self.check
         return {
             "check": check.key,
@@ -105,7 +91,7 @@ class Finding:
 
 
 def explanations() -> tuple[Explanation, ...]:
-    """Return the known explanations, from `explanations.json`."""
+    """Return the known explanations."""
     text = Path(__file__).with_name("explanations.json").read_text(encoding="utf-8")
     return tuple(Explanation(**fields) for fields in json.loads(text))
 
@@ -127,7 +113,7 @@ def _judge(check: Check, known: Sequence[Explanation], shown: Mapping[str, str])
     if check.low <= check.value <= check.high:
         return Finding(check, Status.PASSED)
     for explanation in known:
-        if reason := explanation.reason(check, shown):
+        if fnmatchcase(check.key, explanation.checks) and (reason := explanation.reason(check, shown)):
             return Finding(check, Status.EXPLAINED, reason)
     return Finding(check, Status.FAILED, "no known explanation covers this")
 

@@ -49,7 +49,6 @@ def implied() -> list[Implied]:
     """
     cells, grid, shapes = _GROUPS * _LABELS, privfairfl().thresholds, privfairfl().shapes
     records = shapes["ads"].records
-    product = {"form": "product", "path": "shares", "parts": 0, **_NOISE}
     split = {"form": "split", "path": "shares", "clients": 0, "parts": 0, **_NOISE}
     third = {"epsilon": "1/3", "delta_bits": 42}
     tree = {"bins": grid, "blocks": _BLOCKS, **third}
@@ -59,7 +58,7 @@ def implied() -> list[Implied]:
             Implied(
                 f"pi_rw.product.{shape.name}",
                 PI_RW,
-                {**product, "clients": shape.clients},
+                {**split, "form": "product", "clients": shape.clients},
                 PRODUCTS,
                 (_GROUPS - 1) * _LABELS * shape.clients,
                 f"one for each of {shape.clients} clients and {_LABELS} labels",
@@ -100,7 +99,7 @@ def _by_compiler(spec: ProtocolSpec, arguments: Mapping[str, object]) -> Mapping
     return _count(spec.name, tuple(str(named[name]) for name in spec.arguments))
 
 
-@cache
+@cache  # two numbers each are of π_RW and π_ROC by one program
 def _count(name: str, arguments: tuple[str, ...]) -> Mapping[str, int]:
     installation, job = find_installation(), Job(PROTOCOLS[name], PROGRAMS / f"{name}.mpc", arguments, ())
     assert isinstance(installation, Installation)

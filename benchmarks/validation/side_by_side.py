@@ -27,7 +27,7 @@ LEAST_RATIO = 4  # of the largest level to the smallest
 def fit(levels: Sequence[float], costs: Sequence[float]) -> tuple[float, float]:
     """Return a line's slope, and its largest residual as a share of the cost there.
 
-    Computes: least squares of relative errors, with constant and slope at least 0.
+    The line has the least squares of relative errors, and a constant and slope of at least 0.
     """
     x, y = np.asarray(levels, dtype=float), np.asarray(costs, dtype=float)
     constant, slope = nnls(np.stack([1 / y, x / y], axis=1), np.ones(len(y)))[0].tolist()
@@ -36,19 +36,13 @@ def fit(levels: Sequence[float], costs: Sequence[float]) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Took:
-    """A literal form's seconds at the paper's size.
-
-    Attributes:
-        runs: Of the whole; None if only some iterations ran.
-        basis: These iterations.
-        a_round: Seconds of a round, here and in the paper.
-    """
+    """A literal form's seconds at the paper's size."""
 
     low: float
     high: float
-    runs: Summary | None = None
-    basis: str = ""
-    a_round: tuple[float, float] | None = None
+    runs: Summary | None = None  # of the whole, if it ran
+    basis: str = ""  # else the iterations that ran
+    a_round: tuple[float, float] | None = None  # seconds of a round, here and in the paper
 
 
 @dataclass(frozen=True)
@@ -63,26 +57,19 @@ class InTurn:
 
 @dataclass(frozen=True)
 class Row:
-    """One cell of Table 2, in the paper and here.
-
-    Attributes:
-        printed: The paper's protocol, an instance after the other.
-        at_once: All instances at once.
-        own: Ours with distributed noise.
-        beside: The paper's model whose figure is meant, if another.
-    """
+    """One cell of Table 2, in the paper and here."""
 
     protocol: str
     shape: str
     model: str
     paper: Printed
-    printed: Took | None
-    at_once: Took | None
+    printed: Took | None  # the paper's protocol, an instance after the other
+    at_once: Took | None  # all instances at once
     default: Summary | None
     why_no_default: str
     in_turn: InTurn | None = None
-    own: Summary | None = None
-    beside: str | None = None
+    own: Summary | None = None  # ours with distributed noise
+    beside: str | None = None  # the paper's model whose figure is meant, if another
 
     @property
     def gain(self) -> float | None:
@@ -141,15 +128,16 @@ def _in_turn(measured: Measured, where: Mapping[str, Level]) -> InTurn | None:
 
 
 def took(measured: Measured, form: str, protocol: str, shape: str, model: str) -> Took | None:
-    """Return a literal form's seconds; None if no run tells.
+    """Return a literal form's seconds, or None if no run tells them.
 
-    By runs of the whole; else, for π_ROC, whose iterations are alike, by lines with all measured slopes. An
-    instance after the other takes time in proportion to records, so one federation tells of the other.
+    Without a run of the whole, those of π_ROC follow from lines with all measured slopes, as its iterations
+    are alike. One instance after the other takes time in proportion to records, so that one federation's
+    runs tell the other's seconds.
     """
-    where = {"protocol": protocol, "variant": form, "security": model}
     shapes, whole = privfairfl().shapes, privfairfl().thresholds
     for suite in LITERAL:
-        cells = [cell for cell in measured.where(suite, **where) if cell.ok and cell["shape"] in shapes]
+        of_suite = measured.where(suite, protocol=protocol, variant=form, security=model)
+        cells = [cell for cell in of_suite if cell.ok and cell["shape"] in shapes]
         here = [cell for cell in cells if cell["shape"] == shape]
         complete = [cell for cell in here if cell["thresholds"] in (None, whole)]
         if complete and (seconds := complete[0].seconds()):
@@ -157,9 +145,8 @@ def took(measured: Measured, form: str, protocol: str, shape: str, model: str) -
         of_form = here or (cells if form == PRINTED else [])
         lines = slopes({cell.number("thresholds"): cell.ok for cell in of_form if cell["thresholds"]})
         if lines is not None:
-            records = of_form[0].number("records")
-            scale = shapes[shape].records / records
-            levels = ", ".join(str(level) for level in sorted(cell.number("thresholds") for cell in of_form))
+            scale = shapes[shape].records / of_form[0].number("records")
+            levels = ", ".join(map(str, sorted(cell.number("thresholds") for cell in of_form)))
             other = "" if here else f" of {shapes[str(cells[0]['shape'])].title}"
             low, high = (seconds * scale for seconds in lines.whole)
             a_round = None
@@ -172,23 +159,16 @@ def took(measured: Measured, form: str, protocol: str, shape: str, model: str) -
 
 @dataclass(frozen=True)
 class Slopes:
-    """The seconds of one more threshold.
+    """The seconds of one more threshold."""
 
-    Attributes:
-        each: By repetition, between the fewest thresholds and the most.
-        bend: The slope at the upper end over that at the lower.
-        rounds: Of one more threshold, between each two levels.
-        whole: Seconds of all of the paper's thresholds, from and to.
-    """
-
-    each: Sequence[float]
-    bend: float | None
-    rounds: Sequence[float]
-    whole: tuple[float, float]
+    each: Sequence[float]  # by repetition, between the fewest thresholds and the most
+    bend: float | None  # the slope at the upper end over that at the lower
+    rounds: Sequence[float]  # of one more threshold, between each two levels
+    whole: tuple[float, float]  # seconds of all of the paper's thresholds, from and to
 
 
 def slopes(runs: Mapping[int, Sequence[Sample]]) -> Slopes | None:
-    """Return the cost of a threshold from good runs; None of fewer than two levels."""
+    """Return the cost of a threshold from good runs, or None of fewer than two levels."""
     levels, most = sorted(runs), privfairfl().thresholds
     if len(levels) < 2:
         return None
@@ -205,5 +185,5 @@ def slopes(runs: Mapping[int, Sequence[Sample]]) -> Slopes | None:
 
 
 def _steps(levels: Sequence[int], values: Sequence[float]) -> list[float]:
-    points = list(zip(levels, values, strict=True))
+    points = zip(levels, values, strict=True)
     return [(y - before) / (x - at) for (at, before), (x, y) in pairwise(points)]

@@ -110,10 +110,10 @@ def _took(form: Took | None) -> str:
 
 
 def _notes(rows: Sequence[Row], over: str) -> Iterator[str]:
-    ours = over or "for all parties on one machine"
     yield (
         f"Seconds in the computation, preprocessing included. The paper's are for {privfairfl().machine}; "
-        f"ours {ours}. In turn: the median over pairs at as many thresholds ({CONFIDENCE:.0%} interval)."
+        f"ours {over or 'for all parties on one machine'}. In turn: the median over pairs at as many "
+        f"thresholds ({CONFIDENCE:.0%} interval)."
     )
     if any(row.own for row in rows):
         yield DISTRIBUTED_NOISE
@@ -140,17 +140,11 @@ def unjudged(findings: Sequence[Finding]) -> Iterator[Table]:
 def counts(findings: Sequence[Finding]) -> str:
     """Return the number of checks of each status, in words."""
     numbers = Counter(finding.status for finding in findings)
+    of = Counter(finding.status for finding in findings if finding.check.key.startswith("ratio.table2."))
     return (
         f"{len(findings):,} checks: {numbers[Status.PASSED]:,} passed, "
         f"{numbers[Status.EXPLAINED]:,} deviate as explained, {numbers[Status.FAILED]:,} failed, "
-        f"{numbers[Status.NOT_JUDGED]:,} could not be judged. {table2_counts(findings)}"
-    )
-
-
-def table2_counts(findings: Sequence[Finding]) -> str:
-    """Return how many of the paper's ratios hold, in words."""
-    of = Counter(finding.status for finding in findings if finding.check.key.startswith("ratio.table2."))
-    return (
+        f"{numbers[Status.NOT_JUDGED]:,} could not be judged. "
         f"Of Table 2's {of.total()} times {of[Status.PASSED]} hold, {of[Status.EXPLAINED]} fail with an "
         f"experiment as the reason, {of[Status.FAILED]} fail without, {of[Status.NOT_JUDGED]} are {NOT_YET}"
     )
@@ -158,8 +152,8 @@ def table2_counts(findings: Sequence[Finding]) -> str:
 
 def by_kind(findings: Sequence[Finding]) -> Table:
     """View the number of checks of each kind and status."""
-    kinds = dict.fromkeys(finding.check.kind for finding in findings)
     numbers = Counter((finding.check.kind, finding.status) for finding in findings)
+    kinds = dict.fromkeys(kind for kind, _ in numbers)
     rows = [[KINDS[kind], *(str(numbers[kind, status]) for status in Status)] for kind in kinds]
     return Table(["checks", *map(str, Status)], rows)
 
