@@ -104,10 +104,9 @@ class Mechanism:
     def epsilons(self, counts: Sequence[int]) -> list[float]:
         """Return a record's epsilon, rounded up, by its group's size."""
         # There are few steps, and each takes a while.
-        steps = {self.distribution.step(count): count for count in counts}
         by_step = {
             step: float_up(self.distribution.guarantee_at(count, self.coins).epsilon)
-            for step, count in steps.items()
+            for step, count in {self.distribution.step(count): count for count in counts}.items()
         }
         return [by_step[self.distribution.step(count)] for count in counts]
 

@@ -84,8 +84,7 @@ def write_records(case: Case, path: Path) -> None:
         "prediction": "l" + pd.Series(rng.integers(case.labels, size=case.records)).astype(str),
         "value": rng.random(case.records).round(3),
     }
-    columns = ["client_id", "group", *of_task.get(case.task, ["label"])]
-    pd.DataFrame(table)[columns].to_csv(path, index=False)
+    pd.DataFrame(table)[["client_id", "group", *of_task.get(case.task, ["label"])]].to_csv(path, index=False)
 
 
 def study(

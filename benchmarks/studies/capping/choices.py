@@ -81,7 +81,7 @@ def target(epsilon: Fraction, quantity: str, aim: int) -> int:
 
 
 class Chooser:
-    """Chooses caps for a population; `rng` is for histograms only."""
+    """Chooses caps for a population. `rng` is for histograms only."""
 
     def __init__(self, population: Population, caps: tuple[int, ...], rng: np.random.Generator) -> None:
         self.caps = caps
@@ -93,8 +93,7 @@ class Chooser:
     ) -> Iterator[dict[str, Any]]:
         """Yield a row for each mechanism's choice with this share of epsilon, by quantity and aim.
 
-        5, 50 and 95 are percentiles of the cap. The regret is the error over the least of any cap with all of
-        epsilon.
+        It has percentiles of the cap, and the error over the least of any cap with all of epsilon.
         """
         distributions: dict[int, dict[str, Floats]] = {}
         for quantity, errors in left.items():
@@ -117,19 +116,23 @@ class Chooser:
 
     def distribution_of_pi_cap(self, epsilon: Fraction, above: int) -> Floats:
         """Return the probability of each of `caps` by π_CAP, exactly but for floats."""
-        unit = Neighbors(NeighboringRelation.ZERO_OUT_ONE)
-        plan = plan_noise(AboveThreshold(len(self._above)), unit, epsilon, Fraction(1, 1 << 40))
+        plan = plan_noise(
+            AboveThreshold(len(self._above)),
+            Neighbors(NeighboringRelation.ZERO_OUT_ONE),
+            epsilon,
+            Fraction(1, 1 << 40),
+        )
         return distribution_of_first_below(plan.coins, self._above, above)
 
     def distribution_of_histogram(self, epsilon: float, above: int) -> Floats:
-        """Return how often each cap is chosen from a noisy histogram of the clients' sizes, simulated."""
+        """Simulate how often each cap is chosen from a noisy histogram of the clients' sizes."""
         noisy = draw_noise(epsilon, 1, self._uniform) - np.diff(np.append(self._above, 0))
         exceed = np.cumsum(noisy[:, ::-1], axis=1)[:, ::-1]
         fits = np.append(exceed <= above, np.ones((len(noisy), 1), dtype=bool), axis=1)
         return np.bincount(fits.argmax(axis=1), minlength=len(self.caps)) / len(noisy)
 
     def quantile(self, distribution: Floats, at: float) -> int:
-        """Return the least cap that a choice is at most, with this probability."""
+        """Return a quantile of the chosen cap."""
         return self.caps[min(int(np.searchsorted(np.cumsum(distribution), at)), len(self.caps) - 1)]
 
 
@@ -152,11 +155,8 @@ _REGRET = "expected error / least, all ε for the release"
 
 def targets(rows: Sequence[Row]) -> Figure:
     """Draw the price of aiming at more clients."""
-    of_quantities = [
-        [row for row in rows if row["quantity"] == name] for name in (WEIGHTS, GAP, RATES, THRESHOLDS)
-    ]
     return draw(
-        [[_target(of_quantity) for of_quantity in of_quantities]],
+        [[_target(rows, quantity) for quantity in (WEIGHTS, GAP, RATES, THRESHOLDS)]],
         (14, 4.2),
         f"How low to aim, passive models, {CAP_SHARE} of ε for π_CAP: geometric mean and worst",
         x="clients above, over the rule's",
@@ -166,8 +166,8 @@ def targets(rows: Sequence[Row]) -> Figure:
     )
 
 
-def _target(rows: Sequence[Row]) -> Panel:
-    quantity = rows[0]["quantity"]
+def _target(rows: Sequence[Row], quantity: str) -> Panel:
+    rows = [row for row in rows if row["quantity"] == quantity]
     kinds = {"chosen": "populations that it was chosen by", "held_out": "held out"}
     return [
         *(
@@ -194,11 +194,8 @@ def _target(rows: Sequence[Row]) -> Panel:
 
 def shares(rows: Sequence[Row], populations: int, epsilons: str) -> Figure:
     """Draw the price of choosing the cap, by its share of epsilon."""
-    first, second, third, fourth = (
-        _price([row for row in rows if row["quantity"] == quantity]) for quantity in QUANTITIES
-    )
     return draw(
-        [[first, second], [third, fourth]],
+        [[_price(rows, quantity) for quantity in pair] for pair in ((SUM, COUNTS), (WEIGHTS, GAP))],
         (11, 7.6),
         f"What choosing the cap costs: geometric mean, {populations} populations and ε = {epsilons}",
         x="share of ε spent on choosing the cap",
@@ -207,8 +204,8 @@ def shares(rows: Sequence[Row], populations: int, epsilons: str) -> Figure:
     )
 
 
-def _price(rows: Sequence[Row]) -> Panel:
-    quantity = rows[0]["quantity"]
+def _price(rows: Sequence[Row], quantity: str) -> Panel:
+    rows = [row for row in rows if row["quantity"] == quantity]
     two = AIMS[quantity] > 1
     aims = {1: ", B/ε clients above", AIMS[quantity]: f", {AIMS[quantity]} B/ε clients above"}
     names = {float(share): str(share) for share in SHARES}

@@ -1,10 +1,8 @@
 """Clients with few records and many, and expected errors by the cap.
 
-The noise approximates the default sampler's coins: two-sided geometric, the sign by complement, not
-truncated. The coins' mean error is within 2 % of its own.
+benchmarks/results/reproduce-capping/README.md describes the clients and their scores. The noise is X + 1/2, X
+two-sided geometric with the sign by complement. Its mean error is within 2 % of the default sampler's.
 [test: tests/benchmarks/studies/test_capping_errors.py]
-
-benchmarks/results/reproduce-capping/README.md describes the clients and their made-up scores.
 """
 
 from collections.abc import Sequence
@@ -44,16 +42,11 @@ MOST = 1000  # records of a synthetic client
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """Clients of two groups, each with records of label 0 and 1.
-
-    Attributes:
-        group: Shape (clients,), 0 or 1.
-        records: Shape (clients, 2), how many of each label.
-    """
+    """Clients of two groups, each with records of label 0 and 1."""
 
     name: str
-    group: Integers
-    records: Integers
+    group: Integers  # shape (clients,): 0 or 1
+    records: Integers  # shape (clients, 2): how many of each label
 
     @property
     def sizes(self) -> Integers:
@@ -74,7 +67,7 @@ class Population:
         return int(np.maximum(0, self.sizes - cap).sum())
 
     def capped_tables(self, cap: int, draws: int, rng: np.random.Generator) -> Integers:
-        """Draw capped tables, shape (draws, 2, 2): a client keeps a random choice."""
+        """Draw tables, shape (draws, 2, 2), of which clients keep a random choice."""
         above = self.sizes > cap
         tables = np.repeat(
             self._by_group(np.where(above[:, np.newaxis], 0, self.records))[None], draws, axis=0
@@ -91,7 +84,7 @@ class Population:
 
 
 def zipf(clients: int, exponent: float, seed: int) -> Population:
-    """Draw clients with n records in proportion to n^-exponent, 1 <= n <= 1000."""
+    """Draw clients with n records in proportion to n^-exponent, n from 1 to 1000."""
     rng = np.random.default_rng([seed, clients, round(1000 * exponent)])
     weights = np.arange(1, MOST + 1) ** -exponent
     drawn = 1 + rng.choice(MOST, clients, p=weights / weights.sum())
@@ -99,7 +92,7 @@ def zipf(clients: int, exponent: float, seed: int) -> Population:
 
 
 def lognormal(clients: int, spread: float, seed: int) -> Population:
-    """Draw clients with e^X records, 1 to 1000; X is normal around ln 10 with this deviation."""
+    """Draw clients with e^X records, 1 to 1000, where X is normal around ln 10 with this deviation."""
     rng = np.random.default_rng([seed, clients, round(1000 * spread), 1])
     drawn = np.rint(10 * np.exp(spread * rng.standard_normal(clients))).astype(np.int64)
     return _drawn(f"lognormal {spread:g}, {clients:,} clients", drawn.clip(1, MOST), rng)
@@ -107,10 +100,9 @@ def lognormal(clients: int, spread: float, seed: int) -> Population:
 
 def _drawn(name: str, sizes: Integers, rng: np.random.Generator) -> Population:
     """Draw groups and labels, which depend on the number of records, so that a cap biases counts."""
-    activity = np.log(sizes) / np.log(MOST)
+    activity = np.log(sizes) / np.log(MOST)  # from 0 to 1
 
     def between(least: float, most: float) -> Floats:
-        """Interpolate by the logarithm of records, from 1 to the most."""
         return np.asarray(least + (most - least) * activity)
 
     group = (rng.random(len(sizes)) < between(0.5, 0.3)).astype(np.int64)
@@ -119,7 +111,7 @@ def _drawn(name: str, sizes: Integers, rng: np.random.Generator) -> Population:
 
 
 def movielens(path: Path) -> Population:
-    """Return MovieLens' users by gender (F, M); label 1 for 4 or 5 stars."""
+    """Return MovieLens' users by gender (F, M), with label 1 for 4 or 5 stars."""
     ratings = load_movielens(path)
     users = ratings.table.groupby("user", sort=True)
     ones = users["liked"].sum().to_numpy(dtype=np.int64)
@@ -143,24 +135,21 @@ _NAMES = tuple(f"group {g}" for g in range(1, GROUPS + 1))
 
 
 def by_quantity(quantities: Sequence[str], caps: Sequence[int], errors: Floats) -> dict[str, pd.DataFrame]:
-    """Return each quantity's expected absolute errors, a row per cap.
-
-    noise is without a cap's bias, bias without noise.
-    """
+    """Return each quantity's expected absolute errors by cap: of noise or the bias alone, and in all."""
     columns = ["noise", "bias", "total"]
     return {name: pd.DataFrame(errors[:, i], list(caps), columns) for i, name in enumerate(quantities)}
 
 
 def noise_error(epsilon: float, cap: int) -> float:
-    """Return E|X + 1/2| of noise for epsilon / cap: q / (1 - q) + 1/2 with q = e^-(epsilon / cap)."""
+    """Return E|X + 1/2| of noise for epsilon / cap, q / (1 - q) + 1/2 with q = e^-(epsilon / cap)."""
     return float(1 / np.expm1(epsilon / cap) + 0.5)
 
 
 def total_error(epsilon: float, cap: int, missing: Floats | Integers | float) -> Floats:
-    """Return E|X + 1/2 - missing|, the error of a noisy count that lacks so many (b) records.
+    """Return E|X + 1/2 - b|, the error of a noisy count that lacks b records.
 
-    Computes: b + q^b (q / (1 - q) + 1/2); a geometric variable forgets what it has passed.
-    Guarantees: at most b + E|X + 1/2|, as in Eq. 2, and that at most 1.53 times this.
+    Computes: b + q^b (q / (1 - q) + 1/2), as a geometric variable has no memory.
+    Guarantees: b + E|X + 1/2|, as in Eq. 2, is 1 to 1.53 times this.
     [test: tests/benchmarks/studies/test_capping_errors.py]
     """
     b = np.asarray(missing, dtype=np.float64)
@@ -200,8 +189,9 @@ class ExpectedErrors:
 
     def at(self, epsilon: float) -> dict[str, pd.DataFrame]:
         """Return the errors of each quantity, at an epsilon per client."""
-        by_cap = zip(self.caps, self._capped, strict=True)
-        errors = np.array([self._of_cap(cap, capped, epsilon) for cap, capped in by_cap])
+        errors = np.array(
+            [self._of_cap(cap, capped, epsilon) for cap, capped in zip(self.caps, self._capped, strict=True)]
+        )
         return by_quantity(QUANTITIES, self.caps, errors)
 
     def _of_cap(self, cap: int, capped: Integers, epsilon: float) -> list[list[float]]:
@@ -221,25 +211,23 @@ class ExpectedErrors:
 
 
 def tree_of_curves() -> CountTree:
-    """Return the best blocks to count for an epsilon of 1/10, at which noise is hardly rounded."""
-    unit = Neighbors(NeighboringRelation.ZERO_OUT_ONE)
-    return best_tree(BINS, unit, Fraction(1, 10), Fraction(1, 1 << 40))
+    """Return the best blocks for an epsilon of 1/10, at which noise is hardly rounded."""
+    return best_tree(BINS, Neighbors(NeighboringRelation.ZERO_OUT_ONE), Fraction(1, 10), Fraction(1, 1 << 40))
 
 
 class ScoredClients:
     """A population's records with a score each.
 
-    Equally active clients share a distribution of scores, so that a cap leaves a uniformly random choice.
+    Clients with about as many records have one distribution of scores, so a cap leaves a random choice.
     """
 
     def __init__(self, population: Population, rng: np.random.Generator) -> None:
         level = np.floor(np.log2(population.sizes)).astype(np.int64)
         levels = np.unique(level)
         self._levels = [population.part(level == one_level) for one_level in levels]
-        activity = np.minimum(levels / np.log2(MOST), 1.0)
         self._scores: list[Integers] = [
             rng.multinomial(part.table, _distributions(active))
-            for part, active in zip(self._levels, activity, strict=True)
+            for part, active in zip(self._levels, np.minimum(levels / np.log2(MOST), 1.0), strict=True)
         ]
         self.histogram: Integers = np.array(self._scores).sum(axis=0)
 
@@ -291,7 +279,7 @@ class ExpectedCurveErrors:
         return by_quantity(CURVE_QUANTITIES, self.caps, np.array(rows))
 
     def _measured(self, counts: Floats) -> tuple[float, float, float]:
-        """Return the mean error of counts, that of rates, and the gap left."""
+        """Return the mean errors of counts and of rates, and the gap left."""
         fitted = self._fitted(counts)
         return *self._of_curves(*fitted), float(np.mean([self._gap_left(points) for points in fitted[1]]))
 
@@ -300,9 +288,8 @@ class ExpectedCurveErrors:
         return counts, [curves_of(_NAMES, _GRID, draw).points() for draw in counts]
 
     def _of_curves(self, counts: Floats, fitted: list[OperatingPoints]) -> tuple[float, float]:
-        of_counts = np.abs(counts - self._truth)[..., :-1].mean()
         of_rates = np.abs(np.array([*map(rates_at_grid, fitted)]) - rates_at_grid(self._points)).mean()
-        return float(of_counts), float(of_rates)
+        return float(np.abs(counts - self._truth)[..., :-1].mean()), float(of_rates)
 
     def _gap_left(self, fitted: OperatingPoints) -> float:
         rules = [UNMITIGATED] * GROUPS

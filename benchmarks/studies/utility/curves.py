@@ -1,6 +1,6 @@
 """Populations with known score curves, ways to release them, and the worth of released curves.
 
-Samples are histograms of records over score bins. Each release is simulated in the clear.
+Samples are histograms of records over score bins. Releases are simulated in the clear.
 """
 
 from collections.abc import Mapping
@@ -54,15 +54,10 @@ MEASURES = {
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Records that are counted, several times over, and the population behind them.
+    """Records that are counted, several times over, and the population behind them."""
 
-    Attributes:
-        histograms: Shape (repetitions, k, 2, T), records per group, label and score bin.
-        whole: The curves of the population, or of people who were not counted.
-    """
-
-    histograms: Integers
-    whole: GroupCurves
+    histograms: Integers  # shape (repetitions, k, 2, T): records per group, label and score bin
+    whole: GroupCurves  # of the population, or of people who were not counted
 
     def counted(self, repetition: int) -> GroupCurves:
         """Return one repetition's exact curves."""
@@ -70,7 +65,7 @@ class Sample:
 
 
 def cumulative(histograms: npt.NDArray[np.generic]) -> Floats:
-    """Return how many records are in each bin and above, and last the total: T + 1 values."""
+    """Return how many records are in each of T bins and above, and last the total."""
     above = np.flip(np.cumsum(np.flip(histograms, -1), -1, dtype=np.float64), -1)
     return np.concatenate([above, above[..., :1]], axis=-1)
 
@@ -87,8 +82,7 @@ def curves_of(groups: tuple[str, ...], thresholds: Floats, counts: Floats) -> Gr
 class SyntheticPopulation:
     """Groups that differ in size, in their positives, and in how well scores tell them.
 
-    Scores follow Kumaraswamy's distribution, like the beta distribution but with an elementary tail, P(score
-    >= t) = (1 - t^a)^b. So every rate at every threshold is known exactly.
+    Scores follow Kumaraswamy's distribution, P(score >= t) = (1 - t^a)^b, so that every rate is known exactly.
     """
 
     groups: int
@@ -114,20 +108,23 @@ class SyntheticPopulation:
         """Draw records independently, anew for each repetition."""
         in_bins = -np.diff(self.tails(), axis=-1, append=0.0) * self.shares()[..., np.newaxis]
         drawn = rng.multinomial(records, in_bins.ravel() / in_bins.sum(), size=repetitions)
-        names = tuple(f"group {i}" for i in range(1, self.groups + 1))
-        whole = curves_of(names, np.array(even_grid(self.thresholds)), cumulative(in_bins))
+        whole = curves_of(
+            tuple(f"group {i}" for i in range(1, self.groups + 1)),
+            np.array(even_grid(self.thresholds)),
+            cumulative(in_bins),
+        )
         return Sample(drawn.reshape(repetitions, *in_bins.shape), whole)
 
 
 @dataclass(frozen=True)
 class LoanPopulation:
-    """The loan applications: the training applicants' held-out scores are counted, the same each time."""
+    """The loan applications, of which the training applicants' held-out scores are counted."""
 
     name = "loanapp"
     groups = 2
 
     def sample(self, _records: int, repetitions: int, _rng: np.random.Generator) -> Sample:
-        """Return the same histogram for each repetition; nothing is drawn."""
+        """Return the same histogram for each repetition, as nothing is drawn."""
         histogram, whole = _loan_applications()
         return Sample(np.broadcast_to(histogram, (repetitions, *histogram.shape)), whole)
 
@@ -144,10 +141,20 @@ Population = SyntheticPopulation | LoanPopulation
 def _loan_applications() -> tuple[Integers, GroupCurves]:
     data, grid = load_loanapp(), even_grid(21)  # as the quickstart; 1,393 applicants do not fill a finer one
     train, test = data.split(FIXED_SPLIT)
-    group = np.searchsorted(data.groups, data.sensitive_feature[train])
-    counted = histogram_of(group, data.y_true[train], held_out_scores(data, train), grid, len(data.groups))
-    unseen = fit(data, train).predict_proba(data.features.iloc[test])[:, 1]
-    return counted, exact_curves(data.y_true[test], unseen, data.sensitive_feature[test], data.groups, grid)
+    counted = histogram_of(
+        np.searchsorted(data.groups, data.sensitive_feature[train]),
+        data.y_true[train],
+        held_out_scores(data, train),
+        grid,
+        len(data.groups),
+    )
+    return counted, exact_curves(
+        data.y_true[test],
+        fit(data, train).predict_proba(data.features.iloc[test])[:, 1],
+        data.sensitive_feature[test],
+        data.groups,
+        grid,
+    )
 
 
 def histogram_of(group: Integers, y_true: Integers, y_score: Floats, grid: Grid, groups: int) -> Integers:
@@ -176,7 +183,7 @@ def measure(estimated: GroupCurves, counted: GroupCurves, whole: OperatingPoints
 
 
 def rules_of(curves: GroupCurves, objective: str) -> Mapping[str, ThresholdRule]:
-    """Return the best rules with equalized odds; `UNMITIGATED` if a rate is 0/0."""
+    """Return the best rules with equalized odds, or `UNMITIGATED` if a rate is 0/0."""
     try:
         return choose_thresholds(curves, CONSTRAINT, objective).rules
     except UndefinedRateError:
@@ -216,16 +223,16 @@ def balanced_accuracy(tpr: Floats, fpr: Floats, points: OperatingPoints) -> floa
 
 
 def rates_at_grid(points: OperatingPoints) -> Floats:
-    """Return true and false positive rates at the grid's own thresholds, shape (2, k, bins); 1/2 for 0/0."""
+    """Return true and false positive rates at the grid's thresholds, shape (2, k, bins), with 1/2 for 0/0."""
     rates = np.array([points.true_positive_rate, points.false_positive_rate])
     return np.asarray(np.nan_to_num(rates[..., 1:-1], nan=0.5))
 
 
 DELTA = Fraction(1, 2**40)
 NOISE_FREE, TREE, FLAT, PER_THRESHOLD, LOCAL = "noise-free", "tree", "flat", "per-threshold", "local"
-DISTRIBUTED_TREE = (
-    "distributed-noise"  # the tree with distributed noise, of three parties, one of whom may be corrupt
-)
+DISTRIBUTED_TREE = "distributed-noise"  # the tree with distributed noise
+DISTRIBUTIONS = {DISTRIBUTED_TREE: NoiseDistribution.LAPLACE}
+PARTIES = 3, 1  # of distributed noise: all, and how many of them may be corrupt
 METHODS = (TREE, FLAT, PER_THRESHOLD, LOCAL, DISTRIBUTED_TREE)
 
 
@@ -233,11 +240,11 @@ METHODS = (TREE, FLAT, PER_THRESHOLD, LOCAL, DISTRIBUTED_TREE)
 class LocalMechanism:
     """A client with one record: randomised response on its group, noise on its own counts.
 
-    Source: the baseline of PrivFairFL (section 5, question 3) after Abay et al. 2020, for score curves:
-    counts are per label and block of score bins, on the levels of `tree`. Noise x has probability in
+    Source: the baseline of PrivFairFL (section 5, question 3) after Abay et al. 2020, for score curves.
+    Counts are per label and block of score bins, on the levels of `tree`. Noise x has probability in
     proportion to ratio^|x|.
-    Guarantees: the published values are ln(response.odds / ratio^(2 levels))-LDP, for any two records, of
-    other groups too, and no less, as another record moves 2 counts a level by 1.
+    Guarantees: the published values are exactly ln(response.odds / ratio^(2 levels))-LDP for any two records,
+    as another record moves 2 counts a level by 1.
     [test: tests/protocols/test_queries.py]
     """
 
@@ -247,12 +254,12 @@ class LocalMechanism:
 
     @property
     def epsilon(self) -> Fraction:
-        """Return the exact guarantee, rounded up to a multiple of 10^-12."""
+        """The guarantee, rounded up to a multiple of 10^-12."""
         return log_upper_bound(self.response.odds / self.ratio ** (2 * len(self.tree.blocks)))
 
     @property
     def guarantee(self) -> Guarantee:
-        """For one client's record in place of another: `epsilon`, and no δ."""
+        """For one client's record in place of another."""
         return Guarantee(self.epsilon, Fraction(0))
 
     def reported(self) -> Floats:
@@ -261,9 +268,9 @@ class LocalMechanism:
         return np.where(np.eye(self.response.groups, dtype=bool), keep, move)
 
     def estimate(self, histograms: Integers, rng: np.random.Generator) -> Floats:
-        """Simulate all clients; return unbiased cumulative counts, (repetitions, k, 2, T + 1).
+        """Simulate all clients, and return unbiased cumulative counts, (repetitions, k, 2, T + 1).
 
-        The noise of n clients is the difference of two negative binomial variables, its exact distribution.
+        The noise of n clients is exactly the difference of two negative binomial variables.
         """
         probabilities = self.reported()
         reports = [rng.multinomial(histograms[:, g], probabilities[g]) for g in range(self.response.groups)]
@@ -302,7 +309,7 @@ def design_local(
 
 @dataclass(frozen=True, eq=False)
 class Computed:
-    """A release whose noise the parties make in the computation, from the default coins, or draw themselves.
+    """A release whose noise the parties make in the computation, or draw themselves.
 
     Computes: exact counts + linear @ noise of mean 0, which equals estimates from opened noisy nodes.
     [test: tests/protocols/test_queries.py]
@@ -313,7 +320,7 @@ class Computed:
 
     @property
     def guarantee(self) -> Guarantee:
-        """That of the noise, exactly."""
+        """The noise's own."""
         return self.plan.exact
 
     def estimate(self, histograms: Integers, rng: np.random.Generator) -> Floats:
@@ -322,13 +329,10 @@ class Computed:
         return np.asarray(cumulative(histograms) + nodes @ self.noise.linear.T)
 
 
-Release = LocalMechanism | Computed
-
-
 def release_for(
     method: str, bins: int, groups: int, records: int, epsilon: Fraction, relation: NeighboringRelation
-) -> Release:
-    """Return a method's release with this total epsilon; 20 at most, except for local DP."""
+) -> LocalMechanism | Computed:
+    """Return a method's release with this total epsilon, or with 20 if that is less, except for local DP."""
     if method == LOCAL:
         tree = best_tree(bins, Neighbors(NeighboringRelation.REPLACE_ONE), Fraction(1), DELTA)
         return design_local(groups, (CountTree(bins, (1,)), tree), records, epsilon)
@@ -337,35 +341,29 @@ def release_for(
 
 @lru_cache(maxsize=64)
 def computed(method: str, bins: int, epsilon: Fraction, relation: NeighboringRelation) -> Computed:
-    """Return a release by tree, flat or per-threshold counts, or by the tree with distributed noise.
-
-    Groups and labels are disjoint, so their number does not change the noise.
-    """
-    neighbors = Neighbors(relation)
+    """Return a release by a method other than local DP, for any number of groups, as they are disjoint."""
+    neighbors, distribution = Neighbors(relation), DISTRIBUTIONS.get(method)
     if method == PER_THRESHOLD:
         release, linear = each_threshold(1, bins), _least_squares_per_threshold(bins)
     else:
-        distribution = NoiseDistribution.LAPLACE if method == DISTRIBUTED_TREE else None
         tree = (
             CountTree(bins, (1,))
             if method == FLAT
             else best_tree(bins, neighbors, epsilon, DELTA, distribution)
         )
         release, linear = tree.release(1), curve_map(tree)
-    terms = (release, neighbors, epsilon, DELTA)
-    if method == DISTRIBUTED_TREE:
-        plan = plan_distributed_noise(
-            *terms, NoiseDistribution.LAPLACE, 3, 1
-        )  # one of three parties may be corrupt
-    else:
-        plan = plan_noise(*terms)
+    plan = (
+        plan_distributed_noise(release, neighbors, epsilon, DELTA, distribution, *PARTIES)
+        if distribution
+        else plan_noise(release, neighbors, epsilon, DELTA)
+    )
     return Computed(CurveNoise(linear, plan.noise), plan)
 
 
 def _least_squares_per_threshold(bins: int) -> Floats:
     """Return the matrix from both counts at every threshold to the nearest counts that have one total.
 
-    Kinder than the published protocol, which uses each value as it is.
+    The published protocol errs more, as it uses each value as it is.
     """
     total = np.full((1, 2 * bins), 1 / bins)
     above = (np.concatenate([np.eye(bins), -np.eye(bins)], axis=1) + total) / 2

@@ -109,8 +109,7 @@ def study(
             outcomes.append(_outcome(setting, sample, NOISE_FREE, None, generator(*what)))
             for epsilon, method in product(setting.epsilons, METHODS):
                 progress(len(outcomes), total)
-                rng = generator(*what, method, epsilon)
-                outcomes.append(_outcome(setting, sample, method, epsilon, rng))
+                outcomes.append(_outcome(setting, sample, method, epsilon, generator(*what, method, epsilon)))
     summaries = [summary_of(outcome) for outcome in outcomes]
     table = pd.DataFrame(
         [
@@ -178,7 +177,7 @@ def _outcome(
 
 
 def generator(*what: object) -> np.random.Generator:
-    """Return random numbers that depend on the seed and their purpose alone."""
+    """Return random numbers that depend only on the seed and their purpose."""
     return np.random.default_rng([SEED, zlib.crc32(repr(what).encode())])
 
 
@@ -193,9 +192,12 @@ def summary_of(outcome: Row) -> dict[str, Any]:
 
 def quartiles(name: str, values: npt.ArrayLike) -> dict[str, float]:
     """Return a measure's columns: the quartiles."""
-    quartile = np.quantile(np.asarray(values), [0.25, 0.5, 0.75])
-    places = zip(("q1", "median", "q3"), quartile, strict=True)
-    return {f"{name}_{place}": rounded(float(value)) for place, value in places}
+    return {
+        f"{name}_{place}": rounded(float(value))
+        for place, value in zip(
+            ("q1", "median", "q3"), np.quantile(np.asarray(values), [0.25, 0.5, 0.75]), strict=True
+        )
+    }
 
 
 _RATES, _WHOLE, _BOTH = "rates", "gap_whole", ("tpr_rmse", "fpr_rmse")  # of both rates together
@@ -277,7 +279,7 @@ def _marks(of: pd.DataFrame, name: str) -> Panel:
 
 
 def _least(table: pd.DataFrame, name: str) -> float:
-    """Return where a row of panels ends below: under all medians but local DP's.
+    """Return where a row of panels ends below, under all medians but local DP's.
 
     At the largest epsilon local DP has hardly any noise, and protects hardly anybody.
     """
@@ -289,11 +291,10 @@ def view(table: pd.DataFrame) -> Iterator[Part]:
     """View medians and quartiles, and how often each method is best."""
     methods, rows = (*METHODS, NOISE_FREE), list[list[str]]()
     figures = {title.replace("\n", " "): name for title, name in FIGURES.items()}
-    shown_figures = {**figures, "Balanced accuracy, population": "balanced_accuracy"}
     for title_of, of in of_settings(table).items():
         at = of[of["epsilon"].isin([_SHOWN]) | of["epsilon"].isna()].set_index("method").T
         setting = title_of.replace("\n", " ")
-        for title, name in shown_figures.items():
+        for title, name in {**figures, "Balanced accuracy, population": "balanced_accuracy"}.items():
             rows.append([setting, title, *(_spread(at[method], name) for method in methods)])
         rows.append([setting, "Gap before", f"{at.loc['unmitigated_gap'].iloc[0]:.3g}", *[""] * len(METHODS)])
     yield grouped([f"ε = {_SHOWN}", "", *methods], rows, alignment="ll" + "r" * len(methods))
