@@ -33,8 +33,8 @@ AHEAD = "ahead"  # joint noise that was made before the run
 
 Repetitions = Annotated[int, Meta(ge=1, le=1000)]
 Seconds = Annotated[float, Meta(gt=0)]
+# Of a factor: one level, several, or tables with levels of factors that go together.
 Levels = str | int | float | list[str | int | float | dict[str, str | int | float]]
-"""Of a factor: one level, several, or tables with levels of factors that go together."""
 
 REQUEST_OF = {next(iter(request.protocols.values())): request for request in REQUESTS.values()}
 _OF_ROUNDS = ("coordinates", "rounds")
@@ -80,7 +80,7 @@ class Exclusion:
 
 @dataclass(frozen=True)
 class Until:
-    """When a cell has run often enough: after `most` runs, or once its median's interval is narrow."""
+    """When a cell has run often enough, after `most` runs or once its median's interval is narrow."""
 
     width: Annotated[float, Meta(gt=0)]
     most: Repetitions
@@ -95,12 +95,12 @@ class Until:
 
 @dataclass(frozen=True)
 class Planned:
-    """A cell of a suite; `excluded` says why it is not run."""
+    """A cell of a suite."""
 
     cell: Mapping[str, Level]
     repetitions: int
     timeout_s: float
-    excluded: str | None = None
+    excluded: str | None = None  # why it is not run
     until: Until | None = None
 
     @property
@@ -111,7 +111,7 @@ class Planned:
 
 @dataclass(frozen=True)
 class Grid:
-    """All combinations of factors' levels; other fields replace the suite's."""
+    """All combinations of factors' levels, with what replaces the suite's fields."""
 
     factors: dict[str, Levels] = field(default_factory=dict)
     repetitions: Repetitions | None = None
@@ -120,7 +120,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Suite:
-    """An experiment; benchmarks/README.md explains its fields."""
+    """An experiment, whose fields benchmarks/README.md explains."""
 
     name: str
     title: str
@@ -158,7 +158,7 @@ class Suite:
         repetitions: int | None = None,
         timeout_s: float | None = None,
     ) -> list[Planned]:
-        """Return all cells, each once; the last factor's levels change first.
+        """Return all cells, in an order in which the last factor's levels change first.
 
         Raises:
             ExperimentError: A cell makes no sense, or two grids share it.
@@ -189,7 +189,7 @@ def read_experiment(path: Path) -> Suite:
     """Return an experiment's file.
 
     Raises:
-        ExperimentError: It makes no sense; the message says where.
+        ExperimentError: It makes no sense. The message says where.
     """
     refusal = Refusal(
         ExperimentError, str(path), "an experiment", "benchmarks/README.md says what one may say"

@@ -112,8 +112,8 @@ def models() -> str:
         f"| {model.paper_name or '–'} |"
         for model in MODELS.values()
     ]
-    head = "| model | engine | parties | withstands | MP-SPDZ's machine | may fail with | in PrivFairFL |"
-    return "\n".join([head, "|---" * 7 + "|", *rows, ""])
+    names = "| model | engine | parties | withstands | MP-SPDZ's machine | may fail with | in PrivFairFL |"
+    return "\n".join([names, "|---" * 7 + "|", *rows, ""])
 
 
 MADE = {
@@ -123,7 +123,7 @@ MADE = {
 
 
 def fill(_app: object, page: str, source: list[str]) -> None:
-    """Put what code declares, or another file says, into a page's text; links lead to pages of the site."""
+    """Put what code declares, or another file says, into a page's text, with links to pages of the site."""
     for mark, make in MADE.get(page, {}).items():
         source[0] = source[0].replace(mark, make())
     file = ROOT / ELSEWHERE.get(page, f"docs/{page}.md")
@@ -143,7 +143,7 @@ def fill(_app: object, page: str, source: list[str]) -> None:
 def structure(
     _app: object, _what: str, _name: str, _object: object, _options: object, lines: list[str]
 ) -> None:
-    """Begin a paragraph at each heading of a docstring, as Args, and at each argument below it."""
+    """Begin a paragraph at each heading of a docstring, and at each argument below it."""
     lines[:] = _ARGUMENT.sub(_as_item, _HEADING.sub(r"\n\n**\1:**", "\n".join(lines))).splitlines()
 
 

@@ -54,7 +54,7 @@ def run(options: RunOptions) -> None:
     """Run what is missing of an experiment."""
     directory = directory_of(options, "bench.run")
     of_program = options.written(*(name for name in _OF_PROGRAMS if not options.is_usual(name)))
-    if of_program and not _is_program(options.experiment or ""):
+    if of_program and not (options.experiment or "").endswith(".mpc"):
         flag = options.declared[next(iter(of_program))].flag
         raise OptionError(f"{flag} goes with a program's .mpc alone; leave it out.")
     if options.resume:
@@ -87,9 +87,8 @@ def run(options: RunOptions) -> None:
     cells = [of_cells[planned.key] for planned in wanted.plan() if planned.key in of_cells]
     show(*_view(wanted.suite.title, cells), *texts.iterations(cells))
     if known.suite.name == UNITS:
-        models = write_units(directory, samples)
-        use = f"--plan 100,units={plain(str(directory))}"
-        say(f"Unit costs of {', '.join(models)}: use them by {use}.")
+        models = ", ".join(write_units(directory, samples))
+        say(f"Unit costs of {models}: use them by --plan 100,units={plain(str(directory))}.")
     elif known.suite.name == PROGRAM:
         show(*_in_turn(cells))
     show(results(directory))
@@ -113,7 +112,7 @@ def _earlier(options: RunOptions, directory: Path) -> Chosen:
 
 def _experiment(options: RunOptions) -> tuple[Suite, str, Path]:
     named = Path(options.experiment)
-    if _is_program(options.experiment):
+    if named.suffix == ".mpc":
         return *_experiment_of(options), named.parent
     ours = {path.stem: path for path in OURS.glob("*.toml")}
     file = ours.get(options.experiment, named)
@@ -127,8 +126,8 @@ def _experiment(options: RunOptions) -> tuple[Suite, str, Path]:
 
 def _say_what_failed(directory: Path, failed: Sequence[Sample]) -> None:
     for sample in failed:
-        name = f"{name_of(sample.cell)}, repetition {sample.repetition + 1}"
-        say(f"[bold red]failed[/] {plain(name)}: {plain(str(sample.reason))}", cli.err)
+        what = f"{name_of(sample.cell)}, repetition {sample.repetition + 1}: {sample.reason}"
+        say(f"[bold red]failed[/] {plain(what)}", cli.err)
     if failed:
         again = f"./inv bench.run --resume {plain(str(directory))} runs them again"
         say(f"[bold red]{len(failed)} failed[/], as above; {again}.", cli.err)
@@ -151,9 +150,11 @@ def _duration(seconds: float) -> str:
 
 
 def _view(title: str, cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
-    columns = ["cell", "seconds in the computation", "rounds", "sent by all", "most memory"]
     yield Heading(title)
-    yield Table(columns, [[name_of(of[-1].cell), *_costs(of)] for of in cells])
+    yield Table(
+        ["cell", "seconds in the computation", "rounds", "sent by all", "most memory"],
+        [[name_of(of[-1].cell), *_costs(of)] for of in cells],
+    )
     where = measured_over([sample for of in cells for sample in of]) or "all parties on this machine"
     yield f"Medians (least – most), {where}; clients and records are made up."
     if any(of[-1].cell.get("input_path") == "clients" for of in cells):
@@ -184,15 +185,11 @@ def _summary(of: Sequence[Sample]) -> dict[str, Any]:
     }
 
 
-def _is_program(text: str) -> bool:
-    return text.endswith(".mpc")
-
-
 def _experiment_of(options: RunOptions) -> tuple[Suite, str]:
     """Return an experiment that times one program, or two in turn."""
     experiment, against = Path(options.experiment), options.against or ""
     names, ways = [experiment.name], [options.compile_options or ""]
-    if _is_program(against):
+    if against.endswith(".mpc"):
         names.append(Path(against).name)
         if Path(against).parent.resolve() != experiment.parent.resolve():
             raise OptionError(f"--against names a program beside {experiment}, or compile options.")
@@ -240,7 +237,7 @@ _STEPS = {
 
 
 def validate(options: ValidateOptions) -> None:
-    """Judge measured runs; exit with 1 unless something was judged and nothing failed."""
+    """Judge measured runs, and exit with 1 unless something was judged and nothing failed."""
     with cli.steps(_STEPS) as begin:
         begin("read")
         measured = Measured.read(options.results or RESULTS)
@@ -270,9 +267,10 @@ def _view_of_findings(validation: Validation, over: str) -> Iterator[Part]:
     yield from texts.table2_parts(validation.rows, over)
     yield texts.by_kind(validation.findings)
     for finding in (*validation.of(Status.FAILED), *validation.of(Status.EXPLAINED)):
-        tone = Bad(finding.status) if finding.status is Status.FAILED else str(finding.status)
-        sentence = f"{finding.status} {finding.check.key}: {finding.check.found}. {finding.reason}"
-        yield Paragraph(sentence, strong=tone)
+        yield Paragraph(
+            f"{finding.status} {finding.check.key}: {finding.check.found}. {finding.reason}",
+            strong=Bad(finding.status) if finding.status is Status.FAILED else str(finding.status),
+        )
     yield from texts.unjudged(validation.findings)
     counted = texts.counts(validation.findings)
     yield Paragraph(f"{counted}.", strong=Good(counted) if validation.passed else Bad(counted))

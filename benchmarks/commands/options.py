@@ -128,6 +128,7 @@ class ExportOptions(Options):
     out = OUT.but(help="a new directory; default: runs/bench.export-<time>")
 
 
+# By study, the options that it takes besides --out and --json, and their defaults.
 STUDIES: dict[str, dict[str, str]] = {
     "capping": {"clients": "1000,10000,100000", "exponents": "1.5,2", "movielens": "", "held_out": ""},
     "gaps": {"data": "", "quick": ""},
@@ -140,7 +141,6 @@ STUDIES: dict[str, dict[str, str]] = {
     "utility": {"quick": "", "repetitions": "10"},
     "weightings": {"movielens": "", "quick": ""},
 }
-"""By study, the options that it takes besides --out and --json, and their defaults."""
 
 SYNTHETIC = "synthetic"  # populations, held out
 _REPETITIONS = {

@@ -82,6 +82,8 @@ def _training(options: ReproduceOptions, begin: terminal.Steps, directory: Path)
     return of_training.outcome(runs, sets, extent)
 
 
+# By study: its steps, but the last one, which draws and writes; and what carries it out, which is told of
+# each step that begins but the first, which has begun.
 STUDIES: Mapping[str, tuple[dict[str, str], Callable[[ReproduceOptions, terminal.Steps, Path], Outcome]]] = {
     "capping": ({"data": "populations", "compute": "expected errors"}, _capping),
     "gaps": (
@@ -145,7 +147,3 @@ STUDIES: Mapping[str, tuple[dict[str, str], Callable[[ReproduceOptions, terminal
         ),
     ),
 }
-"""By study: its steps, but the last one, which draws and writes; and what carries it out.
-
-That is told of each step that begins but the first, which has begun.
-"""

@@ -76,7 +76,7 @@ def _carry_out(
 
 
 def summary(attempts: Sequence[Attempt]) -> Rows:
-    """Return the outcomes of changes by model and operation, and a bound of the harmful share.
+    """Return the outcomes of changes by model and operation, and a bound of the share of harmful ones.
 
     A change is harmful if an honest party saw another value, even if it then aborted.
     """
@@ -97,38 +97,31 @@ def summary(attempts: Sequence[Attempt]) -> Rows:
                 "harmful": harmful,
                 **{outcome.name.lower(): counted[outcome] for outcome in Outcome},
                 "wrong_at_most": round(walk.most_wrong(changed, harmful), 5),
-                **(_of_noise(noise) if noise else {}),
             }
         )
+        if noise:
+            distance, by_chance = distance_of([int(value) for value in noise.elements()])
+            of_noise = {"distance": round(distance, 5), "by_chance": round(by_chance, 5)}
+            rows[-1] |= {"noise": noise.total(), **of_noise}
     return rows
 
 
-def _of_noise(counted: Counter[str]) -> dict[str, Any]:
-    distance, by_chance = distance_of([int(value) for value in counted.elements()])
-    return {"noise": counted.total(), "distance": round(distance, 5), "by_chance": round(by_chance, 5)}
-
-
 def _view(rows: Rows) -> Iterator[Part]:
-    columns = (
-        "security model",
-        "operation",
-        "changed",
-        "aborted",
-        "opened, aborted",
-        "right",
-        "wrong",
-        "at most",
-    )
-    cells = [
+    yield Table(
+        (
+            *("security model", "operation", "changed", "aborted"),
+            *("opened, aborted", "right", "wrong", "at most"),
+        ),
         [
-            *(row["security"], row["operation"]),
-            *(f"{row[name]:,}" for name in ("changed", "aborted", "opened", "right")),
-            Bad(str(row["harmful"])) if row["harmful"] else "0",
-            f"{100 * row['wrong_at_most']:.2g} %",
-        ]
-        for row in rows
-    ]
-    yield Table(columns, cells)
+            [
+                *(row["security"], row["operation"]),
+                *(f"{row[name]:,}" for name in ("changed", "aborted", "opened", "right")),
+                Bad(str(row["harmful"])) if row["harmful"] else "0",
+                f"{100 * row['wrong_at_most']:.2g} %",
+            ]
+            for row in rows
+        ],
+    )
     yield (
         "Wrong: an honest party took, or saw before it aborted, a result that the function does not give. At "
         "most: of all such changes, at 95 %, as far as a random sample tells."
@@ -144,17 +137,18 @@ def _view(rows: Rows) -> Iterator[Part]:
 
 
 def _times(rows: Rows) -> Iterator[Part]:
-    columns = ("security model", "program", "pairs", "other sizes", "seconds", "difference, µs")
-    cells = [
+    yield Table(
+        ("security model", "program", "pairs", "other sizes", "seconds", "difference, µs"),
         [
-            *(row["security"], row["operation"], str(row["pairs"])),
-            Bad(str(row["sizes_differ"])) if row["sizes_differ"] else "0",
-            f"{row['seconds']:.3g}",
-            _ends(row),
-        ]
-        for row in rows
-    ]
-    yield Table(columns, cells)
+            [
+                *(row["security"], row["operation"], str(row["pairs"])),
+                Bad(str(row["sizes_differ"])) if row["sizes_differ"] else "0",
+                f"{row['seconds']:.3g}",
+                _ends(row),
+            ]
+            for row in rows
+        ],
+    )
     yield (
         "Other sizes: pairs in which a party sent another number of messages, or others. Difference: of the "
         "median, ones less zeros; all intervals hold at once with 95 %, and one without 0 is a leak."

@@ -82,7 +82,7 @@ class Place:
         return planned.excluded or self._unsupported(planned.cell)
 
     def identity(self, cell: Mapping[str, Level]) -> tuple[str, str] | None:
-        """Return the program hash and engine version that a run has; None if unknown.
+        """Return the program hash and engine version of a run here, if they are known.
 
         [test: tests/commands/test_bench_measured.py]
         """
@@ -173,15 +173,15 @@ def session_of(cell: Mapping[str, Level], ledger: Path | None = None, timeout_s:
 
 
 def _of_a_round(session: SumSession) -> dict[str, Any]:
-    """Return a session's manifest, with a round's median seconds, without the first."""
+    """Return a session's manifest, with the median seconds of rounds after the first."""
     started, made = time.monotonic(), session.preprocess() if session.offline else []
     with session:
         for _ in range(session.rounds):
             session.add(np.zeros((1, session.rule.coordinates)))
-    seconds = median(session.seconds[1:] or session.seconds)
     manifest = report.manifest_of("rounds", session.result, {}, {}, None, time.monotonic() - started, 0.0)
-    phases = {"online_s": seconds, "offline_s": made[0]["mpc_s"] / session.rounds} if made else {}
-    return {**manifest, "mpc_s": seconds, **phases}
+    manifest["mpc_s"] = median(session.seconds[1:] or session.seconds)
+    phases = {"online_s": manifest["mpc_s"], "offline_s": made[0]["mpc_s"] / session.rounds} if made else {}
+    return manifest | phases
 
 
 HERE = Place()
@@ -189,7 +189,7 @@ HERE = Place()
 
 @contextmanager
 def over_hosts(path: Path, programs: Path = Path()) -> Iterator[Place]:
-    """Yield the place of a file's hosts, connected meanwhile."""
+    """Yield the place of a file's hosts, to which it keeps a connection."""
     with closing(BenchmarkHosts(read_hosts(path))) as hosts:
         yield Place(programs, hosts)
 
@@ -202,8 +202,7 @@ def trial_of(cell: Mapping[str, Level]) -> Trial:
     """Return a cell's trial on hosts."""
     model, request = model_of(cell).name, request_of(cell)
     if cell["protocol"] == PI_LAP.name:
-        exact = str(request.epsilon), str(request.delta)
-        return Trial(model, noise=Noise(exact, int(cell["samples"])))
+        return Trial(model, noise=Noise((str(request.epsilon), str(request.delta)), int(cell["samples"])))
     return Trial(model, request.to_json(), federation_of(cell, statistic_of(cell)))
 
 
@@ -240,9 +239,9 @@ def _job_of_program(cell: Mapping[str, Level], source: Path, model: SecurityMode
 
 
 def error_ratio(cell: Mapping[str, Level]) -> float:
-    """Return the standard error of a count with distributed noise over that with joint noise.
+    """Return the exact standard error of a count with distributed noise over that with joint noise.
 
-    Computes: by exact variances; of curves, of the mean square over thresholds; of rounds, of a coordinate.
+    Of curves it is the root of the mean square over thresholds, and of rounds a coordinate's.
     """
     same = {**cell, "network": "none"}  # errors do not depend on it
     distributed, joint = (_count_error(cell_key({**same, "noise": noise})) for noise in (DISTRIBUTED, JOINT))
@@ -276,8 +275,8 @@ def request_of(cell: Mapping[str, Level]) -> Request:
     if variant in kind.protocols:
         given["variant"] = variant
     elif "input_form" in kind.declared:
-        usual = next(iter(spec_of(cell).input_forms))
-        given["input_form"] = variant if variant in kind.input_forms() else usual
+        ours = variant in kind.input_forms()
+        given["input_form"] = variant if ours else next(iter(spec_of(cell).input_forms))
     if kind is CapRequest:
         given["release_epsilon"] = given["epsilon"]
     elif cell.get("cap"):
@@ -295,7 +294,7 @@ def source_of(cell: Mapping[str, Level]) -> Path:
 
 
 def statistic_of(cell: Mapping[str, Level]) -> Statistic[Any]:
-    """Return a cell's statistic; of thresholds the curves."""
+    """Return a cell's statistic, of thresholds that of the curves."""
     statistic = statistic_of_request(request_of(cell))
     return statistic.curves if isinstance(statistic, ThresholdsStatistic) else statistic
 

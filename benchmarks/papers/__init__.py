@@ -47,34 +47,27 @@ class Shape:
 
 @dataclass(frozen=True)
 class FigureClaim:
-    """A figure's claim: `seconds` at levels from and to of a factor."""
+    """A figure's claim of seconds."""
 
     title: str
     protocol: str
     security: str
     factor: str
-    at: tuple[int, int]
+    at: tuple[int, int]  # levels of the factor, from and to
     seconds: float
     text: str
 
 
 @dataclass(frozen=True)
 class PrivFairFL:
-    """The paper's figures.
+    """The paper's figures."""
 
-    Attributes:
-        table2: Seconds by (model, shape, protocol), preprocessing included.
-        parties: By model.
-        thresholds: Of π_ROC.
-        claims: Sentence and source, by name.
-    """
-
-    table2: Mapping[tuple[str, str, str], Printed]
-    parties: Mapping[str, int]
+    table2: Mapping[tuple[str, str, str], Printed]  # by model, shape and protocol, preprocessing included
+    parties: Mapping[str, int]  # by model
     shapes: Mapping[str, Shape]
     figures: Mapping[str, FigureClaim]
-    thresholds: int
-    claims: Mapping[str, str]
+    thresholds: int  # of π_ROC
+    claims: Mapping[str, str]  # sentence and source, by name
     machine: str
     caveats: tuple[str, ...]
 

@@ -67,7 +67,6 @@ def table2_figure(rows: Sequence[Row]) -> Figure | None:
 
 def _table2(protocol: str, rows: Sequence[Row]) -> Panel:
     marks: list[Mark] = []
-    hollow = {"markerfacecolor": "none"}
     for y, row in enumerate(rows):
         marks.append(level(y, color=GREY, alpha=0.25, linewidth=0.8))
         if not row.beside:
@@ -75,7 +74,9 @@ def _table2(protocol: str, rows: Sequence[Row]) -> Panel:
         marks += _literal(row.printed, y, "D", color=COLOURS[2], label="literal, run here")
         marks += _literal(row.at_once, y, "s", color=COLOURS[1], label="all instances at once")
         marks += _timed(row.default, y, "o", color=COLOURS[0], label="ours")
-        marks += _timed(row.own, y, "o", color=COLOURS[0], label="ours, distributed noise", **hollow)
+        marks += _timed(
+            *(row.own, y, "o"), color=COLOURS[0], label="ours, distributed noise", markerfacecolor="none"
+        )
     return [
         *marks,
         shown(xscale="log", ylim=(len(rows) - 0.5, -0.5)),
@@ -102,8 +103,8 @@ def _literal(form: Took | None, y: float, marker: str, color: str, label: str) -
 
 def growth_figure(measured: Measured, claim: FigureClaim) -> Figure | None:
     """Draw seconds against a factor, a line for each form."""
-    where = {"protocol": claim.protocol, "security": claim.security, "shape": ""}
-    cells = [cell for cell in measured.where(*SCALE, **where) if cell.ok and cell.number(claim.factor)]
+    of_claim = measured.where(*SCALE, protocol=claim.protocol, security=claim.security, shape="")
+    cells = [cell for cell in of_claim if cell.ok and cell.number(claim.factor)]
     if not cells:
         return None
     marks, (low, high) = list[Mark](), claim.at
@@ -112,8 +113,8 @@ def growth_figure(measured: Measured, claim: FigureClaim) -> Figure | None:
         also = ("records",) if claim.factor == "clients" else ()
         for series in measured.series(claim.factor, of_form, also):
             some = f", {few} thresholds" if variant in FORMS and (few := series[0]["thresholds"]) else ""
-            signs = {"color": color, "marker": marker, "linestyle": style}
-            signs |= {"markerfacecolor": "none"} if noise == DISTRIBUTED else {}
+            face = "none" if noise == DISTRIBUTED else color
+            signs = {"color": color, "marker": marker, "linestyle": style, "markerfacecolor": face}
             marks.append(_points(series, claim.factor, label=name + some, **signs))
     one = low == high
     shape: dict[str, Any] = {"marker": "x", "markersize": 9} if one else {"linewidth": 6, "alpha": 0.5}

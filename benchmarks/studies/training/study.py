@@ -61,7 +61,7 @@ ONE = 1.0  # the epsilon of Table 3, and of targets
 EPSILONS = (ONE, 0.25, 0.5, 2.0, 5.0, 10.0, 20.0, 50.0)  # appendix D names the ends
 
 
-# Seeds of the recipes, of ours (judged), and of all at other epsilons (swept). `recipe` differs from the paper.
+# Seeds of the recipes, of ours (judged), and of all at other epsilons (swept); and changes of the recipe.
 WHOLE: Row = {"seeds": 20, "judged": 100, "swept": 5, "epsilons": EPSILONS, "recipe": {}}
 
 QUICK: Row = {

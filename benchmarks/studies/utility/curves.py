@@ -82,7 +82,7 @@ def curves_of(groups: tuple[str, ...], thresholds: Floats, counts: Floats) -> Gr
 class SyntheticPopulation:
     """Groups that differ in size, in their positives, and in how well scores tell them.
 
-    Scores follow Kumaraswamy's distribution, P(score >= t) = (1 - t^a)^b, so that every rate is known exactly.
+    Scores follow Kumaraswamy's distribution, P(score >= t) = (1 - t^a)^b, so every rate is known exactly.
     """
 
     groups: int
