@@ -166,16 +166,13 @@ class Suite:
         plan: dict[Cell, Planned] = {}
         for i, grid in enumerate(self.quick if quick else self.grid, 1):
             place = f"[[{'quick' if quick else 'grid'}]] {i}"
-            many = self.repetitions if grid.repetitions is None else grid.repetitions
-            limit_s = self.timeout_s if grid.timeout_s is None else grid.timeout_s
             for cell in _cells({**self.factors, **grid.factors}):
                 _check_cell(place, cell)
-                reasons = [exclusion.reason for exclusion in self.excluded if exclusion.covers(cell)]
                 planned = Planned(
                     cell,
-                    repetitions or many,
-                    timeout_s or limit_s,
-                    reasons[0] if reasons else None,
+                    repetitions or grid.repetitions or self.repetitions,
+                    timeout_s or grid.timeout_s or self.timeout_s,
+                    next((of.reason for of in self.excluded if of.covers(cell)), None),
                     None if repetitions else self.until,
                 )
                 if planned.key in plan:

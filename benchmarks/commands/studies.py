@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from itertools import product
 from pathlib import Path
 
 from benchmarks.commands.directories import directory_of, resumable
@@ -56,12 +57,10 @@ def _capping(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outco
     ]
     if options.movielens:
         populations.append(movielens(options.movielens))
-    others = []
+    others = [movielens(Path(name)) for name in held_out if name != SYNTHETIC]
     if SYNTHETIC in held_out:
-        others = [
-            draw(size, distribution, seed) for draw, distribution in _OTHER_LAWS for size in _OTHER_SIZES
-        ]
-    others += [movielens(Path(name)) for name in held_out if name != SYNTHETIC]
+        laws = product(_OTHER_LAWS, _OTHER_SIZES)
+        others = [*(draw(size, distribution, seed) for (draw, distribution), size in laws), *others]
     begin("compute")
     return of_caps.study(populations, others, begin.detail)
 

@@ -33,10 +33,11 @@ class Measured:
 
 def measured(samples: Sequence[Sample]) -> list[Measured]:
     """Return each cell that went well."""
-    compiled: dict[str | None, float] = {}  # each program once, warm-ups included
-    for sample in samples:
-        if sample.status == OK and sample.times["compile_s"]:
-            compiled[sample.program_hash] = sample.times["compile_s"]
+    compiled = {  # each program once, warm-ups included
+        sample.program_hash: sample.times["compile_s"]
+        for sample in samples
+        if sample.status == OK and sample.times["compile_s"]
+    }
     medians = []
     for of in by_cell(samples).values():
         if took := summary(of):

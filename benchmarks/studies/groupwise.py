@@ -172,12 +172,14 @@ def figure(
         )
         for mechanism, colour in coloured
     ]
-    error = [
-        line(counts, mechanism.relative_errors(counts), color=colour, label=mechanism.name)
-        for mechanism, colour in coloured
-    ]
     ends = (target.relative, target.least, target.most)
-    error.append(methodcaller("hlines", *ends, color=GREY, linestyle=":", label="target"))
+    error = [
+        *(
+            line(counts, mechanism.relative_errors(counts), color=colour, label=mechanism.name)
+            for mechanism, colour in coloured
+        ),
+        methodcaller("hlines", *ends, color=GREY, linestyle=":", label="target"),
+    ]
     sizes, seeming = zip(*((row["records"], row[SEEMING]) for row in rows), strict=True)
     numerical = [
         line(sizes, seeming, color=COLOURS[1], marker="o", label="numerical, no bound"),

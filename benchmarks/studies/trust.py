@@ -165,15 +165,14 @@ def noise_per_aggregator(epsilon: Fraction, aggregators: int, honest: int) -> Ce
 
 def noise_in_computation(coins: tuple[Coin, ...], exact: Guarantee) -> Central:
     """Return π_GAP, in which the parties make noise once, by coins that none of them knows."""
+    chances = [(float(coin.probability), float(1 << i)) for i, coin in enumerate(coins)]
 
     def log_moment(theta: Floats) -> Floats:
         """Return ln E[cosh(theta (G + 1/2))], where G + 1/2 is the magnitude and has independent bits."""
-        ends = []
-        for t in (theta, -theta):
-            chances = [(float(coin.probability), float(1 << i)) for i, coin in enumerate(coins)]
-            ends.append(
-                t / 2 + sum(np.logaddexp(math.log1p(-p), math.log(p) + t * bit) for p, bit in chances)
-            )
+        ends = [
+            t / 2 + sum(np.logaddexp(math.log1p(-p), math.log(p) + t * bit) for p, bit in chances)
+            for t in (theta, -theta)
+        ]
         return np.asarray(np.logaddexp(*ends) - math.log(2))
 
     most = 300 / float(error_bound(coins, Fraction(1, 2)))

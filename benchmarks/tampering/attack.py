@@ -167,8 +167,7 @@ class Attack:
             uses_edabits=False,  # as in all programs of ours that compare
         )
         arguments = tuple(map(str, (*self._inputs, *operation.arguments)))
-        lanes = ((1, operation.noise or _LANES),)
-        return Job(spec, source, arguments, (None,) * self.model.parties, lanes)
+        return Job(spec, source, arguments, (None,) * self.model.parties, ((1, operation.noise or _LANES),))
 
     def lay_out(self) -> None:
         """Compile the program, before the first run."""

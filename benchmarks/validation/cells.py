@@ -18,7 +18,6 @@ from benchmarks.measure.samples import (
     Summary,
     by_cell,
     load,
-    measured_over,
     name_of,
     summary,
 )
@@ -131,11 +130,6 @@ class Measured:
                 "made, or a directory that holds such directories."
             )
         return cls.of(samples, abouts=abouts, plans=plans)
-
-    @property
-    def over(self) -> str:
-        """The hosts of the runs in words, or "" for one machine."""
-        return measured_over([run for cell in self.cells for run in cell.ok])
 
     def where(self, *suites: str, **levels: Level) -> list[CellRuns]:
         """Return the cells of these suites, or all, with these levels."""

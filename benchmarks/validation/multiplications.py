@@ -27,8 +27,6 @@ _BLOCKS = "1.14.196"  # of π_ROC
 _NOISE: Mapping[str, object] = {"epsilon": 1, "delta_bits": 40}
 UNITS = {PRODUCTS: "products", ANDS: "ANDs"}
 
-Requirements = Callable[[ProtocolSpec, Mapping[str, object]], Mapping[str, int]]
-
 
 @dataclass(frozen=True)
 class Implied:
@@ -80,7 +78,9 @@ def implied() -> list[Implied]:
     ]
 
 
-def checks(count: Requirements | None = None) -> Iterator[Check]:
+def checks(
+    count: Callable[[ProtocolSpec, Mapping[str, object]], Mapping[str, int]] | None = None,
+) -> Iterator[Check]:
     """Yield a check of each implied number, by MP-SPDZ's compiler."""
     installation = find_installation()
     missing = installation if count is None and isinstance(installation, str) else ""

@@ -128,12 +128,12 @@ def _notes(rows: Sequence[Row], over: str) -> Iterator[str]:
 
 def unjudged(findings: Sequence[Finding]) -> Iterator[Table]:
     """View each reason why checks could not be judged."""
-    by_reason: dict[str, list[str]] = {}
-    for finding in findings:
-        if finding.status is Status.NOT_JUDGED:
-            by_reason.setdefault(finding.reason, []).append(finding.check.key)
-    if by_reason:
-        rows = [[reason, str(len(keys)), keys[0]] for reason, keys in by_reason.items()]
+    keys = [
+        (finding.reason, finding.check.key) for finding in findings if finding.status is Status.NOT_JUDGED
+    ]
+    numbers, first = Counter(reason for reason, _ in keys), dict(reversed(keys))
+    if keys:
+        rows = [[reason, str(number), first[reason]] for reason, number in numbers.items()]
         yield Table(["not judged, because", "checks", "for example"], rows)
 
 
@@ -173,10 +173,11 @@ def iterations(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
         if literal_of(cell) and "thresholds" in cell and good:
             rest = cell_key({name: level for name, level in cell.items() if name != "thresholds"})
             by_rest.setdefault(rest, {})[int(cell["thresholds"])] = good
-    rows = []
-    for levels in by_rest.values():
-        if found := slopes(levels):
-            rows.append(_row(levels[max(levels)][0].cell, sorted(levels), found))
+    rows = [
+        _row(levels[max(levels)][0].cell, sorted(levels), found)
+        for levels in by_rest.values()
+        if (found := slopes(levels))
+    ]
     columns = ["cell", "thresholds", "one, s", "an instance, µs", "paper", "bend", "rounds", "all 1,001, s"]
     if rows:
         yield Table(columns, rows, caption=_MEANING)

@@ -103,23 +103,13 @@ def with_ratio(ratio: float) -> tuple[float, float]:
 def figure2() -> list[Claim]:
     """Judge the paper's statements on sizes of groups."""
     error = float(gaps()["figure2"]["size_error"])
-    claims: list[Claim] = [
-        (
-            2,
-            f"{name}: the MSE grows rapidly for minorities below 1 %",
-            "as a curve only",
-            _growth(allocation),
-            True,
-            _growth(repaired) if repaired is not allocation else "keeps to its ε",
-        )
-        for name, allocation, repaired in (
-            ("M_R opt.", published_r, repaired_r),
-            ("M_L, k = 2", l_of_two, l_of_two),
-        )
-    ]
     equal, wrong = (published_r(AT).variance(with_ratio(ratio)) for ratio in (1, 3))
     estimated = abs(TOLD / (1 + error) - TOLD / (1 - error))  # of a gap of 0, if one size is too large
-    claims.append(
+    rapid, as_a_curve = "the MSE grows rapidly for minorities below 1 %", "as a curve only"
+    repaired = _growth(repaired_r)
+    return [
+        (2, f"M_R opt.: {rapid}", as_a_curve, _growth(published_r), True, repaired),
+        (2, f"M_L, k = 2: {rapid}", as_a_curve, _growth(l_of_two), True, "keeps to its ε"),
         (
             2,
             f"sizes wrong by {100 * error:.0f} % make an insignificant difference",
@@ -128,9 +118,8 @@ def figure2() -> list[Claim]:
             False,
             f"a wrong size scales the mean: two groups of one size and of mean {TOLD:g} (−1 to 1) show a "
             f"gap of {estimated:.2f}, with any number of clients",
-        )
-    )
-    return claims
+        ),
+    ]
 
 
 def _growth(allocation: Allocation) -> str:

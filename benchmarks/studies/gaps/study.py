@@ -42,12 +42,6 @@ class Rates:
     about: dict[str, Any]
 
 
-def printed_figures() -> dict[str, str]:
-    """Return the paper's figures of the data and the model, by name."""
-    printed = pd.json_normalize(gaps()["activity"], sep="_").drop(columns=["source", "test_share", "splits"])
-    return {str(name): str(value) for name, value in printed.iloc[0].items()}
-
-
 def synthetic_rates() -> Rates:
     """Return rates per sex, equally spaced around the paper's means."""
     printed = gaps()["activity"]
@@ -175,7 +169,8 @@ def reproduce(
     begin("figures")
     result["claims"] = claims()
     result["figure4"] = figure4(extent["runs_of_figure_4"], of_figure4)
-    printed = printed_figures()
+    table = pd.json_normalize(gaps()["activity"], sep="_")
+    printed = {str(name): str(value) for name, value in table.iloc[0].items()}
     result["activity"] = [
         {
             "what": name,

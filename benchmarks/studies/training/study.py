@@ -213,13 +213,21 @@ def rows_of(runs: Sequence[Run]) -> list[Row]:
     for run in runs:
         for scheme, figures in run.models.items():
             cells.setdefault((run.data, run.way, run.epsilon, scheme), []).append(figures)
-    rows = list[Row]()
-    for (data, way, epsilon, scheme), of_seeds in cells.items():
-        row = {"data": data, "way": way, "epsilon": epsilon, "scheme": scheme, "seeds": len(of_seeds)}
-        for figure in of_seeds[0]:
-            row |= columns_of(figure, [of_seed[figure] for of_seed in of_seeds])
-        rows.append(row)
-    return rows
+    return [
+        {
+            "data": data,
+            "way": way,
+            "epsilon": epsilon,
+            "scheme": scheme,
+            "seeds": len(of_seeds),
+            **{
+                name: value
+                for figure in of_seeds[0]
+                for name, value in columns_of(figure, [of_seed[figure] for of_seed in of_seeds]).items()
+            },
+        }
+        for (data, way, epsilon, scheme), of_seeds in cells.items()
+    ]
 
 
 # Set beforehand: data, scheme, figure, the bound of its mean, and whether that is less the one without DP.

@@ -190,11 +190,6 @@ def rules_of(curves: GroupCurves, objective: str) -> Mapping[str, ThresholdRule]
         return dict.fromkeys(curves.groups, UNMITIGATED)
 
 
-def unmitigated(whole: OperatingPoints) -> float:
-    """Return the gap of the threshold 0.5 for all groups."""
-    return gap(*rates_under(dict.fromkeys(whole.groups, UNMITIGATED), whole))
-
-
 def _rms(errors: Floats) -> float:
     return float(np.sqrt(np.mean(errors**2)))
 

@@ -39,15 +39,17 @@ from benchmarks.studies.utility.curves import (
     OBJECTIVE,
     PER_THRESHOLD,
     TREE,
+    UNMITIGATED,
     LoanPopulation,
     Population,
     Sample,
     SyntheticPopulation,
     cumulative,
     curves_of,
+    gap,
     measure,
+    rates_under,
     release_for,
-    unmitigated,
 )
 from harness.privacy.statement import SHIFTED
 from harness.views.palette import COLOURS, GREY, MARKERS
@@ -171,7 +173,7 @@ def _outcome(
         "epsilon": None if epsilon is None else float(epsilon),
         "epsilon_exact": guarantee and float_up(guarantee.epsilon),
         "delta_exact": guarantee and float_up(guarantee.delta),
-        "unmitigated_gap": rounded(unmitigated(whole)),
+        "unmitigated_gap": rounded(gap(*rates_under(dict.fromkeys(whole.groups, UNMITIGATED), whole))),
         **{name: [rounded(measures[name]) for measures in measured] for name in MEASURES},
     }
 
@@ -183,21 +185,20 @@ def generator(*what: object) -> np.random.Generator:
 
 def summary_of(outcome: Row) -> dict[str, Any]:
     """Return an outcome's parameters, and each measure's quartiles."""
-    row = {name: value for name, value in outcome.items() if name not in MEASURES}
-    row |= {"repetitions": len(outcome["chosen"]), "chosen": int(sum(outcome["chosen"]))}
-    for name in [name for name in MEASURES if name != "chosen"]:
-        row |= quartiles(name, outcome[name])
-    return row
+    of_measures = [quartiles(name, outcome[name]) for name in MEASURES if name != "chosen"]
+    return {
+        **{name: value for name, value in outcome.items() if name not in MEASURES},
+        "repetitions": len(outcome["chosen"]),
+        "chosen": int(sum(outcome["chosen"])),
+        **{column: value for of_measure in of_measures for column, value in of_measure.items()},
+    }
 
 
 def quartiles(name: str, values: npt.ArrayLike) -> dict[str, float]:
-    """Return a measure's columns: the quartiles."""
-    return {
-        f"{name}_{place}": rounded(float(value))
-        for place, value in zip(
-            ("q1", "median", "q3"), np.quantile(np.asarray(values), [0.25, 0.5, 0.75]), strict=True
-        )
-    }
+    """Return the columns of a measure's quartiles."""
+    found = np.quantile(np.asarray(values), [0.25, 0.5, 0.75])
+    places = ("q1", "median", "q3")
+    return {f"{name}_{place}": rounded(float(of)) for place, of in zip(places, found, strict=True)}
 
 
 _RATES, _WHOLE, _BOTH = "rates", "gap_whole", ("tpr_rmse", "fpr_rmse")  # of both rates together
