@@ -77,7 +77,7 @@ def _labels(panels: Iterable[Axes]) -> tuple[list[Any], list[str]]:
 
 
 def ticks(names: Mapping[float, str], **style: Any) -> Mark:
-    """Return a mark that names only these places of the horizontal axis."""
+    """Return a mark that names only these places on the horizontal axis."""
 
     def mark(axes: Axes) -> None:
         axes.set_xticks(list(names), list(names.values()), **style)

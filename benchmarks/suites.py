@@ -80,7 +80,7 @@ class Exclusion:
 
 @dataclass(frozen=True)
 class Until:
-    """When a cell has run often enough, after `most` runs or once its median's interval is narrow."""
+    """When a cell has run often enough: after `most` runs, or with a narrow interval of its median."""
 
     width: Annotated[float, Meta(gt=0)]
     most: Repetitions
@@ -111,7 +111,7 @@ class Planned:
 
 @dataclass(frozen=True)
 class Grid:
-    """All combinations of factors' levels, with what replaces the suite's fields."""
+    """All combinations of factors' levels. Other fields replace the suite's."""
 
     factors: dict[str, Levels] = field(default_factory=dict)
     repetitions: Repetitions | None = None
@@ -140,11 +140,10 @@ class Suite:
             raise ExperimentError(
                 f"name must be a word of small letters, digits, - and _; got {self.name[:80]!r}."
             )
+        whole, _ = self.plan(), self.plan(quick=True)
         for i, exclusion in enumerate(self.excluded, 1):
             for factor in exclusion.where:
                 _check_known(f"[[excluded]] {i}", "factor", factor, _FACTORS)
-        whole, _ = self.plan(), self.plan(quick=True)
-        for i, exclusion in enumerate(self.excluded, 1):
             if not any(exclusion.covers(planned.cell) for planned in whole):
                 raise ExperimentError(
                     f"[[excluded]] {i} covers no cell; leave it out, or correct its levels."

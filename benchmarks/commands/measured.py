@@ -15,7 +15,6 @@ from benchmarks.commands.directories import directory_of, resumable
 from benchmarks.commands.options import ExportOptions, RunOptions, ValidateOptions
 from benchmarks.measure import runner
 from benchmarks.measure.cell import Place, over_hosts
-from benchmarks.measure.runner import Chosen, Todo
 from benchmarks.measure.samples import (
     CONFIDENCE,
     FAILED,
@@ -37,7 +36,6 @@ from benchmarks.validation.cells import RESULTS, Measured
 from benchmarks.validation.checks import Validation, validate as validate_runs
 from benchmarks.validation.findings import Status
 from harness.cli import terminal as cli
-from harness.cli.terminal import plain, print_json, say, show
 from harness.errors import OptionError
 from harness.request.fields import typed
 from harness.security_models import MODELS
@@ -62,7 +60,7 @@ def run(options: RunOptions) -> None:
     else:
         suite, text, beside = _experiment(options)
         seed = secrets.randbits(32) if suite.seed is None else suite.seed
-        known = Chosen(suite, told=f"bench.run {options.experiment}{typed(**of_program)}", seed=seed)
+        known = runner.Chosen(suite, told=f"bench.run {options.experiment}{typed(**of_program)}", seed=seed)
     wanted = replace(
         known,
         quick=options.quick or known.quick,
@@ -85,19 +83,19 @@ def run(options: RunOptions) -> None:
     samples = load(directory)
     of_cells = by_cell(samples)
     cells = [of_cells[planned.key] for planned in wanted.plan() if planned.key in of_cells]
-    show(*_view(wanted.suite.title, cells), *texts.iterations(cells))
+    cli.show(*_view(wanted.suite.title, cells), *texts.iterations(cells))
     if known.suite.name == UNITS:
         models = ", ".join(write_units(directory, samples))
-        say(f"Unit costs of {models}: use them by --plan 100,units={plain(str(directory))}.")
+        cli.say(f"Unit costs of {models}: use them by --plan 100,units={cli.plain(str(directory))}.")
     elif known.suite.name == PROGRAM:
-        show(*_in_turn(cells))
-    show(results(directory))
+        cli.show(*_in_turn(cells))
+    cli.show(results(directory))
     if cli.output.json:
-        print_json([_summary(of) for of in cells])
+        cli.print_json([_summary(of) for of in cells])
     _say_what_failed(directory, [sample for of in cells for sample in of if sample.status == FAILED])
 
 
-def _earlier(options: RunOptions, directory: Path) -> Chosen:
+def _earlier(options: RunOptions, directory: Path) -> runner.Chosen:
     if options.experiment:
         raise OptionError(
             f"--resume goes on with the experiment in {directory}; leave out {options.experiment}."
@@ -127,20 +125,20 @@ def _experiment(options: RunOptions) -> tuple[Suite, str, Path]:
 def _say_what_failed(directory: Path, failed: Sequence[Sample]) -> None:
     for sample in failed:
         what = f"{name_of(sample.cell)}, repetition {sample.repetition + 1}: {sample.reason}"
-        say(f"[bold red]failed[/] {plain(what)}", cli.err)
+        cli.say(f"[bold red]failed[/] {cli.plain(what)}", cli.err)
     if failed:
-        again = f"./inv bench.run --resume {plain(str(directory))} runs them again"
-        say(f"[bold red]{len(failed)} failed[/], as above; {again}.", cli.err)
+        again = f"./inv bench.run --resume {cli.plain(str(directory))} runs them again"
+        cli.say(f"[bold red]{len(failed)} failed[/], as above; {again}.", cli.err)
         sys.exit(1)
 
 
-def _say(begin: cli.Steps, done: int, total: int, left_s: float | None, run: Todo) -> None:
+def _say(begin: cli.Steps, done: int, total: int, left_s: float | None, run: runner.Todo) -> None:
     planned, repetition = run
     left = "" if left_s is None else f", about {_duration(left_s)} left"
     text = f"{done} of {total}{left}: {name_of(planned.cell)}, repetition {repetition + 1}"
     begin.detail(text)
     if not cli.err.is_terminal:
-        say(text, cli.err)
+        cli.say(text, cli.err)
 
 
 def _duration(seconds: float) -> str:
@@ -186,7 +184,6 @@ def _summary(of: Sequence[Sample]) -> dict[str, Any]:
 
 
 def _experiment_of(options: RunOptions) -> tuple[Suite, str]:
-    """Return an experiment that times one program, or two in turn."""
     experiment, against = Path(options.experiment), options.against or ""
     names, ways = [experiment.name], [options.compile_options or ""]
     if against.endswith(".mpc"):
@@ -206,8 +203,11 @@ def _experiment_of(options: RunOptions) -> tuple[Suite, str]:
     title = f"{experiment.name}: it opens what it opens, and no guarantee of FairShares covers it"
     suite = Suite(PROGRAM, title, [Grid(levels)], repetitions=7, timeout_s=600.0)
     fields = {"name": PROGRAM, "title": title, "repetitions": suite.repetitions, "timeout_s": suite.timeout_s}
-    lines = [f"{name} = {json.dumps(value)}" for name, value in fields.items()]
-    lines += ["[[grid]]", "[grid.factors]", *(f"{name} = {json.dumps(of)}" for name, of in levels.items())]
+    lines = [
+        *(f"{name} = {json.dumps(value)}" for name, value in fields.items()),
+        *("[[grid]]", "[grid.factors]"),
+        *(f"{name} = {json.dumps(of)}" for name, of in levels.items()),
+    ]
     return suite, "\n".join([*lines, ""])
 
 
@@ -246,9 +246,10 @@ def validate(options: ValidateOptions) -> None:
         begin("judge")
         validation = validate_runs(measured, programs=programs)
     if cli.output.json:
-        print_json(validation.to_json())
-    over = measured_over([run for cell in measured.cells for run in cell.ok])
-    show(*_view_of_findings(validation, over))
+        cli.print_json(validation.to_json())
+    cli.show(
+        *_view_of_findings(validation, measured_over([run for cell in measured.cells for run in cell.ok]))
+    )
     if not validation.passed:
         sys.exit(1)
 
@@ -261,7 +262,7 @@ def export(options: ExportOptions) -> None:
     with cli.steps(_STEPS) as begin, new_directory(directory) as partial:
         begin("draw")
         written(options.results, partial)
-    show(results(directory))
+    cli.show(results(directory))
 
 
 def _view_of_findings(validation: Validation, over: str) -> Iterator[Part]:

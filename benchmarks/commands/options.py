@@ -228,7 +228,7 @@ class ReproduceOptions(Options):
 
     @property
     def command(self) -> str:
-        """The command for results: with defaults, and only the last part of a path."""
+        """The command for results, with defaults and only the last part of a path."""
         given = self.written(*(name for name in STUDIES[self.name] if name != "resume"))
         for name in _PATHS:
             if given.get(name):

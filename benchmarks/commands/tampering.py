@@ -14,9 +14,7 @@ from benchmarks.measure.samples import ABOUT, SAMPLES
 from benchmarks.tampering import timing as pairs, walk
 from benchmarks.tampering.attack import STOCK, Outcome
 from benchmarks.tampering.operations import NOISE, OPERATIONS, PROGRAMS, distance_of
-from benchmarks.tampering.walk import Attempt
 from harness.cli import terminal
-from harness.cli.terminal import print_json, show, steps
 from harness.errors import UnsupportedError
 from harness.pipeline.run import environment
 from harness.request.fields import typed
@@ -32,18 +30,28 @@ TRIED = {"operations": OPERATIONS, "programs": PROGRAMS, "noise": NOISE, "stock"
 
 
 def tampering(options: TamperingOptions) -> None:
-    """Change every message of models for active parties, or as many as time allows."""
-    names = options.security or [model.name for model in MODELS.values() if model.active]
-    go_on = partial(walk.go_on, tried=TRIED[options.tried], turns=options.turns)
-    _carry_out("bench.tampering", options, names, go_on, lambda path: summary(walk.load(path)), _view)
+    """Change as many messages of models for active parties as time allows."""
+    _carry_out(
+        "bench.tampering",
+        options,
+        options.security or [model.name for model in MODELS.values() if model.active],
+        partial(walk.go_on, tried=TRIED[options.tried], turns=options.turns),
+        lambda path: summary(walk.load(path)),
+        _view,
+    )
 
 
 def timing(options: TimingOptions) -> None:
     """Compare the sizes and times of packets on two inputs."""
-    names = options.security or [model.name for model in MODELS.values() if model.virtual_machine]
     tried = [program for program in PROGRAMS if program.program in (options.programs or PROTOCOLS)]
-    go_on = partial(pairs.go_on, tried=tried)
-    _carry_out("bench.timing", options, names, go_on, lambda path: pairs.summary(pairs.load(path)), _times)
+    _carry_out(
+        "bench.timing",
+        options,
+        options.security or [model.name for model in MODELS.values() if model.virtual_machine],
+        partial(pairs.go_on, tried=tried),
+        lambda path: pairs.summary(pairs.load(path)),
+        _times,
+    )
 
 
 def _carry_out(
@@ -65,22 +73,19 @@ def _carry_out(
         path.touch()
         about = {"schema": SCHEMA, "command": f"./inv {command_line}", "environment": environment()}
         write_json(directory / ABOUT, about)
-    with resumable(command_line, directory), steps({"run": "run parties"}) as begin:
+    with resumable(command_line, directory), terminal.steps({"run": "run parties"}) as begin:
         begin("run")
         models = [MODELS[name] for name in names]
         go_on(models, path=path, seconds=options.minutes * 60, tell=begin.count)
     rows = summarized(path)
-    show(*view(rows), results(directory))
+    terminal.show(*view(rows), results(directory))
     if terminal.output.json:
-        print_json(rows)
+        terminal.print_json(rows)
 
 
-def summary(attempts: Sequence[Attempt]) -> Rows:
-    """Return the outcomes of changes by model and operation, and a bound of the share of harmful ones.
-
-    A change is harmful if an honest party saw another value, even if it then aborted.
-    """
-    by_place: dict[tuple[str, str], list[Attempt]] = {}
+def summary(attempts: Sequence[walk.Attempt]) -> Rows:
+    """Return outcomes by model and operation, and a bound of the share that showed a wrong value."""
+    by_place: dict[tuple[str, str], list[walk.Attempt]] = {}
     for attempt in attempts:
         by_place.setdefault((attempt.security, attempt.operation), []).append(attempt)
     rows = []

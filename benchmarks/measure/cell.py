@@ -1,4 +1,4 @@
-"""One run of one cell by the normal pipeline, on made-up clients, and its cost."""
+"""One run of one cell by the normal pipeline, on made-up clients."""
 
 import shlex
 import shutil
@@ -25,10 +25,9 @@ from harness.hosts.inventory import read_hosts
 from harness.hosts.runner import BenchmarkHosts, BenchmarkRunner
 from harness.hosts.trials import Noise, Trial
 from harness.inputs.synthetic import Federation, public_integers
-from harness.pipeline import run as report
 from harness.pipeline.noise_samples import noise_job, open_noise
 from harness.pipeline.preprocessing import joint_noise_of, preprocess
-from harness.pipeline.run import RunSettings, make_job, run_release
+from harness.pipeline.run import RunSettings, environment, make_job, manifest_of, run_release
 from harness.pipeline.sources import RecordsSource, SyntheticSource, synthetic_inputs
 from harness.privacy.ledger.charge import UNCHARGED, Account
 from harness.privacy.ledger.entries import Ledger
@@ -73,7 +72,7 @@ class Place:
                 shutil.rmtree(out, ignore_errors=True)
         if self._hosts is not None and status == OK:
             record |= self._hosts.seen[str(cell["security"])]
-        installation, here = find_installation(), report.environment()
+        installation, here = find_installation(), environment()
         here["mp_spdz_commit"] = installation.commit if isinstance(installation, Installation) else None
         return Sample(suite, cell, repetition, status, here["time"], here, reason, **record)
 
@@ -145,7 +144,7 @@ class Place:
         started, model, job = time.monotonic(), model_of(cell), job_of(cell, self._programs)
         network = parse_network(str(cell.get("network", "none")))
         result = engine_of(model).run(job, model, out, timeout_s, _silent, network=network)
-        return report.manifest_of("program", result, {}, {}, None, time.monotonic() - started, 0.0)
+        return manifest_of("program", result, {}, {}, None, time.monotonic() - started, 0.0)
 
     def _settings(self, cell: Mapping[str, Level]) -> RunSettings:
         network = parse_network(str(cell["network"]))
@@ -173,12 +172,12 @@ def session_of(cell: Mapping[str, Level], ledger: Path | None = None, timeout_s:
 
 
 def _of_a_round(session: SumSession) -> dict[str, Any]:
-    """Return a session's manifest, with the median seconds of rounds after the first."""
+    """Return a session's manifest, with the median round after the first."""
     started, made = time.monotonic(), session.preprocess() if session.offline else []
     with session:
         for _ in range(session.rounds):
             session.add(np.zeros((1, session.rule.coordinates)))
-    manifest = report.manifest_of("rounds", session.result, {}, {}, None, time.monotonic() - started, 0.0)
+    manifest = manifest_of("rounds", session.result, {}, {}, None, time.monotonic() - started, 0.0)
     manifest["mpc_s"] = median(session.seconds[1:] or session.seconds)
     phases = {"online_s": manifest["mpc_s"], "offline_s": made[0]["mpc_s"] / session.rounds} if made else {}
     return manifest | phases
@@ -189,7 +188,7 @@ HERE = Place()
 
 @contextmanager
 def over_hosts(path: Path, programs: Path = Path()) -> Iterator[Place]:
-    """Yield the place of a file's hosts, to which it keeps a connection."""
+    """Yield the place of a file's hosts, while they are connected."""
     with closing(BenchmarkHosts(read_hosts(path))) as hosts:
         yield Place(programs, hosts)
 
@@ -239,10 +238,7 @@ def _job_of_program(cell: Mapping[str, Level], source: Path, model: SecurityMode
 
 
 def error_ratio(cell: Mapping[str, Level]) -> float:
-    """Return the exact standard error of a count with distributed noise over that with joint noise.
-
-    Of curves it is the root of the mean square over thresholds, and of rounds a coordinate's.
-    """
+    """Return the exact standard error with distributed noise over that with joint noise."""
     same = {**cell, "network": "none"}  # errors do not depend on it
     distributed, joint = (_count_error(cell_key({**same, "noise": noise})) for noise in (DISTRIBUTED, JOINT))
     return distributed / joint

@@ -1,4 +1,4 @@
-"""Runs a suite's missing cells, and keeps each result as soon as it is there."""
+"""Runs a suite's missing cells, and keeps each result at once."""
 
 import fcntl
 import hashlib
@@ -209,7 +209,7 @@ def check_current(samples: Sequence[Sample], place: Place = HERE) -> None:
 
 
 def check_alike(earlier: Sequence[Sample], sample: Sample) -> None:
-    """Raise MixedResultsError if a cell's results have another program or hosts."""
+    """Raise MixedResultsError if a cell's results differ in program or hosts."""
     for other in [other for other in earlier if OK == sample.status == other.status]:
         if sample.program_hash != other.program_hash:
             raise MixedResultsError(_mixed(other, sample.engine_version))
@@ -232,7 +232,7 @@ def _mixed(sample: Sample, version: str | None) -> str:
 
 
 def time_left(todo: Sequence[Todo], samples: Sequence[Sample]) -> float | None:
-    """Estimate the seconds of all missing runs, if they can be told."""
+    """Estimate the seconds of all missing runs, if possible."""
     walls = [sample.times["wall_s"] for sample in samples if sample.status == OK]
     left = [planned for planned, _ in todo if planned.excluded is None]
     known = walls and not any(planned.until for planned in left)

@@ -82,7 +82,7 @@ class Summary:
 
 
 def cell_key(cell: Mapping[str, Level]) -> Cell:
-    """Return the cell as a key, the same for earlier cells, which lack some factors."""
+    """Return the cell as a key, without the factors that earlier cells lack."""
     return tuple(sorted(cell.items() - AT_FIRST.items()))
 
 
@@ -165,7 +165,7 @@ def interval_of_median(values: Sequence[float], confidence: float) -> tuple[floa
 
 
 def ratios_in_turn(above: Iterable[Sample], below: Iterable[Sample]) -> list[float]:
-    """Return the ratios of seconds of repetitions that two cells ran in turn."""
+    """Return the ratios of seconds of two cells' repetitions, run in turn."""
     seconds = [
         {run.repetition: run.times["mpc_s"] for run in runs if run.status == OK} for runs in (above, below)
     ]
@@ -173,7 +173,7 @@ def ratios_in_turn(above: Iterable[Sample], below: Iterable[Sample]) -> list[flo
 
 
 def measured_over(runs: Iterable[Sample]) -> str:
-    """Return the hosts and networks of runs in words, or "" for one machine."""
+    """Return the hosts and networks of runs in words, if there are any."""
     over = [run for run in runs if run.hosts and run.network]
     if not over:
         return ""

@@ -1,4 +1,4 @@
-"""Unit costs: sums that come nearest to the costs of each model's runs."""
+"""Unit costs, whose sums come nearest to the costs of each model's runs."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -59,11 +59,7 @@ def measured(samples: Sequence[Sample]) -> list[Measured]:
 
 
 def fit(model: SecurityModel, runs: Sequence[Measured]) -> dict[str, Any]:
-    """Return one model's unit costs, as JSON for `harness.forecast.unit_costs.ModelUnits`.
-
-    They have the least squares of relative errors over runs on loopback, and are at least 0. Networks with
-    delay alone and with a rate alone give the extra time.
-    """
+    """Return one model's unit costs, by non-negative least squares of relative errors, as JSON."""
     here = [run for run in runs if run.network is None]
     figures: dict[str, dict[str, float]] = {}
     for figure, names in FIGURES[model.engine].items():

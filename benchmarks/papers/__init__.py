@@ -1,4 +1,4 @@
-"""Printed numbers of papers, each with its source and faults; numbers as printed are text."""
+"""Printed numbers of papers, with sources and faults. Numbers as printed are text."""
 
 import json
 from collections.abc import Mapping

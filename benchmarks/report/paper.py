@@ -97,7 +97,7 @@ def _seconds(cell: CellRuns | None) -> str:
 
 
 def _shares(measured: Measured) -> Iterator[tuple[str, list[tuple[float, float]]]]:
-    """Yield, for ADS, each model's seconds online and in all."""
+    """Yield each model's seconds online and in all, for ADS."""
     for model in privfairfl().parties:
         where = {"security": model, "shape": "ads", "variant": "default", "noise": "joint"}
         cells = [measured.where(TABLE2[0], protocol=protocol, **where)[0] for protocol in PROTOCOLS]
@@ -139,7 +139,7 @@ def _ahead(measured: Measured, protocol: str) -> Iterator[Row]:
 
 @cache
 def _weight_errors() -> list[tuple[float, float, float]]:
-    """Return by ε the relative errors of `wagepan`'s weights, central and, at twice the ε, local."""
+    """Return by ε the relative errors of `wagepan`'s weights, and of local ones at twice the ε."""
     people, rng, errors = wagepan(), np.random.default_rng(5), []
     exact = people.counted(people.group, len(people.groups))
     for epsilon in (0.25, 1.0, 5.0, 10.0, 50.0):

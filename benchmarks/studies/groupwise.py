@@ -1,12 +1,8 @@
-"""Privacy and error of noisy logarithms by the size of the group, beside other noise.
-
-Distributions are exact up to floats, except where a name says that they are numerical or simulated.
-"""
+"""Privacy and error of noisy logarithms by the size of the group, beside other noise."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from math import log10
 from operator import methodcaller
 from statistics import NormalDist
 from typing import Any
@@ -60,7 +56,7 @@ def sampled(count: float, n: int, rng: np.random.Generator) -> Floats:
 
 
 def numerical_rho(count: float) -> float:
-    """Return the largest Renyi divergence over its order, for neighboring counts. It is no bound."""
+    """Return the largest Renyi divergence over its order for neighboring counts, no bound."""
     y = _grid(count, 12 * float(np.hypot(SPREAD, RELATIVE * (abs(count) + 3 * SPREAD))))
     p, q = (np.log(np.maximum(density(y, n), 1e-300)) for n in (count, count + 1))
     ratios = [0.0]
@@ -73,7 +69,7 @@ def numerical_rho(count: float) -> float:
 
 
 def _grid(centre: float, reach: float) -> Floats:
-    """Return points around `centre`, evenly, or ever closer to 0."""
+    """Return points around `centre`, even or ever closer to 0."""
     even: Floats = np.linspace(centre - reach, centre + reach, _POINTS)
     if abs(centre) > _FIRST_STAGE_SDS * SPREAD:
         return even  # evenly spaced, the trapezoid rule is nearly exact
@@ -83,7 +79,7 @@ def _grid(centre: float, reach: float) -> Floats:
 
 
 def gaussian_log_rho(count: int, offset: float, sigma: float) -> float:
-    """Return rho (zCDP) of ln(count + offset) + sigma Z, by Finley et al. 2024, in exact real numbers."""
+    """Return rho (zCDP) of ln(count + offset) + sigma Z in real numbers, by Finley et al. 2024."""
     m = max(count, 1)
     return float(np.log((m + offset) / (m - 1 + offset)) ** 2 / (2 * sigma**2))
 
@@ -116,7 +112,7 @@ class Mechanism:
 
 
 def mechanisms_of(target: ErrorTarget, epsilon: Fraction) -> list[Mechanism]:
-    """Return the logarithm of `./inv count`, and plain noise with the same charge and the same target."""
+    """Return `count`'s logarithm, and plain noise with the same charge and the same target."""
     distribution, charged = plan_logarithm(target, Neighbors(RELATION), epsilon, DELTA)
     plain = ShiftedLog(1 << target.most.bit_length(), target.most)
     mechanisms = [
@@ -132,7 +128,7 @@ def mechanisms_of(target: ErrorTarget, epsilon: Fraction) -> list[Mechanism]:
 
 def _rows(target: ErrorTarget, mechanisms: Sequence[Mechanism]) -> list[Any]:
     offset = mechanisms[0].distribution.offset
-    counts = [10**power for power in range(int(log10(target.most)) + 1)]
+    counts = [10**power for power in range(int(np.log10(target.most)) + 1)]
     columns = {
         "records": counts,
         **{f"epsilon, {of.name}": of.epsilons(counts) for of in mechanisms},
@@ -147,7 +143,7 @@ def _rows(target: ErrorTarget, mechanisms: Sequence[Mechanism]) -> list[Any]:
 
 
 def gaussian_scale(target: ErrorTarget, offset: int) -> float:
-    """Return sigma of Gaussian noise on the logarithm, for the target's error at its least count."""
+    """Return sigma of Gaussian noise on the logarithm, for the target at its least count."""
     share = target.relative * target.least / (2 * (target.least + offset))
     return 2 * NormalDist().inv_cdf((1 + share) / 2)
 
@@ -227,7 +223,6 @@ def _figure_1(samples: Floats) -> Panel:
 
 
 def _shown(name: str, value: float) -> str:
-    """Return a figure for people; epsilon is rounded up."""
     if isinstance(value, int):
         return f"{value:,}"
     return digits_up(Fraction(value), 2) if name.startswith("epsilon") else f"{value:.2g}"

@@ -1,4 +1,4 @@
-"""Widths of intervals beside the errors that they bound, and how often they hold."""
+"""Widths of intervals beside the errors that they bound."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -99,7 +99,7 @@ RELEASES = (
 def study(
     epsilons: Sequence[Fraction], sizes: Sequence[int], runs: int, progress: Callable[[int, int], None]
 ) -> Outcome:
-    """Simulate releases of two groups of each size, and `runs` intervals of each."""
+    """Simulate releases of two groups, and `runs` intervals of each."""
     rows, settings = list[Row](), list(product(RELEASES, epsilons, sizes))
     for number, (released, epsilon, size) in enumerate(settings):
         progress(number, len(settings))
@@ -132,7 +132,7 @@ def study(
 
 
 def view(rows: Sequence[Row], sizes: Sequence[int]) -> Iterator[Part]:
-    """View each ratio, and how often the intervals held."""
+    """View each ratio, and how often intervals held."""
     ratios = {(row["of"], row["epsilon"], row["size"]): row["ratio"] for row in rows}
     yield grouped(
         ["half-width / error of", "ε", *(f"{size:,}" for size in sizes)],

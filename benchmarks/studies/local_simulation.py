@@ -1,7 +1,4 @@
-"""The reports of 10^7 to 10^9 clients of a local mechanism, simulated at once.
-
-numpy's generator is seeded, so this is never privacy noise: clients use `protocols.local_dp.randomizers`.
-"""
+"""The reports of 10^7 to 10^9 clients of a local mechanism, simulated with seeds: no privacy noise."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +13,7 @@ from protocols.local_dp.randomizers import Mechanism, MechanismL, MechanismR
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """The values of each group, and how many clients hold each."""
+    """Each group's values, and how many clients hold each."""
 
     values: tuple[Floats, ...]
     clients: tuple[Integers, ...]
@@ -29,7 +26,7 @@ class Population:
 
 @dataclass(frozen=True)
 class PublishedL:
-    """M_L as published, with noise of scale k / epsilon_2 where the group moved. It is LDP only if k = 2."""
+    """M_L as published, with noise of scale k / epsilon_2 where the group moved, and LDP only if k = 2."""
 
     at_two: MechanismL
     k: Fraction
@@ -40,7 +37,7 @@ Simulable = Mechanism | PublishedL
 
 @dataclass(frozen=True, eq=False)
 class Simulated:
-    """A collector's reports in several runs of one mechanism, and the groups' true sizes and means."""
+    """Reports in several runs of one mechanism, and the groups' true sizes and means."""
 
     mechanism: Mechanism
     sizes: Integers
@@ -69,9 +66,9 @@ def simulate(
 ) -> list[Simulated]:
     """Draw a collector's reports of all clients, in `runs` independent runs of each mechanism.
 
-    Clients with the same tuple take one step. M_R tosses the same coin for a value's bit whether it keeps the
-    group or not. So the 1 bits are a sum of binomials, and the reports of one group and bit are multinomial.
-    M_L keeps a binomial number of clients per value, and rounds up a binomial number of them.
+    Clients with the same tuple take one step. M_R's coin for a value's bit does not depend on the group, so
+    1 bits are a sum of binomials, and reports of one group and bit are multinomial. M_L keeps a binomial
+    number of clients per value, and rounds up a binomial number of these.
 
     Guarantees: the distribution of as many calls of `Mechanism.perturb`, within floating-point arithmetic.
     [test: tests/statistical/test_local_simulation.py]
@@ -154,8 +151,5 @@ def _moved(leaving: Integers, rng: np.random.Generator) -> Integers:
 
 
 def summed_geometric(clients: Integers | Floats, odds: float, rng: np.random.Generator) -> Integers:
-    """Draw sums of `clients` geometric variables of mean `odds`, not always a whole number of them.
-
-    Such a sum is negative binomial, which is Poisson with a gamma's rate.
-    """
+    """Draw negative binomials, sums of `clients` (maybe a part of one) geometric variables of mean `odds`."""
     return np.asarray(rng.poisson(rng.gamma(clients) * odds), dtype=np.int64)

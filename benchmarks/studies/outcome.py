@@ -48,7 +48,7 @@ class Outcome:
 
 
 def grouped(columns: Sequence[str], rows: Iterable[Sequence[str]], by: int = 1, **more: Any) -> Table:
-    """Return a table that shows the same first `by` columns of rows once, between rules."""
+    """Return a table between rules, with equal first columns of rows shown once."""
     lines: list[Sequence[str]] = []
     for _, (first, *others) in groupby(rows, key=lambda row: tuple(row[:by])):
         lines += [[], first, *([*[""] * by, *row[by:]] for row in others)]

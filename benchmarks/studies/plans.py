@@ -71,7 +71,7 @@ QUICK = (CASES[0], CASES[6])
 
 
 def write_records(case: Case, path: Path) -> None:
-    """Write a case's records; scores are higher with the last label."""
+    """Write a case's records, with higher scores for the last label."""
     rng = np.random.default_rng(20_220_523)  # any; fixed, so that all machines have the same records
     number = pd.Series(range(case.records))
     label = number // case.groups % case.labels
@@ -90,7 +90,7 @@ def write_records(case: Case, path: Path) -> None:
 def study(
     cases: Sequence[Case], repetitions: int, tell: Callable[[int, int], None], units: Path | None = None
 ) -> Outcome:
-    """Plan and run each case, first with a program that has to be compiled."""
+    """Plan and run each case, before and after its program is compiled."""
     rows, by = [], [f"units={units.resolve()}"] if units else []
     for number, case in enumerate(cases):
         tell(number, len(cases))
@@ -126,7 +126,7 @@ def _took(case: Case, scratch: Path, compiled: bool, repetitions: int, by: Seque
 
 
 def run_command(arguments: Sequence[str], scratch: Path) -> tuple[float, float, str]:
-    """Run a command in `scratch`; return its seconds, processor seconds and output."""
+    """Run a command, and return its seconds, processor seconds and output."""
     before, started = childrens_processor_s(), time.monotonic()
     done = subprocess.run(
         [str(PROJECT / "inv"), *arguments],

@@ -1,7 +1,7 @@
 """The gap between two groups under three trust models: how many clients does each need?
 
-Values are from -1 to 1, and each group has half of the clients. All models protect one client's tuple (group,
-value), replaced by any other.
+Values are from -1 to 1, and each group has half of the clients. Models protect a tuple (group, value) of a
+client, replaced by any other.
 """
 
 import math
@@ -64,7 +64,7 @@ def population(clients: int) -> Population:
 
 @dataclass(frozen=True)
 class Local:
-    """Each client perturbs its own tuple, and trusts nobody. The groups' sizes are known."""
+    """Each client perturbs its own tuple. The groups' sizes are known."""
 
     mechanism: Mechanism
 
@@ -164,7 +164,7 @@ def noise_per_aggregator(epsilon: Fraction, aggregators: int, honest: int) -> Ce
 
 
 def noise_in_computation(coins: tuple[Coin, ...], exact: Guarantee) -> Central:
-    """Return π_GAP, in which the parties make noise once, by coins that none of them knows."""
+    """Return π_GAP, whose noise parties make by coins that none of them knows."""
     chances = [(float(coin.probability), float(1 << i)) for i, coin in enumerate(coins)]
 
     def log_moment(theta: Floats) -> Floats:
@@ -237,7 +237,7 @@ _LABELS = {  # in the figure, in the order of its colours
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """The privacy, clients and errors for which every model is measured."""
+    """What each model is measured for."""
 
     epsilons: tuple[Fraction, ...] = (Fraction(1, 10), Fraction(1), Fraction(4))
     clients: tuple[int, ...] = tuple(10**power for power in range(2, 9))
@@ -248,7 +248,7 @@ QUICK = Setting((Fraction(1),), (100, 1_000, 10_000), (0.1,))
 
 
 def study(setting: Setting, runs: int, progress: Callable[[int, int], None]) -> Outcome:
-    """Measure each model's error by clients, and the clients needed for an error."""
+    """Measure each model's error by clients, and the clients for an error."""
     errors, needs = list[Row](), list[Row]()
     models = list(product(setting.epsilons, MODELS))
     for number, (epsilon, name) in enumerate(models):
@@ -311,12 +311,12 @@ def _needed(name: str, epsilon: Fraction, error: float) -> Row:
 
 
 def exceeded(errors: Floats) -> float:
-    """Return the size to which 99 % of these errors keep."""
+    """Return the size that 1 % of these errors exceed."""
     return float(np.quantile(abs(errors), 1 - FAILURE))
 
 
 def plot(setting: Setting, errors: Sequence[Row]) -> Figure:
-    """Draw proven bounds as lines and simulated errors as markers, a panel per epsilon."""
+    """Draw proven bounds as lines and simulated errors as markers."""
     return draw(
         [[_marks(setting, epsilon, errors) for epsilon in setting.epsilons]],
         (max(7.0, 1 + 4 * len(setting.epsilons)), 5.6),
@@ -365,7 +365,7 @@ def _bound(row: Row) -> str:
 
 
 def view(setting: Setting, errors: Sequence[Row], needs: Sequence[Row]) -> Iterator[Part]:
-    """View the clients for each error, and some errors."""
+    """View clients for errors, and some errors."""
     clients = [number for number in setting.clients if number in (10**4, 10**6)]
     yield grouped(
         [

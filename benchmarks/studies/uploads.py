@@ -43,7 +43,7 @@ WHOLE = [Case(10**6, 4, True), Case(10**6, 4, False), Case(20_000, 4_004, True)]
 
 
 def study(cases: list[Case], progress: Callable[[int, int], None]) -> Outcome:
-    """Seal, list, add up and compute weights, and predict the costs of a hundred million uploads."""
+    """Measure all cases, and predict the costs of a hundred million uploads."""
     rows = []
     for done, case in enumerate(cases):
         progress(done, len(cases))
@@ -82,7 +82,7 @@ def _task(case: Case, place: Path) -> Task:
 
 
 def _measured(case: Case, place: Path) -> Row:
-    """Measure a case, with 4 GB of envelopes of a million uploads."""
+    """Measure a case. A million uploads take 4 GB."""
     task, values = _task(case, place), np.ones(case.counts, dtype=np.int64)
     started = time.process_time()
     with ExitStack() as stack:
@@ -121,7 +121,6 @@ def _counted(task: Task, place: Path, party: int, accepted: Any = None) -> Count
 
 
 def _list(task: Task, place: Path, party: int) -> tuple[float, float]:
-    """Return the megabytes and seconds of listing a party's uploads."""
     started = time.process_time()
     write_uploads(
         _counted(task, place, party).report(),
@@ -132,7 +131,6 @@ def _list(task: Task, place: Path, party: int) -> tuple[float, float]:
 
 
 def _add_up(task: Task, place: Path, party: int) -> tuple[float, float]:
-    """Return the megabytes and seconds of adding up."""
     started = time.process_time()
     agreement, out = read_lists(place / "lists", task), place / "aggregates" / f"party-{party}.aggregate"
     _counted(task, place, party, agreement.accepted).write(out, agreement.left_out)
@@ -140,6 +138,6 @@ def _add_up(task: Task, place: Path, party: int) -> tuple[float, float]:
 
 
 def _most_mb() -> float:
-    """Return this program's most megabytes; `getrusage` counts those of the program that started it, too."""
+    """Return this program's most megabytes. `getrusage` also counts the one that started it."""
     (kilobytes,) = re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
     return int(kilobytes) * 1024 / 1e6

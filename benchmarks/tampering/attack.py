@@ -1,7 +1,4 @@
-"""Runs in which one party changes a message, or noise made ahead: laid out once, run for each change.
-
-Parties are MP-SPDZ's virtual machines alone. This needs Linux and a C compiler.
-"""
+"""Runs of MP-SPDZ's parties in which one changes a message, or noise made ahead."""
 
 import os
 import re
@@ -39,7 +36,7 @@ from harness.system.processes import die_with_parent
 from protocols.spec import NO_INPUT, ProtocolSpec
 
 PROGRAMS = Path(__file__).with_name("programs")
-TWO_PARTIES = PROGRAMS / "two_parties.mpc"
+
 INTERPOSER = Path(__file__).with_name("interposer.c")
 
 _POLL_S, _SLOW_POLL_S = 0.02, 0.1  # while parties send, and while they do not
@@ -85,7 +82,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, order=True)
 class Message:
-    """One message of the tampering party: its number to that receiver, and its bytes."""
+    """A message of the tampering party, by its number to that receiver."""
 
     receiver: int
     number: int
@@ -94,7 +91,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Change:
-    """A change of a message at a byte, by at most 2^63."""
+    """A change of a message at a byte."""
 
     message: Message
     kind: Kind
@@ -123,7 +120,7 @@ def build_interposer(directory: Path) -> Path:
 
 
 class Attack:
-    """The parties of one model and operation, one of which tampers."""
+    """The parties of one operation, one of which tampers."""
 
     kinds: tuple[Kind, ...] = KINDS
 
@@ -145,7 +142,7 @@ class Attack:
                 trust(other / DATA / certificate_file(i), directory / DATA, f"P{i}")
 
     def feed(self, values: Sequence[Integers], bits: Sequence[Sequence[Integers]]) -> None:
-        """Give the two parties with inputs these, and the others none."""
+        """Give these to the two parties with inputs."""
         for i, directory in enumerate(self.directories):
             columns = [k for k, party in enumerate(self._inputs) if party == i]
             numbers = [value for k in columns for column in values[k : k + 1] for value in column]
@@ -154,13 +151,12 @@ class Attack:
             (directory / DATA / bits_file(i)).write_text("".join(words))
 
     def _job(self) -> Job:
-        """Return a small program, or a production program's text with other inputs."""
         operation = self.operation
         source = PROGRAMS / f"{operation.program}.mpc"
         if not source.exists():
-            text = TWO_PARTIES.read_text() + (PRODUCTION / source.name).read_text()
+            texts = [path.read_text() for path in (PROGRAMS / "two_parties.mpc", PRODUCTION / source.name)]
             source = self._work / source.name
-            source.write_text(text)
+            source.write_text("".join(texts))
         spec = ProtocolSpec(
             *(operation.program, "active security, tried", ("first", "second")),
             *({NO_INPUT.name: NO_INPUT}, ("opened",), ()),
@@ -170,7 +166,7 @@ class Attack:
         return Job(spec, source, arguments, (None,) * self.model.parties, ((1, operation.noise or _LANES),))
 
     def lay_out(self) -> None:
-        """Compile the program, before the first run."""
+        """Compile the program."""
         engine = engine_of(self.model)
         prepared = engine.prepared(self._job(), self.model)
         configs = [engine.config(prepared, i, []) for i in range(self.model.parties)]
@@ -186,7 +182,7 @@ class Attack:
         return [Message(*map(int, line.split()[:3])) for line in lines[self.tamperer]]
 
     def watch(self) -> list[list[tuple[int, int, int]]]:
-        """Return each party's messages: receiver, bytes, and time in nanoseconds."""
+        """Return each party's messages: receiver, bytes, and nanoseconds."""
         outcome, _, lines = self._run("")
         assert outcome is not Outcome.ABORTED, (self.model.name, self.operation.name)
         return [
@@ -195,7 +191,7 @@ class Attack:
         ]
 
     def run(self, change: Change | None = None) -> tuple[Outcome, Integers]:
-        """Run with this change, and return the outcome and the honest parties' values."""
+        """Return the outcome of a run with this change, and the honest parties' values."""
         outcome, opened, lines = self._run(str(change or ""))
         changed = change is None or any(line.startswith(_CHANGED) for line in lines[self.tamperer])
         return outcome if changed or outcome is Outcome.WRONG else Outcome.UNTOUCHED, opened
@@ -272,7 +268,7 @@ class Attack:
 
 
 def _on_a_leash() -> None:
-    """End this process with the one that started it, or after too much computation."""
+    """End with the process that began this one, or after too much computation."""
     die_with_parent()
     resource.setrlimit(resource.RLIMIT_CPU, (_LONGEST_S, _LONGEST_S))
 
@@ -312,8 +308,8 @@ Files = dict[Path, bytes]  # a party's part of a piece, by the place in its dire
 class StockAttack:
     """An `Attack` on parties that make a piece of noise, then use it.
 
-    Each piece holds the same noise by other shares and keys, and the attacker knows earlier pieces. Of stored
-    files, SHIFT adds to a number, SWAP uses a piece that nobody else uses, and REPEAT a used one.
+    Pieces hold the same noise by other shares and keys, and the attacker knows earlier ones. Of stored files,
+    SHIFT adds to a number, SWAP uses a piece that nobody else uses, and REPEAT a used one.
     """
 
     def __init__(
@@ -327,7 +323,7 @@ class StockAttack:
         self.kinds = (Kind.SHIFT, Kind.SWAP, Kind.REPEAT) if operation is STORED else KINDS
 
     def lay_out(self) -> None:
-        """Compile both programs, before the first run."""
+        """Compile both programs."""
         self._making.lay_out()
         self._using.lay_out()
 
@@ -344,7 +340,7 @@ class StockAttack:
         return self._using.messages() if self.operation is ONLINE else sent
 
     def run(self, change: Change) -> tuple[Outcome, Integers]:
-        """Make a piece and use it, with this change. If a party fails to make it, nobody keeps it."""
+        """Make a piece and use it, with this change. A piece that a party fails to make is not kept."""
         if self.operation is not STORED:
             outcome = self.make(change if self.operation is MAKING else None)
             if outcome is not Outcome.RIGHT:
@@ -360,7 +356,7 @@ class StockAttack:
         return self.use(another or changed(self.stored(), change))
 
     def make(self, change: Change | None = None) -> Outcome:
-        """Make a piece, and store it if all ended well."""
+        """Make a piece, and store it if all goes well."""
         outcome, _ = self._making.run(change)
         self._hand_over()
         return outcome

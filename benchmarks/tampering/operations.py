@@ -11,10 +11,10 @@ from functools import partial
 from operator import le
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.releases.noise_samples import joint_sampler, summarise
 from protocols import reference
+from protocols.arrays import Integers as Array
 from protocols.circuits.coins import design_coins
 from protocols.circuits.gaussian import JointGaussian, refinements
 from protocols.circuits.noise import fair_bits_per_sample
@@ -94,7 +94,6 @@ OPERATIONS = (
 )
 
 
-_Array = npt.NDArray[np.int64]
 _Opened = Callable[[list[int]], list[int]]  # of the noise
 
 _COINS = design_coins(Fraction(_EPSILON), _DELTA_BITS)
@@ -110,7 +109,7 @@ _N = len(_GROUP)
 _COUNTS = reference.counts(_GROUP, _LABEL, _GROUPS, _LABELS)
 
 
-def _plus(truth: _Array) -> _Opened:
+def _plus(truth: Array) -> _Opened:
     return lambda noise: (truth.ravel() + np.array(noise)).tolist()
 
 
@@ -120,8 +119,8 @@ def _made(
     arguments: Sequence[object],
     samples: int,
     opened: _Opened,
-    values: _Array | None = None,
-    slots: tuple[_Array, int] | None = None,
+    values: Array | None = None,
+    slots: tuple[Array, int] | None = None,
     gaussian: JointGaussian | None = None,
 ) -> Operation:
     """Return a program with fixed inputs and bits of noise."""

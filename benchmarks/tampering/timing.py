@@ -1,7 +1,7 @@
 """Sizes and times of packets on two extreme inputs, run in pairs: do they depend on secrets?
 
-Every slot and fair bit is 0 in one run and 1 in the other, and values are 0 or large. Runs alternate in
-random order, so that a busy machine can hide differences, but cannot make any up.
+Every slot and fair bit is 0 in one run and 1 in the other, and values are 0 or large. The order is random, so
+that a busy machine can hide differences, but cannot make any up.
 """
 
 import random
@@ -56,7 +56,7 @@ def go_on(
     seconds: float,
     tell: Callable[[int, int], None],
 ) -> None:
-    """Run pairs of all programs in turn until the time is over."""
+    """Run pairs of all programs in turn, until the time is over."""
     began = time.monotonic()
     with TemporaryDirectory() as scratch:
         built = build_interposer(Path(scratch))
@@ -85,10 +85,7 @@ def load(path: Path) -> list[Pair]:
 
 
 def summary(pairs: Sequence[Pair]) -> list[dict[str, Any]]:
-    """Return per model and program whether sizes differ, and an interval of the median difference in time.
-
-    Differences are within pairs. All intervals hold at once with 95 %.
-    """
+    """Return if sizes differ, and intervals of the median difference in time, all at once with 95 %."""
     cells: dict[tuple[str, str], list[Pair]] = {}
     for pair in pairs:
         cells.setdefault((pair.security, pair.operation), []).append(pair)

@@ -1,7 +1,4 @@
-"""The walk: every message that a party sends in one computation, changed once.
-
-A seed decides the changes and their order, so that a walk that was cut short is a random sample.
-"""
+"""The walk: every message that a party sends in one computation, changed once, as a seed decides."""
 
 import os
 import random
@@ -12,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import product
-from operator import methodcaller
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -66,7 +62,7 @@ class Attempt:
 def change_of(
     model: SecurityModel, message: Message, rng: random.Random, kinds: Sequence[Kind] = KINDS
 ) -> Change:
-    """Return a random change, at the border of a share if shares fill the message."""
+    """Return a random change, at the border of a share where shares fill the message."""
     size = _SHARE_BYTES.get(model.name, _WORD)
     step = next(step for step in (size, _WORD, 1) if message.length % step == 0)
     where = step * rng.randrange(message.length // step)
@@ -74,7 +70,7 @@ def change_of(
 
 
 def laid_out(models: Sequence[SecurityModel], tried: Sequence[Operation], work: Path, built: Path) -> Parties:
-    """Return one worker's parties, by model, operation and tamperer, ready to run."""
+    """Return one worker's parties, ready to run."""
     parties: Parties = {}
     for model, operation in product(models, tried):
         if (model.name, operation.name) in TOO_LONG:
@@ -101,8 +97,9 @@ def sites(parties: Parties, turns: int) -> list[Site]:
     """Return every message in random order, `turns` times."""
     rng, order = random.Random(SEED), []
     with ThreadPoolExecutor(_WORKERS) as pool:
-        of_each = pool.map(methodcaller("messages"), parties.values())
-        messages = dict(zip(parties, of_each, strict=True))
+        messages = dict(
+            zip(parties, pool.map(lambda attack: attack.messages(), parties.values()), strict=True)
+        )
     places = Counter(model for model, *_ in messages)
     for turn in range(turns):
         ranked = [
@@ -123,7 +120,7 @@ def go_on(
     seconds: float,
     tell: Callable[[int, int], None],
 ) -> None:
-    """Change the messages not yet in the file, until the time is over, without the time to compile."""
+    """Change the messages that the file lacks, until the time is over."""
     done = {attempt.site for attempt in load(path)}
     with TemporaryDirectory() as scratch, ExitStack() as stack:
         built = build_interposer(Path(scratch))
@@ -154,5 +151,5 @@ def load(path: Path) -> list[Attempt]:
 
 
 def most_wrong(tried: int, wrong: int) -> float:
-    """Return a 95 % bound of the share of unnoticed changes (Clopper and Pearson 1934)."""
+    """Return a 95 % bound of the share of harmful changes (Clopper and Pearson 1934)."""
     return float(beta.ppf(_CONFIDENCE, wrong + 1, tried - wrong)) if wrong < tried else 1.0

@@ -96,7 +96,7 @@ class CellRuns:
 
 @dataclass(frozen=True)
 class Measured:
-    """The cells of several suites, with each suite's `about.json` and planned repetitions."""
+    """The cells of several suites, with their `about.json` and planned repetitions."""
 
     cells: tuple[CellRuns, ...]
     abouts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -150,7 +150,7 @@ class Measured:
     def series(
         self, factor: str, cells: Sequence[CellRuns], also: Sequence[str] = ()
     ) -> Iterator[list[CellRuns]]:
-        """Yield cells that differ only in one factor and those in `also`."""
+        """Yield cells that differ only in one factor, and in those in `also`."""
         alike: dict[tuple[object, ...], list[CellRuns]] = {}
         for cell in cells:
             if isinstance(cell[factor], int):
@@ -161,7 +161,7 @@ class Measured:
 
 
 def fullest(cells: Sequence[CellRuns]) -> CellRuns | None:
-    """Return a measured cell with the most thresholds, rather without clients that send."""
+    """Return the measured cell with most thresholds, if possible without clients that send."""
     return max(
         cells,
         key=lambda cell: (bool(cell.ok), cell["input_path"] != "clients", cell.number("thresholds")),

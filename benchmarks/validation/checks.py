@@ -1,4 +1,4 @@
-"""Checks of measured runs: complete, ordered, linear, and near the papers' figures."""
+"""Checks of measured runs."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -68,7 +68,7 @@ class Validation:
         return [finding for finding in self.findings if finding.status is status]
 
     def to_json(self) -> dict[str, Any]:
-        """Return everything, with the number of findings of each status."""
+        """Return everything, with the number of findings by status."""
         return {
             "passed": self.passed,
             "counts": {str(status): len(self.of(status)) for status in Status},
@@ -235,7 +235,7 @@ def order_of_seconds(key: str, says: str, slower: CellRuns, quicker: CellRuns, t
 
 
 def order_of_bytes(key: str, says: str, slower: CellRuns, quicker: CellRuns) -> Check:
-    """Check that all parties together send more in one than in the other."""
+    """Check that all parties together send more in the first."""
     a, b = slower.sent_bytes, quicker.sent_bytes
     if a is None or b is None:
         return Check(key, says, unjudged=(quicker if a else slower).reason)
@@ -301,7 +301,7 @@ def _growths(measured: Measured) -> Iterator[Check]:
 def check_series(
     series: Sequence[CellRuns], growth: Growth, name: str, cost: Cost, tolerance: float
 ) -> Check:
-    """Check one cost of cells that differ in the growth's factor only."""
+    """Check one cost of cells that differ in the growth's factor."""
     first, verb = series[0], "linear" if growth.linear else "constant"
     where = f"{first.suite}.{name_of(first.runs[0].cell, growth.factor, *growth.also)}"
     key = f"{verb}.{growth.factor}.{where}.{name}"
@@ -339,7 +339,7 @@ def _networks(measured: Measured) -> Iterator[Check]:
 
 
 def _distributed_noise(measured: Measured) -> Iterator[Check]:
-    """Check that distributed noise sends less than joint noise, errs as stated, and of curves takes less."""
+    """Check that distributed noise sends less, errs as stated, and of curves takes less time."""
     says = "distributed noise takes less, and errs as much more as is stated"
     for joint, own in measured.pairs():
         model, name = get_model(str(own["security"])), f"{own.suite}.{own.name}"
@@ -407,7 +407,7 @@ def _in_band(
 
 
 def _figure_1(measured: Measured) -> Check:
-    """Compare both forms, as the paper's sentence may mean either."""
+    """Compare both forms, as the paper may mean either."""
     claim = privfairfl().figures["figure1"]
     where = {"protocol": claim.protocol, "security": claim.security, "network": "none"}
     cells = [cell for form in (AT_ONCE, PRINTED) for cell in measured.where(variant=form, **where)]

@@ -69,14 +69,14 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Finding:
-    """A judged check; `reason` says why it deviates or is not judged."""
+    """A judged check."""
 
     check: Check
     status: Status
     reason: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return it with its range, of which an open end is null."""
+        """Return it with its range, an open end as null."""
         check = self.check
         return {
             "check": check.key,

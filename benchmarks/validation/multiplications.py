@@ -1,4 +1,4 @@
-"""Multiplications: MP-SPDZ's compiler counts exactly as many as the protocol implies."""
+"""Multiplications, of which MP-SPDZ's compiler has to count as many as the protocol implies."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -107,6 +107,6 @@ def _count(name: str, arguments: tuple[str, ...]) -> Mapping[str, int]:
 
 
 def _ands(noise: Mapping[str, object]) -> int:
-    """Return the ANDs of a sample of the default noise: L - 1 for a coin of L bits."""
+    """Return the ANDs of a sample of the default noise, L - 1 for a coin of L bits."""
     coins = design_coins(Fraction(str(noise["epsilon"])), int(str(noise["delta_bits"])))
     return sum(coin.bits - 1 for coin in coins)

@@ -1,4 +1,4 @@
-"""Table 2, cell by cell: the paper's seconds, its protocol as printed run here, and our default."""
+"""Table 2, cell by cell: the paper's seconds, its protocol run here, and our default."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,10 +25,7 @@ LEAST_RATIO = 4  # of the largest level to the smallest
 
 
 def fit(levels: Sequence[float], costs: Sequence[float]) -> tuple[float, float]:
-    """Return a line's slope, and its largest residual as a share of the cost there.
-
-    The line has the least squares of relative errors, and a constant and slope of at least 0.
-    """
+    """Return a line's slope, at least 0, and its largest relative residual, of least squares."""
     x, y = np.asarray(levels, dtype=float), np.asarray(costs, dtype=float)
     constant, slope = nnls(np.stack([1 / y, x / y], axis=1), np.ones(len(y)))[0].tolist()
     return slope, float(np.max(np.abs((constant + slope * x) / y - 1)))
@@ -78,7 +75,7 @@ class Row:
 
 
 def rows(measured: Measured) -> list[Row]:
-    """Return a row for each cell of Table 2, and for each model beside them."""
+    """Return a row for each cell of Table 2 and each model beside them."""
     paper = privfairfl()
     models = [name for model in paper.parties for name in (model, *(m for m in BESIDE if BESIDE[m] == model))]
     return [
@@ -113,7 +110,6 @@ def _row(measured: Measured, protocol: str, shape: str, model: str, paper: Print
 
 
 def _in_turn(measured: Measured, where: Mapping[str, Level]) -> InTurn | None:
-    """Return the ratio with the most pairs, or None."""
     of_ratios = [
         (ratios, literal.number("thresholds"))
         for suite in LITERAL
@@ -168,7 +164,7 @@ class Slopes:
 
 
 def slopes(runs: Mapping[int, Sequence[Sample]]) -> Slopes | None:
-    """Return the cost of a threshold from good runs, or None of fewer than two levels."""
+    """Return the cost of a threshold, or None of fewer than two levels."""
     levels, most = sorted(runs), privfairfl().thresholds
     if len(levels) < 2:
         return None
@@ -185,5 +181,4 @@ def slopes(runs: Mapping[int, Sequence[Sample]]) -> Slopes | None:
 
 
 def _steps(levels: Sequence[int], values: Sequence[float]) -> list[float]:
-    points = zip(levels, values, strict=True)
-    return [(y - before) / (x - at) for (at, before), (x, y) in pairwise(points)]
+    return [(y - before) / (x - at) for (at, before), (x, y) in pairwise(zip(levels, values, strict=True))]

@@ -83,7 +83,7 @@ def table2(rows: Sequence[Row], protocol: str) -> Iterator[list[str]]:
 
 
 def in_turn(ratio: InTurn | None) -> str:
-    """Return a ratio with its median's interval, or the number of pairs."""
+    """Return a ratio with its interval, or the number of pairs."""
     if ratio is None:
         return NOT_YET
     pairs = f"{ratio.pairs} pair{'s' * (ratio.pairs > 1)}"
@@ -99,7 +99,7 @@ def table2_parts(rows: Sequence[Row], over: str = "") -> Iterator[Part]:
 
 
 def took(form: Took | None) -> str:
-    """Return a literal form's seconds: a median with its range, or a range."""
+    """Return a literal form's seconds with their range."""
     if form is None or form.runs:
         return spread(form.runs if form else None)
     return f"{seconds(form.low)} – {seconds(form.high)}".replace(" ", "\N{NO-BREAK SPACE}")
@@ -127,7 +127,7 @@ def _notes(rows: Sequence[Row], over: str) -> Iterator[str]:
 
 
 def unjudged(findings: Sequence[Finding]) -> Iterator[Table]:
-    """View each reason why checks could not be judged."""
+    """View why checks could not be judged."""
     keys = [
         (finding.reason, finding.check.key) for finding in findings if finding.status is Status.NOT_JUDGED
     ]
@@ -138,7 +138,7 @@ def unjudged(findings: Sequence[Finding]) -> Iterator[Table]:
 
 
 def counts(findings: Sequence[Finding]) -> str:
-    """Return the number of checks of each status, in words."""
+    """Return the number of checks by status, in words."""
     numbers = Counter(finding.status for finding in findings)
     of = Counter(finding.status for finding in findings if finding.check.key.startswith("ratio.table2."))
     return (
@@ -151,7 +151,7 @@ def counts(findings: Sequence[Finding]) -> str:
 
 
 def by_kind(findings: Sequence[Finding]) -> Table:
-    """View the number of checks of each kind and status."""
+    """View the number of checks by kind and status."""
     numbers = Counter((finding.check.kind, finding.status) for finding in findings)
     kinds = dict.fromkeys(kind for kind, _ in numbers)
     rows = [[KINDS[kind], *(str(numbers[kind, status]) for status in Status)] for kind in kinds]
@@ -166,7 +166,7 @@ _MEANING = (
 
 
 def iterations(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
-    """View the cost of a threshold in each literal cell."""
+    """View the cost of a threshold in literal cells."""
     by_rest: dict[object, dict[int, list[Sample]]] = {}
     for runs in cells:
         cell, good = runs[-1].cell, [run for run in runs if run.status == OK]

@@ -70,10 +70,7 @@ def least_error_of_one(contribution: float, epsilon: float) -> tuple[float, floa
 
 
 def excess_of_capped() -> tuple[float, float]:
-    """Return the excess risk of the hypothesis with the least capped risk, and the largest bias.
-
-    Of the two, one never errs on user 1, and the other always does, but looks better when capped.
-    """
+    """Return the excess risk of the hypothesis that looks better when capped, and the largest bias."""
     losses = np.array([[0.0, *[0.556] * 9], [1.0, *[0.434] * 9]])
     looks, risks = losses @ capped(TEN_USERS, GAMMA), losses @ TEN_USERS
     return (

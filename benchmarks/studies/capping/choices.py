@@ -1,4 +1,4 @@
-"""Ways to choose a cap, the expected error that each leaves, and figures of the price."""
+"""Ways to choose a cap, the errors that they leave, and figures of them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -62,7 +62,7 @@ SHARES = (Fraction(1, 50), Fraction(1, 20), Fraction(1, 10), Fraction(1, 5), Fra
 
 @dataclass(frozen=True)
 class Setting:
-    """A total epsilon, and whether models are active: noise is then for exchanged records."""
+    """A total epsilon. In active models noise is for exchanged records."""
 
     epsilon: Fraction
     active: bool = False
@@ -91,10 +91,7 @@ class Chooser:
     def choices(
         self, setting: Setting, share: Fraction, left: dict[str, pd.DataFrame], least: dict[str, pd.DataFrame]
     ) -> Iterator[dict[str, Any]]:
-        """Yield a row for each mechanism's choice with this share of epsilon, by quantity and aim.
-
-        It has percentiles of the cap, and the error over the least of any cap with all of epsilon.
-        """
+        """Yield percentiles of the cap, and its regret, by mechanism, quantity and aim."""
         distributions: dict[int, dict[str, Floats]] = {}
         for quantity, errors in left.items():
             for aim in TRIED[quantity]:
@@ -115,7 +112,7 @@ class Chooser:
                     }
 
     def distribution_of_pi_cap(self, epsilon: Fraction, above: int) -> Floats:
-        """Return the probability of each of `caps` by π_CAP, exactly but for floats."""
+        """Return the probability of each cap by π_CAP, exactly but for floats."""
         plan = plan_noise(
             AboveThreshold(len(self._above)),
             Neighbors(NeighboringRelation.ZERO_OUT_ONE),
@@ -125,7 +122,7 @@ class Chooser:
         return distribution_of_first_below(plan.coins, self._above, above)
 
     def distribution_of_histogram(self, epsilon: float, above: int) -> Floats:
-        """Simulate how often each cap is chosen from a noisy histogram of the clients' sizes."""
+        """Simulate how often a noisy histogram of sizes chooses each cap."""
         noisy = draw_noise(epsilon, 1, self._uniform) - np.diff(np.append(self._above, 0))
         exceed = np.cumsum(noisy[:, ::-1], axis=1)[:, ::-1]
         fits = np.append(exceed <= above, np.ones((len(noisy), 1), dtype=bool), axis=1)

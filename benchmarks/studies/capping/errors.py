@@ -11,7 +11,6 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from benchmarks.studies.utility.curves import (
@@ -33,7 +32,7 @@ from harness.postprocessing.thresholds.search import (
     task_for,
 )
 from protocols.accounting.calibration import NeighboringRelation, Neighbors
-from protocols.arrays import Floats, Integers
+from protocols.arrays import Bools, Floats, Integers
 from protocols.mechanisms.count_tree import CountTree, best_tree
 
 GROUPS = 2
@@ -42,7 +41,7 @@ MOST = 1000  # records of a synthetic client
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """Clients of two groups, each with records of label 0 and 1."""
+    """Clients of two groups, with records of label 0 and 1."""
 
     name: str
     group: Integers  # shape (clients,): 0 or 1
@@ -55,10 +54,10 @@ class Population:
 
     @property
     def table(self) -> Integers:
-        """Return the records of each group and label, shape (2, 2)."""
+        """Return the records by group and label, shape (2, 2)."""
         return self._by_group(self.records)
 
-    def part(self, clients: npt.NDArray[np.bool_]) -> "Population":
+    def part(self, clients: Bools) -> "Population":
         """Return the population of some of the clients."""
         return Population(self.name, self.group[clients], self.records[clients])
 
@@ -67,7 +66,7 @@ class Population:
         return int(np.maximum(0, self.sizes - cap).sum())
 
     def capped_tables(self, cap: int, draws: int, rng: np.random.Generator) -> Integers:
-        """Draw tables, shape (draws, 2, 2), of which clients keep a random choice."""
+        """Draw tables, shape (draws, 2, 2), of records that clients keep at random."""
         above = self.sizes > cap
         tables = np.repeat(
             self._by_group(np.where(above[:, np.newaxis], 0, self.records))[None], draws, axis=0
@@ -84,7 +83,7 @@ class Population:
 
 
 def zipf(clients: int, exponent: float, seed: int) -> Population:
-    """Draw clients with n records in proportion to n^-exponent, n from 1 to 1000."""
+    """Draw clients with n records, 1 to 1000, in proportion to n^-exponent."""
     rng = np.random.default_rng([seed, clients, round(1000 * exponent)])
     weights = np.arange(1, MOST + 1) ** -exponent
     drawn = 1 + rng.choice(MOST, clients, p=weights / weights.sum())
@@ -92,14 +91,14 @@ def zipf(clients: int, exponent: float, seed: int) -> Population:
 
 
 def lognormal(clients: int, spread: float, seed: int) -> Population:
-    """Draw clients with e^X records, 1 to 1000, where X is normal around ln 10 with this deviation."""
+    """Draw clients with e^X records, 1 to 1000, X normal around ln 10 with this deviation."""
     rng = np.random.default_rng([seed, clients, round(1000 * spread), 1])
     drawn = np.rint(10 * np.exp(spread * rng.standard_normal(clients))).astype(np.int64)
     return _drawn(f"lognormal {spread:g}, {clients:,} clients", drawn.clip(1, MOST), rng)
 
 
 def _drawn(name: str, sizes: Integers, rng: np.random.Generator) -> Population:
-    """Draw groups and labels, which depend on the number of records, so that a cap biases counts."""
+    """Draw groups and labels, which depend on the number of records so that a cap biases counts."""
     activity = np.log(sizes) / np.log(MOST)  # from 0 to 1
 
     def between(least: float, most: float) -> Floats:
@@ -135,13 +134,15 @@ _NAMES = tuple(f"group {g}" for g in range(1, GROUPS + 1))
 
 
 def by_quantity(quantities: Sequence[str], caps: Sequence[int], errors: Floats) -> dict[str, pd.DataFrame]:
-    """Return each quantity's expected absolute errors by cap: of noise or the bias alone, and in all."""
-    columns = ["noise", "bias", "total"]
-    return {name: pd.DataFrame(errors[:, i], list(caps), columns) for i, name in enumerate(quantities)}
+    """Return each quantity's expected absolute errors by cap, in all and by noise or bias alone."""
+    return {
+        name: pd.DataFrame(errors[:, i], list(caps), ["noise", "bias", "total"])
+        for i, name in enumerate(quantities)
+    }
 
 
 def noise_error(epsilon: float, cap: int) -> float:
-    """Return E|X + 1/2| of noise for epsilon / cap, q / (1 - q) + 1/2 with q = e^-(epsilon / cap)."""
+    """Return E|X + 1/2|."""
     return float(1 / np.expm1(epsilon / cap) + 0.5)
 
 
@@ -163,7 +164,7 @@ def draw_noise(epsilon: float, cap: int, uniform: Floats) -> Floats:
 
 
 def gap_of(tables: Floats) -> Floats:
-    """Return the first group's share of label 1 less the second's."""
+    """Return the difference of the groups' shares of label 1."""
     raised = np.maximum(tables, FLOOR)
     share = raised[..., 1] / raised.sum(axis=-1)
     return np.asarray(share[..., 0] - share[..., 1])
@@ -180,7 +181,7 @@ def weight_errors(tables: Floats, truth: Floats) -> Floats:
 
 
 class ExpectedErrors:
-    """A population's records under each cap, and noise, drawn once."""
+    """Errors for a population's capped records and noise, drawn once."""
 
     def __init__(self, population: Population, caps: Sequence[int], rng: np.random.Generator) -> None:
         self.population, self.caps = population, tuple(caps)
@@ -211,15 +212,12 @@ class ExpectedErrors:
 
 
 def tree_of_curves() -> CountTree:
-    """Return the best blocks for an epsilon of 1/10, at which noise is hardly rounded."""
+    """Return the best blocks for an epsilon of 1/10, which hardly rounds noise."""
     return best_tree(BINS, Neighbors(NeighboringRelation.ZERO_OUT_ONE), Fraction(1, 10), Fraction(1, 1 << 40))
 
 
 class ScoredClients:
-    """A population's records with a score each.
-
-    Clients with about as many records have one distribution of scores, so a cap leaves a random choice.
-    """
+    """A population's records with a score each, whose distribution depends on the client's activity."""
 
     def __init__(self, population: Population, rng: np.random.Generator) -> None:
         level = np.floor(np.log2(population.sizes)).astype(np.int64)
@@ -246,7 +244,7 @@ class ScoredClients:
 
 
 def _distributions(activity: float) -> Floats:
-    """Return the probability of each score bin, shape (2, 2, bins), by P(score >= t) = (1 - t^a)^b."""
+    """Return the probability of each bin, shape (2, 2, bins), by P(score >= t) = (1 - t^a)^b."""
     of_negatives = (((1.2, 2.0), (1.2, 4.0)), ((1.2, 2.0), (1.2, 2.5)))  # per group
     of_positives = (((2.0, 2.0), (4.0, 2.0)), ((2.0, 2.0), (2.5, 2.0)))
     ends = np.array([of_negatives, of_positives])
@@ -256,7 +254,7 @@ def _distributions(activity: float) -> Floats:
 
 
 class ExpectedCurveErrors:
-    """As `ExpectedErrors`, of curves, simulated."""
+    """As `ExpectedErrors`, of curves."""
 
     def __init__(self, population: Population, caps: Sequence[int], rng: np.random.Generator) -> None:
         self.caps, tree = tuple(caps), tree_of_curves()

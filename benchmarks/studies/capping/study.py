@@ -1,4 +1,4 @@
-"""The study of caps: errors by the cap, caps by several rules, the paper's bounds."""
+"""The study of caps."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,17 +20,19 @@ from benchmarks.figures import (
     place,
     shown,
 )
-from benchmarks.studies.capping import choices
 from benchmarks.studies.capping.bounds import claims
 from benchmarks.studies.capping.choices import (
     AIMS,
     ALL_QUANTITIES,
+    LABELS,
     PI_CAP,
     SHARES,
     TRIED,
     Chooser,
     Setting,
+    shares,
     target,
+    targets,
 )
 from benchmarks.studies.capping.errors import (
     BINS,
@@ -97,8 +99,8 @@ def study(
     regrets = pd.DataFrame(
         sorted(tried, key=lambda row: (ALL_QUANTITIES.index(row["quantity"]), row["aim"], row["share"]))
     ).astype({"share": str})
-    by_aim = (regrets["mechanism"] == PI_CAP) & (regrets["share"] == str(CAP_SHARE))
-    by_aim &= regrets["quantity"].map(lambda quantity: len(TRIED[quantity]) > 1)
+    several = regrets["quantity"].isin([quantity for quantity, aims in TRIED.items() if len(aims) > 1])
+    by_aim = several & (regrets["mechanism"] == PI_CAP) & (regrets["share"] == str(CAP_SHARE))
     numbers: dict[str, Any] = {
         "populations": about,
         "choices": caps,
@@ -110,9 +112,9 @@ def study(
         "targets": _regrets(regrets[by_aim], ["quantity", "aim"], "kind"),
         "claims": claims(),
     }
-    drawn[TARGETS] = partial(choices.targets, numbers["targets"])
+    drawn[TARGETS] = partial(targets, numbers["targets"])
     drawn[PRICE] = partial(
-        choices.shares,
+        shares,
         numbers["shares"],
         len(populations),
         ", ".join(f"{float(epsilon):g}" for epsilon in EPSILONS),
@@ -182,7 +184,7 @@ def _caps(
 
 
 def _regrets(regrets: pd.DataFrame, by: list[str], across: str) -> list[Any]:
-    """Return the geometric mean of regrets and the worst, a row per `by`."""
+    """Return regrets' geometric mean and worst, a row per `by`."""
     means = regrets.groupby([*by, across], sort=False)["regret"].agg([gmean, "max"])
     table = pd.DataFrame(means.map(rounded).unstack(across, sort=False))
     table.columns = [at[1] + "_worst" * (at[0] == "max") for at in table.columns]
@@ -190,7 +192,7 @@ def _regrets(regrets: pd.DataFrame, by: list[str], across: str) -> list[Any]:
 
 
 def view(numbers: Mapping[str, Any]) -> Iterator[Part]:
-    """View the caps, the price of choosing, and the paper's statements."""
+    """View caps, prices and the paper's statements."""
     yield grouped(
         (
             *("", "of", "best cap", "error", "rule: cap", "regret"),
@@ -276,7 +278,7 @@ def errors_by_cap(about: Row, errors: Errors, rows: Sequence[Row], quantities: S
         f"{about['name']}: {about['records']:,} records; of a client {about['median']:g} in the middle, "
         f"{about['largest']:,} at most",
         x="cap: records of a client that count",
-        y=[choices.LABELS[quantity] for quantity in quantities],
+        y=[LABELS[quantity] for quantity in quantities],
         columns=[f"ε = {float(epsilon):g}" for epsilon in EPSILONS],
         legend_columns=3,
         sharex=True,

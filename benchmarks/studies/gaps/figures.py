@@ -1,4 +1,4 @@
-"""The paper's Figures 1 to 4 on gaps: its statements on them, judged, and Figure 1 drawn anew."""
+"""The paper's statements on its Figures 1 to 4, judged, and Figure 1 drawn anew."""
 
 import math
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ from protocols.arrays import Floats
 EPSILONS = np.geomspace(0.05, 10, 47)
 RATIOS = (1, 3, 9, 99, 999)  # of Figure 2; 3 is equal groups taken for 25 % and 75 %
 AT = 1.0  # the epsilon of numbers on Figures 1 and 2
-SIZE_OF_FIGURE_3 = 10_000.0  # of either group
+
 VALUES_OF_FIGURE_4 = np.linspace(-0.38, 0.38, 10)  # of the estimated group; the code's mean square
 TOLD = 0.6  # both groups' mean, -1 to 1, in the example of a wrong size
 AS_PUBLISHED: dict[str, Allocation] = {
@@ -50,7 +50,7 @@ def bounds(allocation: Allocation, epsilon: float, sizes: tuple[float, float]) -
 
 
 def crossings(one: Allocation, other: Allocation, sizes: tuple[float, float]) -> list[float]:
-    """Return the epsilons at which two allocations have the same largest MSE."""
+    """Return the epsilons at which both have the same largest MSE."""
     signs = np.sign([one(e).variance(sizes) - other(e).variance(sizes) for e in _FINE])
     return [float(_FINE[i]) for i in np.flatnonzero(signs[:-1] * signs[1:] < 0)]
 
@@ -106,9 +106,8 @@ def figure2() -> list[Claim]:
     equal, wrong = (published_r(AT).variance(with_ratio(ratio)) for ratio in (1, 3))
     estimated = abs(TOLD / (1 + error) - TOLD / (1 - error))  # of a gap of 0, if one size is too large
     rapid, as_a_curve = "the MSE grows rapidly for minorities below 1 %", "as a curve only"
-    repaired = _growth(repaired_r)
     return [
-        (2, f"M_R opt.: {rapid}", as_a_curve, _growth(published_r), True, repaired),
+        (2, f"M_R opt.: {rapid}", as_a_curve, _growth(published_r), True, _growth(repaired_r)),
         (2, f"M_L, k = 2: {rapid}", as_a_curve, _growth(l_of_two), True, "keeps to its ε"),
         (
             2,
@@ -138,7 +137,7 @@ def allocated(k: float) -> Allocation:
 def figure3() -> list[Claim]:
     """Judge the paper's statements on k = 2 and k = 2/3."""
     printed = gaps()["figure3"]["smaller_k_is_best_below"]
-    (crossing,) = crossings(allocated(2 / 3), l_of_two, (SIZE_OF_FIGURE_3,) * 2)
+    (crossing,) = crossings(allocated(2 / 3), l_of_two, (10_000.0, 10_000.0))
     return [
         (
             3,
@@ -202,7 +201,6 @@ def figure_1() -> Figure:
     true = [float(published_r(epsilon).true_epsilon() or 0) for epsilon in EPSILONS]
 
     def at(name: str, allocation: Allocation, epsilons: Sequence[float] | Floats) -> list[Mark]:
-        """Fill between the bounds at EPSILONS, at these places."""
         low, high = np.array([bounds(allocation, epsilon, (first, second)) for epsilon in EPSILONS]).T
         return [
             band(epsilons, low, high, alpha=0.3, color=_COLOUR[name]),

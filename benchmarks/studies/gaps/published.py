@@ -1,8 +1,4 @@
-"""Tables on gaps, with budgets of M_R and M_L as published, as in the code, and repaired.
-
-Eqs. 19 and 20 are as printed, since `protocols.local_dp.randomizers` has no mechanism that protects nobody.
-Source: Juarez and Korolova 2022, Algorithm 1, Definition 7, Theorems 5, 6 and 9, appendices A.4 and B.
-"""
+"""Juarez and Korolova 2022: tables on gaps, with budgets as published, as in the code, and repaired."""
 
 import math
 from collections.abc import Callable
@@ -27,7 +23,10 @@ Sizes = tuple[float, float]
 
 @dataclass(frozen=True)
 class Budgets:
-    """The budgets of M_R, or of M_L."""
+    """The budgets of M_R, or of M_L.
+
+    Source: Algorithm 1, Definition 7, Theorems 5, 6 and 9, appendices A.4 and B; Eqs. 19 and 20 as printed.
+    """
 
     epsilon_1: float
     epsilon_2: float
@@ -92,17 +91,14 @@ def published_l(epsilon: float) -> Budgets:
 
 
 def coded_l(epsilon: float) -> Budgets:
-    """Return the published code's mechanism for "M_L opt.", which exchanges the two scales of M_L's noise.
-
-    So it is M_L with epsilon_2 = 2 epsilon / k, and 4 / k for k.
-    """
+    """Return "M_L opt." as in the published code, with M_L's two scales of noise exchanged."""
     meant = published_l(epsilon)
     k = min(meant.k or 2.0, 2.0)
     return Budgets(meant.epsilon_1, 2 * epsilon / k, 4 / k)
 
 
 def l_of_two(epsilon: float) -> Budgets:
-    """Return M_L with k = 2, which keeps to epsilon and so repairs "M_L opt."."""
+    """Return M_L with k = 2, which keeps to epsilon."""
     return Budgets(epsilon / 2, epsilon, 2.0)
 
 
@@ -121,7 +117,7 @@ def private(mechanism: str, epsilon: Fraction, declared: ValueRange) -> Mechanis
 
 
 def least_epsilon(bound: Callable[[float], float], error: float, low: float, high: float) -> float | None:
-    """Return the least epsilon whose bound is at most the error, to 10^-6, if there is any."""
+    """Return the least epsilon whose bound is at most the error, to 10^-6, if any is."""
     if bound(high) > error:
         return None
     while high / low > 1 + 1e-6:
@@ -150,8 +146,8 @@ def agrees(reproduced: float | None, published: str | None) -> bool:
 def table1() -> list[Row]:
     """Return the least epsilons for an error alpha of the gap, with probability 0.99, two groups of one size.
 
-    The repaired mechanism has error `repaired_alpha` at the published epsilon. For alpha it takes epsilon
-    `repaired`, or `tight` by Chernoff's bound.
+    Repaired, the error at that epsilon is `repaired_alpha`. Alpha takes `repaired`, or `tight` by Chernoff's
+    bound.
     """
     published = gaps()["table1"]
     return [
@@ -250,7 +246,7 @@ def _cell_of_table2(
 
 
 def _errors(simulated: Simulated, rng: np.random.Generator, printed: dict[str, str] | None) -> Row:
-    """Return errors of absolute gaps over simulated runs, and the chance (`fits_`) of the published ones."""
+    """Return errors of absolute gaps over simulated runs, and the published ones' chance (`fits_`)."""
     errors = np.abs(np.abs(simulated.estimated_gaps()) - abs(simulated.gap()))
     of_paper = gaps()["table2"]["runs"]
     figures = {
@@ -269,7 +265,7 @@ def _errors(simulated: Simulated, rng: np.random.Generator, printed: dict[str, s
 
 
 def chance_of(values: Floats, printed: str) -> float:
-    """Return the two-sided chance of a printed value, among values rounded alike."""
+    """Return the two-sided chance of a printed value among values rounded alike."""
     digits = len(printed.partition(".")[2])
     above = np.round(np.round(values, digits) - float(printed), digits + 3)
     return min(1.0, 2 * float((above <= 0).mean()), 2 * float((above >= 0).mean()))

@@ -1,4 +1,4 @@
-"""`./inv reproduce gaps`: Juarez and Korolova's tables and figures, each number beside the published one."""
+"""`./inv reproduce gaps`: Juarez and Korolova's numbers, each beside the published one."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ FEWEST_READINGS, FEWEST_OF_A_CLASS = 50, 6  # of a recording; in the published c
 
 @dataclass(frozen=True, eq=False)
 class Rates:
-    """Rates of every recording, by a name of `RATES`, then per sex as `SEXES`, without those that are 0/0."""
+    """Rates of recordings by a name of `RATES`, then by sex as in `SEXES`, without 0/0."""
 
     values: dict[str, tuple[Floats, ...]]
     figures: dict[str, tuple[float, float | None]]  # of the data and model, with deviations over splits
@@ -43,7 +43,7 @@ class Rates:
 
 
 def synthetic_rates() -> Rates:
-    """Return rates per sex, equally spaced around the paper's means."""
+    """Return rates per sex, evenly spaced around the paper's means."""
     printed = gaps()["activity"]
 
     def around_the_mean(name: str, sex: str) -> Floats:
@@ -138,7 +138,7 @@ QUICK = {"runs": 200, "splits": 1, "runs_of_figure_4": 1_000}
 
 
 def close(found: float, published: str, deviation: float | None) -> bool:
-    """Return whether a figure is the published one, rounded, or within three deviations."""
+    """Return whether a figure rounds to the published one, or is within three deviations."""
     near = deviation is not None and abs(found - float(published)) <= 3 * deviation
     return near or rounds_to(found, published)
 

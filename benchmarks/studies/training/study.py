@@ -135,7 +135,7 @@ def recipe_of(people: People, way: str, extent: Row) -> Row:
 
 
 def drawn_and_split(people: People, rng: np.random.Generator) -> tuple[People, People]:
-    """Return records for training and tests, of MovieLens those of 75 clients, as in the paper."""
+    """Return records for training and tests, of MovieLens of 75 clients as in the paper."""
     if people.name.startswith("MovieLens"):
         people = people.drawn(75, rng)
     return people.split(rng)
@@ -144,7 +144,7 @@ def drawn_and_split(people: People, rng: np.random.Generator) -> tuple[People, P
 def by_recipe(
     people: People, epsilon: float, rng: np.random.Generator, by: Row
 ) -> Iterator[tuple[str, Trained]]:
-    """Yield a model by each row of Table 3, and by stopping early."""
+    """Yield a model by each row of Table 3, and with early stopping."""
     equal = np.ones(len(people.label))
     if epsilon == ONE and not by["one_microbatch"]:
         yield CL, Trained(centralised(people, rng, by))
@@ -190,7 +190,7 @@ def jointly(people: People, epsilon: float, rng: np.random.Generator) -> Iterato
 
 
 def columns_of(figure: str, values: Sequence[float | None]) -> dict[str, float | None]:
-    """Return a figure's mean over seeds, half its 95 % interval by Student's t, and its undefined seeds."""
+    """Return a figure's mean over seeds, half its 95 % interval by Student's t, and undefined seeds."""
     defined = [value for value in values if value is not None]
     mean, half = None, None
     if len(defined) > 1:
@@ -200,7 +200,7 @@ def columns_of(figure: str, values: Sequence[float | None]) -> dict[str, float |
 
 
 def shown_mean(row: Row, figure: str, percent: bool = False) -> str:
-    """Return a mean and half its interval, or the number of undefined seeds."""
+    """Return a mean with half its interval, or the number of undefined seeds."""
     if undefined := row[f"{figure}, undefined"]:
         return f"undefined ({undefined} of {row['seeds']})"
     factor, digits = (100, 1) if percent else (1, 3)

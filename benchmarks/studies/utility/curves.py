@@ -1,7 +1,4 @@
-"""Populations with known score curves, ways to release them, and the worth of released curves.
-
-Samples are histograms of records over score bins. Releases are simulated in the clear.
-"""
+"""Populations with known score curves, simulated releases of them, and their worth."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +6,6 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from benchmarks.studies.local_simulation import summed_geometric
 from harness.errors import UndefinedRateError
@@ -30,8 +26,7 @@ from protocols.accounting.calibration import (
 from protocols.arrays import Floats, Integers
 from protocols.circuits.coins import MAX_EPSILON, exp_bounds
 from protocols.guarantee import Guarantee
-from protocols.local_dp import randomizers
-from protocols.local_dp.randomizers import Grr
+from protocols.local_dp.randomizers import MAX_EPSILON as MOST_LOCAL, Grr
 from protocols.mechanisms.count_tree import CountTree, best_tree
 from protocols.noise.added import NoiseDistribution, simulated_noise
 from protocols.noise.truncated import log_upper_bound
@@ -64,7 +59,7 @@ class Sample:
         return curves_of(self.whole.groups, self.whole.thresholds, cumulative(self.histograms[repetition]))
 
 
-def cumulative(histograms: npt.NDArray[np.generic]) -> Floats:
+def cumulative(histograms: Integers | Floats) -> Floats:
     """Return how many records are in each of T bins and above, and last the total."""
     above = np.flip(np.cumsum(np.flip(histograms, -1), -1, dtype=np.float64), -1)
     return np.concatenate([above, above[..., :1]], axis=-1)
@@ -80,10 +75,7 @@ def curves_of(groups: tuple[str, ...], thresholds: Floats, counts: Floats) -> Gr
 
 @dataclass(frozen=True)
 class SyntheticPopulation:
-    """Groups that differ in size, in their positives, and in how well scores tell them.
-
-    Scores follow Kumaraswamy's distribution, P(score >= t) = (1 - t^a)^b, so every rate is known exactly.
-    """
+    """Groups that differ in size, positives, and scores, whose distribution is Kumaraswamy's."""
 
     groups: int
     thresholds: int = 1001
@@ -118,13 +110,13 @@ class SyntheticPopulation:
 
 @dataclass(frozen=True)
 class LoanPopulation:
-    """The loan applications, of which the training applicants' held-out scores are counted."""
+    """The loan applications, with the training applicants' held-out scores."""
 
     name = "loanapp"
     groups = 2
 
     def sample(self, _records: int, repetitions: int, _rng: np.random.Generator) -> Sample:
-        """Return the same histogram for each repetition, as nothing is drawn."""
+        """Return the same histogram for each repetition."""
         histogram, whole = _loan_applications()
         return Sample(np.broadcast_to(histogram, (repetitions, *histogram.shape)), whole)
 
@@ -183,7 +175,7 @@ def measure(estimated: GroupCurves, counted: GroupCurves, whole: OperatingPoints
 
 
 def rules_of(curves: GroupCurves, objective: str) -> Mapping[str, ThresholdRule]:
-    """Return the best rules with equalized odds, or `UNMITIGATED` if a rate is 0/0."""
+    """Return the best rules with equalized odds, or `UNMITIGATED` where a rate is 0/0."""
     try:
         return choose_thresholds(curves, CONSTRAINT, objective).rules
     except UndefinedRateError:
@@ -258,15 +250,12 @@ class LocalMechanism:
         return Guarantee(self.epsilon, Fraction(0))
 
     def reported(self) -> Floats:
-        """Return the probability of each reported group (column) for each true one (row)."""
+        """Return the probability of each reported group (column), by true group (row)."""
         keep, move = float(self.response.keep), float(self.response.move)
         return np.where(np.eye(self.response.groups, dtype=bool), keep, move)
 
     def estimate(self, histograms: Integers, rng: np.random.Generator) -> Floats:
-        """Simulate all clients, and return unbiased cumulative counts, (repetitions, k, 2, T + 1).
-
-        The noise of n clients is exactly the difference of two negative binomial variables.
-        """
+        """Simulate all clients, and return unbiased cumulative counts, (repetitions, k, 2, T + 1)."""
         probabilities = self.reported()
         reports = [rng.multinomial(histograms[:, g], probabilities[g]) for g in range(self.response.groups)]
         seen = np.moveaxis(np.sum(reports, axis=0), -1, 1)
@@ -296,7 +285,7 @@ def design_local(
     designs = []
     for tree in trees:
         for twentieths in range(1, 20):  # of epsilon, for the group
-            of_group = min(epsilon * twentieths / 20, randomizers.MAX_EPSILON)
+            of_group = min(epsilon * twentieths / 20, MOST_LOCAL)
             inverse, _ = exp_bounds((epsilon - of_group) / (2 * len(tree.blocks)))
             designs.append(LocalMechanism(Grr.private(groups, of_group), tree, 1 / inverse))
     return min(designs, key=lambda mechanism: mechanism.mean_square_error(records))
@@ -327,7 +316,7 @@ class Computed:
 def release_for(
     method: str, bins: int, groups: int, records: int, epsilon: Fraction, relation: NeighboringRelation
 ) -> LocalMechanism | Computed:
-    """Return a method's release with this total epsilon, or with 20 if that is less, except for local DP."""
+    """Return a method's release with this total epsilon, at most 20 except for local DP."""
     if method == LOCAL:
         tree = best_tree(bins, Neighbors(NeighboringRelation.REPLACE_ONE), Fraction(1), DELTA)
         return design_local(groups, (CountTree(bins, (1,)), tree), records, epsilon)
@@ -336,7 +325,7 @@ def release_for(
 
 @lru_cache(maxsize=64)
 def computed(method: str, bins: int, epsilon: Fraction, relation: NeighboringRelation) -> Computed:
-    """Return a release by a method other than local DP, for any number of groups, as they are disjoint."""
+    """Return a release by a method other than local DP. Groups are disjoint, so any number will do."""
     neighbors, distribution = Neighbors(relation), DISTRIBUTIONS.get(method)
     if method == PER_THRESHOLD:
         release, linear = each_threshold(1, bins), _least_squares_per_threshold(bins)
@@ -356,10 +345,7 @@ def computed(method: str, bins: int, epsilon: Fraction, relation: NeighboringRel
 
 
 def _least_squares_per_threshold(bins: int) -> Floats:
-    """Return the matrix from both counts at every threshold to the nearest counts that have one total.
-
-    The published protocol errs more, as it uses each value as it is.
-    """
+    """Return the matrix from both counts at every threshold to the nearest with one total."""
     total = np.full((1, 2 * bins), 1 / bins)
     above = (np.concatenate([np.eye(bins), -np.eye(bins)], axis=1) + total) / 2
     return np.concatenate([above, total])

@@ -8,7 +8,6 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
@@ -56,6 +55,7 @@ from harness.views.palette import COLOURS, GREY, MARKERS
 from harness.views.parts import Part, Stacked
 from protocols.accounting.calibration import NeighboringRelation
 from protocols.accounting.rounding import float_up
+from protocols.arrays import Floats
 
 SEED = 20_221_119  # any; fixed, so that figures can be repeated
 
@@ -84,7 +84,7 @@ class Setting:
 
 
 def settings(quick: bool) -> tuple[Setting, ...]:
-    """Return the suite: two groups, more groups, and real data."""
+    """Return populations of two groups, of more, and of real data."""
     if quick:
         few, coarse = (Fraction(1), Fraction(10)), SyntheticPopulation(2, thresholds=101)
         return Setting(coarse, 10_000, few), Setting(LoanPopulation(), LoanPopulation.records(), few)
@@ -194,9 +194,9 @@ def summary_of(outcome: Row) -> dict[str, Any]:
     }
 
 
-def quartiles(name: str, values: npt.ArrayLike) -> dict[str, float]:
+def quartiles(name: str, values: Sequence[float] | Floats) -> dict[str, float]:
     """Return the columns of a measure's quartiles."""
-    found = np.quantile(np.asarray(values), [0.25, 0.5, 0.75])
+    found = np.quantile(values, [0.25, 0.5, 0.75])
     places = ("q1", "median", "q3")
     return {f"{name}_{place}": rounded(float(of)) for place, of in zip(places, found, strict=True)}
 
@@ -221,7 +221,7 @@ def of_settings(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def plot(table: pd.DataFrame, by: str) -> Figure:
-    """Draw medians over the repetitions, shaded between the quartiles."""
+    """Draw medians, shaded between the quartiles."""
     columns = of_settings(table)
     epsilons = {epsilon: f"{epsilon:g}" for epsilon in sorted(table["epsilon"].dropna().unique())}
     frame = [LOGARITHMIC, ticks(epsilons, fontsize=8), ones_and_threes, GRID]
@@ -280,16 +280,13 @@ def _marks(of: pd.DataFrame, name: str) -> Panel:
 
 
 def _least(table: pd.DataFrame, name: str) -> float:
-    """Return where a row of panels ends below, under all medians but local DP's.
-
-    At the largest epsilon local DP has hardly any noise, and protects hardly anybody.
-    """
+    """Return a row's lower end, for all but local DP, which has no noise and privacy at large epsilons."""
     medians = table[f"{name}_median"][~table["method"].isin((NOISE_FREE, LOCAL))]
     return float(medians[medians > 0].min()) / 1.6
 
 
 def view(table: pd.DataFrame) -> Iterator[Part]:
-    """View medians and quartiles, and how often each method is best."""
+    """View quartiles, and how often each method is best."""
     methods, rows = (*METHODS, NOISE_FREE), list[list[str]]()
     figures = {title.replace("\n", " "): name for title, name in FIGURES.items()}
     for title_of, of in of_settings(table).items():
