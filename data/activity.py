@@ -53,9 +53,9 @@ def load_activity(path: Path) -> Recordings:
     if len({file.name[:-1] for file in files}) < len(files):
         raise DataSetError(f"{path} has a recording twice; name a directory that has each once.")
     contents = {file.name: file.read_bytes() for file in files}
-    tables = [_read(name, content) for name, content in contents.items()]
+    table = pd.concat([_read(name, content) for name, content in contents.items()], ignore_index=True)
     whole = b"".join(f"{name} {len(content)}\n".encode() + content for name, content in contents.items())
-    return Recordings(pd.concat(tables, ignore_index=True), hashlib.sha256(whole).hexdigest())
+    return Recordings(table, hashlib.sha256(whole).hexdigest())
 
 
 def _read(name: str, content: bytes) -> pd.DataFrame:

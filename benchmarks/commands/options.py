@@ -230,7 +230,6 @@ class ReproduceOptions(Options):
     def command(self) -> str:
         """The command for results, with defaults and only the last part of a path."""
         given = self.written(*(name for name in STUDIES[self.name] if name != "resume"))
-        for name in _PATHS:
-            if given.get(name):
-                given[name] = ",".join(Path(path).name for path in str(given[name]).split(","))
-        return f"./inv reproduce {self.name}{typed(**given)}"
+        paths = {name: str(given[name]).split(",") for name in _PATHS if given.get(name)}
+        short = {name: ",".join(Path(path).name for path in of) for name, of in paths.items()}
+        return f"./inv reproduce {self.name}{typed(**{**given, **short})}"

@@ -71,12 +71,13 @@ def _carry_out(
         check_new(directory)
         directory.mkdir(parents=True)
         path.touch()
-        about = {"schema": SCHEMA, "command": f"./inv {command_line}", "environment": environment()}
-        write_json(directory / ABOUT, about)
+        write_json(
+            directory / ABOUT,
+            {"schema": SCHEMA, "command": f"./inv {command_line}", "environment": environment()},
+        )
     with resumable(command_line, directory), terminal.steps({"run": "run parties"}) as begin:
         begin("run")
-        models = [MODELS[name] for name in names]
-        go_on(models, path=path, seconds=options.minutes * 60, tell=begin.count)
+        go_on([MODELS[name] for name in names], path=path, seconds=options.minutes * 60, tell=begin.count)
     rows = summarized(path)
     terminal.show(*view(rows), results(directory))
     if terminal.output.json:
@@ -106,8 +107,11 @@ def summary(attempts: Sequence[walk.Attempt]) -> Rows:
         )
         if noise:
             distance, by_chance = distance_of([int(value) for value in noise.elements()])
-            of_noise = {"distance": round(distance, 5), "by_chance": round(by_chance, 5)}
-            rows[-1] |= {"noise": noise.total(), **of_noise}
+            rows[-1] |= {
+                "noise": noise.total(),
+                "distance": round(distance, 5),
+                "by_chance": round(by_chance, 5),
+            }
     return rows
 
 

@@ -147,9 +147,8 @@ class Place:
         return manifest_of("program", result, {}, {}, None, time.monotonic() - started, 0.0)
 
     def _settings(self, cell: Mapping[str, Level]) -> RunSettings:
-        network = parse_network(str(cell["network"]))
         hosts = BenchmarkRunner(self._hosts, model_of(cell), trial_of(cell)) if self._hosts else None
-        return RunSettings(request_of(cell), network=network, hosts=hosts)
+        return RunSettings(request_of(cell), network=parse_network(str(cell["network"])), hosts=hosts)
 
 
 def session_of(cell: Mapping[str, Level], ledger: Path | None = None, timeout_s: float = 600) -> SumSession:
@@ -209,7 +208,15 @@ def job_of(cell: Mapping[str, Level], programs: Path = Path()) -> Job:
     """Return a cell's job without clients' values."""
     model = model_of(cell)
     if PROGRAM in cell:
-        return _job_of_program(cell, programs / str(cell[PROGRAM]), model)
+        source = programs / str(cell[PROGRAM])
+        return Job(
+            ProtocolSpec(source.stem, "a program of the user's", (), {}, (), ("whatever it opens",)),
+            source,
+            tuple(shlex.split(str(cell.get("arguments", "")))),
+            (None,) * model.parties,
+            given_bits=public_integers(model.parties, int(cell.get("inputs", 0))),
+            compile_options=tuple(shlex.split(str(cell.get("compile_options", "")))),
+        )
     if literal_of(cell):
         return literal_job(cell, model)
     if cell["protocol"] == PI_ROUNDS.name:
@@ -224,17 +231,6 @@ def job_of(cell: Mapping[str, Level], programs: Path = Path()) -> Job:
 
 def _with_places(job: Job) -> Job:
     return replace(job, pieces=(Path(),) * len(job.party_inputs)) if job.spec.uses_piece else job
-
-
-def _job_of_program(cell: Mapping[str, Level], source: Path, model: SecurityModel) -> Job:
-    return Job(
-        ProtocolSpec(source.stem, "a program of the user's", (), {}, (), ("whatever it opens",)),
-        source,
-        tuple(shlex.split(str(cell.get("arguments", "")))),
-        (None,) * model.parties,
-        given_bits=public_integers(model.parties, int(cell.get("inputs", 0))),
-        compile_options=tuple(shlex.split(str(cell.get("compile_options", "")))),
-    )
 
 
 def error_ratio(cell: Mapping[str, Level]) -> float:
@@ -271,8 +267,8 @@ def request_of(cell: Mapping[str, Level]) -> Request:
     if variant in kind.protocols:
         given["variant"] = variant
     elif "input_form" in kind.declared:
-        ours = variant in kind.input_forms()
-        given["input_form"] = variant if ours else next(iter(spec_of(cell).input_forms))
+        usual = next(iter(spec_of(cell).input_forms))
+        given["input_form"] = variant if variant in kind.input_forms() else usual
     if kind is CapRequest:
         given["release_epsilon"] = given["epsilon"]
     elif cell.get("cap"):

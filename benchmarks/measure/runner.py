@@ -101,17 +101,19 @@ def start(directory: Path, chosen: Chosen, text: str, beside: Path = OURS) -> No
         ) from None
     except OSError as error:
         raise OptionError(f"Cannot write to {directory}: {error.strerror}.") from None
-    about = {
-        "schema": SCHEMA,
-        "suite": chosen.suite.name,
-        "title": chosen.suite.title,
-        "finished": False,
-        "sha256": {name: hashlib.sha256(program).hexdigest() for name, program in programs.items()},
-        "command": chosen.command,
-        "chosen": chosen.to_json(),
-        "started": environment()["time"],
-    }
-    write_json(directory / ABOUT, about)
+    write_json(
+        directory / ABOUT,
+        {
+            "schema": SCHEMA,
+            "suite": chosen.suite.name,
+            "title": chosen.suite.title,
+            "finished": False,
+            "sha256": {name: hashlib.sha256(program).hexdigest() for name, program in programs.items()},
+            "command": chosen.command,
+            "chosen": chosen.to_json(),
+            "started": environment()["time"],
+        },
+    )
 
 
 def _programs(plan: Sequence[Planned], beside: Path) -> list[Path]:

@@ -1,6 +1,5 @@
 """Printed numbers of papers, with sources and faults. Numbers as printed are text."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -78,7 +77,6 @@ def privfairfl() -> PrivFairFL:
     published = _read("privfairfl.json")
     phases = {protocol["phase"]: name for name, protocol in published["protocols"].items()}
     cells = {cell["security"]: cell for cell in published["table2"]["cells"]}
-    shapes = {name: {"name": name, **shape} for name, shape in published["shapes"].items()}
     assert all(MODELS[model].paper_name == cell["scheme"] for model, cell in cells.items())
     return PrivFairFL(
         table2={
@@ -88,7 +86,10 @@ def privfairfl() -> PrivFairFL:
             for phase, seconds in cell[shape].items()
         },
         parties={model: cell["parties"] for model, cell in cells.items()},
-        shapes=msgspec.convert(shapes, dict[str, Shape]),
+        shapes={
+            name: msgspec.convert({"name": name, **shape}, Shape)
+            for name, shape in published["shapes"].items()
+        },
         figures=msgspec.convert(published["figures"], dict[str, FigureClaim], strict=False),
         thresholds=published["protocols"]["pi_roc"]["thresholds"],
         claims={name: f"{claim['text']} ({claim['source']})" for name, claim in published["claims"].items()},
@@ -119,5 +120,4 @@ def _half_a_digit(printed: str) -> Fraction:
 
 
 def _read(name: str) -> dict[str, Any]:
-    published: dict[str, Any] = json.loads(Path(__file__).with_name(name).read_text(encoding="utf-8"))
-    return published
+    return msgspec.json.decode(Path(__file__).with_name(name).read_bytes(), type=dict[str, Any])

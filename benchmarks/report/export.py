@@ -97,8 +97,8 @@ def _timed(found: Summary | None, y: float, marker: str, color: str, **style: An
 def _literal(form: Took | None, y: float, marker: str, color: str, label: str) -> list[Mark]:
     if form is None or form.runs:
         return _timed(form.runs if form else None, y, marker, color=color, label=label)
-    style = {"color": color, "marker": marker, "markerfacecolor": "none", "label": label}
-    return [line([form.low, form.high], [y, y], **style)]
+    ends = [form.low, form.high]
+    return [line(ends, [y, y], color=color, marker=marker, markerfacecolor="none", label=label)]
 
 
 def growth_figure(measured: Measured, claim: FigureClaim) -> Figure | None:

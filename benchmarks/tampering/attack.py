@@ -154,9 +154,9 @@ class Attack:
         operation = self.operation
         source = PROGRAMS / f"{operation.program}.mpc"
         if not source.exists():
-            texts = [path.read_text() for path in (PROGRAMS / "two_parties.mpc", PRODUCTION / source.name)]
+            text = (PROGRAMS / "two_parties.mpc").read_text() + (PRODUCTION / source.name).read_text()
             source = self._work / source.name
-            source.write_text("".join(texts))
+            source.write_text(text)
         spec = ProtocolSpec(
             *(operation.program, "active security, tried", ("first", "second")),
             *({NO_INPUT.name: NO_INPUT}, ("opened",), ()),
@@ -262,9 +262,10 @@ class Attack:
         return Outcome.OPENED if all(map(self.operation.is_right, shown)) else Outcome.SHIFTED, any_opened
 
     def _opened(self, party: int) -> Integers:
-        text = (self.directories[party] / LOG).read_text(errors="replace")
-        lines = [line for line in text.splitlines() if line.startswith("OUT ")]
-        return tuple(int(word) for line in lines for word in _INTEGER.findall(line))
+        lines = (self.directories[party] / LOG).read_text(errors="replace").splitlines()
+        return tuple(
+            int(word) for line in lines if line.startswith("OUT ") for word in _INTEGER.findall(line)
+        )
 
 
 def _on_a_leash() -> None:
@@ -343,9 +344,8 @@ class StockAttack:
         """Make a piece and use it, with this change. A piece that a party fails to make is not kept."""
         if self.operation is not STORED:
             outcome = self.make(change if self.operation is MAKING else None)
-            if outcome is not Outcome.RIGHT:
-                return outcome, ()
-            return self._using.run(change if self.operation is ONLINE else None)
+            used = change if self.operation is ONLINE else None
+            return self._using.run(used) if outcome is Outcome.RIGHT else (outcome, ())
         another: Files = {}
         if change.kind is not Kind.SHIFT:
             self.make()

@@ -91,8 +91,9 @@ def summary(pairs: Sequence[Pair]) -> list[dict[str, Any]]:
         cells.setdefault((pair.security, pair.operation), []).append(pair)
     rows = []
     for (model, operation), of in sorted(cells.items()):
-        differences = [ones - zeros for zeros, ones in (pair.seconds for pair in of)]
-        interval = interval_of_median(differences, 1 - FALSE_ALARM / len(cells))
+        interval = interval_of_median(
+            [pair.seconds[1] - pair.seconds[0] for pair in of], 1 - FALSE_ALARM / len(cells)
+        )
         rows.append(
             {
                 "security": model,

@@ -97,9 +97,8 @@ def sites(parties: Parties, turns: int) -> list[Site]:
     """Return every message in random order, `turns` times."""
     rng, order = random.Random(SEED), []
     with ThreadPoolExecutor(_WORKERS) as pool:
-        messages = dict(
-            zip(parties, pool.map(lambda attack: attack.messages(), parties.values()), strict=True)
-        )
+        of_each = pool.map(lambda attack: attack.messages(), parties.values())
+        messages = dict(zip(parties, of_each, strict=True))
     places = Counter(model for model, *_ in messages)
     for turn in range(turns):
         ranked = [

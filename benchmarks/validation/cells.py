@@ -105,11 +105,12 @@ class Measured:
     @classmethod
     def of(cls, samples: Sequence[Sample], **more: Any) -> "Measured":
         """Gather samples by suite and cell."""
-        suites = dict.fromkeys(sample.suite for sample in samples)
-        of_suites = ((suite, by_cell(s for s in samples if s.suite == suite)) for suite in suites)
-        return cls(
-            tuple(CellRuns(suite, tuple(of)) for suite, cells in of_suites for of in cells.values()), **more
-        )
+        cells = [
+            CellRuns(suite, tuple(runs))
+            for suite in dict.fromkeys(sample.suite for sample in samples)
+            for runs in by_cell(s for s in samples if s.suite == suite).values()
+        ]
+        return cls(tuple(cells), **more)
 
     @classmethod
     def read(cls, directory: Path) -> "Measured":

@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.literal import FORMS
 from benchmarks.measure.cell import error_ratio
-from benchmarks.measure.samples import FAILED, SKIPPED, Level, Sample, name_of
+from benchmarks.measure.samples import FAILED, SKIPPED, Level, name_of
 from benchmarks.papers import privfairfl
 from benchmarks.validation import texts
 from benchmarks.validation.cells import CellRuns, Measured, fullest
@@ -41,6 +41,7 @@ PAIRS = (
     ("adversary", "rep4-ring", "ring"),
 )
 PHASES = ((AT_ONCE, AT_ONCE, 10), ("default", "default", 1.0))  # variants of curves, of weights, least ratio
+MACHINE = ("python", "platform", "cores", "packages", "mp_spdz_commit")  # of an environment
 SURE = 0.9  # the share of pairs of runs in one order
 BYTES = 0.01  # the share by which bytes may differ in the embedded engine, due to its headers
 SCATTER = 1.0  # the share by which equal seconds may differ on a busy machine
@@ -127,7 +128,8 @@ def _whole(suite: str, measured: Measured) -> Iterator[Check]:
         yield none_of(f"{key}.finished", "the suite ran to its end", unfinished, 1, "suites")
         fewer = {cell: what for cell, what in fewer.items() if what not in missing}
     mixed = [cell.name for cell in ran if len({run.program_hash for run in cell.ok}) > 1]
-    versions = {(run.engine, run.engine_version, _machine(run)) for run in runs}
+    machines = [json.dumps([run.environment.get(of) for of in MACHINE], sort_keys=True) for run in runs]
+    versions = {(run.engine, run.engine_version, of) for run, of in zip(runs, machines, strict=True)}
     engines = {run.engine for run in runs}
     for name, says, wrong, of, what in (
         (
@@ -159,11 +161,6 @@ def _shortfall(cell: CellRuns | None, planned: Mapping[str, Level], times: int) 
     skipped = len(cell.of(SKIPPED)) == len(cell.runs)
     whole = well == list(range(max(times, len(well)))) and not cell.of(FAILED)
     return "" if whole or skipped else f"{cell.name}: {len(well)} of {times}"
-
-
-def _machine(run: Sample) -> str:
-    names = ("python", "platform", "cores", "packages", "mp_spdz_commit")
-    return json.dumps([run.environment.get(name) for name in names], sort_keys=True)
 
 
 def _sizes(measured: Measured) -> Iterator[Check]:
@@ -345,8 +342,10 @@ def _distributed_noise(measured: Measured) -> Iterator[Check]:
         model, name = get_model(str(own["security"])), f"{own.suite}.{own.name}"
         stated = sqrt(model.parties / (model.parties - model.corruptions))
         ratio = error_ratio(own.runs[0].cell)
-        found = f"standard error ×{ratio:.3g}, with {model.parties} parties at most ×{stated:.3g}"
-        yield Check(f"own.error.{name}", says, ratio, 0, stated, found)
+        yield Check(
+            *(f"own.error.{name}", says, ratio, 0, stated),
+            f"standard error ×{ratio:.3g}, with {model.parties} parties at most ×{stated:.3g}",
+        )
         yield order_of_bytes(f"own.bytes.{name}", says, joint, own)
         if own["protocol"] == "pi_roc":  # whose noise is most of the cost
             yield order_of_seconds(f"own.seconds.{name}", says, joint, own)
@@ -409,8 +408,8 @@ def _in_band(
 def _figure_1(measured: Measured) -> Check:
     """Compare both forms, as the paper may mean either."""
     claim = privfairfl().figures["figure1"]
-    where = {"protocol": claim.protocol, "security": claim.security, "network": "none"}
-    cells = [cell for form in (AT_ONCE, PRINTED) for cell in measured.where(variant=form, **where)]
+    of_claim = measured.where(protocol=claim.protocol, security=claim.security, network="none")
+    cells = [cell for form in (AT_ONCE, PRINTED) for cell in of_claim if cell["variant"] == form]
     near = [cell for cell in cells if claim.at[0] <= cell.number(claim.factor) <= claim.at[1]]
     timed = [(cell.number(claim.factor), took) for cell in near if (took := cell.seconds()) is not None]
     most = max((level for level, _ in timed), default=0)
@@ -425,5 +424,7 @@ def _figure_2(rows: Mapping[tuple[str, str, str], Row]) -> Check:
     claim, ads = privfairfl().figures["figure2"], privfairfl().shapes["ads"]
     printed = _range(rows[claim.protocol, ads.name, claim.security].printed)
     scaled = printed and (printed[0] * claim.at[0] / ads.records, printed[1] * claim.at[0] / ads.records)
-    estimate = f"from {texts.seconds(scaled[0]) if scaled else '–'} s, scaled from {ads.records:,} records"
-    return _in_band("ratio.figure2", f"{claim.title}: {claim.text}", scaled, (claim.seconds,) * 2, estimate)
+    return _in_band(
+        *("ratio.figure2", f"{claim.title}: {claim.text}", scaled, (claim.seconds,) * 2),
+        f"from {texts.seconds(scaled[0]) if scaled else '–'} s, scaled from {ads.records:,} records",
+    )

@@ -1,6 +1,5 @@
 """Checks and their findings: passed, explained, failed, or not judged."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,6 +7,8 @@ from fnmatch import fnmatchcase
 from math import inf, isfinite
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 
 class Status(StrEnum):
@@ -59,7 +60,8 @@ class Explanation:
 
     def reason(self, check: Check, shown: Mapping[str, str]) -> str:
         """Return why a check's value deviates, or ""."""
-        if check.value is None or not self.low <= check.value <= self.high:
+        named = fnmatchcase(check.key, self.checks)
+        if check.value is None or not named or not self.low <= check.value <= self.high:
             return ""
         experiment = self.experiment.format(model=check.key.rpartition(".")[2])
         if not experiment:
@@ -92,8 +94,8 @@ class Finding:
 
 def explanations() -> tuple[Explanation, ...]:
     """Return the known explanations."""
-    text = Path(__file__).with_name("explanations.json").read_text(encoding="utf-8")
-    return tuple(Explanation(**fields) for fields in json.loads(text))
+    content = Path(__file__).with_name("explanations.json").read_bytes()
+    return msgspec.json.decode(content, type=tuple[Explanation, ...])
 
 
 def judge(
@@ -113,7 +115,7 @@ def _judge(check: Check, known: Sequence[Explanation], shown: Mapping[str, str])
     if check.low <= check.value <= check.high:
         return Finding(check, Status.PASSED)
     for explanation in known:
-        if fnmatchcase(check.key, explanation.checks) and (reason := explanation.reason(check, shown)):
+        if reason := explanation.reason(check, shown):
             return Finding(check, Status.EXPLAINED, reason)
     return Finding(check, Status.FAILED, "no known explanation covers this")
 

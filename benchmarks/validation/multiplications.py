@@ -108,5 +108,5 @@ def _count(name: str, arguments: tuple[str, ...]) -> Mapping[str, int]:
 
 def _ands(noise: Mapping[str, object]) -> int:
     """Return the ANDs of a sample of the default noise, L - 1 for a coin of L bits."""
-    coins = design_coins(Fraction(str(noise["epsilon"])), int(str(noise["delta_bits"])))
-    return sum(coin.bits - 1 for coin in coins)
+    epsilon, delta_bits = Fraction(str(noise["epsilon"])), int(str(noise["delta_bits"]))
+    return sum(coin.bits - 1 for coin in design_coins(epsilon, delta_bits))

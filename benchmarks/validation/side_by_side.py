@@ -170,14 +170,14 @@ def slopes(runs: Mapping[int, Sequence[Sample]]) -> Slopes | None:
         return None
     seconds = {level: {run.repetition: run.times["mpc_s"] for run in runs[level]} for level in levels}
     middles = [median(seconds[level].values()) for level in levels]
-    rounds = [float(runs[level][0].rounds or 0) for level in levels]
     low, high = levels[0], levels[-1]
     paired = sorted(seconds[low].keys() & seconds[high].keys())
     each = [(seconds[high][number] - seconds[low][number]) / (high - low) for number in paired]
     parts = _steps(levels, middles)
     ends = [middles[-1] + slope * (most - high) for slope in (*each, *parts)]
     bend = parts[-1] / parts[0] if len(parts) > 1 and parts[0] else None
-    return Slopes(each, bend, _steps(levels, rounds), (min(ends), max(ends))) if each else None
+    rounds = _steps(levels, [float(runs[level][0].rounds or 0) for level in levels])
+    return Slopes(each, bend, rounds, (min(ends), max(ends))) if each else None
 
 
 def _steps(levels: Sequence[int], values: Sequence[float]) -> list[float]:

@@ -63,9 +63,12 @@ def table2(rows: Sequence[Row], protocol: str) -> Iterator[list[str]]:
         *("model", "published", "literal, run here", "all instances at once, here"),
         *("ours", "ours, distributed noise", "at once ÷ ours", "at once ÷ ours, in turn"),
     ]
-    of_protocol = [row for row in rows if row.protocol == protocol]
     for of_model in zip(
-        *([row for row in of_protocol if row.shape == shape] for shape in privfairfl().shapes), strict=True
+        *(
+            [row for row in rows if (row.protocol, row.shape) == (protocol, shape)]
+            for shape in privfairfl().shapes
+        ),
+        strict=True,
     ):
         columns = (
             [
@@ -133,8 +136,10 @@ def unjudged(findings: Sequence[Finding]) -> Iterator[Table]:
     ]
     numbers, first = Counter(reason for reason, _ in keys), dict(reversed(keys))
     if keys:
-        rows = [[reason, str(number), first[reason]] for reason, number in numbers.items()]
-        yield Table(["not judged, because", "checks", "for example"], rows)
+        yield Table(
+            ["not judged, because", "checks", "for example"],
+            [[reason, str(number), first[reason]] for reason, number in numbers.items()],
+        )
 
 
 def counts(findings: Sequence[Finding]) -> str:
@@ -154,8 +159,10 @@ def by_kind(findings: Sequence[Finding]) -> Table:
     """View the number of checks by kind and status."""
     numbers = Counter((finding.check.kind, finding.status) for finding in findings)
     kinds = dict.fromkeys(kind for kind, _ in numbers)
-    rows = [[KINDS[kind], *(str(numbers[kind, status]) for status in Status)] for kind in kinds]
-    return Table(["checks", *map(str, Status)], rows)
+    return Table(
+        ["checks", *map(str, Status)],
+        [[KINDS[kind], *(str(numbers[kind, status]) for status in Status)] for kind in kinds],
+    )
 
 
 _MEANING = (
@@ -178,9 +185,9 @@ def iterations(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
         for levels in by_rest.values()
         if (found := slopes(levels))
     ]
-    columns = ["cell", "thresholds", "one, s", "an instance, µs", "paper", "bend", "rounds", "all 1,001, s"]
     if rows:
-        yield Table(columns, rows, caption=_MEANING)
+        columns = ("one, s", "an instance, µs", "paper", "bend", "rounds", "all 1,001, s")
+        yield Table(["cell", "thresholds", *columns], rows, caption=_MEANING)
 
 
 def _row(cell: Mapping[str, Level], levels: Sequence[int], found: Slopes) -> list[str]:

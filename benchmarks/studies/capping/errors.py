@@ -200,10 +200,13 @@ class ExpectedErrors:
         missing, one = float(self.population.missing(cap)), noise_error(epsilon, cap)
         noise = draw_noise(epsilon, cap, self._uniform)
         tables = (truth + noise, capped.astype(np.float64), noise + capped[np.arange(NOISES) % CHOICES])
-        of_counts = total_error(epsilon, cap, truth - capped).sum(axis=(-2, -1)).mean()
         return [
             [one, missing, float(total_error(epsilon, cap, missing))],
-            [truth.size * one, missing, float(of_counts)],
+            [
+                truth.size * one,
+                missing,
+                float(total_error(epsilon, cap, truth - capped).sum((-2, -1)).mean()),
+            ],
             *(
                 [float(error(table, truth).mean()) for table in tables]
                 for error in (weight_errors, _gap_errors)
@@ -245,9 +248,12 @@ class ScoredClients:
 
 def _distributions(activity: float) -> Floats:
     """Return the probability of each bin, shape (2, 2, bins), by P(score >= t) = (1 - t^a)^b."""
-    of_negatives = (((1.2, 2.0), (1.2, 4.0)), ((1.2, 2.0), (1.2, 2.5)))  # per group
-    of_positives = (((2.0, 2.0), (4.0, 2.0)), ((2.0, 2.0), (2.5, 2.0)))
-    ends = np.array([of_negatives, of_positives])
+    ends = np.array(  # (a, b) of negatives, then of positives, per group, of the least and most active
+        [
+            [[(1.2, 2.0), (1.2, 4.0)], [(1.2, 2.0), (1.2, 2.5)]],
+            [[(2.0, 2.0), (4.0, 2.0)], [(2.0, 2.0), (2.5, 2.0)]],
+        ]
+    )
     a, b = np.moveaxis((1 - activity) * ends[:, :, 0] + activity * ends[:, :, 1], -1, 0)
     tails = (1 - _GRID ** a[..., np.newaxis]) ** b[..., np.newaxis]
     return np.swapaxes(-np.diff(tails, axis=-1, append=0.0), 0, 1)

@@ -10,9 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 import dp_accounting
 import numpy as np
+import numpy.typing as npt
 from scipy.special import expit
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
@@ -223,9 +225,7 @@ def rho_of(epsilon: float) -> float:
     return float(rho // step * step)  # on a grid
 
 
-def noisy(
-    values: Integers | Floats, squares: float, rho: float, rng: np.random.Generator
-) -> Integers | Floats:
+def noisy(values: npt.NDArray[Any], squares: float, rho: float, rng: np.random.Generator) -> npt.NDArray[Any]:
     """Add rounded Gaussian noise to values that one unit moves by `squares`. If rho is 0 there is none."""
     return values + np.rint(rng.normal(0, np.sqrt(squares / (2 * rho)), values.shape)) if rho else values
 

@@ -372,26 +372,28 @@ def figure(rows: Sequence[Row], swept: Sequence[Row], people: People) -> Figure:
     colors = {scheme.name: COLOURS[number] for number, scheme in enumerate(SCHEMES)}
     at_one = at_one[(at_one["epsilon"] == ONE) & (at_one["way"] != BY_WORDS)]
     points: list[Mark] = [
-        methodcaller(
-            "errorbar",
-            row[ODDS],
-            100 * row["accuracy"],
-            xerr=row[f"{ODDS}, half"],
-            yerr=100 * row["accuracy, half"],
-            fmt="o" if row["way"] == JOINT else "s",
-            color=colors[row["scheme"]] if row["way"] == JOINT else GREY,  # as the lines beside
-        )
-        for row in at_one.to_dict("records")
-    ]
-    points += [
-        note(
-            row["scheme"],
-            (row[ODDS], 100 * row["accuracy"]),
-            color="#555555",
-            textcoords="offset points",
-            xytext=(4, 4),
-        )
-        for row in at_one[at_one["way"] != JOINT].to_dict("records")
+        *(
+            methodcaller(
+                "errorbar",
+                row[ODDS],
+                100 * row["accuracy"],
+                xerr=row[f"{ODDS}, half"],
+                yerr=100 * row["accuracy, half"],
+                fmt="o" if row["way"] == JOINT else "s",
+                color=colors[row["scheme"]] if row["way"] == JOINT else GREY,  # as the lines beside
+            )
+            for row in at_one.to_dict("records")
+        ),
+        *(
+            note(
+                row["scheme"],
+                (row[ODDS], 100 * row["accuracy"]),
+                color="#555555",
+                textcoords="offset points",
+                xytext=(4, 4),
+            )
+            for row in at_one[at_one["way"] != JOINT].to_dict("records")
+        ),
     ]
 
     def by_epsilon(name: str, factor: float) -> Panel:

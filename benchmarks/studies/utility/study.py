@@ -70,7 +70,6 @@ NAMES = {
     DISTRIBUTED_TREE: "distributed noise (3 parties)",
 }
 _COLOUR = dict(zip((TREE, LOCAL, FLAT, PER_THRESHOLD, DISTRIBUTED_TREE), COLOURS, strict=False))
-_MARKER = dict(zip(METHODS, MARKERS, strict=False))
 
 
 @dataclass(frozen=True)
@@ -196,9 +195,8 @@ def summary_of(outcome: Row) -> dict[str, Any]:
 
 def quartiles(name: str, values: Sequence[float] | Floats) -> dict[str, float]:
     """Return the columns of a measure's quartiles."""
-    found = np.quantile(values, [0.25, 0.5, 0.75])
-    places = ("q1", "median", "q3")
-    return {f"{name}_{place}": rounded(float(of)) for place, of in zip(places, found, strict=True)}
+    places = zip(("q1", "median", "q3"), np.quantile(values, [0.25, 0.5, 0.75]), strict=True)
+    return {f"{name}_{place}": rounded(float(value)) for place, value in places}
 
 
 _RATES, _WHOLE, _BOTH = "rates", "gap_whole", ("tpr_rmse", "fpr_rmse")  # of both rates together
@@ -243,7 +241,7 @@ def plot(table: pd.DataFrame, by: str) -> Figure:
 
 def _marks(of: pd.DataFrame, name: str) -> Panel:
     marks = list[Mark]()
-    for method in METHODS:
+    for method, marker in zip(METHODS, MARKERS, strict=False):
         rows = of[of["method"] == method]
         low, middle, high = (rows[f"{name}_{place}"] for place in ("q1", "median", "q3"))
         marks += [
@@ -252,7 +250,7 @@ def _marks(of: pd.DataFrame, name: str) -> Panel:
                 rows["epsilon"],
                 middle,
                 color=_COLOUR[method],
-                marker=_MARKER[method],
+                marker=marker,
                 markersize=5,
                 linewidth=1.8,
                 label=NAMES[method],
