@@ -59,8 +59,11 @@ def run(options: RunOptions) -> None:
         known, beside = _earlier(options, directory), directory
     else:
         suite, text, beside = _experiment(options)
-        seed = secrets.randbits(32) if suite.seed is None else suite.seed
-        known = runner.Chosen(suite, told=f"bench.run {options.experiment}{typed(**of_program)}", seed=seed)
+        known = runner.Chosen(
+            suite,
+            told=f"bench.run {options.experiment}{typed(**of_program)}",
+            seed=secrets.randbits(32) if suite.seed is None else suite.seed,
+        )
     wanted = replace(
         known,
         quick=options.quick or known.quick,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.commands.directories import directory_of, resumable
@@ -75,9 +76,14 @@ def _carry_out(
             directory / ABOUT,
             {"schema": SCHEMA, "command": f"./inv {command_line}", "environment": environment()},
         )
-    with resumable(command_line, directory), terminal.steps({"run": "run parties"}) as begin:
+    with (
+        resumable(command_line, directory),
+        terminal.steps({"run": "run parties"}) as begin,
+        TemporaryDirectory() as work,
+    ):
         begin("run")
-        go_on([MODELS[name] for name in names], path=path, seconds=options.minutes * 60, tell=begin.count)
+        models, seconds = [MODELS[name] for name in names], options.minutes * 60
+        go_on(models, work=Path(work), path=path, seconds=seconds, tell=begin.count)
     rows = summarized(path)
     terminal.show(*view(rows), results(directory))
     if terminal.output.json:

@@ -135,15 +135,16 @@ class Place:
             statistic.prepare(settings.release, federation.domain),
         )
         (piece,) = preprocess(joint_noise_of(prepared), stock, 1, timeout_s, _silent)
-        account = Account(Ledger(out.with_name(LEDGER)))  # remembers the piece, and charges nobody
-        settings = replace(settings, stock=stock, account=account)
+        # The account remembers the piece, and charges nobody.
+        settings = replace(settings, stock=stock, account=Account(Ledger(out.with_name(LEDGER))))
         manifest = run_release(statistic, source, settings, out, _silent).manifest
         return {**manifest, "online_s": manifest["mpc_s"], "offline_s": piece["mpc_s"]}
 
     def _run_program(self, cell: Mapping[str, Level], timeout_s: float, out: Path) -> dict[str, Any]:
         started, model, job = time.monotonic(), model_of(cell), job_of(cell, self._programs)
-        network = parse_network(str(cell.get("network", "none")))
-        result = engine_of(model).run(job, model, out, timeout_s, _silent, network=network)
+        result = engine_of(model).run(
+            *(job, model, out, timeout_s, _silent), network=parse_network(str(cell.get("network", "none")))
+        )
         return manifest_of("program", result, {}, {}, None, time.monotonic() - started, 0.0)
 
     def _settings(self, cell: Mapping[str, Level]) -> RunSettings:

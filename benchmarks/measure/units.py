@@ -103,6 +103,12 @@ def write_units(directory: Path, samples: Sequence[Sample]) -> list[str]:
     models = [model for name, model in MODELS.items() if any(run.cell["security"] == name for run in runs)]
     units = {m.name: fit(m, [run for run in runs if run.cell["security"] == m.name]) for m in models}
     last = next(sample for sample in reversed(samples) if sample.status == OK)
-    about = {"time": last.time, "environment": dict(last.environment)}
-    write_json(directory / UNITS, {"schema": SCHEMA, "measured": about, "models": units})
+    write_json(
+        directory / UNITS,
+        {
+            "schema": SCHEMA,
+            "measured": {"time": last.time, "environment": dict(last.environment)},
+            "models": units,
+        },
+    )
     return list(units)

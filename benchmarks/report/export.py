@@ -149,8 +149,9 @@ def export(results: Path, directory: Path) -> None:
         raise ResultFileError(f"There are no measured runs in {results}; name what ./inv bench.run wrote.")
     runs = pd.json_normalize([asdict(sample) for sample in samples])
     runs.insert(0, "name", [name_of(sample.cell, "security") for sample in samples])
-    good = runs[(runs["status"] == OK) & ~runs["warm_up"]]
-    seconds = good.groupby(["name", "cell.security"], sort=False)["times.mpc_s"]
+    seconds = runs[(runs["status"] == OK) & ~runs["warm_up"]].groupby(["name", "cell.security"], sort=False)[
+        "times.mpc_s"
+    ]
     for name, table in (("runs", runs), ("cells", seconds.describe().reset_index())):
         table.to_csv(directory / f"{name}.csv", index=False)
         table.to_parquet(directory / f"{name}.parquet", index=False)

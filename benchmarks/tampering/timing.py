@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.measure.samples import append, interval_of_median, load_lines
@@ -52,31 +51,31 @@ def watch(attack: Attack, ones: bool) -> tuple[list[Counter[tuple[int, int]]], f
 def go_on(
     models: Sequence[SecurityModel],
     tried: Sequence[Operation],
+    work: Path,
     path: Path,
     seconds: float,
     tell: Callable[[int, int], None],
 ) -> None:
     """Run pairs of all programs in turn, until the time is over."""
     began = time.monotonic()
-    with TemporaryDirectory() as scratch:
-        built = build_interposer(Path(scratch))
-        attacks = [
-            Attack(model, operation, 0, built, Path(scratch, f"{model.name}-{operation.name}"))
-            for model, operation in product(models, tried)
-            if (model.name, operation.name) not in TOO_LONG
-        ]
-        for attack in attacks:
-            attack.lay_out()
-            attack.messages()  # some machines keep what they send in a directory's first run
-        while True:
-            for attack in random.sample(attacks, len(attacks)):
-                runs = {ones: watch(attack, ones) for ones in random.sample((False, True), 2)}
-                (zeros, *times), (of_ones, *other) = runs[False], runs[True]
-                names = attack.model.name, attack.operation.name
-                append(path, Pair(*names, zeros == of_ones, (*times, *other)))
-                if time.monotonic() - began > seconds:
-                    return
-                tell(int(time.monotonic() - began), int(seconds))
+    built = build_interposer(work)
+    attacks = [
+        Attack(model, operation, 0, built, work / f"{model.name}-{operation.name}")
+        for model, operation in product(models, tried)
+        if (model.name, operation.name) not in TOO_LONG
+    ]
+    for attack in attacks:
+        attack.lay_out()
+        attack.messages()  # some machines keep what they send in a directory's first run
+    while True:
+        for attack in random.sample(attacks, len(attacks)):
+            runs = {ones: watch(attack, ones) for ones in random.sample((False, True), 2)}
+            (zeros, *times), (of_ones, *other) = runs[False], runs[True]
+            names = attack.model.name, attack.operation.name
+            append(path, Pair(*names, zeros == of_ones, (*times, *other)))
+            if time.monotonic() - began > seconds:
+                return
+            tell(int(time.monotonic() - began), int(seconds))
 
 
 def load(path: Path) -> list[Pair]:

@@ -6,11 +6,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from scipy.stats import beta
 
@@ -89,8 +87,8 @@ def tamper(parties: Parties, site: Site) -> Attempt:
     attack, rng = parties[place], random.Random(repr((SEED, site)))
     change = change_of(attack.model, message, rng, attack.kinds)
     outcome, opened = attack.run(change)
-    noise = Counter(map(str, opened)) if attack.operation.noise else {}
-    return Attempt(*place, turn, change, outcome, dict(noise))
+    noise = opened if attack.operation.noise else ()
+    return Attempt(*place, turn, change, outcome, dict(Counter(map(str, noise))))
 
 
 def sites(parties: Parties, turns: int) -> list[Site]:
@@ -114,6 +112,7 @@ def sites(parties: Parties, turns: int) -> list[Site]:
 def go_on(
     models: Sequence[SecurityModel],
     tried: Sequence[Operation],
+    work: Path,
     path: Path,
     turns: int,
     seconds: float,
@@ -121,27 +120,28 @@ def go_on(
 ) -> None:
     """Change the messages that the file lacks, until the time is over."""
     done = {attempt.site for attempt in load(path)}
-    with TemporaryDirectory() as scratch, ExitStack() as stack:
-        built = build_interposer(Path(scratch))
-        free = [laid_out(models, tried, Path(scratch, str(i)), built) for i in range(_WORKERS)]
-        wanted = sites(free[0], turns)
-        left = [site for site in wanted if site not in done]
-        began = time.monotonic()
+    built = build_interposer(work)
+    free = [laid_out(models, tried, work / str(i), built) for i in range(_WORKERS)]
+    wanted = sites(free[0], turns)
+    left = [site for site in wanted if site not in done]
+    began = time.monotonic()
 
-        def attempt(site: Site) -> Attempt:
-            parties = free.pop()  # there are as many as workers
-            try:
-                return tamper(parties, site)
-            finally:
-                free.append(parties)
+    def attempt(site: Site) -> Attempt:
+        parties = free.pop()  # there are as many as workers
+        try:
+            return tamper(parties, site)
+        finally:
+            free.append(parties)
 
-        pool = ThreadPoolExecutor(_WORKERS)
-        stack.callback(pool.shutdown, cancel_futures=True)
+    pool = ThreadPoolExecutor(_WORKERS)
+    try:
         for number, attempted in enumerate(pool.map(attempt, left), 1 + len(wanted) - len(left)):
             append(path, attempted)
             if time.monotonic() - began > seconds:
                 break
             tell(number, len(wanted))
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def load(path: Path) -> list[Attempt]:

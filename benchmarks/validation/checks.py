@@ -196,8 +196,10 @@ def _sizes(measured: Measured) -> Iterator[Check]:
 
 def _orders(measured: Measured) -> Iterator[Check]:
     claims, by_rest = privfairfl().claims, dict[object, dict[Level | None, CellRuns]]()
-    literal = [cell for cell in measured.where(*LITERAL) if cell["variant"] in FORMS]
-    for cell in [*measured.where(*TABLE2, noise="joint"), *literal]:
+    for cell in (
+        *measured.where(*TABLE2, noise="joint"),
+        *(cell for cell in measured.where(*LITERAL) if cell["variant"] in FORMS),
+    ):
         by_rest.setdefault(cell.without("security"), {})[cell["security"]] = cell
     for (claim, slower, quicker), models in product(PAIRS, by_rest.values()):
         if slower in models and quicker in models:
@@ -323,8 +325,7 @@ def check_series(
 
 def _networks(measured: Measured) -> Iterator[Check]:
     kinds = (("rtt", "s", ROUND_TRIP), ("bandwidth", "bits_per_s", BANDWIDTH))
-    emulated = [cell for cell in measured.cells if cell.networks]
-    for cell, (what, unit, (low, high)) in product(emulated, kinds):
+    for cell, (what, unit, (low, high)) in product([cell for cell in measured.cells if cell.networks], kinds):
         key, says = f"network.{what}.{cell.suite}.{cell.name}", f"the {what} was what was asked for"
         wanted, name = cell.networks[0][f"{what}_{unit}"], f"measured_{what}_{unit}"
         ratios = [network[name] / wanted for network in cell.networks if network.get(name) is not None]
@@ -363,9 +364,12 @@ def _times(measured: Measured, rows: Sequence[Row]) -> Iterator[Check]:
         if row is not ring:
             says = f"{model} costs as many times what ring does as in Table 2"
             ours = _ratio(_range(row.printed), _range(ring.printed))
-            theirs = _ratio(row.paper.range, ring.paper.range)
             times = f"×{(ours or (0, 0))[0]:.3g}, the paper ×{row.paper.seconds / ring.paper.seconds:.3g}"
-            yield _in_band(f"ratio.models.{protocol}.{shape}.{model}", says, ours, theirs, times)
+            yield _in_band(
+                *(f"ratio.models.{protocol}.{shape}.{model}", says, ours),
+                _ratio(row.paper.range, ring.paper.range),
+                times,
+            )
         if (protocol, shape) == ("pi_roc", "ads"):
             says = f"the default takes at most 1/{GAIN:,.0f} of the faster literal form"
             key = f"gain.pi_roc.{shape}.{model}"

@@ -119,7 +119,6 @@ def study(
         len(populations),
         ", ".join(f"{float(epsilon):g}" for epsilon in EPSILONS),
     )
-    table = pd.concat(by_cap).rename_axis("cap").reset_index()
     return Outcome(
         {
             "seed": SEED,
@@ -129,7 +128,11 @@ def study(
         },
         numbers,
         view(numbers),
-        tables={ERRORS: table[[*_OF, "cap", "noise", "bias", "total"]]},
+        tables={
+            ERRORS: pd.concat(by_cap)
+            .rename_axis("cap")
+            .reset_index()[[*_OF, "cap", "noise", "bias", "total"]]
+        },
         result=RESULT,
         figures=drawn,
         dpi=90,

@@ -170,20 +170,18 @@ def figure4(runs: int, rng: np.random.Generator) -> list[Row]:
     )
     at = tuple(10**i for i in range(1, round(math.log10(runs)) + 1))
     names = {"as published": published, "repaired": repaired_r(float(printed["epsilon_2"]))}
-    curves = list[Row]()
-    for (name, budgets), simulated in zip(names.items(), drawn, strict=True):
-        errors = np.square(simulated.estimated_means()[:, 0] - simulated.means[0])
-        curves.append(
-            {
-                "name": name,
-                "epsilon": budgets.true_epsilon(),
-                "theory": budgets.variance_of_mean(size, other, float(np.mean(VALUES_OF_FIGURE_4**2))),
-                "worst": budgets.variance_of_mean(size, other, WORST[M_R]),
-                "runs": at,
-                "empirical": tuple(float(errors[:n].mean()) for n in at),
-            }
-        )
-    return curves
+    errors = [np.square(of.estimated_means()[:, 0] - of.means[0]) for of in drawn]
+    return [
+        {
+            "name": name,
+            "epsilon": budgets.true_epsilon(),
+            "theory": budgets.variance_of_mean(size, other, float(np.mean(VALUES_OF_FIGURE_4**2))),
+            "worst": budgets.variance_of_mean(size, other, WORST[M_R]),
+            "runs": at,
+            "empirical": tuple(float(of_runs[:n].mean()) for n in at),
+        }
+        for (name, budgets), of_runs in zip(names.items(), errors, strict=True)
+    ]
 
 
 def claims() -> list[Row]:
