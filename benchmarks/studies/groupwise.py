@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from benchmarks.figures import LEGEND, LOGARITHMIC, Panel, draw, level, line, shown
+from benchmarks.figures import LEGEND, LOGARITHMIC, Mark, Panel, draw, level, line, shown
 from benchmarks.studies.outcome import Outcome, Row
 from harness.views.palette import COLOURS, GREY
 from harness.views.parts import Part, Table
@@ -169,7 +169,7 @@ def figure(
         for mechanism, colour in coloured
     ]
     ends = (target.relative, target.least, target.most)
-    error = [
+    error: list[Mark] = [
         *(
             line(counts, mechanism.relative_errors(counts), color=colour, label=mechanism.name)
             for mechanism, colour in coloured

