@@ -1,4 +1,4 @@
-"""Moves `harness`, `protocols` and the programs into `fairshares`, where the wheel has them."""
+"""Moves `harness`, `protocols` and the programs into `fairshares`, for the wheel."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Figures as data: a panel is a list of marks, each a call of one of matplotlib's methods."""
+"""Figures as data: lists of marks, each a call of a matplotlib method."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -43,10 +43,7 @@ def draw(
     legend_columns: int = 0,
     **shared: Any,
 ) -> Figure:
-    """Draw rows of panels.
-
-    `x` labels the last row, `y` each row, `columns` each column; one legend may be below all.
-    """
+    """Draw rows of panels, with labels below the last, beside each row, and above each column."""
     figure = Figure(figsize=inches, layout="constrained")
     grid = figure.subplots(len(panels), len(panels[0]), squeeze=False, **shared)
     for of_row, row in zip(grid, panels, strict=True):

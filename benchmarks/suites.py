@@ -80,7 +80,7 @@ class Exclusion:
 
 @dataclass(frozen=True)
 class Until:
-    """When a cell has run often enough: after `most` runs, or with a narrow interval of its median."""
+    """When a cell has run often enough."""
 
     width: Annotated[float, Meta(gt=0)]
     most: Repetitions

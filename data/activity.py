@@ -1,4 +1,4 @@
-"""Recordings of healthy older people with a sensor, which users download; see README.md."""
+"""Recordings of people with a sensor, which users download; see README.md."""
 
 import hashlib
 import io
@@ -25,7 +25,7 @@ _NAME = re.compile(r"d[12]p[0-9]{2}[FM]")
 
 @dataclass(frozen=True, eq=False)
 class Recordings:
-    """All readings of all recordings, a row each, in the order of the recordings' names."""
+    """All readings of all recordings, a row each."""
 
     table: pd.DataFrame  # `READINGS`, `lying` (0 or 1), `recording` (name without the sex), `sex` (F or M)
     sha256: str  # of names and contents

@@ -1,4 +1,4 @@
-"""ADS16, ratings of advertisements, which users download, as its terms ask; see README.md."""
+"""ADS16, ratings of advertisements, which users download; see README.md."""
 
 import csv
 import io

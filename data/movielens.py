@@ -1,4 +1,4 @@
-"""MovieLens, ratings of films, which users download, as its terms ask; see README.md."""
+"""MovieLens, ratings of films, which users download; see README.md."""
 
 import csv
 import io

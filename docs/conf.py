@@ -123,7 +123,7 @@ MADE = {
 
 
 def fill(_app: object, page: str, source: list[str]) -> None:
-    """Fill a page with what code declares or another file says, and lead links to pages of the site."""
+    """Fill a page with what code or another file says, and lead its links to pages of the site."""
     for mark, make in MADE.get(page, {}).items():
         source[0] = source[0].replace(mark, make())
     file = ROOT / ELSEWHERE.get(page, f"docs/{page}.md")

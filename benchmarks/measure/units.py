@@ -1,4 +1,4 @@
-"""Unit costs, whose sums come nearest to the costs of each model's runs."""
+"""Unit costs, from which plans predict."""
 
 import statistics
 from collections.abc import Mapping, Sequence

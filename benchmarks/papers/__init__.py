@@ -1,4 +1,4 @@
-"""Printed numbers of papers, with sources and faults. Numbers as printed are text."""
+"""Printed numbers of papers, kept as text, with their sources and faults."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

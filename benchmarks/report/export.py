@@ -44,7 +44,7 @@ _FORMS = {  # a line's colour, marker, style and name, in the legend's order
 
 
 def drawings(measured: Measured, rows: Sequence[Row]) -> Iterator[tuple[str, Figure]]:
-    """Yield Table 2 for ADS, and the paper's figures, if there are runs."""
+    """Yield Table 2 for ADS, and the paper's figures, where there are runs."""
     figures = {name: growth_figure(measured, claim) for name, claim in privfairfl().figures.items()}
     for name, drawn in {"table2": table2_figure(rows), **figures}.items():
         if drawn is not None:

@@ -1,4 +1,4 @@
-"""Privacy and error of noisy logarithms by the size of the group, beside other noise."""
+"""Privacy and error of noisy logarithms by the size of the group."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -90,7 +90,7 @@ SEED = 20_211_103  # arbitrary; of simulations only
 
 @dataclass(frozen=True)
 class Mechanism:
-    """A logarithm with its noise and charge. Plain noise is one with a large offset."""
+    """A logarithm with its noise and charge. With a large offset, noise is plain."""
 
     name: str
     distribution: ShiftedLog
@@ -156,7 +156,7 @@ def _mechanism(name: str, distribution: ShiftedLog, epsilon: Fraction) -> Mechan
 def figure(
     target: ErrorTarget, mechanisms: Sequence[Mechanism], rows: Sequence[Row], samples: Floats
 ) -> Figure:
-    """Draw epsilon and relative error by the size of the group, and the post's Figure 1."""
+    """Draw epsilon and relative error by the size of the group."""
     counts = sorted({round(x) for x in np.geomspace(1, target.most, 200)})
     coloured = list(zip(mechanisms, COLOURS, strict=False))
     privacy = [

@@ -34,7 +34,7 @@ _LABELLED = RecordDomain(_GROUPS, _LABELS)
 
 @dataclass(frozen=True)
 class Released:
-    """A release's values, and estimates and the ends of intervals from them, by name."""
+    """A release's values, and estimates and intervals from them, by name."""
 
     shares: Floats  # the values of groups of one client or record, without noise
     plan: Callable[[Fraction], NoisePlan]

@@ -1,4 +1,4 @@
-"""The reports of 10^7 to 10^9 clients of a local mechanism, simulated with seeds: no privacy noise."""
+"""Reports of very many clients of a local mechanism, simulated by seeds, so never privacy noise."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ Simulable = Mechanism | PublishedL
 
 @dataclass(frozen=True, eq=False)
 class Simulated:
-    """Reports in several runs of one mechanism, and the groups' true sizes and means."""
+    """Reports in several runs of a mechanism, and the truth."""
 
     mechanism: Mechanism
     sizes: Integers
@@ -144,12 +144,12 @@ def _tosses(n: Integers, chances: Floats | np.float64, runs: int, rng: np.random
 
 
 def _moved(leaving: Integers, rng: np.random.Generator) -> Integers:
-    """Return how many arrive in each group, if those that leave spread alike."""
+    """Draw how many arrive in each group."""
     d = leaving.shape[-1]
     to = (1 - np.eye(d)) / (d - 1)
     return np.asarray(np.sum([rng.multinomial(leaving[..., g], to[g]) for g in range(d)], axis=0))
 
 
 def summed_geometric(clients: Integers | Floats, odds: float, rng: np.random.Generator) -> Integers:
-    """Draw negative binomials, sums of `clients` (maybe a part of one) geometric variables of mean `odds`."""
+    """Draw sums of `clients` geometric variables of mean `odds`, which are negative binomial."""
     return np.asarray(rng.poisson(rng.gamma(clients) * odds), dtype=np.int64)

@@ -96,7 +96,7 @@ class Local:
 
 @dataclass(frozen=True)
 class Central:
-    """Four sums are revealed, each with noise Z of one distribution, as in π_GAP."""
+    """Four sums are revealed, each with noise Z of one distribution."""
 
     guarantee: Guarantee
     noise_variance: float  # E[Z^2], in steps
@@ -116,7 +116,7 @@ class Central:
         return most / (n - least / 2) + 1 / MAX_STEPS if n > least / 2 else math.inf
 
     def deviation(self, clients: int) -> float:
-        """Return the standard deviation for `population`, to first order in the sizes' noise."""
+        """Return the standard deviation for `population`, nearly."""
         people = population(clients)
         parts = [
             (1 + float(v @ n / n.sum()) ** 2) / (MAX_STEPS * float(n.sum())) ** 2

@@ -1,4 +1,4 @@
-"""Effects of weightings on a model's gaps, on every public data set here."""
+"""Effects of weightings on a model's gaps."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -54,7 +54,7 @@ def data_sets(quick: bool, ratings: Path | None) -> dict[str, LoanApplications]:
 def study(
     sets: Mapping[str, LoanApplications], splits: range, progress: Callable[[int, int], None]
 ) -> Outcome:
-    """Train on each set without and with each weighting, by the same noisy counts."""
+    """Train on each set without and with weightings by noisy counts."""
     runs, figures = dict[str, pd.DataFrame](), dict[str, pd.DataFrame]()
     mitigations = {name: reweighed(partial(_weights, name)) for name in REWEIGHINGS}
     for name, data in sets.items():

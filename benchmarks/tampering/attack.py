@@ -377,7 +377,7 @@ class StockAttack:
         return self._using.run()
 
     def _hand_over(self) -> None:
-        """Move the piece, so that the next is made without its shares and keys."""
+        """Move the piece, so that the next is made without it."""
         for new, used in zip(self._making.directories, self._using.directories, strict=True):
             move_piece(new, used)
 

@@ -84,7 +84,7 @@ def load(path: Path) -> list[Pair]:
 
 
 def summary(pairs: Sequence[Pair]) -> list[dict[str, Any]]:
-    """Return if sizes differ, and intervals of the median difference in time, all at once with 95 %."""
+    """Return whether sizes differ, and intervals of median differences in time, all at once with 95 %."""
     cells: dict[tuple[str, str], list[Pair]] = {}
     for pair in pairs:
         cells.setdefault((pair.security, pair.operation), []).append(pair)

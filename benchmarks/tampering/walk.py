@@ -1,4 +1,4 @@
-"""The walk: every message that a party sends in one computation, changed once, as a seed decides."""
+"""The walk: every message that a party sends in a computation, changed once, as a seed decides."""
 
 import os
 import random

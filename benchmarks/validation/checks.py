@@ -218,7 +218,7 @@ def _orders(measured: Measured) -> Iterator[Check]:
 
 
 def order_of_seconds(key: str, says: str, slower: CellRuns, quicker: CellRuns, times: float = 1.0) -> Check:
-    """Check that one takes longer than `times` the other, or not, in 9 of 10 pairs of runs."""
+    """Check that one takes longer than `times` the other, in 9 of 10 pairs of runs."""
     a, b = slower.seconds(), quicker.seconds()
     if a is None or b is None:
         return Check(key, says, unjudged=(quicker if a else slower).reason)
@@ -402,7 +402,6 @@ def _of_a_round(took: Took | None) -> str:
 def _in_band(
     key: str, says: str, ours: tuple[float, float] | None, paper: tuple[float, float] | None, found: str
 ) -> Check:
-    """Check that a number is about the paper's, by the nearest values of both ranges."""
     if ours is None or paper is None:
         return Check(key, says, unjudged=NOT_YET)
     ratio = ours[0] / paper[1] if ours[0] > paper[1] else min(ours[1] / paper[0], 1.0)
@@ -424,7 +423,6 @@ def _figure_1(measured: Measured) -> Check:
 
 
 def _figure_2(rows: Mapping[tuple[str, str, str], Row]) -> Check:
-    """Compare the seconds of ADS, scaled to the figure's records."""
     claim, ads = privfairfl().figures["figure2"], privfairfl().shapes["ads"]
     printed = _range(rows[claim.protocol, ads.name, claim.security].printed)
     scaled = printed and (printed[0] * claim.at[0] / ads.records, printed[1] * claim.at[0] / ads.records)

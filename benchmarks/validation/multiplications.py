@@ -1,4 +1,4 @@
-"""Multiplications, of which MP-SPDZ's compiler has to count as many as the protocol implies."""
+"""Multiplications, as many as MP-SPDZ's compiler has to count."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

@@ -25,7 +25,7 @@ LEAST_RATIO = 4  # of the largest level to the smallest
 
 
 def fit(levels: Sequence[float], costs: Sequence[float]) -> tuple[float, float]:
-    """Return a line's slope, at least 0, and its largest relative residual, of least squares."""
+    """Return the slope of a rising line by least squares, and its largest relative residual."""
     x, y = np.asarray(levels, dtype=float), np.asarray(costs, dtype=float)
     constant, slope = nnls(np.stack([1 / y, x / y], axis=1), np.ones(len(y)))[0].tolist()
     return slope, float(np.max(np.abs((constant + slope * x) / y - 1)))
@@ -75,7 +75,7 @@ class Row:
 
 
 def rows(measured: Measured) -> list[Row]:
-    """Return a row for each cell of Table 2 and each model beside them."""
+    """Return a row for each cell of Table 2, and each model beside them."""
     paper = privfairfl()
     models = [name for model in paper.parties for name in (model, *(m for m in BESIDE if BESIDE[m] == model))]
     return [

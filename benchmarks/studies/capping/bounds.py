@@ -42,12 +42,12 @@ def bias(p: Floats, gamma: float, losses: Floats) -> float:
 
 
 def worst_bias(p: Floats, gamma: float) -> float:
-    """Return the largest bias for losses from 0 to 1, which is the total variation distance."""
+    """Return the largest bias for losses from 0 to 1."""
     return float(np.maximum(0, p - capped(p, gamma)).sum())
 
 
 def proposition_1(gamma: float) -> float:
-    """Return Proposition 1's bound, which holds for losses from 0 to 1, not from -1 to 1."""
+    """Return Proposition 1's bound, which holds for losses from 0 to 1."""
     return math.sqrt(math.log(1 / gamma) / 2)
 
 

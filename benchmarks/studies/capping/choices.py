@@ -1,4 +1,4 @@
-"""Ways to choose a cap, the errors that they leave, and figures of them."""
+"""Ways to choose a cap, and the errors that they leave."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

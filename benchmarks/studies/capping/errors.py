@@ -98,7 +98,7 @@ def lognormal(clients: int, spread: float, seed: int) -> Population:
 
 
 def _drawn(name: str, sizes: Integers, rng: np.random.Generator) -> Population:
-    """Draw groups and labels, which depend on the number of records so that a cap biases counts."""
+    """Draw groups and labels that depend on the number of records, so that caps bias counts."""
     activity = np.log(sizes) / np.log(MOST)  # from 0 to 1
 
     def between(least: float, most: float) -> Floats:
@@ -215,12 +215,12 @@ class ExpectedErrors:
 
 
 def tree_of_curves() -> CountTree:
-    """Return the best blocks for an epsilon of 1/10, which hardly rounds noise."""
+    """Return the best blocks for an epsilon of 1/10."""
     return best_tree(BINS, Neighbors(NeighboringRelation.ZERO_OUT_ONE), Fraction(1, 10), Fraction(1, 1 << 40))
 
 
 class ScoredClients:
-    """A population's records with a score each, whose distribution depends on the client's activity."""
+    """A population's records with scores, whose distribution depends on the client's activity."""
 
     def __init__(self, population: Population, rng: np.random.Generator) -> None:
         level = np.floor(np.log2(population.sizes)).astype(np.int64)
@@ -283,7 +283,6 @@ class ExpectedCurveErrors:
         return by_quantity(CURVE_QUANTITIES, self.caps, np.array(rows))
 
     def _measured(self, counts: Floats) -> tuple[float, float, float]:
-        """Return the mean errors of counts and of rates, and the gap left."""
         fitted = self._fitted(counts)
         return *self._of_curves(*fitted), float(np.mean([self._gap_left(points) for points in fitted[1]]))
 

@@ -68,7 +68,7 @@ def study(
     held_out: Sequence[Population] = (),
     detail: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
-    """Study each population. No target or share was chosen by those held out."""
+    """Study each population, also those held out from all choices."""
     about, caps, tried, by_cap = list[Row](), list[Row](), list[Row](), list[pd.DataFrame]()
     drawn: dict[str, Callable[[], Figure]] = {}
     for population in (*populations, *held_out):

@@ -1,4 +1,4 @@
-"""The paper's statements on its Figures 1 to 4, judged, and Figure 1 drawn anew."""
+"""The paper's statements on its figures, judged, and Figure 1 drawn anew."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Juarez and Korolova 2022: tables on gaps, with budgets as published, as in the code, and repaired."""
+"""Tables of Juarez and Korolova 2022, with budgets as published, as coded, and repaired."""
 
 import math
 from collections.abc import Callable
@@ -137,7 +137,7 @@ _LEAST, _MOST = 1e-4, 700.0  # of the epsilons that are tried
 
 
 def agrees(reproduced: float | None, published: str | None) -> bool:
-    """Return whether a number rounds to the printed one, or both are None."""
+    """Return whether a number rounds to the printed one, or neither is there."""
     if published is None or reproduced is None:
         return published is None and reproduced is None
     return rounds_to(reproduced, published)
@@ -246,7 +246,7 @@ def _cell_of_table2(
 
 
 def _errors(simulated: Simulated, rng: np.random.Generator, printed: dict[str, str] | None) -> Row:
-    """Return errors of absolute gaps over simulated runs, and the published ones' chance (`fits_`)."""
+    """Return errors of absolute gaps over simulated runs."""
     errors = np.abs(np.abs(simulated.estimated_gaps()) - abs(simulated.gap()))
     of_paper = gaps()["table2"]["runs"]
     figures = {

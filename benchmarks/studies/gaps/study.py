@@ -149,7 +149,7 @@ def reproduce(
     begin: Callable[[str], None] = lambda _: None,
     detail: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
-    """Return every number beside the published one. Without data the population is synthetic."""
+    """Return every number beside the published one."""
     of_table2, of_figure4 = np.random.default_rng(SEED).spawn(2)
     rates = (
         synthetic_rates()

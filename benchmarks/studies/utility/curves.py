@@ -60,7 +60,7 @@ class Sample:
 
 
 def cumulative(histograms: Integers | Floats) -> Floats:
-    """Return how many records are in each of T bins and above, and last the total."""
+    """Return how many records are in each bin and above, and last the total."""
     above = np.flip(np.cumsum(np.flip(histograms, -1), -1, dtype=np.float64), -1)
     return np.concatenate([above, above[..., :1]], axis=-1)
 
@@ -325,7 +325,7 @@ def release_for(
 
 @lru_cache(maxsize=64)
 def computed(method: str, bins: int, epsilon: Fraction, relation: NeighboringRelation) -> Computed:
-    """Return a release by a method other than local DP. Groups are disjoint, so any number will do."""
+    """Return a release by a method other than local DP, for any number of groups."""
     neighbors, distribution = Neighbors(relation), DISTRIBUTIONS.get(method)
     if method == PER_THRESHOLD:
         release, linear = each_threshold(1, bins), _least_squares_per_threshold(bins)

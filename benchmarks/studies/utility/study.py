@@ -1,4 +1,4 @@
-"""The worth of released score curves: every method, against epsilon, records and groups."""
+"""The worth of released score curves, by method, epsilon, records and groups."""
 
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -278,7 +278,7 @@ def _marks(of: pd.DataFrame, name: str) -> Panel:
 
 
 def _least(table: pd.DataFrame, name: str) -> float:
-    """Return a row's lower end, for all but local DP, which has no noise and privacy at large epsilons."""
+    """Return a row's lower end, below all medians but those of local DP."""
     medians = table[f"{name}_median"][~table["method"].isin((NOISE_FREE, LOCAL))]
     return float(medians[medians > 0].min()) / 1.6
 
