@@ -82,8 +82,13 @@ def _carry_out(
         TemporaryDirectory() as work,
     ):
         begin("run")
-        models, seconds = [MODELS[name] for name in names], options.minutes * 60
-        go_on(models, work=Path(work), path=path, seconds=seconds, tell=begin.count)
+        go_on(
+            [MODELS[name] for name in names],
+            work=Path(work),
+            path=path,
+            seconds=options.minutes * 60,
+            tell=begin.count,
+        )
     rows = summarized(path)
     terminal.show(*view(rows), results(directory))
     if terminal.output.json:

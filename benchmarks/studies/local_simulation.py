@@ -26,7 +26,7 @@ class Population:
 
 @dataclass(frozen=True)
 class PublishedL:
-    """M_L as published, with noise of scale k / epsilon_2 where the group moved, and LDP only if k = 2."""
+    """M_L as published, with noise of scale k / epsilon_2 where the group moved. It is LDP only if k = 2."""
 
     at_two: MechanismL
     k: Fraction

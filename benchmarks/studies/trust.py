@@ -149,7 +149,7 @@ def noise_per_aggregator(epsilon: Fraction, aggregators: int, honest: int) -> Ce
     parts = aggregators / honest  # the sum's noise over the honest ones'
 
     def log_moment(theta: Floats) -> Floats:
-        """Add up ln of (1 - e^-r)^2 / ((1 - e^(theta - r)) (1 - e^(-theta - r))), r the rate."""
+        # (1 - e^-r)^2 / ((1 - e^(theta - r)) (1 - e^(-theta - r))), where r is the rate.
         half = float(rate) / 2
         one = np.sinh(half) ** 2 / (np.sinh(half + theta / 2) * np.sinh(half - theta / 2))
         return np.asarray(parts * np.log(one))

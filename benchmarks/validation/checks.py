@@ -124,8 +124,13 @@ def _whole(suite: str, measured: Measured) -> Iterator[Check]:
         stopped = not about.get("finished")
         failed = {cell.runs[0].key for cell in cells if cell.of(FAILED)}
         missing = [what for cell, what in fewer.items() if stopped and what and cell not in failed]
-        unfinished = missing or [f"begun {about.get('started', 'at some time')}"] * stopped
-        yield none_of(f"{key}.finished", "the suite ran to its end", unfinished, 1, "suites")
+        yield none_of(
+            f"{key}.finished",
+            "the suite ran to its end",
+            missing or [f"begun {about.get('started', 'at some time')}"] * stopped,
+            1,
+            "suites",
+        )
         fewer = {cell: what for cell, what in fewer.items() if what not in missing}
     mixed = [cell.name for cell in ran if len({run.program_hash for run in cell.ok}) > 1]
     machines = [json.dumps([run.environment.get(of) for of in MACHINE], sort_keys=True) for run in runs]

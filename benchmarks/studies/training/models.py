@@ -226,7 +226,7 @@ def rho_of(epsilon: float) -> float:
 
 
 def noisy(values: npt.NDArray[Any], squares: float, rho: float, rng: np.random.Generator) -> npt.NDArray[Any]:
-    """Add rounded Gaussian noise to values that one unit moves by `squares`. If rho is 0 there is none."""
+    """Add rounded Gaussian noise to values that one unit moves by `squares`, if rho is not 0."""
     return values + np.rint(rng.normal(0, np.sqrt(squares / (2 * rho)), values.shape)) if rho else values
 
 

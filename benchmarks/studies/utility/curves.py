@@ -210,7 +210,7 @@ def balanced_accuracy(tpr: Floats, fpr: Floats, points: OperatingPoints) -> floa
 
 
 def rates_at_grid(points: OperatingPoints) -> Floats:
-    """Return true and false positive rates at the grid's thresholds, shape (2, k, bins), with 1/2 for 0/0."""
+    """Return true and false positive rates, shape (2, k, bins), with 1/2 for 0/0."""
     rates = np.array([points.true_positive_rate, points.false_positive_rate])
     return np.asarray(np.nan_to_num(rates[..., 1:-1], nan=0.5))
 
