@@ -40,7 +40,7 @@ from harness.hosts.signed_results import (
 from harness.hosts.trials import Trial
 from harness.inputs.record_schema import domain_from_json
 from harness.pipeline.preprocessing import joint_noise_of, noise_job, terms_of
-from harness.privacy.ledger.heads import next_head
+from harness.privacy.ledger.entries import next_head
 from harness.privacy.ledger.populations import Status
 from harness.privacy.stock import Piece, new_name, shares_of
 from harness.security_models import SecurityModel

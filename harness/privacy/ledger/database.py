@@ -32,7 +32,7 @@ _REASONS = {  # by SQLite's primary result code
 
 
 class Database:
-    """One file; subclasses give its `tables`, as SQL, and their version."""
+    """One file; subclasses give its `tables`, as SQL, and their version `schema`."""
 
     tables: ClassVar[str]
     schema: ClassVar[int]
@@ -41,7 +41,7 @@ class Database:
         self.path, self.timeout_s = path.absolute(), timeout_s
 
     def exists(self) -> bool:
-        """Return whether there is a file, of whatever kind."""
+        """Return whether there is a file of any kind."""
         try:
             return self.path.exists()
         except OSError as error:
@@ -62,7 +62,7 @@ class Database:
     def writing(self) -> Iterator[sqlite3.Connection]:
         """Yield the only connection that may write; commit, or roll back on an exception.
 
-        What is read inside cannot change before the end. When this returns, the disk has it.
+        Nothing that is read inside changes before the end. When this returns, the disk has it.
         [test: tests/harness/privacy/test_ledger_processes.py]
         """
         self._create()
@@ -70,16 +70,18 @@ class Database:
             yield connection
 
     def error(self, reason: str) -> LedgerError:
-        """Return the error that says this of the file."""
-        message = reason.replace("{ledger}", named("ledger"))
-        return LedgerError(f"Cannot use the ledger {self.path}: {message}.")
+        """Return the error with this reason."""
+        return LedgerError(
+            f"Cannot use the ledger {self.path}: {reason.replace('{ledger}', named('ledger'))}."
+        )
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
         try:
-            file = f"{self.path.absolute().as_uri()}?mode=rw"
             with closing(
-                sqlite3.connect(file, uri=True, timeout=self.timeout_s, isolation_level=None)
+                sqlite3.connect(
+                    f"{self.path.as_uri()}?mode=rw", uri=True, timeout=self.timeout_s, isolation_level=None
+                )
             ) as connection:
                 connection.execute("PRAGMA synchronous=EXTRA")
                 connection.execute("PRAGMA foreign_keys=ON")
@@ -112,7 +114,7 @@ class Database:
     def _create(self) -> None:
         """Put an empty ledger in place, complete from the start, unless a file is there.
 
-        So a file without content was damaged; it is never taken for a new ledger.
+        So a file without content is damaged, and never passes for a new ledger.
         """
         if self.exists():
             return
@@ -138,6 +140,5 @@ class Database:
                 partial.unlink()
 
     def _reason(self, error: sqlite3.Error) -> LedgerError:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        reason = _REASONS.get(code, f"SQLite says: {error}")
+        reason = _REASONS.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, f"SQLite says: {error}")
         return self.error(reason.replace("{timeout_s}", f"{self.timeout_s:g}"))
