@@ -14,7 +14,7 @@ from harness.postprocessing.thresholds.search import (
     EQUALIZED_ODDS,
     FALSE_POSITIVE_RATE_PARITY,
 )
-from harness.training.updates import Floats, Integers
+from protocols.arrays import Floats, Integers
 
 STEP = 0.01  # both defaults were chosen on public data
 SHARE = 0.1
@@ -30,10 +30,10 @@ _RAREST = 100
 class FairGrad:
     """Weights of groups and labels in the loss, by how far the model is from a definition of fairness.
 
-    Source: Maheshwari and Perrot 2023, "FairGrad: Fairness Aware Gradient Descent", without slack. A
-    definition is that gaps F_k = C_k0 + sum_k' C_kk' accuracy_k' are 0, k' a group and a label. Each round
-    the multiplier of a gap grows by `step` times the gap, and weights are those of the Lagrangian.
-    `share` of the rounds' zCDP goes to counts.
+    Source: Maheshwari and Perrot 2023, "FairGrad: Fairness Aware Gradient Descent", without slack. A model is
+    fair if all gaps F_k = C_k0 + sum_k' C_kk' accuracy_k' are 0, with k' a group and a label. In each round
+    the multiplier of a gap grows by `step` times the gap, and weights are those of the Lagrangian. Counts
+    take `share` of the rounds' zCDP.
     """
 
     fairness: str
@@ -55,25 +55,23 @@ class FairGrad:
 
     @property
     def cells(self) -> int:
-        """How many counts follow an update: right, then wrong, by group and label."""
+        """The number of counts after an update: right, then wrong, by group and label."""
         return 2 * self.groups * self.labels
 
     def counts(self, group: Integers, label: Integers, right: Integers) -> Floats:
         """Return each record's counts, shape (n, cells): a 1 in one cell."""
-        cells = ((1 - right) * self.groups + group) * self.labels + label
-        return np.asarray(np.eye(self.cells)[cells])
+        return np.asarray(np.eye(self.cells)[((1 - right) * self.groups + group) * self.labels + label])
 
     def unit(self, norm: float) -> float:
-        """Return the length of a count beside updates up to this norm, by the counts' `share`."""
+        """Return the length of one count beside updates of this norm, by the counts' `share`."""
         return norm * math.sqrt(self.share / (1 - self.share))
 
     def weights(self, counts: Floats, rounds: int) -> Floats:
         """Return the weights of groups and labels, shape (k, m), 1 on average; some may be below 0.
 
-        Multipliers are `step` times `rounds` times the gaps of all counts so far, in which noise averages
+        Multipliers are `step` times `rounds` times the gaps of all counts so far, over which noise averages
         out. A weight is 1, less n times the effect of one more right answer on all gaps, each times its
-        multiplier.
-        Edge cases: a group that seems rarer than 1 % of all counts counts as that.
+        multiplier. A group that seems rarer than 1 % of all counts weighs as one of 1 %.
         """
         right, wrong = counts.reshape(2, self.groups, self.labels)
         totals = np.maximum(right + wrong, (np.abs(counts).sum() or 1.0) / _RAREST)
@@ -86,10 +84,7 @@ class FairGrad:
 
     @property
     def _pools(self) -> tuple[Floats, Floats]:
-        """Return the labels of each gap, and per label 1 for right answers, -1 for wrong ones.
-
-        Wrong ones are predicted positive where their label is not.
-        """
+        """The labels of each gap, and per label 1 for right answers, or -1 for wrong ones."""
         identity, alike, all_labels = np.eye(self.labels), np.ones(self.labels), np.ones((self.labels, 1))
         return {
             EQUALIZED_ODDS: (identity, alike),

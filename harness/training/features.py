@@ -1,4 +1,4 @@
-"""A model's features as its user declares them, each with a range or categories; none is read off data."""
+"""A model's features as declared, each with a range or categories; none is read off data."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ import numpy as np
 
 from harness.errors import FeaturesError
 from harness.system.documents import Refusal, as_type, read_json
-from harness.training.updates import Floats
+from protocols.arrays import Floats
 
 RESERVED = ("client_id", "group", "label")
 MAX_COLUMNS = 100_000
@@ -36,15 +36,14 @@ class Feature:
 
     @property
     def columns(self) -> int:
-        """How many numbers it becomes."""
+        """The number of columns that encode it."""
         return 1 if self.categories is None else len(self.categories)
 
     def encode(self, values: Sequence[str]) -> Floats:
-        """Return values as numbers, shape (n, columns), whatever the values are.
+        """Return any values as numbers, shape (n, columns).
 
-        A range's low end and below is -1, its high end and above 1, and what is no number the middle, 0. A
-        category is 1 in its own column; another value is all 0.
-        [test: tests/harness/training/test_features.py]
+        A range becomes [-1, 1], values beyond it its nearer end, and a text that is no number 0. A category
+        is 1 in its own column, and any other value is all 0.  [test: tests/harness/training/test_features.py]
         """
         if self.categories is not None:
             return np.array(
@@ -61,8 +60,9 @@ class Feature:
 
     def to_json(self) -> dict[str, Any]:
         """Return its entry of a file of features."""
-        ends = {"low": self.low, "high": self.high}
-        return ends if self.categories is None else {"categories": list(self.categories)}
+        if self.categories is None:
+            return {"low": self.low, "high": self.high}
+        return {"categories": list(self.categories)}
 
 
 @dataclass(frozen=True)
@@ -79,12 +79,12 @@ class Features:
 
     @property
     def columns(self) -> int:
-        """How many numbers all features become."""
+        """The number of columns of all features."""
         return sum(feature.columns for feature in self.by_name.values())
 
     @property
     def named(self) -> list[str]:
-        """The name of each number: a feature, or a feature and a category."""
+        """The name of each column: a feature, or a feature and a category."""
         return [
             name if category is None else f"{name} = {category}"
             for name, feature in self.by_name.items()
@@ -92,7 +92,7 @@ class Features:
         ]
 
     def encode(self, table: Mapping[str, Sequence[str]]) -> Floats:
-        """Return a table's strings, as they stand in a file, as numbers, shape (n, columns)."""
+        """Return a table's texts as numbers, shape (n, columns)."""
         return np.concatenate([feature.encode(table[name]) for name, feature in self.by_name.items()], axis=1)
 
     def to_json(self) -> dict[str, Any]:
@@ -107,8 +107,7 @@ def read_features(path: Path) -> Features:
 
 def features_from_json(declaration: Any, where: str) -> Features:
     """Return declared features; messages call the declaration `where`. Raises FeaturesError."""
-    refusal = _refusal(where)
-    declared = as_type(dict[str, dict[str, Any]], declaration, refusal)
+    declared = as_type(dict[str, dict[str, Any]], declaration, _refusal(where))
     features = {name: as_type(Feature, one, _refusal(f"{where}: {name}")) for name, one in declared.items()}
     try:
         return Features(features)

@@ -20,8 +20,8 @@ from harness.system.documents import as_type
 from harness.system.result_files import SCHEMA, not_result, read_result, result_path
 from harness.training.fairness import FairGrad
 from harness.training.features import Features, features_from_json
-from harness.training.updates import Floats, Integers
 from protocols.accounting.calibration import PrivacyUnit
+from protocols.arrays import Floats, Integers
 
 Label = str | int | float | bool
 SumOf = Callable[[Floats], Floats]  # from updates, a row per protected unit, to their noisy sum
@@ -31,7 +31,7 @@ SumOf = Callable[[Floats], Floats]  # from updates, a row per protected unit, to
 class Descent:
     """How a model is trained, public and fixed beforehand; the defaults did well on public data.
 
-    Everybody takes part in each round. `clip` bounds the L2 norm of a record's gradient.
+    All clients take part in each round. `clip` bounds the L2 norm of a record's gradient.
     """
 
     rounds: int
@@ -91,8 +91,8 @@ class Examples:
     ) -> Floats:
         """Return an update per protected unit, (n, d) of records or (M, d) of clients: clipped, then weighed.
 
-        Weights are cut to [-largest_weight, largest_weight]. With `fairgrad` they are of groups and labels,
-        and the record's counts follow. A client without records has the update 0.
+        Weights are cut to [-largest_weight, largest_weight]. With `fairgrad` they are per group and label,
+        and the record's counts follow the update. A client without records has the update 0.
         Guarantees: no row is longer than N = clip * largest_weight; with counts N / sqrt(1 - share).
         [test: tests/harness/training/test_logistic.py, test_fairness.py]
         """
@@ -108,8 +108,8 @@ class Examples:
         rows = (scaled[:, :, np.newaxis] * self._inputs[:, np.newaxis]).reshape(len(off), -1)
         if fairgrad is not None:
             assert self.group is not None
-            right = (predicted.argmax(axis=1) == self.label).astype(np.int64)
-            counts = fairgrad.counts(self.group, self.label, right)
+            right = predicted.argmax(axis=1) == self.label
+            counts = fairgrad.counts(self.group, self.label, right.astype(np.int64))
             rows = np.hstack([rows, fairgrad.unit(clip * largest_weight) * counts])
         return rows if unit is PrivacyUnit.RECORD else np.asarray(self._means @ rows)
 
@@ -119,7 +119,7 @@ def fit(
 ) -> Floats:
     """Train on noisy sums; return parameters of shape (k - 1, p + 1), for `probabilities`.
 
-    Computes: gradient descent with heavy-ball momentum; the mean of the later half of its steps, over which
+    Computes: the mean of the later half of the steps of gradient descent with heavy-ball momentum, over which
     noise averages out. Only `sum_of` reads the updates.
     """
     parameters, velocity = np.zeros(examples.shape), np.zeros(examples.shape)
@@ -138,9 +138,9 @@ def fit(
 
 
 def probabilities(parameters: Floats, inputs: Floats) -> Floats:
-    """Return each label's probability, shape (n, k), with a score of 0 for the first.
+    """Return each label's probability, shape (n, k), for `inputs` as `with_constant` returns them.
 
-    The last column of `inputs`, shape (n, p + 1), is 1.
+    The first label's score is 0.
     """
     scores = np.concatenate([np.zeros((len(inputs), 1)), inputs @ parameters.T], axis=1)
     scores = np.exp(scores - scores.max(axis=1, keepdims=True))
@@ -148,7 +148,7 @@ def probabilities(parameters: Floats, inputs: Floats) -> Floats:
 
 
 def with_constant(features: Floats) -> Floats:
-    """Return features, and after them the constant 1 for the intercept."""
+    """Return features and a last column of ones, for the intercept."""
     return np.concatenate([features, np.ones((len(features), 1))], axis=1)
 
 
@@ -159,8 +159,8 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
     """Logistic regression that was trained under differential privacy; `fit` learns nothing.
 
     Args:
-        features: As declared for training.
-        labels: All k, as in the records.
+        features: The declared ones.
+        labels: All k labels of the records.
         parameters: Shape (k - 1, p + 1): coefficients, then the intercept, for each label but the first.
     """
 
@@ -207,12 +207,12 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
 
     @property
     def feature_names_in_(self) -> npt.NDArray[Any]:
-        """The names of the features, shape (p,), which are columns of tables."""
+        """The features' names, shape (p,), as columns of tables."""
         return np.array([*self.features.by_name], dtype=object)
 
     @property
     def n_features_in_(self) -> int:
-        """How many features there are."""
+        """The number of features."""
         return len(self.features.by_name)
 
     def fit(self, X: Any, y: Any = None, **_: Any) -> "LogisticModel":  # noqa: ARG002, N803
@@ -225,7 +225,7 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
     def predict_proba(self, X: Any) -> Floats:  # noqa: N803
         """Return each label's probability, shape (n, k), in the order of `classes_`.
 
-        Values outside a declared range count as its nearest end. Other categories, and texts that are no
+        Values outside a declared range count as its nearer end. Undeclared categories, and texts that are no
         number, count as nothing.
 
         Args:
