@@ -1,6 +1,6 @@
 """A model's accuracy and fairness with and without a mitigation, in the clear, on public data.
 
-It needs every row in one place, so it is no part of a private run, and adds no noise or privacy.
+It needs every row in one place, so it is no part of a private run.
 """
 
 import warnings
@@ -26,14 +26,13 @@ from harness.postprocessing.reweighing.sample_weight import Floats, Indices, Wei
 from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
 from harness.postprocessing.thresholds.rules import ThresholdRule
 
-MAX_ITERATIONS = 1000
-_PARTS = 3  # of the cross-validation that held-out scores come from
+UNMITIGATED = "unmitigated"
 
 
 def model_for(data: LoanApplications) -> Pipeline:
     """Return an unfitted pipeline: impute, scale or encode, logistic regression.
 
-    It lacks the sensitive feature, and learns everything, medians and scales included, in `fit`.
+    It lacks the sensitive feature, and learns medians and scales, too, in `fit`.
     [test: tests/harness/evaluation/test_before_after.py::test_test_rows_do_not_reach_the_fitted_pipeline]
     """
     numeric = [name for name in data.features.columns if name not in data.categorical]
@@ -50,13 +49,13 @@ def model_for(data: LoanApplications) -> Pipeline:
         ],
         sparse_threshold=0,
     )
-    return Pipeline([("prepare", prepare), ("classify", LogisticRegression(max_iter=MAX_ITERATIONS))])
+    return Pipeline([("prepare", prepare), ("classify", LogisticRegression(max_iter=1000))])
 
 
 def fit(data: LoanApplications, rows: Indices, weights: WeightsTable | None = None) -> Pipeline:
     """Fit the model on these rows, each weighted by its group and label, or all alike.
 
-    Raises ConvergenceWarning if the optimizer stopped early.
+    An optimizer that stops early raises ConvergenceWarning.
     """
     y, per_sample, model = data.y_true[rows], None, model_for(data)
     if weights is not None:
@@ -91,21 +90,17 @@ class Fold:
 def held_out_scores(data: LoanApplications, rows: Indices) -> Floats:
     """Return each row's score from a model that was fitted without it, by three-fold cross-validation.
 
-    Scores of rows that a model was fitted on flatter it, and give wrong thresholds.
+    Scores of a model's own training rows would give wrong thresholds.
     """
-    parts = KFold(_PARTS, shuffle=True, random_state=0)
+    parts = KFold(3, shuffle=True, random_state=0)
     with threadpool_limits(limits=1):
         predicted = cross_val_predict(
             model_for(data), data.features.iloc[rows], data.y_true[rows], cv=parts, method="predict_proba"
         )
-    scores: Floats = predicted[:, 1]
-    return scores
+    return np.asarray(predicted[:, 1])
 
 
-UNMITIGATED = "unmitigated"
-
-Mitigation = Callable[[Fold], Indices]
-"""Returns predictions, 0 or 1, for a fold's test rows."""
+Mitigation = Callable[[Fold], Indices]  # returns predictions, 0 or 1, for a fold's test rows
 
 
 def reweighed(weights: Callable[[Fold], WeightsTable]) -> Mitigation:
@@ -118,10 +113,7 @@ def reweighed(weights: Callable[[Fold], WeightsTable]) -> Mitigation:
 
 
 def thresholded(rules: Callable[[Fold], Mapping[str, ThresholdRule]]) -> Mitigation:
-    """Return the mitigation that applies each group's rule to the unmitigated model's scores.
-
-    Mixed rules draw from the split's seed.
-    """
+    """Return the mitigation by each group's rule; mixed rules draw from the split's seed."""
 
     def predict(fold: Fold) -> Indices:
         predictor = GroupThresholdPredictor(rules(fold), fold.unmitigated)
@@ -134,8 +126,7 @@ def thresholded(rules: Callable[[Fold], Mapping[str, ThresholdRule]]) -> Mitigat
 def summary(runs: pd.DataFrame, **more: Callable[[pd.Series], int]) -> pd.DataFrame:
     """Return mean, std, splits, and `more`, by model and metric.
 
-    `splits` counts those where the metric is defined. Splits overlap, so std is a spread, not a standard
-    error.
+    `splits` counts those with a defined metric. Splits overlap, so std is a spread, not a standard error.
     """
     figures = runs.set_index(["split", "model"])[list(METRICS)].rename_axis(columns="metric")
     values = figures.stack(future_stack=True).groupby(["model", "metric"], sort=False)
@@ -164,7 +155,7 @@ def evaluate(
     """Assess the model without and with each mitigation on every split's test rows.
 
     The caller chooses the source of weights or thresholds (an MPC run, a simulated release, exact counts) and
-    must state it beside the figures. Each call is one more release on people that are in most splits.
+    states it beside the figures. Most people are in most splits, and each release is one more of them.
     """
     every = {UNMITIGATED: lambda fold: fold.unmitigated.predict(fold.tested), **mitigations}
     seeds = list(splits)
@@ -174,9 +165,8 @@ def evaluate(
         for done, seed in enumerate(seeds, start=1):
             fold = Fold(data, seed, *data.split(seed))
             for name, predict in every.items():
-                figures = assess(
-                    data.y_true[fold.test], predict(fold), data.sensitive_feature[fold.test], data.groups
-                )
+                truth, feature = data.y_true[fold.test], data.sensitive_feature[fold.test]
+                figures = assess(truth, predict(fold), feature, data.groups)
                 rows.append({"split": seed, "model": name, **figures})
             if progress is not None:
                 progress(done, len(seeds))

@@ -44,14 +44,12 @@ from harness.request.releases import CAPPED_RELEASES
 from harness.security_models import MODELS
 from protocols.accounting.calibration import PrivacyUnit
 
-_OF_SHARES = ("clients", "records", "groups", "labels")
-
 
 @dataclass(frozen=True)
 class Plan:
     """The costs of a release in each model, and its error.
 
-    An `auto` cap has two `stages`: the release of the cap, and the one with it.
+    An `auto` cap has two `stages`: the release of the cap, and the release with it.
     """
 
     stages: Sequence[PlannedRelease]
@@ -69,8 +67,8 @@ def planned(
 ) -> Plan:
     """Return the plan of a release, in all models if the request names none.
 
-    `table` holds the records where `expected` names no file. `started` says how long a command takes to
-    begin. Raises FairSharesError if it cannot be run so.
+    `table` holds the records if `expected` names no file. `started` returns the seconds in which a command
+    begins. Raises FairSharesError if the release cannot run.
     """
     stages = _stages(request, expected, expected.from_records if table is None else table)
     target = expected.error or float(DEFAULT_ERROR)
@@ -127,7 +125,8 @@ def _counted(
     request: Request, expected: Expected, kind: RecordKind, table: Any
 ) -> tuple[npt.NDArray[np.int64], dict[str, Fraction], dict[str, Fraction]]:
     """Return each client's records per group and label, and the shares of groups and labels."""
-    given = [named(name) for name in _OF_SHARES if getattr(expected, name) is not None]
+    of_shares = ("clients", "records", "groups", "labels")
+    given = [named(name) for name in of_shares if getattr(expected, name) is not None]
     if given:
         raise OptionError(f"{named('from_records')} replaces {', '.join(given)}; leave out one or the other.")
     valued = kind is RecordKind.VALUE
@@ -160,14 +159,14 @@ def of_domain(domain: RecordDomain, task: str) -> dict[str, str]:
 def _after_cap(stage: PlannedRelease) -> list[PlannedRelease]:
     request = stage.request
     spends, left = cap_and_release(request)
-    target = CapTarget(request.task, left, stage.thresholds, request.form.exchangeable)
-    statistic = CapStatistic(target)
-    first = replace(stage, request=request_of_cap(request, spends), statistic=statistic, cap=None)
-    return [first, replace(stage, request=request.spending(left))]
+    statistic = CapStatistic(CapTarget(request.task, left, stage.thresholds, request.form.exchangeable))
+    return [
+        replace(stage, request=request_of_cap(request, spends), statistic=statistic, cap=None),
+        replace(stage, request=request.spending(left)),
+    ]
 
 
 def _refuse_strangers(request: Request, expected: Expected) -> None:
-    """Refuse options of other tasks, which would be ignored silently."""
     task = request.task
     of = {"thresholds": ("thresholds", "cap"), "steps": ("gap",)}
     given = {named(name): tasks for name, tasks in of.items() if getattr(expected, name) is not None}

@@ -17,7 +17,6 @@ UNITS = "units.json"
 RECORDED = Path(__file__).with_name("recorded_units")
 
 ROUNDS, SENT_BYTES, MPC_S, COMPILE_S = "rounds", "sent_bytes", "mpc_s", "compile_s"
-_USUAL_BATCH = 10_000  # MP-SPDZ's, where we choose none
 _MATERIAL = ("inputs", "input_bits", "ands", "dabits", "decomposed", "multiplications", "products")
 # What each figure is a sum over, by engine. MP-SPDZ makes its material in batches, and each takes rounds.
 FIGURES: dict[str, dict[str, tuple[str, ...]]] = {
@@ -62,7 +61,7 @@ def total_cost(costs: Sequence[Cost]) -> Cost:
 
 @dataclass(frozen=True)
 class ModelUnits:
-    """The unit costs of one model: what one of each thing adds to each of `FIGURES`.
+    """The unit costs of one model, by figure and thing.
 
     `trips` are round-trip times per round, `link_share` the part of all bytes in the busiest direction of a
     link.
@@ -75,7 +74,7 @@ class ModelUnits:
 
 @dataclass(frozen=True)
 class UnitCosts:
-    """All models' unit costs; `measured` says where and when."""
+    """All models' unit costs, `measured` where and when."""
 
     models: Mapping[str, ModelUnits]
     measured: Mapping[str, Any]
@@ -106,13 +105,13 @@ class UnitCosts:
 
 
 def waiting_rounds(counts: Counts, rounds: float | None) -> float:
-    """Return how often parties wait for each other: measured rounds, or the program's own."""
+    """Return the rounds in which parties wait for each other: measured ones, or the program's own."""
     return counts.rounds if rounds is None else rounds
 
 
 def amounts(counts: Counts, rounds: float = 0.0) -> dict[str, float]:
-    """Return the amount of everything that costs; `rounds` are measured or predicted."""
-    batch = counts.batch or _USUAL_BATCH
+    """Return the amounts of all things that cost; `rounds` are measured or predicted."""
+    batch = counts.batch or 10_000  # MP-SPDZ's, where we choose none
     multiplied = counts.multiplications + counts.products
 
     def batches(count: int) -> int:
@@ -140,7 +139,7 @@ def amounts(counts: Counts, rounds: float = 0.0) -> dict[str, float]:
 
 
 def read_units(directory: Path) -> UnitCosts:
-    """Read the output of `bench.run units`. Raises ResultFileError."""
+    """Read the output of `bench.run units`, or raise ResultFileError."""
     import msgspec
 
     file = dict[str, dict[str, dict[str, Annotated[float, msgspec.Meta(ge=0)]] | None]]

@@ -1,7 +1,4 @@
-"""This machine's end of the connection to one host's agent, over ssh.
-
-`ssh` must know a host's key already: no key is ever taken on trust here.
-"""
+"""This machine's end of the connection to one host's agent, over ssh, which must know the host's key."""
 
 import contextlib
 import getpass
@@ -35,8 +32,8 @@ _Answer = queue.SimpleQueue[dict[str, Any] | None]  # None: no answer will come
 class Connection(wire.Line):
     """A host's agent, started over ssh, or its `setup`, which a key for the agent alone cannot start.
 
-    Guarantees: no host has this machine keep more than one message that nobody asked for, nor wait longer
-    than it is patient.  [test: tests/harness/hosts/test_connection.py]
+    Guarantees: this machine keeps at most one unasked message of a host, and waits for a limited time.
+    [test: tests/harness/hosts/test_connection.py]
     """
 
     def __init__(self, host: Host, role: str = "agent") -> None:
@@ -83,10 +80,8 @@ class Connection(wire.Line):
     def ask(self, request: str, patience_s: float = _PATIENCE_S, kind: Any = None, **details: Any) -> Any:
         """Return the agent's answer to a request, of type `kind`, by default None.
 
-        Raises:
-            HostUnreachableError: The host went away, or is silent for `patience_s`.
-            HostUnfitError: It answers something else.
-            FairSharesError: The agent's own error, with the host's name.
+        Raises HostUnreachableError if the host went away, or is silent for `patience_s`; HostUnfitError for
+        another answer; or the agent's own FairSharesError, with the host's name.
         """
         awaited = _Answer()
         with self._patient(patience_s):

@@ -118,8 +118,7 @@ class _Inventory:
 def read_hosts(path: Path) -> list[Host]:
     """Return the hosts in a file, in the order of their parties.
 
-    Raises:
-        HostsFileError: It cannot be read, or parties are missing, doubled, or described wrongly.
+    Raises HostsFileError if it cannot be read, or parties are missing, doubled, or described wrongly.
     """
     refusal = Refusal(HostsFileError, str(path), "a list of hosts", _WAY_OUT)
     hosts = sorted(as_type(_Inventory, read_toml(path, refusal), refusal).host, key=lambda host: host.party)

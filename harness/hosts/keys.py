@@ -1,7 +1,7 @@
 """A host's own long-lived keys, and the other parties' certificates that it holds on to.
 
-A key is drawn on its host and stays there, one for each engine, as engines look for different names. After
-set-up a host accepts no other certificates, so that a run needs no trust in its coordinator.
+A key is drawn on its host and stays there. Each engine has its own, as engines look for different names.
+After set-up a host accepts no other certificates, so that a run needs no trust in its coordinator.
 """
 
 import re
@@ -32,8 +32,7 @@ def by_party(by_name: Mapping[str, T]) -> dict[int, T]:
 def own_certificates(directory: Path, party: int) -> dict[str, str]:
     """Return this host's certificates by engine, none before its set-up.
 
-    Raises:
-        HostUnfitError: Its keys are another party's, or others can read them.
+    Raises HostUnfitError if its keys are another party's, or others can read them.
     """
     keys = directory / DIRECTORY
     if not keys.is_dir():
@@ -53,7 +52,7 @@ def own_certificates(directory: Path, party: int) -> dict[str, str]:
 def make_keys(directory: Path, party: int, *, renew: bool) -> dict[str, str]:
     """Make this host's keys, unless it has some and `renew` is false; return its certificates by engine.
 
-    Guarantees: either all keys are there, new with no certificate of another party, or none has changed.
+    Guarantees: either all keys are new, without certificates of other parties, or none has changed.
     [test: tests/harness/hosts/test_policy.py]
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -85,8 +84,7 @@ def pinned(directory: Path) -> dict[str, dict[int, str]]:
 def pin(directory: Path, party: int, certificates: Mapping[str, Mapping[int, str]]) -> None:
     """Hold on to other parties' certificates, by engine and party, as PEM.
 
-    Raises:
-        CertificateError: One cannot be trusted, or this host holds another one of that party.
+    Raises CertificateError if one cannot be trusted, or this host holds another one of that party.
     """
     known = pinned(directory)
     for name, engine in engines().items():
@@ -109,7 +107,7 @@ class RunKeys:
         self._directory, self._engine, self._parties = directory, engine_of(model), range(model.parties)
 
     def own(self, party: int) -> Path:
-        """Return the path of this host's certificate, with its key beside it."""
+        """Return the path of this host's certificate; its key is beside it."""
         return self._directory / DIRECTORY / self._engine.name / f"P{party}.pem"
 
     def others(self, own: int) -> dict[int, str]:

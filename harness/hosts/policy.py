@@ -1,6 +1,6 @@
-"""`policy.toml`, by which a host's owner says what its party takes part in; no coordinator can change it.
+"""`policy.toml`, in which a host's owner limits the runs of its party; no coordinator can change it.
 
-Limits stand here only; what was spent of them is in the host's own ledger.
+The host's own ledger counts the loss.
 """
 
 import re
@@ -89,7 +89,7 @@ _UNLESS_GIVEN: dict[str, object] = {
 
 @dataclass(frozen=True)
 class Rule:
-    """Runs that are allowed on one population, with budgets of all together and of each."""
+    """The allowed runs on one population, with budgets of all together and of each."""
 
     table: Table
     budget: Budget
@@ -143,12 +143,7 @@ def _limit(table: Mapping[str, Any], name: str, otherwise: Fraction | None = Non
 
 @dataclass(frozen=True)
 class Policy:
-    """The runs that a host takes part in; docs/how-to/own-a-host.md explains the fields.
-
-    Attributes:
-        coordinators: None allows everybody's runs.
-        attempts: Most times that a piece of noise may be begun, as a cheater may fool the checks of each.
-    """
+    """The runs that a host takes part in; docs/how-to/own-a-host.md explains the fields."""
 
     population: list[Table]
     coordinators: list[str] | None = None
@@ -178,29 +173,28 @@ class Policy:
 
     def to_json(self) -> dict[str, Any]:
         """Return the policy, with all limits, as rationals."""
-        rules = [
-            {
-                **rule.table,
-                "epsilon": str(rule.budget.epsilon),
-                "delta": str(rule.budget.delta),
-                "epsilon_per_run": str(rule.per_run.epsilon),
-                "delta_per_run": str(rule.per_run.delta),
-            }
-            for rule in self.rules
-        ]
         return {
             "coordinators": self.coordinators,
             "benchmark": self.benchmark,
             "port": self.port,
             "client_port": self.client_port,
             "attempts": self.attempts,
-            "population": rules,
+            "population": [
+                {
+                    **rule.table,
+                    "epsilon": str(rule.budget.epsilon),
+                    "delta": str(rule.budget.delta),
+                    "epsilon_per_run": str(rule.per_run.epsilon),
+                    "delta_per_run": str(rule.per_run.delta),
+                }
+                for rule in self.rules
+            ],
         }
 
     def check_ports(self, name: str, ports: list[int]) -> None:
-        """Raise PolicyError unless the owner has the party listen on these ports, or on none.
+        """Raise PolicyError unless the owner has the party listen on these ports, or they are none.
 
-        `name` is `port`, or `client_port`, which has another port after it.
+        `name` is `port`, or `client_port`, which stands for two ports.
         """
         allowed = [self.port]
         if name == "client_port":
@@ -221,7 +215,7 @@ class Policy:
             )
 
     def check_coordinator(self, coordinator: str) -> None:
-        """Raise PolicyError unless the coordinator that the host's command line names may start runs."""
+        """Raise PolicyError unless this coordinator, as the host's command line names it, may start runs."""
         if self.coordinators is not None and coordinator not in self.coordinators:
             who = f"{coordinator!r}" if coordinator else "this ssh key, whose command names nobody,"
             raise PolicyError(
@@ -238,7 +232,7 @@ class Policy:
             )
 
     def rule_for(self, request: Request) -> Rule:
-        """Return the rule of a run, as far as it is known without inputs; PolicyError if it forbids it."""
+        """Return the rule of a run; PolicyError if it forbids the request."""
         rule = self._rule(request.population or UNNAMED)
         for name, value, allowed in (
             ("tasks", request.task, rule.table["tasks"]),
@@ -262,16 +256,16 @@ class Policy:
         rules = {key_of(rule.name): rule for rule in self.rules}
         allowed_rule = rules.get(ANY) or rules.get(key_of(population))
         if allowed_rule is None:
-            meant = similar(population, [rule.name for rule in self.rules])
             raise PolicyError(
-                f"Its policy names no population {population[:100]!r}{meant}; correct "
+                f"Its policy names no population {population[:100]!r}"
+                f"{similar(population, [rule.name for rule in self.rules])}; correct "
                 f"{named('population')}, or ask its owner to add it."
             )
         return allowed_rule
 
 
 def refuse_beyond(rule: Rule, event: PrivacyEvent) -> None:
-    """Raise PolicyError where a run would spend, or protect, what its rule does not allow."""
+    """Raise PolicyError if a run's loss or neighboring relation is not what its rule allows."""
     relation = rule.table["relation"]
     if relation and event.relation != relation:
         raise PolicyError(
@@ -292,7 +286,7 @@ def refuse_beyond(rule: Rule, event: PrivacyEvent) -> None:
 
 
 def refuse_task(rule: Rule, task: str) -> None:
-    """Raise PolicyError if a rule names tasks, but not the one of these uploads."""
+    """Raise PolicyError if a rule names tasks of uploads, but not this one."""
     if rule.table["upload_tasks"] and task not in rule.table["upload_tasks"]:
         raise PolicyError(
             f"Its policy names other tasks for population {rule.name!r} than {task}, which its uploads are "
@@ -301,7 +295,7 @@ def refuse_task(rule: Rule, task: str) -> None:
 
 
 def read_policy(directory: Path) -> Policy:
-    """Return a host's policy; PolicyError if there is none, others can change it, or it makes no sense."""
+    """Return a host's policy; PolicyError if it is missing or invalid, or others can change it."""
     path = directory / FILE
     if not path.is_file():
         raise PolicyError(
@@ -314,7 +308,7 @@ def read_policy(directory: Path) -> Policy:
 
 
 def checked_policy(path: Path, called: str) -> Policy:
-    """Return the policy in a file; PolicyError, which names it as `called`, if it makes no sense."""
+    """Return the policy in a file; PolicyError, which calls it `called`, if it is invalid."""
     refusal = Refusal(PolicyError, called, "a policy", _WAY_OUT)
     fields = read_toml(path, refusal)
     tables = fields.get("population")
@@ -326,7 +320,7 @@ def checked_policy(path: Path, called: str) -> Policy:
 def write_policy(directory: Path, text: str, port: int = 0, client_port: int = 0) -> None:
     """Write a host's policy, headed by ports that are not 0 and not in the text.
 
-    A PolicyError leaves the older one.
+    A PolicyError leaves the older policy.
     """
     with scratch_directory(directory) as partial:
         create_file(partial / FILE, text.encode())

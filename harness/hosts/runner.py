@@ -1,8 +1,8 @@
-"""A run whose parties are on hosts, of a release or a benchmark, with all that goes there and comes back.
+"""A run whose parties are on hosts, of a release or a benchmark.
 
-To a host go the request, the other hosts' signatures, and certificates of clients that send while it runs.
-Back come its signed list of uploads, its aggregate's first two lines, facts of its program, `OUT` lines, its
-signature, times and sizes, all public. Shares go from clients to the hosts, never by way of this machine.
+A host gets the request, the other hosts' signatures, and certificates of clients that send while it runs.
+It returns its signed list of uploads, its aggregate's first two lines, facts of its program, `OUT` lines, its
+signature, times and sizes, all public. Shares go from clients to the hosts, past this machine.
 """
 
 import secrets
@@ -136,8 +136,7 @@ class RemoteProcess(PartyProcess):
 class HostsRunner(Runner):
     """Runs a model's parties on hosts, which sign releases but no benchmark runs (`signs`).
 
-    Guarantees: this machine writes nothing that is secret, and is told nothing that is.
-    [test: tests/commands/test_hosts_run.py]
+    Guarantees: this machine receives and writes no secret.  [test: tests/commands/test_hosts_run.py]
     """
 
     signs = True
@@ -160,7 +159,7 @@ class HostsRunner(Runner):
 
     @contextmanager
     def connected(self, progress: Progress) -> Iterator[None]:
-        """Connect to all hosts, and check that each is fit, before anything else.
+        """Connect to all hosts, and check them all.
 
         Raises HostUnreachableError, or HostUnfitError with all faults.
         """
@@ -169,7 +168,7 @@ class HostsRunner(Runner):
             yield
 
     def propose(self, request: Request) -> None:
-        """Have each host allow a release; PolicyError or HostUnfitError if one does not."""
+        """Propose a release to each host; PolicyError or HostUnfitError if one refuses."""
         self._offline = request.offline
         at_once(lambda one: one.ask("propose", asked=request.to_json()), self._connections)
 
@@ -178,8 +177,8 @@ class HostsRunner(Runner):
     ) -> list[dict[str, Any]]:
         """Have hosts make the noise of so many runs of a release; return each one's cost.
 
-        Each host keeps its part after all have signed that their parties ended well. Noise made before an
-        error stays.
+        Each host keeps its part once all have signed that their parties ended well. After an error, finished
+        noise stays.
         """
         request, domain, pieces = prepared.release.to_json(), prepared.domain.to_json(), []
         job = noise_job(joint_noise_of(prepared), [Path()] * self.model.parties)
@@ -187,17 +186,16 @@ class HostsRunner(Runner):
             progress(f"piece {number + 1}")
             at_once(lambda one: one.ask("preprocess", asked=request, domain=domain), self._connections)
             result = self.run(job, self.model, Path(), timeout_s, progress)
-            made = dict(enumerate(result.signed))
-            at_once(partial(Connection.ask, request="keep", made=made), self._connections)
+            keep = partial(Connection.ask, request="keep", made=dict(enumerate(result.signed)))
+            at_once(keep, self._connections)
             pieces.append(what_it_took(result) | dict(result.preprocessing))
         return pieces
 
     def feed(self, form: InputForm, scratch: Path, progress: Progress) -> PartyInputs:
         """Have each host aggregate its party's shares; return their public facts.
 
-        Hosts first tell each other, signed, which uploads are sound there and covered by their clients'
-        policies. Each then derives by itself which ones all take. Raises ShareError if shares do not go
-        together.
+        Hosts first exchange signed lists of uploads that are sound, and covered by their clients' policies,
+        from which each derives the common ones. Raises ShareError if shares do not go together.
         """
         progress("aggregate")
         self._list_uploads()
@@ -266,13 +264,17 @@ class HostsRunner(Runner):
         started, run = time.monotonic(), secrets.token_hex(16)
         progress("compile")
         prepared, facts = self._prepare(job, run, timeout_s)
-        nonces = [one.nonce for one in facts]
-        attempts = max(one.attempts for one in facts)
         now = datetime.now(UTC).isoformat(timespec="seconds")
 
         def agree(one: Connection) -> Any:
-            heads = sorted({host.seen.get(str(one.host.party), "") for host in facts} - {""})
-            return one.ask("agree", kind=Signed, nonces=nonces, started=now, attempts=attempts, heads=heads)
+            return one.ask(
+                "agree",
+                kind=Signed,
+                nonces=[host.nonce for host in facts],
+                started=now,
+                attempts=max(host.attempts for host in facts),
+                heads=sorted({host.seen.get(str(one.host.party), "") for host in facts} - {""}),
+            )
 
         signed: list[Signed] = at_once(agree, self._connections if self.signs else [])
         agreed = dict(enumerate(map(asdict, signed)))
@@ -340,8 +342,8 @@ class BenchmarkHosts:
     """Hosts, and connections to them until they are closed.
 
     Attributes:
-        seen: By model, `hosts`, by party, and `network`, with all links, the longest round trip and the least
-            rate.
+        seen: By model, the `hosts` by party, and the `network` with all links, the longest round trip and the
+            least rate.
     """
 
     def __init__(self, hosts: Sequence[Host]) -> None:
@@ -355,7 +357,7 @@ class BenchmarkHosts:
         self._close(list(self._open))
 
     def ready(self, model: SecurityModel, progress: Progress) -> list[Connection]:
-        """Return connections to the hosts of a model's parties, which are fit.
+        """Return connections to the hosts of a model's parties, all of them fit.
 
         Raises HostUnreachableError, HostUnfitError or PolicyError.
         """
@@ -420,16 +422,18 @@ def _look(connections: Sequence[Connection], model: SecurityModel, progress: Pro
         for finding in fit_hosts(connections, model, progress)
     ]
     links = list(_links(connections, engine_of(model).connects_down))
-    network = {
-        "links": links,
-        "measured_rtt_s": max(link["rtt_s"] for link in links),
-        "measured_bandwidth_bits_per_s": min(link["bandwidth_bits_per_s"] for link in links),
+    return {
+        "hosts": hosts,
+        "network": {
+            "links": links,
+            "measured_rtt_s": max(link["rtt_s"] for link in links),
+            "measured_bandwidth_bits_per_s": min(link["bandwidth_bits_per_s"] for link in links),
+        },
     }
-    return {"hosts": hosts, "network": network}
 
 
 def _links(connections: Sequence[Connection], down: bool) -> Iterator[dict[str, Any]]:
-    """Time all links, one after the other, so that they do not slow each other."""
+    """Time all links, one after the other."""
     with ExitStack() as stack:
         stack.callback(at_once, lambda one: one.ask("stop_listening"), connections)
         greetings = at_once(lambda one: one.ask("listen", kind=RunName, port=one.host.port), connections)

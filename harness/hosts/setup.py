@@ -1,7 +1,6 @@
-"""Rights of a host's owner: to make its keys, accept other parties' certificates, and write its policy.
+"""The acts of a host's owner: to make its keys, accept other parties' certificates, and write its policy.
 
-`./inv hosts.setup` starts this by a login that may run any command; a key whose forced command is the agent
-cannot start it.
+`./inv hosts.setup` starts this by a login that may run any command.
 """
 
 import json
@@ -37,10 +36,8 @@ class Setup(wire.Answers):
     ) -> dict[str, str]:
         """Make this host's directory, keys and policy, if need be; return its certificates by engine.
 
-        An existing policy changes only for a `policy_text`. The ports are a new policy's, unless its text has
-        others.
-
-        Raises HostUnfitError or PolicyError.
+        Only a `policy_text` changes an existing policy. A new one has these ports, unless its text has
+        others. Raises HostUnfitError or PolicyError.
         """
         certificates = keys.make_keys(self._directory, party, renew=renew)
         if policy_text is not None or not (self._directory / policy.FILE).exists():

@@ -1,7 +1,7 @@
 """Statements that hosts sign: of their uploads, of the run ahead, then of its peers and its results.
 
-No host begins unless all others signed the same. Results follow from signatures, so that nobody needs trust
-in the coordinator. docs/reference/files.md has the fields.
+No host begins unless all others signed the same. Results follow from signatures, so that nobody needs to
+trust the coordinator. docs/reference/files.md has the fields.
 """
 
 import hashlib
@@ -44,7 +44,7 @@ _WAY_OUT = "do not use these results; fetch them from the hosts again"
 class UploadList:
     """A host's signed SHA-256 of its list of uploads, with its nonce for the run.
 
-    An identity in the list stands for a digest of each share.
+    An identity in the list commits to each share.
     """
 
     nonce: str
@@ -53,7 +53,7 @@ class UploadList:
 
 @dataclass(frozen=True)
 class Intent:
-    """A run that a host does not begin unless all others sign the same; it listens by then."""
+    """A run that a host begins only if all others sign the same; it listens by then."""
 
     nonces: list[str]
     party: int
@@ -81,7 +81,7 @@ class Intent:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of `alike`, by which a ledger's head commits to the run and its uploads."""
+        """SHA-256 of `alike`, which enters the heads of ledgers."""
         return hashlib.sha256(json.dumps(asdict(self.alike), sort_keys=True).encode()).hexdigest()
 
 
@@ -129,20 +129,18 @@ def check_agreement(
 ) -> dict[int, Intent]:
     """Check that every other party's host is about to run the same; return their statements by party.
 
-    Guarantees: where two hosts begin, and hold each other's certificates, both run the same: each draws a
-    nonce for its connection, and has no second run before that connection ends.
+    Guarantees: two hosts that begin, and hold each other's certificates, run the same. Each draws a nonce for
+    its connection, and has no second run before that connection ends.
     [test: tests/harness/hosts/test_agreement.py]
 
-    Raises:
-        CertificateError: A host signed with another certificate than this host holds.
-        HostUnfitError: One did not sign the same. Of two that may have lied of their uploads both are named.
+    Raises CertificateError if a host signed with another certificate than this host holds, HostUnfitError if
+    one did not sign the same; if either of two may have lied about uploads, the error names both.
     """
     others = {}
     for party, other_intent, refusal in _said_by(Intent, agreed, certificates, "this run"):
         for other, digest in own.lists.items() if other_intent.nonces == own.nonces else ():
             if other_intent.lists.get(other, digest) != digest:
-                liars = sorted({int(other), party} - {own.party})
-                who = " or ".join(f"party {one}" for one in liars)
+                who = " or ".join(f"party {one}" for one in sorted({int(other), party} - {own.party}))
                 refusal.say(f"{who} lies about what party {other} said of the uploads")
         if other_intent.nonces == own.nonces and other_intent.lists.keys() != own.lists.keys():
             refusal.say("it was told other parties' lists than this host, or says so falsely")
@@ -184,14 +182,10 @@ def _said_by(
 def verify(directory: Path, known: Sequence[str] | None = None) -> list[tuple[Statement, str]]:
     """Check a run's results against the hosts' signatures; return each host's statement and fingerprint.
 
-    `known` has SHA-256 of the hosts' certificates, party 0 first; None accepts any.
-    Guarantees: every party of the model signed, they agree, the links of each accepted the certificates of
-    the others that signed, and all result files, and what the manifest says of the release and of its
-    inputs, follow from what they signed.
-    [test: tests/harness/hosts/test_signed_results.py]
-
-    Raises:
-        SignatureError: A check fails.
+    `known` has SHA-256 of the hosts' certificates, party 0 first; None accepts any. Raises SignatureError.
+    Guarantees: every party of the model signed, and they agree. The links of each accepted the certificates
+    of the other signers. All result files, and the manifest's fields on the release and its inputs, follow
+    from the signed statements.  [test: tests/harness/hosts/test_signed_results.py]
     """
     if not (directory / SIGNATURES).exists():
         raise SignatureError(f"{directory} has no {SIGNATURES}: a run on hosts writes it beside its results.")
@@ -240,7 +234,8 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
     privacy = privacy_of(prepared, ran.compared, ran.attempts).to_json()
     if (privacy["epsilon_exact"], privacy["delta_exact"]) != first.spent:
         refusal.say("they signed another ε or δ than this version computes for that run")
-    manifest = {
+    files = result_files(statistic.files(answer), privacy)
+    files[_MANIFEST] = {
         "schema": MANIFEST_SCHEMA,
         "task": release.task,
         "request": ran.asked,
@@ -253,7 +248,7 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
         "hosts": what_hosts_ran(ran),
         "preprocessing": noise_of(ran) or None,
     }
-    return {**result_files(statistic.files(answer), privacy), _MANIFEST: manifest}
+    return files
 
 
 def _compare(path: Path, fields: Mapping[str, Any], *, in_part: bool) -> None:
@@ -267,7 +262,7 @@ def _compare(path: Path, fields: Mapping[str, Any], *, in_part: bool) -> None:
 
 
 def read_signed(kind: type[T], one: Signed, refusal: Refusal) -> T:
-    """Return a statement if its certificate signed it, and for this kind; else raise the refusal."""
+    """Return a statement that its certificate signed as this kind; else raise the refusal."""
     try:
         key = x509.load_pem_x509_certificate(one.certificate.encode()).public_key()
     except ValueError:
@@ -290,5 +285,5 @@ def noise_of(ran: Intent) -> dict[str, Any]:
 
 
 def shared(statement: Statement) -> Statement:
-    """Return what all hosts of a run sign alike."""
+    """Return the part of a statement that all hosts sign alike."""
     return replace(statement, ran=statement.ran.alike, met={}, ended="")

@@ -1,7 +1,6 @@
 """The protocol between this machine and a host's agent over ssh: a JSON object per line.
 
-Each side also sends empty lines, and takes silence for the end of the other: a host or a network that
-vanishes closes no connection.
+Each side also sends empty lines, and takes silence for the other's end: a host that vanishes closes nothing.
 """
 
 import json
@@ -21,13 +20,18 @@ _PIECE = 1 << 16
 
 
 class Answers:
-    """The handlers of requests at a host; by itself it accepts every request and runs nothing."""
+    """The handlers of requests at a host; by itself it accepts every request and runs nothing.
+
+    Attributes:
+        run: The connection's `PartyRun`, if any.
+    """
 
     REQUESTS: tuple[str, ...] = ()
+    run: Any = None
 
     @property
     def handlers(self) -> dict[str, Callable[..., Any]]:
-        """The handler of each request, by its name."""
+        """The handlers, by request."""
         return {name: getattr(self, name) for name in self.REQUESTS}
 
     @property
@@ -37,23 +41,15 @@ class Answers:
 
     @property
     def is_running(self) -> bool:
-        """Whether to ask for `ended`."""
-        return False
+        """Whether a party runs."""
+        return self.run is not None and self.run.is_running
 
     def admit(self, request: str) -> None:
         """Raise PolicyError unless this coordinator may send this request."""
 
-    def ended(self) -> dict[str, Any] | None:
-        """Return how the run has ended, None if it has not."""
-        return None
-
 
 class Line(ABC):
-    """One end of a connection, which reads messages and sends signs of life.
-
-    Attributes:
-        longest: Most bytes of the other side's next line.
-    """
+    """One end of a connection, which reads messages, of at most `longest` bytes, and sends signs of life."""
 
     longest = LONGEST
 
@@ -74,18 +70,18 @@ class Line(ABC):
 
     @abstractmethod
     def write(self, line: bytes) -> None:
-        """Send a line, holding `writing`; do not raise if the other side is gone."""
+        """Send a line while holding `writing`; raise nothing if the other side is gone."""
 
     @abstractmethod
     def lose(self, why: str = "") -> None:
-        """End the connection, as the other side is gone."""
+        """End the connection: the other side is gone."""
 
     @abstractmethod
     def _listen(self, incoming: BinaryIO) -> None:
         """Read until the other side ends."""
 
     def messages(self, incoming: BinaryIO) -> Iterator[dict[str, Any]]:
-        """Yield messages; OSError if the other side is gone, ValueError if it sends something else."""
+        """Yield messages; OSError if the other side is gone, ValueError for anything else."""
         while (line := read_line(incoming, self._hear, lambda: self.longest)) is not None:
             message = decode(line)
             if message is not None:
@@ -111,7 +107,7 @@ def encode(message: dict[str, Any]) -> bytes:
 
 
 def decode(line: bytes) -> dict[str, Any] | None:
-    """Return a line's message, None for a sign of life; ValueError if it is neither."""
+    """Return a line's message, None for a sign of life; ValueError for anything else."""
     if not line.strip():
         return None
     try:
@@ -128,8 +124,7 @@ def read_line(
 ) -> bytes | None:
     """Return the next line, None at the end; call `heard` for each piece of it.
 
-    Raises:
-        ValueError: It is longer than `longest()` bytes.
+    Raises ValueError if the line is longer than `longest()` bytes.
     """
     line = bytearray()
     while not line.endswith(b"\n"):

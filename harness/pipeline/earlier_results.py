@@ -165,9 +165,6 @@ def found_in(files: Files, directory: Path) -> Any:
         ) from None
 
 
-_OF_ALL = ("schema", "task", "security", "engine", "engine_version", "request", "privacy", "ledger")
-
-
 class _Run(NamedTuple):
     manifest: dict[str, Any]
     terms: tuple[Any, ...]  # the same for all runs of the chain
@@ -200,8 +197,9 @@ def add_up(directories: Sequence[Path], verify: Callable[[Path], object]) -> tup
     table = np.sum([run.counts.table for run in runs], axis=0)
     counts = NoisyCounts(first.counts.domain, table, Several(tuple(run.noise for run in runs)))
     weights = Weights(counts, REWEIGHINGS[first.reweighing](counts))
+    of_all = ("schema", "task", "security", "engine", "engine_version", "request", "privacy", "ledger")
     manifest = {
-        **{name: first.manifest[name] for name in _OF_ALL},
+        **{name: first.manifest[name] for name in of_all},
         "added_up": list(map(str, directories)),
         "inputs": {
             name: sum(run.manifest["inputs"][name] for run in runs) for name in ("clients", "uploads")

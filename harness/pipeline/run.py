@@ -40,8 +40,6 @@ from protocols.spec import HONEST, KEYS, ProtocolSpec
 MANIFEST = "manifest.json"
 SIGNATURES = "signatures.json"  # of the hosts of a run
 
-_PROCESSOR = re.compile(r"^model name\s*: (.+)$", re.MULTILINE)
-
 R = TypeVar("R")
 
 
@@ -329,19 +327,14 @@ def environment() -> dict[str, Any]:
 def machine() -> dict[str, Any]:
     """Return the memory and, on Linux, the processor."""
     try:
-        processor = _PROCESSOR.search(Path("/proc/cpuinfo").read_text())
+        about = Path("/proc/cpuinfo").read_text()
+        processor = re.search(r"^model name\s*: (.+)$", about, re.MULTILINE)
     except OSError:
         processor = None
     return {
         "processor": processor[1] if processor else platform.processor(),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
     }
-
-
-_OF_EACH_PARTY: dict[str, Callable[[Iterable[Any]], Any]] = {
-    **dict.fromkeys(("sent_bytes", "party_mpc_s", "client_sent_bytes", "client_received_bytes"), sum),
-    "peak_memory_bytes": max,
-}
 
 
 def combined_manifest(
@@ -355,6 +348,10 @@ def combined_manifest(
     """
     manifests = list(parts.values())
     *earlier, last = (read_statement(part) for part in manifests)
+    of_each_party: dict[str, Callable[[Iterable[Any]], Any]] = {
+        **dict.fromkeys(("sent_bytes", "party_mpc_s", "client_sent_bytes", "client_received_bytes"), sum),
+        "peak_memory_bytes": max,
+    }
     return {
         **manifests[-1],
         "task": task,
@@ -368,7 +365,7 @@ def combined_manifest(
         },
         **{
             name: [function(values) for values in zip(*(part[name] for part in manifests), strict=False)]
-            for name, function in _OF_EACH_PARTY.items()
+            for name, function in of_each_party.items()
             if all(name in part for part in manifests)
         },
         "parts": dict(parts),

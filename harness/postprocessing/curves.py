@@ -1,7 +1,7 @@
 """Score curves per group, exact or estimated from noisy counts, from which thresholds are computed.
 
-A prediction is positive iff its score, in [0, 1], is at least the threshold. Bands bound a group's rates
-at all thresholds at once.
+A prediction is positive iff its score, in [0, 1], is at least the threshold. Bands bound a group's rates at
+all thresholds at once.
 """
 
 import math
@@ -26,7 +26,7 @@ ACCEPT_NOBODY = 2.0  # above every score, as scores are at most 1; a number, so 
 class CurveNoise:
     """The public noise of one curve's counts, from revealed nodes that no other curve shares.
 
-    The errors of the T counts and of the total are `linear @ X` for the nodes' independent noise X less its
+    The errors of the T counts and of the total are `linear @ X`, with the nodes' independent noise X less its
     mean.
     """
 
@@ -35,16 +35,15 @@ class CurveNoise:
 
     def standard_errors(self) -> Floats:
         """Return the standard error of each count and of the total, in records."""
-        variances: Floats = float(mean_square_error(self.node)) * (self.linear**2).sum(axis=1)
-        return np.sqrt(variances)
+        return np.sqrt(np.asarray(float(mean_square_error(self.node)) * (self.linear**2).sum(axis=1)))
 
 
 @dataclass(frozen=True, eq=False)
 class GroupCurves:
-    """How many records of each group and label have a score of at least each of T thresholds.
+    """The number of records of each group and label with a score of at least each of T thresholds.
 
-    `tp` and `fp` have shape (k, T). Estimates may be fractions, negative and not monotone: see `monotone`.
-    The noise is of each of the 2k curves, independently; None if the counts are exact.
+    `tp` and `fp` have shape (k, T). Estimates may be fractions, negative or not monotone: see `monotone`.
+    Each of the 2k curves has independent noise; None if the counts are exact.
     """
 
     groups: tuple[str, ...]
@@ -57,9 +56,9 @@ class GroupCurves:
 
     def __post_init__(self) -> None:
         if len(self.groups) < 2 or len(set(self.groups)) != len(self.groups):
-            groups = list(self.groups)
             raise RecordDomainError(
-                f"Thresholds that treat groups alike need at least two distinct groups, not {groups}."
+                "Thresholds that treat groups alike need at least two distinct groups, not "
+                f"{list(self.groups)}."
             )
         check_grid(self.thresholds)
         k, t = len(self.groups), len(self.thresholds)
@@ -73,8 +72,8 @@ class GroupCurves:
     def monotone(self) -> "GroupCurves":
         """Return the nearest curves that counts can form: from the total down to 0, never rising.
 
-        Computes: per curve, the least-squares fit to (total, counts), raised to 0.
-        Guarantees: the worst error does not grow.
+        Computes: per curve, the least-squares fit to (total, counts), raised to 0. The worst error does not
+        grow.
         [test: tests/harness/postprocessing/test_curves.py::test_monotone_does_not_add_to_the_worst_error]
         """
         positives, tp = _monotone(self.positives, self.tp)
@@ -84,7 +83,7 @@ class GroupCurves:
     def points(self) -> "OperatingPoints":
         """Return the rates of the monotone curves at each threshold, EVERYBODY and ACCEPT_NOBODY included.
 
-        Edge cases: a group without positives (negatives) has NaN for every true (false) positive rate.
+        A group without positives (negatives) has NaN for every true (false) positive rate.
         """
         fitted = self.monotone()
         inner = self.thresholds > EVERYBODY
@@ -111,14 +110,14 @@ class OperatingPoints:
 
     @property
     def selection_rate(self) -> Floats:
-        """Return the share of each group predicted positive; NaN for an empty group."""
+        """The share of each group predicted positive; NaN for an empty group."""
         tp = self.positives[:, np.newaxis] * np.nan_to_num(self.true_positive_rate)
         fp = self.negatives[:, np.newaxis] * np.nan_to_num(self.false_positive_rate)
         return _over(tp + fp, self.positives + self.negatives)
 
     @property
     def area_under_curve(self) -> Floats:
-        """Return the area under each group's ROC curve; 1/2 where it is undefined."""
+        """The area under each group's ROC curve; 1/2 if it is undefined."""
         area = -np.trapezoid(self.true_positive_rate, self.false_positive_rate)
         return np.where(np.isnan(area), 0.5, area)
 
@@ -169,25 +168,20 @@ def _over(counts: Floats, totals: Floats) -> Floats:
     return counts / np.where(totals > 0, totals, np.nan)[:, np.newaxis]
 
 
-_CERTAINTY = 1e-6  # probability that the simulated quantile is below the true one
-_EXPECTED_BEYOND = 25  # simulated curves beyond the true quantile
 _BATCH = 500
 _SEED = 20_220_521  # any; fixed, so that the same opened values give the same interval
 
-
+# By the rate's name, bounds on the rates of each group at each of the thresholds of `GroupCurves.points`:
+# shape (k, P, 2), low and high. They never rise along the thresholds.
 RateBands = dict[str, Floats]
-"""Bounds on the rates of each group at each of the thresholds of `GroupCurves.points`, by the rate's name.
-
-Each of shape (k, P, 2), low and high; they never rise along the thresholds.
-"""
 
 
 def noise_bands(curves: GroupCurves, failure: float) -> RateBands:
     """Bound the rates of the counted records, from which the curves differ by noise alone.
 
-    Guarantees: with probability 1 - failure over the noise, all rates of all groups at all thresholds
-    are within, however a threshold is chosen.  [test: tests/statistical/test_intervals.py]
-    Edge cases: exact curves have bands without width; where the bounds allow 0/0 the band is [0, 1].
+    Guarantees: with probability 1 - failure over the noise, all rates of all groups at all thresholds are
+    within, however a threshold is chosen.  [test: tests/statistical/test_intervals.py]
+    Edge cases: exact curves have bands without width; if the bounds allow 0/0, the band is [0, 1].
     """
     return _rate_bands(*_count_bounds(curves, failure)[:2])
 
@@ -195,8 +189,8 @@ def noise_bands(curves: GroupCurves, failure: float) -> RateBands:
 def population_bands(curves: GroupCurves, failure: float) -> RateBands:
     """Bound the rates in the population of which the counted records are a sample.
 
-    Source: the Dvoretzky-Kiefer-Wolfowitz inequality with Massart's constant, for every n, distribution of
-    scores and threshold at once. It widens `noise_bands` at half the failure.
+    Source: the Dvoretzky-Kiefer-Wolfowitz inequality with Massart's constant, which widens `noise_bands` at
+    half the failure.
     Guarantees: as `noise_bands`, over the noise and the sample, if records are independent.
     [test: tests/statistical/test_intervals.py]
     """
@@ -213,7 +207,7 @@ def population_bands(curves: GroupCurves, failure: float) -> RateBands:
 
 
 def _count_bounds(curves: GroupCurves, failure: float) -> tuple[Floats, Floats, Floats]:
-    """Return bounds on the counts above and below each threshold, and lower ones on the totals."""
+    """Return bounds on the counts above and below each threshold, and lower bounds on the totals."""
     inner = curves.thresholds > EVERYBODY
     totals = np.array([curves.positives, curves.negatives])[..., np.newaxis]
     above = np.concatenate([totals, np.array([curves.tp, curves.fp])[..., inner], 0 * totals], axis=-1)
@@ -252,9 +246,9 @@ def _error_bounds(noise: CurveNoise, first: int, failure: float) -> tuple[Floats
     """Return bounds on one curve's errors: of (total, counts above), and of (counts below, total).
 
     Computes: the root of each error's standard error, times the quantile of a curve's largest error over that
-    root. (Equal bounds are too wide for small errors; proportional ones are decided by the few least
-    Gaussian.) The quantile is an order statistic of simulated curves, below the true one with probability
-    10^-6 at most. Simulated noise protects nobody, so its seed may be known.
+    root. (Equal bounds are too wide for small errors, and the few least Gaussian errors decide proportional
+    bounds.) The quantile is an order statistic of simulated curves, below the true one with probability 10^-6
+    at most. Simulated noise protects nobody, so its seed may be known.
     """
     total, above = noise.linear[-1:], noise.linear[first:-1]
     rows = np.concatenate([total, above, total - above])
@@ -267,18 +261,18 @@ def _error_bounds(noise: CurveNoise, first: int, failure: float) -> tuple[Floats
     for done in range(0, simulations, _BATCH):
         nodes = simulated_noise(noise.node, rng, (min(_BATCH, simulations - done), rows.shape[1]))
         errors = nodes.astype(np.float32) @ narrow
-        both = np.concatenate([errors, errors[:, :1] - errors[:, 1:]], axis=1)
-        largest.append((abs(both[:, used]) / scale[used]).max(axis=1))
+        errors = np.concatenate([errors, errors[:, :1] - errors[:, 1:]], axis=1)
+        largest.append((abs(errors[:, used]) / scale[used]).max(axis=1))
     bound = float(np.sort(np.concatenate(largest))[-1 - beyond]) * scale
     return bound[: 1 + len(above)], np.concatenate([bound[1 + len(above) :], bound[:1]])
 
 
 def _order_statistic(failure: float) -> tuple[int, int]:
     """Return how many curves to simulate, and how many of the largest values to drop."""
-    simulations = math.ceil(_EXPECTED_BEYOND / failure)
+    simulations = math.ceil(25 / failure)  # so that 25 are expected beyond the true quantile
     few, mass = 0, (1 - failure) ** simulations
     tail = mass
-    while tail < _CERTAINTY:
+    while tail < 1e-6:  # the probability that the simulated quantile is below the true one
         mass *= (simulations - few) / (few + 1) * failure / (1 - failure)
         few, tail = few + 1, tail + mass
     return simulations, few - 1

@@ -23,8 +23,6 @@ ACCURACY_PARITY = "accuracy_parity"
 FAIRNESS = (*CONSTRAINTS, ACCURACY_PARITY)
 OF_TWO_LABELS = (DEMOGRAPHIC_PARITY, FALSE_POSITIVE_RATE_PARITY)
 
-_RAREST = 100
-
 
 @dataclass(frozen=True)
 class FairGrad:
@@ -74,7 +72,7 @@ class FairGrad:
         multiplier. A group that seems rarer than 1 % of all counts weighs as one of 1 %.
         """
         right, wrong = counts.reshape(2, self.groups, self.labels)
-        totals = np.maximum(right + wrong, (np.abs(counts).sum() or 1.0) / _RAREST)
+        totals = np.maximum(right + wrong, (np.abs(counts).sum() or 1.0) / 100)
         pools, sign = self._pools
         chosen, of = np.where(sign > 0, right, wrong) @ pools, totals @ pools
         gaps = np.clip(chosen / of, 0, 1) - np.clip(chosen.sum(axis=0) / of.sum(axis=0), 0, 1)

@@ -12,7 +12,6 @@ from harness.errors import FeaturesError
 from harness.system.documents import Refusal, as_type, read_json
 from protocols.arrays import Floats
 
-RESERVED = ("client_id", "group", "label")
 MAX_COLUMNS = 100_000
 _WAY_OUT = 'declare {"age": {"low": 18, "high": 99}, "sector": {"categories": ["a", "b"]}}, for example'
 
@@ -72,7 +71,7 @@ class Features:
     by_name: Mapping[str, Feature]
 
     def __post_init__(self) -> None:
-        if reserved := [name for name in RESERVED if name in self.by_name]:
+        if reserved := [name for name in ("client_id", "group", "label") if name in self.by_name]:
             raise FeaturesError(f"{reserved[0]} is no feature: leave it out, or copy it to another column.")
         if not 1 <= self.columns <= MAX_COLUMNS:
             raise FeaturesError(f"A model has 1 to {MAX_COLUMNS} columns of features, not {self.columns}.")

@@ -33,12 +33,12 @@ from harness.request.releases import (
 from protocols.guarantee import NOTHING, Guarantee
 
 UNCHARGED = "none"
-WITH = ("weights", "thresholds", "fairgrad")
 _SHARE = Fraction(1, 5)  # of epsilon and delta for weights, unless told
 
 
 def _parse_with(text: str, option: str) -> list[str]:
-    return [parse_choice(option, name, list(WITH)) for name in parse_names(text, option)]
+    known = ["weights", "thresholds", "fairgrad"]
+    return [parse_choice(option, name, known) for name in parse_names(text, option)]
 
 
 class TrainRequest(Run, Account, Records, Spending, delta={"default": "1e-5"}):

@@ -62,8 +62,6 @@ from protocols.spec import SHARES, SPLIT
 
 TASK = "train"
 HELD_OUT = 4  # one of so many clients is kept for thresholds
-_COUNTED = " and of the records that the model gets right and wrong, by group and label"
-_SAID = ("number of rounds", "clipping norm", "largest weight", "learning rate", "momentum")
 
 
 @dataclass(frozen=True)
@@ -320,7 +318,9 @@ def _own_manifest(
     chosen: Training, session: SumSession, examples: Examples, charging: Entry, inferred: bool
 ) -> dict[str, Any]:
     noise, piece, request = session.plan.noise, session.piece, chosen.request
-    size, counted = session.rule.coordinates, "" if chosen.fairness is None else _COUNTED
+    size, counted = session.rule.coordinates, ""
+    if chosen.fairness is not None:
+        counted = " and of the records that the model gets right and wrong, by group and label"
     stated = PrivacyStatement(
         model=request.security,
         exact=session.plan.exact,
@@ -335,7 +335,8 @@ def _own_manifest(
             f"{session.rounds} noisy sums of {size} numbers each, of clients' updates of the model{counted}",
         ),
         public=(
-            *("number of clients", "features and their ranges", *_SAID),
+            *("number of clients", "features and their ranges", "number of rounds", "clipping norm"),
+            *("largest weight", "learning rate", "momentum"),
             *(["fairness"] if counted else []),
             *([INFERRED] if inferred else []),
         ),
@@ -343,9 +344,15 @@ def _own_manifest(
         if isinstance(noise, DistributedNoise)
         else None,
     )
-    inputs, privacy = {"clients": examples.clients}, stated.to_json()
-    charged, seconds = charging.fields(), sum(session.seconds)
-    manifest = manifest_of("training", session.result, privacy, inputs, charged, seconds, 0.0)
+    manifest = manifest_of(
+        "training",
+        session.result,
+        stated.to_json(),
+        {"clients": examples.clients},
+        charging.fields(),
+        sum(session.seconds),
+        share_s=0.0,
+    )
     return manifest | ({"preprocessing": {"piece": piece.name, **piece.about}} if piece else {})
 
 

@@ -1,9 +1,9 @@
 """Sample weights and their intervals, computed in the clear from differentially private counts.
 
 An interval holds the weight of the true counts raised to 1, as noisy counts are. Raising is monotone and
-moves no two counts apart, so the error F of a raised noisy count lies between 0 and its noise E = X + 1/2.
-If all counts are surely too large to be raised, F = E; else E's positive part bounds F on either side.
-Every bound, "surely" included, spends a part of the failure probability.
+moves no two counts apart, so the error F of a raised noisy count lies between 0 and its noise E = X + 1/2. If
+all counts are surely too large to be raised, F = E; else E's positive part bounds F on either side. Every
+bound, "surely" included, takes a part of the failure probability.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numpy.typing import NDArray
 
 from harness.inputs.record_schema import RecordDomain, scale_of
 from harness.postprocessing.noisy_counts import NoisyCounts
@@ -43,7 +42,7 @@ _BLOCK = 64  # points of the grid of ratios that are computed together
 
 @dataclass(frozen=True)
 class Noise:
-    """The noise of a release's counts; `raised` says whether any may be raised to the floor."""
+    """The noise of a release's counts, any of which may be `raised` to the floor."""
 
     one: NoiseOfCount
     cells: int
@@ -69,9 +68,10 @@ def ratio_interval(
 ) -> Table:
     """Return, per weight, an interval of the ratio B/A of two sums of raised true counts, shape (weights, 2).
 
+    `ratio` is b/a, `own` is a, a sum of `terms` counts, and `most` bounds each ratio.
     Computes: Fieller's region. For each true ratio r, the noisy sums have b - r a = F_B - r F_A, within the
     exact quantile q(r) of that sum. Between points r < s of a grid, q is at most q(r) + (s - r) t, with t a
-    quantile of F_A. `ratio` is b/a, `own` is a, of `terms` counts, and `most` bounds each ratio.
+    quantile of F_A.
     Guarantees: holds B/A with probability at least 1 - failure, of which a fiftieth is left for the caller's
     assumptions.  [test: tests/harness/postprocessing/test_weight_intervals.py]
     """
@@ -123,7 +123,7 @@ def difference_bound(
     Computes: a mean's error is d = ((1 - m) E - (1 + m) E')/(a + b), m the true mean. With x the second
     group's ratio of noisy to true size over the first's, d_1 - x d_2 is a sum of independent noises, within
     its exact quantile q. |1 - 1/x| is bounded alike, since x >= 1 shrinks its factors, which at most doubles
-    tails. So d_1 - d_2 is at most q + (x - 1) |d_2| and (q + (x - 1) |d_1|)/x, likewise with groups
+    tails. So d_1 - d_2 is at most q + (x - 1) |d_2| and (q + (x - 1) |d_1|)/x, and likewise with the groups
     exchanged. Between points of a grid of x and means, q moves by a rare noise.
     Guarantees: with probability at least 1 - `DIFFERENCE_FAILURE` if the true means are within `means`, shape
     (2, 2), low and high.  [test: tests/statistical/test_gaps.py]
@@ -225,7 +225,7 @@ def _kamiran_calders(counts: Table, noise: Noise) -> Table:
 
     Computes: with F the error of each sum and S = F_R/R + F_L/L - F_N/N - F_a/a, the logarithm of the noisy
     over the true weight is S + d(N) + d(a) - d(R) - d(L), d(v) = x - ln(1 + x) for v's relative error x. S is
-    within an exact quantile. A box of all sums bounds d, and the change of S when noisy sums replace true
+    within an exact quantile. A box of all sums bounds d, and the change of S when noisy sums replace the true
     ones in its factors. Cells of a's range pin down F_a and d(a).
     """
     groups, labels = counts.shape
@@ -295,12 +295,12 @@ class GroupWeights:
     """A sample weight per (group, label), and tables of that shape.
 
     `noisy_counts` are before the floor. Each `interval` by itself holds the weight of the true counts with
-    probability `confidence` at least.
+    probability at least `confidence`.
     """
 
     domain: RecordDomain
     noisy_counts: Table
-    floored: NDArray[np.bool_]
+    floored: npt.NDArray[np.bool_]
     weights: Table
     interval: Table
     reweighing: str
@@ -308,7 +308,7 @@ class GroupWeights:
 
     @property
     def unit(self) -> int:
-        """The count of a client: 1, or the scale where a client weighs 1 in all."""
+        """The count of a client: 1, or the scale if a client weighs 1 in all."""
         return scale_of(self.domain.cap)
 
     def to_json(self) -> dict[str, Any]:

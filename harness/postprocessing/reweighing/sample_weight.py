@@ -17,8 +17,7 @@ from harness.system.result_files import not_result, read_result, result_path
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
-WeightsTable = Sequence[Sequence[float]] | Floats
-"""Weights per group (row) and label (column), in the data set's order."""
+WeightsTable = Sequence[Sequence[float]] | Floats  # per group (row) and label (column), in the data's order
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,6 @@ OBJECTIVES = (ACCURACY, BALANCED_ACCURACY)
 RATES = ("true_positive_rate", "false_positive_rate", "selection_rate")
 
 CONFIDENCE = Fraction(95, 100)
-DETECTABLE = 2  # standard errors of the noise that a group's records must exceed
 GOOD_RATIO = 0.1  # of noise to records, that messages suggest
 NEARLY_ALL = 0.98  # of a group, predicted alike: a rule that tells hardly anybody apart
 _MOST_TIMES = 20  # as much epsilon as is worth a hint: no command takes an epsilon above 20
@@ -41,7 +40,7 @@ class GroupThresholds:
     """A decision rule for each group, and its estimated effect.
 
     All intervals hold at once with probability `confidence`, over the noise and the sample. `gap` is the
-    largest difference between two groups in the constrained rate, or the worse of two.
+    largest difference between two groups in the constrained rate, or in the worse of two.
     """
 
     constraint: str
@@ -97,10 +96,10 @@ def choose_thresholds(
     odds, and deterministic rules are ours.
     Guarantees: on exact curves at least as good as Fairlearn's, up to the edge case.
     [test: tests/harness/postprocessing/test_thresholds_and_fairlearn.py]
-    Edge cases: under equalized odds, a group that must do worse than its best curve draws between the two
-    thresholds within 10^-4 of the rates that leave the fewest decisions to chance; else the closest two
-    within half a record; else among three. So the gap is within the tolerance, or else within 2 * 10^-4 or
-    one record's share.
+    Edge cases: under equalized odds, a group that must do worse than its best curve draws between two
+    thresholds: of those within 10^-4 of the rates, the two that leave the fewest decisions to chance, or else
+    the closest two within half a record. Without such two it draws among three. So the gap is within the
+    tolerance, or else within 2 * 10^-4 or one record's share.
 
     Args:
         curves: Exact or noisy.
@@ -194,7 +193,7 @@ def _check_curves(curves: GroupCurves, points: OperatingPoints, constraint: str,
                     f"records{or_epsilon}."
                 )
             noise = math.sqrt(labels) * error
-            if is_needed and total <= DETECTABLE * noise:
+            if is_needed and total <= 2 * noise:
                 more = math.ceil(noise / (GOOD_RATIO * total))
                 times = f", or spend {more} times the epsilon" if more <= _MOST_TIMES else ""
                 raise TooNoisyError(
@@ -237,7 +236,7 @@ def constant_prediction(curves: GroupCurves, objective: str) -> float:
 def cautions(thresholds: GroupThresholds, curves: GroupCurves, positive: str) -> list[str]:
     """Warn of groups with a nearly constant prediction, or an area under the curve below 1/2.
 
-    The latter has to be below by two standard errors of sample and noise together.
+    An area is below by at least two standard errors of sample and noise together.
     """
     warnings = []
     if below := [repr(group) for i, group in enumerate(thresholds.rules) if _below_diagonal(curves, i)]:

@@ -1,17 +1,15 @@
 """The best decision rules under a fairness constraint, as geometry without noise or thresholds.
 
-One rate is alike in all groups (`*_one_rate`), or both are (`*_two_rates`), within a tolerance. A rule is
-any point on or below each group's upper convex hull (`mixed_*`), or one of its given points (`pure_*`).
+One rate is alike in all groups (`*_one_rate`), or both are (`*_two_rates`), within a tolerance. A group's
+rule is any point on or below its upper convex hull (`mixed_*`), or one of its points (`pure_*`).
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from protocols.arrays import Floats, Integers
 
 ROUNDING = 1e-12  # rates that differ by less are the same rate, computed twice
 
@@ -62,7 +60,7 @@ class Hull:
 def mixed_one_rate(hulls: Sequence[Hull], tolerance: float) -> Floats:
     """Return each group's x, all within the tolerance, that maximizes the sum of the hulls' heights.
 
-    The best sum in [c, c + tolerance] is concave and piecewise linear in c; all of its corners are tried.
+    The best sum in [c, c + tolerance] is concave and piecewise linear in c, and all of its corners are tried.
     """
     corners = np.unique(np.concatenate([hull.x for hull in hulls]))
     starts = np.unique(np.clip(np.concatenate([corners, corners - tolerance]), 0, 1 - tolerance))
@@ -78,8 +76,8 @@ def mixed_two_rates(
 
     The x of any two groups differ by the tolerance at most, and so do the y. Hulls are of ROC points, from
     (0, y0) to (1, 1), never falling; gain and loss are not negative. In a window each group's best point has
-    a closed form, and their sum is concave in the window's corner, which a search narrows down.
-    Guarantees: the constraint holds exactly, whatever the search's precision.
+    a closed form, and their sum is concave in the window's corner, which a search narrows down. The
+    constraint holds exactly, whatever the search's precision.
     """
     peaks = [hull.x[np.argmax(g * hull.y - c * hull.x)] for hull, g, c in zip(hulls, gain, loss, strict=True)]
 

@@ -28,18 +28,18 @@ ERROR = "error"
 class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type information
     """Predict positive where a score reaches its group's threshold, drawn anew for each sample if mixed.
 
-    `fit` learns nothing. Groups are matched as they stand in a file: 1, 1.0 and "1" are one group; a missing
-    group is "". `sklearn.clone` keeps the rules, but an estimator only in a `sklearn.frozen.FrozenEstimator`.
+    `fit` learns nothing. Groups are matched as in a file: 1, 1.0 and "1" are one group, and a missing group
+    is "". `sklearn.clone` keeps the rules, but an estimator only in a `sklearn.frozen.FrozenEstimator`.
     Metadata routing requests `sensitive_features`.
 
     Args:
-        rules: Per group, as from a run's `GroupThresholds.rules` or `load`.
+        rules: A rule per group, from a run's `GroupThresholds.rules` or `load`.
         estimator: A fitted classifier of two classes with `predict_proba`. None: X holds scores of the
             positive label.
         unseen_group: "error", or a threshold for groups without a rule, from 0 (accept everybody) to 2
             (nobody).
         positive_label: The estimator's class that the thresholds are for, as in a file. None: its last.
-        labels: Without an estimator, the two labels that are predicted. None: 0 and 1, the positive.
+        labels: The two labels to predict without an estimator. None: 0 and 1, the positive.
     """
 
     __module__ = "fairshares"  # where a pickle finds it again, whatever moves
@@ -128,8 +128,8 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         """Predict each sample's class, one of `classes_`.
 
         Args:
-            X: Shape (n, features) for the estimator; or scores from 0 to 1, shape (n,), (n, 1), or (n, 2) as
-                from `predict_proba`.
+            X: Features for the estimator, shape (n, features); or scores from 0 to 1, shape (n,), (n, 1), or
+                (n, 2) as from `predict_proba`.
             sensitive_features: The groups, shape (n,), or a frame with one column. Both may be arrays, or
                 frames and series that narwhals knows.
             random_state: A seed or generator that repeats a mixed rule's draws. None: the system's

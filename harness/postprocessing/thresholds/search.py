@@ -8,7 +8,6 @@ import numpy as np
 
 from harness.postprocessing.curves import OperatingPoints
 from harness.postprocessing.thresholds.geometry import (
-    Floats,
     Hull,
     mixed_one_rate,
     mixed_two_rates,
@@ -17,6 +16,7 @@ from harness.postprocessing.thresholds.geometry import (
     snapped,
 )
 from harness.postprocessing.thresholds.rules import ThresholdRule, mixture
+from protocols.arrays import Floats
 
 EQUALIZED_ODDS = "equalized_odds"
 EQUAL_OPPORTUNITY = "equal_opportunity"
@@ -26,7 +26,6 @@ ACCURACY = "accuracy_score"
 BALANCED_ACCURACY = "balanced_accuracy_score"
 
 PAIR_SLACK = 1e-4  # by which two thresholds may miss a rate that takes three to hit
-_SAME = 1e-9  # rates closer than this are one
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +41,7 @@ class ThresholdTask:
 
     @property
     def constrained(self) -> tuple[str, ...]:
-        """Return the names of the rates that are to be alike."""
+        """The names of the rates that are to be alike."""
         return {
             EQUALIZED_ODDS: ("true_positive_rate", "false_positive_rate"),
             EQUAL_OPPORTUNITY: ("true_positive_rate",),
@@ -160,7 +159,7 @@ def _one_rate(task: ThresholdTask) -> list[tuple[Floats, Floats]]:
 
 def _rule_at(curve: GroupPoints, hull: Hull, x: float, y: float, half_a_record: list[float]) -> ThresholdRule:
     """Return a rule with these rates: exact on the hull, by two thresholds below, else by three."""
-    if y >= float(hull.at(x)) - _SAME:
+    if y >= float(hull.at(x)) - 1e-9:
         return curve.rule(hull.mix(x))
     if pair := _pair_at(curve, x, y, half_a_record):
         return curve.rule(pair)

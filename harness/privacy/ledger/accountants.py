@@ -1,7 +1,7 @@
 """Composition of runs: by sums, by Rényi divergences, or as a series that was declared beforehand.
 
-Accountants have the interface of dp_accounting's. All sums are of integers and rounded towards a higher
-loss; docs/explanation/theorems.md has the proofs.
+Accountants have the interface of dp_accounting's. Sums are of integers, rounded towards a higher loss.
+docs/explanation/theorems.md has the proofs.
 """
 
 import json
@@ -30,10 +30,7 @@ _PARTS = 1000  # of a budget: the unit in which its rest is said
 
 @dataclass(frozen=True)
 class NoiseEvent:
-    """The noise of a release of which one record moves `values` values by 1 each.
-
-    Distributed noise is that of honest parties.
-    """
+    """The noise of a release of which one record moves `values` values by 1 each."""
 
     noise: Single
     values: int
@@ -172,10 +169,10 @@ def accountant_of(budget: Budget, losses: Iterable[Loss] = ()) -> Accountant:
 def numerical_epsilon(losses: Sequence[Loss], delta: float) -> float | None:
     """Return an epsilon that all runs together keep to at this delta; None if there is none.
 
-    Google's optional `dp_accounting` computes it in floats, for information only: it decides nothing. Unknown
-    noise counts as the worst of its epsilon and delta.
-    Guarantees: up to the rounding of floats, an upper bound, and at most the sum of all epsilons where delta
-    is at least the sum of all deltas.  [test: tests/harness/privacy/test_ledger_rules.py]
+    Google's optional `dp_accounting` computes it in floats, for information only. Unknown noise counts as the
+    worst of its epsilon and delta.
+    Guarantees: up to the rounding of floats, an upper bound, and at most the sum of all epsilons if delta is
+    at least the sum of all deltas.  [test: tests/harness/privacy/test_ledger_rules.py]
     """
     if not losses:
         return 0.0
@@ -208,10 +205,7 @@ def numerical_epsilon(losses: Sequence[Loss], delta: float) -> float | None:
 
 @lru_cache(maxsize=256)
 def _moment(loss: Loss, order: int, epsilon: Fraction) -> tuple[int, Fraction]:
-    """Return E_Q[(R / Q)^order] of a run in fixed point, rounded up, and the mass that R takes off P.
-
-    It is at least 1: a run that starts and reveals nothing makes no room for others.
-    """
+    """Return E_Q[(R / Q)^order] of a run in fixed point, at least 1, rounded up, and R's mass less P's."""
     if isinstance(loss.noise, Concentrated):
         exponent = order * (order - 1) * loss.noise.rho
         parts = math.ceil(exponent) or 1
@@ -233,7 +227,7 @@ def _delta_of_all(loss: Loss, runs: int, epsilon: Fraction) -> Fraction:
 
 
 def _outcomes(loss: Loss) -> tuple[Sequence[Masses], int]:
-    """Return masses of outcomes that dominate every run of this loss, and their number.
+    """Return masses of outcomes that dominate every run of this loss, and the number of values.
 
     Source: Murtagh and Vadhan 2016, Lemma 3.2, for unknown noise.
     """

@@ -27,8 +27,7 @@ UNCHARGED = "none"  # the population of records whose privacy nobody has to coun
 NOTHING_SPENT = "Nothing was spent."
 SPENT: list[str] = []  # a sentence on the loss of each run of this process whose parties may have started
 
-Say = Callable[[str], None]
-"""Told what a user may want to know before a run, a sentence each."""
+Say = Callable[[str], None]  # receives sentences for the user before a run
 
 
 def nothing_said(_sentence: str) -> None:
@@ -52,10 +51,8 @@ class Account:
     @property
     def declared(self) -> bool:
         """Whether the population's budget is for a declared number of runs."""
-        of_it = self.ledger.populations(self.population) if self.population else []
-        return any(
-            budget and budget.runs for budget in (self.budget, *(population.budget for population in of_it))
-        )
+        known = self.ledger.populations(self.population) if self.population else []
+        return any(budget and budget.runs for budget in (self.budget, *(one.budget for one in known)))
 
 
 def chosen_account(
@@ -66,7 +63,7 @@ def chosen_account(
     *,
     of_records: bool = False,
 ) -> Account:
-    """Return where a run is charged, and say so if its population is a new one.
+    """Return where a run is charged, and say so if its population is new.
 
     With `of_records`, budgets of populations of uploads do not matter. Raises PopulationError if nobody is
     named although the ledger has budgets, or a new name may be misspelt.
@@ -123,7 +120,7 @@ def populations_of(
 class Entry:
     """One run's place in the ledger: empty until `start`, settled at its end.
 
-    `whole` is the total of several runs, charged once, before the first.
+    `whole` is the event of several runs that are charged once, before the first.
     """
 
     def __init__(self, account: Account) -> None:
@@ -143,10 +140,7 @@ class Entry:
                 account.ledger.check(account.population, account.budget, release)
 
     def start(self, release: PrivacyEvent) -> None:
-        """Charge a run whose parties are about to start, or raise.
-
-        A run of nobody only marks its uploads as used.
-        """
+        """Charge a run whose parties are about to start; a run of nobody only marks its uploads as used."""
         account, release = self.account, self.whole or release
         if self._charged_before:
             return
@@ -186,7 +180,6 @@ class Entry:
 
 
 def _spent(account: Account, release: PrivacyEvent) -> str:
-    """Say a run's loss: its parties may reveal values from now on."""
     charged = "no ledger counts it"
     if account.population is not None:
         charged = f"charged to population {account.population!r} in {account.ledger.path}"

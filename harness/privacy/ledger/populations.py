@@ -1,7 +1,7 @@
 """A population's losses, and the runs that its budget, unit and relation allow.
 
-A population is whoever the records are about. Its runs share one privacy unit and one neighboring relation:
-only then do their epsilons and deltas add up to a guarantee.
+A population is the people of the records. Its runs share one privacy unit and one neighboring relation, as
+their epsilons and deltas would not add up otherwise.
 """
 
 import unicodedata
@@ -21,7 +21,7 @@ from protocols.guarantee import Budget, Guarantee, compose
 
 
 class Status(StrEnum):
-    """The outcome of a run, which is spent in any case: it may have revealed values."""
+    """The outcome of a run, which is spent in any case."""
 
     RUNNING = "running"
     DONE = "done"
@@ -37,11 +37,11 @@ class PrivacyEvent:
     """A run that is about to reveal values.
 
     Attributes:
-        noise: None where one record moves a value by more than 1, or the noise is of several kinds.
-        policies: Of uploads whose clients have one.
+        noise: None if one record moves a value by more than 1, or the noise is of several kinds.
+        policies: Clients' policies, by upload.
         piece: The name of its noise if made ahead, else "".
         chain: The name of its chain, or "", with that chain's `domain` as text.
-        run: A digest of all that hosts signed of it; "" without hosts.
+        run: The digest of the hosts' statements; "" without hosts.
     """
 
     task: str
@@ -77,7 +77,7 @@ class Charge(PrivacyEvent):
 class Population:
     """A population's entries in the ledger.
 
-    Runs without a name ignore a `retired` one. `of_uploads` is true if it has runs, and all took uploads.
+    Runs without a name ignore a `retired` one. `of_uploads` says that it has runs, all of uploads.
     """
 
     name: str
@@ -97,12 +97,12 @@ class Population:
         return self.charges[0].relation if self.charges else None
 
     def chain(self, name: str) -> Charge | None:
-        """Return the charge of the named chain, if there is one."""
+        """Return the named chain's charge, if any."""
         return next((charge for charge in self.charges if name and charge.chain == name), None)
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """The loss of each run, whatever its outcome; a chain counts once: theorem 16."""
+        """The loss of each run with any outcome; a chain counts once (theorem 16)."""
         return tuple(charge.loss for charge in self.charges)
 
     @property
@@ -133,7 +133,7 @@ class Use(NamedTuple):
 
 
 def key_of(name: str) -> str:
-    """Return the common key of a name's spellings, by case and Unicode form.
+    """Return the common key of a name's spellings in case and Unicode form.
 
     [test: tests/harness/privacy/test_populations.py]
     """
@@ -194,9 +194,9 @@ def refuse_overspending(population: Population, loss: Loss) -> None:
 def uncovered(
     policies: Mapping[str, ClientPolicy], release: PrivacyEvent, spent: Mapping[str, Guarantee]
 ) -> frozenset[str]:
-    """Return the uploads whose clients' policies do not cover a release: all hosts leave them out of it.
+    """Return the uploads whose clients' policies do not cover a release, which all hosts leave out.
 
-    A policy covers a task that it names, for its unit or a stronger one, up to a total of losses.
+    A policy covers its tasks, for its unit or a stronger one, up to a total loss.
     [test: tests/harness/privacy/test_populations.py]
     """
     return frozenset(
@@ -223,10 +223,10 @@ def refuse_used(uses: Sequence[Use], name: str | None, uploads: Sequence[str]) -
     others = [use for use in uses if use.key is not None and (name is None or use.key != key_of(name))]
     owners = listed(sorted({use.name for use in others}))
     if name is None and uses:
-        whose = f" They belong to {owners}." if owners else ""
         raise UsedUploadsError(
             f"{sum(use.uploads for use in uses)} of these {len(uploads)} uploads went into a run before "
-            f"({uses[-1].out}); a second run spends their ε again, and has to be charged.{whose} "
+            f"({uses[-1].out}); a second run spends their ε again, and has to be charged."
+            f"{f' They belong to {owners}.' if owners else ''} "
             f"Name the population that they are of with {named('population')}; {_sent_again(uses[-1])}."
         )
     if others:
@@ -262,7 +262,7 @@ def _sent_again(use: Use) -> str:
 
 
 def refuse_misspelt(name: str, known: Iterable[Population], path: Path) -> None:
-    """Raise PopulationError for a new name without a budget, if others have one."""
+    """Raise PopulationError for a new name without a budget, if others have budgets."""
     others = sorted(population.name for population in known if population.budget)
     if others:
         raise PopulationError(
