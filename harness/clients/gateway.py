@@ -101,8 +101,8 @@ class Front:
         return float(self._config["started"] + self._config["seconds"] - time.time())
 
     async def _listen(self) -> asyncio.Server:
-        port, trusted = self._config["port"], "".join(self._config["certificates"])
-        own = self._data / f"P{self._party}.pem"
+        port, own = self._config["port"], self._data / f"P{self._party}.pem"
+        trusted = "".join(self._config["certificates"])
         try:
             return await asyncio.start_server(
                 self._serve,
@@ -246,9 +246,10 @@ class Front:
         """Begin to speak with the virtual machine; return the bytes of its elements."""
         trusted = (self._data / f"P{self._party}.pem").read_text()  # the party's own, and no other
         own = self._data / f"C{self._number}.pem"
-        context = wire.context(ssl.PROTOCOL_TLS_CLIENT, own, trusted, ssl.TLSVersion.TLSv1_2)
         await machine.send(str(self._number).encode())  # MP-SPDZ wants it before TLS
-        await machine.writer.start_tls(context)
+        await machine.writer.start_tls(
+            wire.context(ssl.PROTOCOL_TLS_CLIENT, own, trusted, ssl.TLSVersion.TLSv1_2)
+        )
         kind, bits, _ = struct.unpack("<III", await machine.receive(12))
         if kind != ord("R"):
             raise ClientFailure("The virtual machine does not compute modulo a power of two.")

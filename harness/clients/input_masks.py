@@ -25,8 +25,8 @@ def subset_sums(masks: Words, chosen: Words, parts: int, checks: int) -> Words:
 
 def low_words(packed: bytes, width: int) -> Words:
     """Read the low 64 bits of little-endian elements of `width` bytes, as virtual machines send them."""
-    rows = np.frombuffer(packed, dtype=np.uint8).reshape(-1, width)[:, :WORD_BYTES]
-    return np.ascontiguousarray(rows).view("<u8")[:, 0].astype(np.uint64)
+    low = np.frombuffer(packed, dtype=np.uint8).reshape(-1, width)[:, :WORD_BYTES]
+    return np.ascontiguousarray(low).view("<u8")[:, 0].astype(np.uint64)
 
 
 def widen(words: Words, width: int) -> bytes:

@@ -162,8 +162,8 @@ def check_masks(
 ) -> None:
     """Raise MaskError unless all parties opened the same subset sums, and those of the client's masks."""
     count = len(offsets) // parts
-    chosen = masks.subsets(seed, len(own), count)
-    expected = masks.subset_sums(own, chosen, parts, count) + offsets.reshape(count, parts)
+    sums = masks.subset_sums(own, masks.subsets(seed, len(own), count), parts, count)
+    expected = sums + offsets.reshape(count, parts)
     if set(opened) != {masks.to_bytes(expected.reshape(-1))}:
         raise MaskError(
             f"Client {number}: what the parties sent does not fit together; one of them cheats. "
@@ -277,8 +277,8 @@ def invitations(
         try:
             own = stack.enter_context(scratch_directory(directory))
             for k, ((certificate, key), path) in enumerate(zip(clients, paths, strict=True)):
-                one = asdict(Invitation(k, certificate, key, tuple(servers), terms))
-                create_file(own / path.name, json.dumps({"schema": SCHEMA, **one}, indent=1).encode())
+                one = Invitation(k, certificate, key, tuple(servers), terms)
+                create_file(own / path.name, json.dumps({"schema": SCHEMA, **asdict(one)}, indent=1).encode())
                 stack.callback(_remove_if_same, path, own / path.name)
                 os.link(own / path.name, path)  # a rename would overwrite
         except OSError as error:

@@ -61,10 +61,9 @@ def send(out: Path, addresses: Sequence[str], certificate: Path | None = None) -
         raise ShareError(
             f"{certificate} does not hold a certificate and its key, as PEM; correct it."
         ) from None
-    pool = urllib3.PoolManager(timeout=30.0, ssl_context=context)
     try:
         with in_turn(out):
-            return _sent(out, addresses, pool)
+            return _sent(out, addresses, urllib3.PoolManager(timeout=30.0, ssl_context=context))
     except OSError as error:
         raise ShareError(f"Cannot send from {out}: {error.strerror}; share first, or name another.") from None
 

@@ -22,9 +22,10 @@ from threadpoolctl import threadpool_limits
 
 from harness.evaluation.loanapp import LoanApplications
 from harness.evaluation.metrics import METRICS, assess
-from harness.postprocessing.reweighing.sample_weight import Floats, Indices, WeightsTable, sample_weight
+from harness.postprocessing.reweighing.sample_weight import WeightsTable, sample_weight
 from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
 from harness.postprocessing.thresholds.rules import ThresholdRule
+from protocols.arrays import Floats, Integers
 
 UNMITIGATED = "unmitigated"
 
@@ -52,15 +53,15 @@ def model_for(data: LoanApplications) -> Pipeline:
     return Pipeline([("prepare", prepare), ("classify", LogisticRegression(max_iter=1000))])
 
 
-def fit(data: LoanApplications, rows: Indices, weights: WeightsTable | None = None) -> Pipeline:
+def fit(data: LoanApplications, rows: Integers, weights: WeightsTable | None = None) -> Pipeline:
     """Fit the model on these rows, each weighted by its group and label, or all alike.
 
     An optimizer that stops early raises ConvergenceWarning.
     """
     y, per_sample, model = data.y_true[rows], None, model_for(data)
     if weights is not None:
-        pairs = pd.MultiIndex.from_product([data.groups, data.labels])
-        per_sample = sample_weight(pd.Series(np.ravel(weights), pairs), data.sensitive_feature[rows], y)
+        table = pd.Series(np.ravel(weights), pd.MultiIndex.from_product([data.groups, data.labels]))
+        per_sample = sample_weight(table, data.sensitive_feature[rows], y)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
         model.fit(data.features.iloc[rows], y, classify__sample_weight=per_sample)
@@ -73,8 +74,8 @@ class Fold:
 
     data: LoanApplications
     seed: int
-    train: Indices
-    test: Indices
+    train: Integers
+    test: Integers
 
     @property
     def tested(self) -> pd.DataFrame:
@@ -87,26 +88,29 @@ class Fold:
         return fit(self.data, self.train)
 
 
-def held_out_scores(data: LoanApplications, rows: Indices) -> Floats:
+def held_out_scores(data: LoanApplications, rows: Integers) -> Floats:
     """Return each row's score from a model that was fitted without it, by three-fold cross-validation.
 
     Scores of a model's own training rows would give wrong thresholds.
     """
-    parts = KFold(3, shuffle=True, random_state=0)
     with threadpool_limits(limits=1):
         predicted = cross_val_predict(
-            model_for(data), data.features.iloc[rows], data.y_true[rows], cv=parts, method="predict_proba"
+            model_for(data),
+            data.features.iloc[rows],
+            data.y_true[rows],
+            cv=KFold(3, shuffle=True, random_state=0),
+            method="predict_proba",
         )
     return np.asarray(predicted[:, 1])
 
 
-Mitigation = Callable[[Fold], Indices]  # returns predictions, 0 or 1, for a fold's test rows
+Mitigation = Callable[[Fold], Integers]  # returns predictions, 0 or 1, for a fold's test rows
 
 
 def reweighed(weights: Callable[[Fold], WeightsTable]) -> Mitigation:
     """Return the mitigation that fits anew with these weights."""
 
-    def predict(fold: Fold) -> Indices:
+    def predict(fold: Fold) -> Integers:
         return np.asarray(fit(fold.data, fold.train, weights(fold)).predict(fold.tested))
 
     return predict
@@ -115,7 +119,7 @@ def reweighed(weights: Callable[[Fold], WeightsTable]) -> Mitigation:
 def thresholded(rules: Callable[[Fold], Mapping[str, ThresholdRule]]) -> Mitigation:
     """Return the mitigation by each group's rule; mixed rules draw from the split's seed."""
 
-    def predict(fold: Fold) -> Indices:
+    def predict(fold: Fold) -> Integers:
         predictor = GroupThresholdPredictor(rules(fold), fold.unmitigated)
         groups = fold.data.sensitive_feature[fold.test]
         return predictor.predict(fold.tested, sensitive_features=groups, random_state=fold.seed)
@@ -128,8 +132,12 @@ def summary(runs: pd.DataFrame, **more: Callable[[pd.Series], int]) -> pd.DataFr
 
     `splits` counts those with a defined metric. Splits overlap, so std is a spread, not a standard error.
     """
-    figures = runs.set_index(["split", "model"])[list(METRICS)].rename_axis(columns="metric")
-    values = figures.stack(future_stack=True).groupby(["model", "metric"], sort=False)
+    values = (
+        runs.set_index(["split", "model"])[list(METRICS)]
+        .rename_axis(columns="metric")
+        .stack(future_stack=True)
+        .groupby(["model", "metric"], sort=False)
+    )
     columns: dict[str, Any] = {"mean": "mean", "std": "std", "splits": "count", **more}
     return pd.DataFrame(values.agg(**columns)).reset_index()
 

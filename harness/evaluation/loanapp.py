@@ -15,8 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from harness.errors import DataSetError
-
-Indices = npt.NDArray[np.int64]
+from protocols.arrays import Integers
 
 GROUPS = ("non-white", "white")
 LABELS = ("0", "1")  # "1": approved
@@ -51,13 +50,13 @@ class LoanApplications:
     """
 
     features: pd.DataFrame
-    y_true: npt.NDArray[np.int64]
+    y_true: Integers
     sensitive_feature: npt.NDArray[np.str_]
     categorical: tuple[str, ...] = CATEGORICAL
     groups: tuple[str, ...] = GROUPS
     labels: tuple[str, ...] = LABELS
 
-    def split(self, seed: int = FIXED_SPLIT) -> tuple[Indices, Indices]:
+    def split(self, seed: int = FIXED_SPLIT) -> tuple[Integers, Integers]:
         """Return sorted row numbers of training (70 %) and test (30 %), stratified on group and label.
 
         Rows go by SHA-256(seed, row), so that a split never changes with a library.
@@ -75,7 +74,7 @@ class LoanApplications:
                 train += shuffled[cut:]
         return np.array(sorted(train), dtype=np.int64), np.array(sorted(test), dtype=np.int64)
 
-    def clients(self, rows: Indices) -> pd.DataFrame:
+    def clients(self, rows: Integers) -> pd.DataFrame:
         """Return these applicants, of training rows only, as records, one client each."""
         return pd.DataFrame(
             {

@@ -61,8 +61,7 @@ def counts_of(job: Job, model: SecurityModel) -> Counts:
     arguments = dict(zip(job.spec.arguments, job.arguments, strict=True))
     split, batch = _parties_that_split(model), job.batch(model)
     if job.spec.name == PI_ROC_RECORDS.name:  # the same release, but for how counts come about
-        blocks = [arguments[name] for name in PI_ROC.arguments]
-        used = usage_of(PROGRAMS / f"{PI_ROC.name}.mpc", blocks)
+        used = usage_of(PROGRAMS / f"{PI_ROC.name}.mpc", [arguments[name] for name in PI_ROC.arguments])
         used = replace(used, inputs=0 if job.replicated else int(arguments["records"]) * model.parties)
         used = used.then(usage_of_keys(arguments, split))
         with_triples = model.name not in ("ring", "rep4-ring")  # whose ANDs need material made in batches

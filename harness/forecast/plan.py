@@ -21,7 +21,6 @@ from time import process_time, thread_time
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.engines.base import PROJECT, Job
 from harness.engines.emulated_network.profiles import Network
@@ -47,7 +46,7 @@ from harness.releases.base import ExpectedCap, ExpectedCounts, ExpectedError, Pr
 from harness.request.base import DISTRIBUTED, DISTRIBUTED_GAUSSIAN, JOINT, Request
 from harness.security_models import SecurityModel
 from protocols.accounting.calibration import LinearQueries
-from protocols.arrays import Floats
+from protocols.arrays import Floats, Integers
 from protocols.circuits.coins import MAX_EPSILON
 from protocols.guarantee import Guarantee
 from protocols.mechanisms.count_tree import square_root_error
@@ -177,7 +176,7 @@ class PlannedRelease:
     thresholds: int
     steps: int
     cap: Cap | None = None
-    held: npt.NDArray[np.int64] | None = None
+    held: Integers | None = None
 
     def by(self, model: SecurityModel) -> "PlannedRelease":
         """Return the same release in another model."""
@@ -335,8 +334,13 @@ def errors_by_noise(asked: PlannedRelease) -> dict[str, float]:
             assert isinstance(expected, ExpectedError)
             errors[f"{noise}, blocks of {one.prepared.arguments['blocks']} bins"] = expected.count
     share = domain.score_columns
-    terms = (request.neighbors_in(domain), request.epsilon / share, request.delta / share)
-    return errors | {SQUARE_ROOT: square_root_error(len(domain.thresholds), *terms)}
+    errors[SQUARE_ROOT] = square_root_error(
+        len(domain.thresholds),
+        request.neighbors_in(domain),
+        request.epsilon / share,
+        request.delta / share,
+    )
+    return errors
 
 
 def guarantee_for(asked: PlannedRelease, error: float) -> Guarantee | None:

@@ -100,25 +100,23 @@ def _stages(request: Request, expected: Expected, table: Any) -> list[PlannedRel
     clients = expected.clients if counts is None else len(counts)
     records = expected.records or (clients if counts is None else int(counts.sum()))
     max_count = expected.max_count or DEFAULT_MAX_COUNT
-    thresholds = expected.thresholds or DEFAULT_THRESHOLDS
-    only_one = Cap(1) if kind is RecordKind.VALUE and request.privacy_unit is PrivacyUnit.CLIENT else None
-    chooses_cap = request.cap == AUTO
-    cap = expected_cap(clients, records, max_count) if chooses_cap else request.cap or only_one
-    of_any_model = request if request.security else request.but(security=next(iter(MODELS.values())))
+    cap = Cap(1) if kind is RecordKind.VALUE and request.privacy_unit is PrivacyUnit.CLIENT else None
+    if request.cap:
+        cap = expected_cap(clients, records, max_count) if request.cap == AUTO else request.cap
     stage = PlannedRelease(
-        of_any_model,
+        request if request.security else request.but(security=next(iter(MODELS.values()))),
         statistic_of(request),
         clients,
         records,
         groups,
         labels or parse_shares("2", "labels"),
         max_count,
-        thresholds,
+        expected.thresholds or DEFAULT_THRESHOLDS,
         expected.steps or DEFAULT_STEPS,
         cap,
         counts,
     )
-    return _after_cap(stage) if chooses_cap else [stage]
+    return _after_cap(stage) if request.cap == AUTO else [stage]
 
 
 def _counted(
@@ -140,8 +138,11 @@ def _counted(
     def shares(names: Sequence[str], sizes: npt.NDArray[np.int64]) -> dict[str, Fraction]:
         return {name: Fraction(n, size) for name, n in zip(names, sizes.tolist(), strict=True)}
 
-    groups = shares(domain.groups, counts.sum(axis=(0, 2)))
-    return counts, groups, {} if valued else shares(domain.labels, counts.sum(axis=(0, 1)))
+    return (
+        counts,
+        shares(domain.groups, counts.sum(axis=(0, 2))),
+        {} if valued else shares(domain.labels, counts.sum(axis=(0, 1))),
+    )
 
 
 def of_domain(domain: RecordDomain, task: str) -> dict[str, str]:

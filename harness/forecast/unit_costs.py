@@ -142,13 +142,11 @@ def read_units(directory: Path) -> UnitCosts:
     """Read the output of `bench.run units`, or raise ResultFileError."""
     import msgspec
 
-    file = dict[str, dict[str, dict[str, Annotated[float, msgspec.Meta(ge=0)]] | None]]
+    kind = dict[str, dict[str, dict[str, Annotated[float, msgspec.Meta(ge=0)]] | None]]
     fields = read_result(directory, UNITS)
     try:
-        models = {
-            name: _model_units(MODELS[name], units)
-            for name, units in msgspec.convert(fields["models"], file).items()
-        }
+        stated = msgspec.convert(fields["models"], kind)
+        models = {name: _model_units(MODELS[name], units) for name, units in stated.items()}
         return UnitCosts(models, dict(fields["measured"]))
     except (KeyError, TypeError, ValueError, msgspec.ValidationError):
         raise ResultFileError(

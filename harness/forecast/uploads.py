@@ -51,12 +51,12 @@ def costs_of(uploads: int, task: Task, party: int, measured: Sequence[Mapping[st
             * (near[name] / near["uploads"] + more * max(slope, 0) / (many[0]["counts"] - base["counts"]))
         )
 
-    kept = 32 * (len(task.parties) + 1)  # bytes of an identity in each list in memory
+    further = max(uploads - near["uploads"], 0) * (len(task.parties) + 1)  # in so many lists in memory
     return UploadCosts(
         seconds("seal_s"),
         seconds("list_s"),
         seconds("add_s"),
         uploads * task.envelope_bytes(party),
         uploads * 65,  # in a party's list
-        near["add_mb"] * 1e6 + kept * max(uploads - near["uploads"], 0),
+        near["add_mb"] * 1e6 + 32 * further,
     )

@@ -26,7 +26,6 @@ from harness.hosts.trials import Trial
 from harness.system.documents import Refusal, call
 from harness.system.signals import take_interrupts
 
-_POLL_S = 0.005
 _WAITING = 1  # request beside the one being answered, to save memory
 
 
@@ -80,7 +79,7 @@ class Agent(wire.Line):
             if ended is not None:
                 self._say({"ended": ended})
             with suppress(queue.Empty):
-                return self.requests.get(timeout=_POLL_S if self._work.is_running else None)
+                return self.requests.get(timeout=0.005 if self._work.is_running else None)
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         handlers = self._work.handlers

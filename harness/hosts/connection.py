@@ -125,10 +125,10 @@ class Connection(wire.Line):
         return message
 
     def _why_gone(self) -> FairSharesError:
-        status, host, message = self._channel.exit_status, self.host, ""
+        status, host, said = self._channel.exit_status, self.host, ""
         if self._channel.recv_stderr_ready():
-            message = self._channel.recv_stderr(1 << 20).decode(errors="replace").strip()
-        last = f": {message.splitlines()[-1][:_SHOWN].rstrip('.')}" if message else ""
+            said = self._channel.recv_stderr(1 << 20).decode(errors="replace").strip()
+        last = f": {said.splitlines()[-1][:_SHOWN].rstrip('.')}" if said else ""
         no_environment = (
             f"./inv could not make .venv{last}"
             if self._role == "setup"
@@ -180,13 +180,16 @@ class Connection(wire.Line):
 
 def checked(kind: Any, answer: Any, host: Host, request: str) -> Any:
     """Return a host's answer as `kind`; HostUnfitError if it is something else."""
-    refusal = Refusal(
-        HostUnfitError,
-        where=f"{host.title}: its answer to {request!r}",
-        what="one of this version",
-        way_out="update FairShares there, or ask its owner",
+    return as_type(
+        kind,
+        answer,
+        Refusal(
+            HostUnfitError,
+            where=f"{host.title}: its answer to {request!r}",
+            what="one of this version",
+            way_out="update FairShares there, or ask its owner",
+        ),
     )
-    return as_type(kind, answer, refusal)
 
 
 def _open(host: Host) -> Ssh:

@@ -300,10 +300,9 @@ def _look(finding: Finding, model: SecurityModel) -> None:
                 "those here; bring both to the same commit, without changes of their own."
             )
     if abs(finding.skew_s) > MAX_SKEW_S:
-        how = "ahead of" if finding.skew_s > 0 else "behind"
         faults["clock"] = (
-            f"{host.title}: its clock is {abs(finding.skew_s):.0f} s {how} this machine's; "
-            "set both, by NTP for example."
+            f"{host.title}: its clock is {abs(finding.skew_s):.0f} s "
+            f"{'ahead of' if finding.skew_s > 0 else 'behind'} this machine's; set both, by NTP for example."
         )
     said_by = {"engine": "unavailable", "certificates": "keys"} | {
         name: name for name in ("directory", "policy", "port", "clients")

@@ -353,8 +353,9 @@ class Uploads:
         }
 
     def _pieces(self, party: int, domain: RecordDomain) -> list[str]:
-        noise = joint_noise_of(self._guard.prepared(domain))
-        self.terms = terms_of_noise(noise, self._keys.fingerprints(party))
+        self.terms = terms_of_noise(
+            joint_noise_of(self._guard.prepared(domain)), self._keys.fingerprints(party)
+        )
         return self._guard.stock.pieces(self.terms, party)
 
     def _add_up(self, party: int, out: Path) -> None:

@@ -39,7 +39,7 @@ class Host:
     client_reached_at: str = ""
 
     def __post_init__(self) -> None:
-        table = (
+        for is_right, fault in (
             (
                 ADDRESS.fullmatch(self.address),
                 f"address must be a name or an IPv4 address; got {self.address!r}",
@@ -64,8 +64,7 @@ class Host:
                 _is_reached_at(self.client_reached_at),
                 f"client_reached_at must be address:port, or a port; got {self.client_reached_at!r}",
             ),
-        )
-        for is_right, fault in table:
+        ):
             if not is_right:
                 raise HostsFileError(f"the host of party {self.party}: {fault}.")
 

@@ -129,10 +129,10 @@ class RunKeys:
         for party in self._parties:
             text = texts.get(party)
             which = "own certificate" if party == own else f"certificate of party {party} that it holds"
+            whose = "Its" if party == own else "The"
             if text is None:
                 raise HostUnfitError(f"No {which} is there; run ./inv hosts.setup.")
             try:
-                called = f"{'Its' if party == own else 'The'} {which}"
-                check(text.encode(), self._engine.common_name(party), called)
+                check(text.encode(), self._engine.common_name(party), f"{whose} {which}")
             except CertificateError as error:
                 raise CertificateError(f"{str(error).rstrip('.')}; make new keys by {_RENEW}.") from None

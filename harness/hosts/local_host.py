@@ -37,7 +37,6 @@ SOURCES = {
     "code": ("harness", "protocols"),
 }
 NONCE_BYTES = 16
-_IDLE_S = 3600.0  # without a run, until a turn and its connection end
 _AT_ONCE = 64  # connections to a listening agent, so that they take little memory
 RUN = re.compile(r"[0-9a-f]{32}")  # a run's name; also an agent's greeting at its port
 RunName = Annotated[str, Meta(pattern=rf"^{RUN.pattern}\Z")]
@@ -66,9 +65,12 @@ class LocalHost:
             return
         descriptor = held_alone(self.directory)
         if descriptor is None:
+            holder = "an agent that ends"
+            if (signature := _signed(self.directory)) is not None:
+                holder = f"process {signature[0]}, for {signature[1] or 'a key without a name'}"
             raise HostUnfitError(
-                f"Another run is under way on it ({holder(self.directory)}); wait for its end, or "
-                "end it by ./inv hosts.clean."
+                f"Another run is under way on it ({holder}); wait for its end, or end it by "
+                "./inv hosts.clean."
             )
         self._until_the_end.callback(os.close, descriptor)
         self._until_the_end.enter_context(signed(self.directory, self.coordinator))
@@ -76,9 +78,9 @@ class LocalHost:
         self.expect_run()
 
     def expect_run(self) -> None:
-        """End this connection, and its turn, unless a run begins in time."""
+        """End this connection, and its turn, unless a run begins within an hour."""
         self.run_begins()
-        self._idle = threading.Timer(_IDLE_S, os.kill, [os.getpid(), signal.SIGTERM])
+        self._idle = threading.Timer(3600.0, os.kill, [os.getpid(), signal.SIGTERM])
         self._until_the_end.callback(self._idle.cancel)
         self._idle.daemon = True
         self._idle.start()
@@ -235,16 +237,6 @@ def signed(directory: Path, coordinator: str) -> Iterator[None]:
         yield
     finally:
         place.unlink(missing_ok=True)
-
-
-def holder(directory: Path) -> str:
-    """Name the agent that has a directory."""
-    signature = _signed(directory)
-    return (
-        f"process {signature[0]}, for {signature[1] or 'a key without a name'}"
-        if signature
-        else "an agent that ends"
-    )
 
 
 def clean(directory: Path, own: Path | None) -> Removed:

@@ -233,7 +233,14 @@ class Policy:
 
     def rule_for(self, request: Request) -> Rule:
         """Return the rule of a run; PolicyError if it forbids the request."""
-        rule = self._rule(request.population or UNNAMED)
+        population, rules = request.population or UNNAMED, {key_of(rule.name): rule for rule in self.rules}
+        rule = rules.get(ANY) or rules.get(key_of(population))
+        if rule is None:
+            raise PolicyError(
+                f"Its policy names no population {population[:100]!r}"
+                f"{similar(population, [rule.name for rule in self.rules])}; correct "
+                f"{named('population')}, or ask its owner to add it."
+            )
         for name, value, allowed in (
             ("tasks", request.task, rule.table["tasks"]),
             ("security", request.security.name, rule.table["security"]),
@@ -251,17 +258,6 @@ class Policy:
                 "run is then charged."
             )
         return rule
-
-    def _rule(self, population: str) -> Rule:
-        rules = {key_of(rule.name): rule for rule in self.rules}
-        allowed_rule = rules.get(ANY) or rules.get(key_of(population))
-        if allowed_rule is None:
-            raise PolicyError(
-                f"Its policy names no population {population[:100]!r}"
-                f"{similar(population, [rule.name for rule in self.rules])}; correct "
-                f"{named('population')}, or ask its owner to add it."
-            )
-        return allowed_rule
 
 
 def refuse_beyond(rule: Rule, event: PrivacyEvent) -> None:
@@ -325,6 +321,8 @@ def write_policy(directory: Path, text: str, port: int = 0, client_port: int = 0
     with scratch_directory(directory) as partial:
         create_file(partial / FILE, text.encode())
         checked_policy(partial / FILE, FILE)
-    stated, ports = tomllib.loads(text), {"port": port, "client_port": client_port}
-    first = [f"{name} = {number}\n" for name, number in ports.items() if number and name not in stated]
-    write_whole(directory / FILE, "".join([*first, text]).encode())
+    stated, first = tomllib.loads(text), ""
+    for name, number in (("port", port), ("client_port", client_port)):
+        if number and name not in stated:
+            first += f"{name} = {number}\n"
+    write_whole(directory / FILE, (first + text).encode())

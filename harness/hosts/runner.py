@@ -45,7 +45,6 @@ from harness.system.documents import Refusal
 from harness.system.signals import uninterrupted
 from protocols.spec import CLIENTS, InputForm, ProtocolSpec
 
-_LASTS_S = 600.0  # for which what a check of hosts saw counts
 _ADDING_S = 3600.0  # for a host to list or to add up its uploads
 _KILL_S, _ANSWERS_S = 5.0, 60.0  # for quick requests to a host that may be busy
 _DIFFERS = {
@@ -287,8 +286,8 @@ class HostsRunner(Runner):
         statements = [one for one in (party.state().signed for party in parties) if one]  # none of benchmarks
         if not statements:
             return result
-        refusal = Refusal(HostUnfitError, "What party 0 signed", "this run", "start it again")
-        ran = read_signed(Statement, statements[0], refusal).ran
+        own = Refusal(HostUnfitError, "What party 0 signed", "this run", "start it again")
+        ran = read_signed(Statement, statements[0], own).ran
         return replace(
             result,
             signed=tuple(map(asdict, statements)),
@@ -370,7 +369,8 @@ class BenchmarkHosts:
 
         at_once(connect, missing)
         connections = [self._open[host.party] for host in hosts]
-        if missing or model.name not in self.seen or time.monotonic() - self._seen_at[model.name] > _LASTS_S:
+        # A check of hosts counts for ten minutes.
+        if missing or model.name not in self.seen or time.monotonic() - self._seen_at[model.name] > 600.0:
             self.seen[model.name] = _look(connections, model, progress)
             self._seen_at[model.name] = time.monotonic()
         return connections

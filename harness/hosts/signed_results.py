@@ -19,7 +19,7 @@ from harness.engines.parties.certificates import fingerprint
 from harness.errors import CertificateError, FairSharesError, HostUnfitError, SignatureError
 from harness.inputs.record_schema import domain_from_json
 from harness.inputs.shares.signatures import is_signature, signature_of
-from harness.pipeline.run import SIGNATURES, check_kind, privacy_of, result_files
+from harness.pipeline.run import MANIFEST, SIGNATURES, check_kind, privacy_of, result_files
 from harness.pipeline.sources import request_of_run, with_excluded
 from harness.releases.base import statistic_of
 from harness.system.documents import Refusal, as_type, parse_json, read_json
@@ -36,7 +36,6 @@ SOURCES = {
     INVITED: "clients whose keys the coordinator made, so that it could send in their place",
     NOTHING: "no inputs, as noise was made ahead",
 }
-_MANIFEST = "manifest.json"
 _WAY_OUT = "do not use these results; fetch them from the hosts again"
 
 
@@ -190,10 +189,9 @@ def verify(directory: Path, known: Sequence[str] | None = None) -> list[tuple[St
     if not (directory / SIGNATURES).exists():
         raise SignatureError(f"{directory} has no {SIGNATURES}: a run on hosts writes it beside its results.")
     refusal = Refusal(SignatureError, str(directory / SIGNATURES), "what the hosts signed", _WAY_OUT)
-    signatures = as_type(_Signatures, read_json(directory / SIGNATURES, refusal, SCHEMA), refusal)
     signers = [
         (read_signed(Statement, one, refusal), fingerprint(one.certificate.encode()))
-        for one in signatures.signed
+        for one in as_type(_Signatures, read_json(directory / SIGNATURES, refusal, SCHEMA), refusal).signed
     ]
     signers.sort(key=lambda signer: signer[0].ran.party)
     if not signers:
@@ -213,7 +211,7 @@ def verify(directory: Path, known: Sequence[str] | None = None) -> list[tuple[St
     if more:
         refusal.say(f"they signed nothing that gives {more[0]}")
     for name, fields in follows.items():
-        _compare(directory / name, fields, in_part=name == _MANIFEST)
+        _compare(directory / name, fields, in_part=name == MANIFEST)
     return signers
 
 
@@ -225,8 +223,8 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
         domain = domain_from_json(ran.domain, "The signed domain")
         check_kind(statistic, domain)
         prepared = statistic.prepare(release, domain)
-        released = {name: tuple(first.outputs[name]) for name in prepared.program.outputs}
-        answer = prepared.read(released, ran.inputs["clients"])
+        outputs = {name: tuple(first.outputs[name]) for name in prepared.program.outputs}
+        answer = prepared.read(outputs, ran.inputs["clients"])
     except (FairSharesError, KeyError) as error:
         refusal.say(f"no result follows from what they signed ({error})")
     if parties != list(range(release.security.parties)):
@@ -235,7 +233,7 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
     if (privacy["epsilon_exact"], privacy["delta_exact"]) != first.spent:
         refusal.say("they signed another ε or δ than this version computes for that run")
     files = result_files(statistic.files(answer), privacy)
-    files[_MANIFEST] = {
+    files[MANIFEST] = {
         "schema": MANIFEST_SCHEMA,
         "task": release.task,
         "request": ran.asked,

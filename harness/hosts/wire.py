@@ -16,7 +16,6 @@ BEAT_S = 2.0  # between signs of life
 SILENT_BEATS = 10  # until the other side counts as gone
 SHORT = 1 << 16  # bytes of a line before a run is accepted
 LONGEST = 1 << 27  # the identities of a million uploads fit
-_PIECE = 1 << 16
 
 
 class Answers:
@@ -128,7 +127,7 @@ def read_line(
     """
     line = bytearray()
     while not line.endswith(b"\n"):
-        piece = stream.readline(_PIECE)
+        piece = stream.readline(1 << 16)
         if not piece:
             return None
         heard()

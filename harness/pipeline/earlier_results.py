@@ -197,9 +197,20 @@ def add_up(directories: Sequence[Path], verify: Callable[[Path], object]) -> tup
     table = np.sum([run.counts.table for run in runs], axis=0)
     counts = NoisyCounts(first.counts.domain, table, Several(tuple(run.noise for run in runs)))
     weights = Weights(counts, REWEIGHINGS[first.reweighing](counts))
-    of_all = ("schema", "task", "security", "engine", "engine_version", "request", "privacy", "ledger")
     manifest = {
-        **{name: first.manifest[name] for name in of_all},
+        **{
+            name: first.manifest[name]
+            for name in (
+                "schema",
+                "task",
+                "security",
+                "engine",
+                "engine_version",
+                "request",
+                "privacy",
+                "ledger",
+            )
+        },
         "added_up": list(map(str, directories)),
         "inputs": {
             name: sum(run.manifest["inputs"][name] for run in runs) for name in ("clients", "uploads")

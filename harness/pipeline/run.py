@@ -327,8 +327,7 @@ def environment() -> dict[str, Any]:
 def machine() -> dict[str, Any]:
     """Return the memory and, on Linux, the processor."""
     try:
-        about = Path("/proc/cpuinfo").read_text()
-        processor = re.search(r"^model name\s*: (.+)$", about, re.MULTILINE)
+        processor = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     except OSError:
         processor = None
     return {

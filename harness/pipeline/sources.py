@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.clients.sender import Sender, invitations, sending
 from harness.clients.session import MAX_CONNECTIONS, Begin, ClientInputs, Upload
@@ -36,7 +35,7 @@ from harness.security_models import SecurityModel
 from harness.system.documents import Refusal
 from harness.system.files import create_file
 from harness.system.progress import part as one_of
-from protocols.arrays import Words
+from protocols.arrays import Integers, Words
 from protocols.spec import CLIENTS, SPLIT, InputForm
 
 # Returns, of uploads by identity, those whose clients' policies do not cover the run.
@@ -150,7 +149,6 @@ def inputs_in(
 
 
 BENCHMARK_TERMS = {"task": "benchmark"}  # real clients refuse these terms
-_OF_AN_UPLOAD = 64  # divides the values that are shared at a time, so that they fit a processor's cache
 TASK = "task.json"  # in a directory of uploads
 MAX_SENT = 2**18  # values that clients may send to a run: about 1 GB for each party in sy-rep-ring
 
@@ -406,7 +404,7 @@ def check_sent(values: int) -> None:
 
 
 def local_clients(
-    sent: Sequence[npt.NDArray[np.int64]], terms: dict[str, Any], directory: Path, seconds: float
+    sent: Sequence[Integers], terms: dict[str, Any], directory: Path, seconds: float
 ) -> ClientInputs:
     """Return clients in this process, which send flat rows of values with a key and connection each."""
     keys = _client_keys(directory, len(sent))
@@ -433,7 +431,7 @@ def share_and_add_up(
     before, ring = time.monotonic(), shared_over(form, model.domain)
     columns = count_columns(records.domain, form.name)
     shares: list[list[Words]] = [[] for _ in range(model.parties)]  # of each party, in blocks
-    for part in in_uploads(records, form, _OF_AN_UPLOAD):
+    for part in in_uploads(records, form, 64):  # a 64th of an upload fits a processor's cache
         split = split_into_shares(ring.encode(columns_of(part, form)), ring, model.parties)
         for blocks, (_, share) in zip(shares, split, strict=True):
             blocks.append(share.reshape(columns, -1, ring.words))

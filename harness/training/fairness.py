@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -46,10 +45,6 @@ class FairGrad:
             raise OptionError(
                 f"Training for {self.fairness} takes two labels, not {self.labels}; choose another fairness."
             )
-
-    def hyperparameters(self) -> dict[str, Any]:
-        """Return the fields of a manifest."""
-        return {"fairness": self.fairness, "fairness_share": self.share, "fairness_step": self.step}
 
     @property
     def cells(self) -> int:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.engines.base import Progress, no_charge
 from harness.engines.registry import choose_model
@@ -54,7 +53,7 @@ from harness.training.request import TrainRequest
 from harness.training.session import SumSession
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.accounting.rounding import float_up
-from protocols.arrays import Floats
+from protocols.arrays import Bools, Floats
 from protocols.circuits.coins import exp_bounds
 from protocols.guarantee import Guarantee, compose
 from protocols.noise.added import DistributedNoise
@@ -213,7 +212,15 @@ def train(
                 "in_training": examples.clients,
             },
             "training": asdict(chosen.how)
-            | (fairgrad.hyperparameters() if fairgrad else {})
+            | (
+                {
+                    "fairness": fairgrad.fairness,
+                    "fairness_share": fairgrad.share,
+                    "fairness_step": fairgrad.step,
+                }
+                if fairgrad
+                else {}
+            )
             | {
                 "rho": float_up(session.plan.loss.rho),
                 "rho_delta": float_up(session.plan.loss.certain + session.plan.loss.apart),
@@ -237,7 +244,7 @@ def label_values(records: ClientRecords) -> list[Any]:
     return [*as_index(records.domain.labels, dtype).to_numpy()]
 
 
-def held_out(clients: int) -> npt.NDArray[np.bool_]:
+def held_out(clients: int) -> Bools:
     """Draw one client in four, by the system's randomness, to keep out of training.
 
     Their number is public, and depends on the number of clients alone. Raises OptionError below four clients.
@@ -251,7 +258,7 @@ def held_out(clients: int) -> npt.NDArray[np.bool_]:
     return chosen
 
 
-def of_clients(records: ClientRecords, kept: npt.NDArray[np.bool_]) -> ClientRecords:
+def of_clients(records: ClientRecords, kept: Bools) -> ClientRecords:
     """Return the records of these clients alone, in their order."""
     rows, number = kept[records.client], np.cumsum(kept) - 1
     return replace(
@@ -273,14 +280,13 @@ def _session(
     starting: Callable[[], None],
 ) -> SumSession:
     request = chosen.request
-    of_client = domain.max_count if request.privacy_unit is PrivacyUnit.RECORD else 1
     norm = chosen.how.clip * chosen.how.largest_weight  # what is added is clipped and weighed already
     coordinates = (len(domain.labels) - 1) * (features.columns + 1)
     if fairgrad is not None:
         norm, coordinates = math.hypot(norm, fairgrad.unit(norm)), coordinates + fairgrad.cells
     return SumSession(
         request.security.name,
-        clients=clients * of_client,
+        clients=clients * (domain.max_count if request.privacy_unit is PrivacyUnit.RECORD else 1),
         coordinates=coordinates,
         rounds=chosen.how.rounds,
         clip=norm,

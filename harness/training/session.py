@@ -37,7 +37,6 @@ from protocols.noise.added import DistributedNoise
 from protocols.spec import NO_INPUT, PI_ROUNDS, with_distributed_noise, with_noise_made_ahead
 
 MAX_ROUNDS = 100_000
-_AT_ONCE = 1 << 22  # values that are shared at a time
 
 Number = int | float | Fraction | str
 
@@ -203,7 +202,6 @@ class SumSession:
         if self._stack is not None or self.seconds:
             raise OptionError("This session was opened before; make another one.")
         self.check_supported()
-        engine = engine_of(self.model)
         stack = self._stack = ExitStack()
         self._left = weakref.finalize(self, stack.close)  # who forgets to close leaves nothing running
         try:
@@ -216,7 +214,7 @@ class SumSession:
                     event = replace(self.event, piece=self.take(work / "piece"))
                 starting = partial(_charge, self.stock, mark, event)  # not `self`, which may be forgotten
             self._rounds = stack.enter_context(
-                engine.rounds(
+                engine_of(self.model).rounds(
                     self.job,
                     self.model,
                     work / "parties",
@@ -317,8 +315,8 @@ class SumSession:
             raise OptionError(
                 "Parties draw distributed noise in the run itself: only joint noise is made ahead."
             )
-        number = self.rounds * self.rule.coordinates
-        return JointNoise(self.model, number, self.plan.distribution, self.plan.noise.bits)
+        values = self.rounds * self.rule.coordinates
+        return JointNoise(self.model, values, self.plan.distribution, self.plan.noise.bits)
 
     @property
     def event(self) -> PrivacyEvent:
@@ -363,7 +361,7 @@ def _columns(encoded: Integers, model: SecurityModel) -> list[bytes]:
     domain = model.domain
     rows, width = encoded.shape
     columns = [domain.encode(np.zeros(width, dtype=np.int64)) for _ in range(model.parties)]
-    for part in np.array_split(encoded, -(-rows * width // _AT_ONCE) or 1):
+    for part in np.array_split(encoded, -(-rows * width // (1 << 22)) or 1):  # so many values at a time
         values = domain.encode(part.T)
         for i, (_, share) in enumerate(split_into_shares(values, domain, model.parties)):
             columns[i] = domain.add(columns[i], domain.total(share.reshape(values.shape)))

@@ -19,7 +19,6 @@ MIN_WEIGHT, MAX_WEIGHT = 1e-6, 1 << 20
 _SLACK = 1 - 1e-9  # of a clipped norm: exceeds the error of floats
 _ROUNDING = 25  # a norm is at least this many times the most that rounding adds to it
 _GRID = 10**15  # of a square root
-_LIMIT = 1 << 63
 
 
 def units_for(coordinates: int, largest_weight: float) -> int:
@@ -88,7 +87,7 @@ class UpdateRule:
 
     def check_sums(self, rows: int, noise: int) -> None:
         """Raise OptionError if the sum of so many rows and this noise could overflow."""
-        if rows * self.largest + noise >= _LIMIT:
+        if rows * self.largest + noise >= 1 << 63:
             raise OptionError(
                 f"Sums of {rows} vectors could overflow at {self.units} units to the clipping norm and "
                 f"weights up to {self.largest_weight:g}; declare fewer clients, or fewer records of each."

@@ -217,8 +217,7 @@ def audit_command(
     if relation not in release.relations:
         raise OptionError(f"{name} is released under {' or '.join(release.relations)}, not {relation}.")
     if cap is None:
-        several = relation is NeighboringRelation.ZERO_OUT_ONE and release.counts_records
-        cap = DEFAULT_CAP if several else 1
+        cap = DEFAULT_CAP if relation is _ZERO_OUT and release.counts_records else 1
     with fitting(epsilon, delta):
         neighbors = Neighbors(relation, cap, release.malleable_slots)
         spec, arguments = release.declared(

@@ -68,14 +68,19 @@ class Audited:
             **self.parameters,
         }
         return [
-            {"subject": f"{self.subject}.{end}", "parameters": parameters, "value": _json(figure)}
+            {
+                "subject": f"{self.subject}.{end}",
+                "parameters": parameters,
+                "value": _json(figure),
+            }
             for end, figure in self.figures.items()
         ]
 
 
 def _json(figure: Figure) -> int | float | str:
-    exact = float_up(figure) if isinstance(figure, Fraction) else figure
-    return "inf" if exact is None else exact
+    if figure is None:
+        return "inf"
+    return float_up(figure) if isinstance(figure, Fraction) else figure
 
 
 def audit_coins(

@@ -145,19 +145,13 @@ class Renyi(Accountant):
     @property
     def deltas(self) -> tuple[Fraction, Fraction]:
         """The lost mass of all runs, and the rest's delta at epsilon."""
-        order, (moment, lost) = self.budget.order or 0, self.moments
+        order, moment, lost = self.budget.order or 0, _ONE, Fraction(0)
+        for loss, times in Counter(self.losses).items():
+            more, apart = _moment(loss, order, self.budget.epsilon)
+            moment, lost = _product(moment, _power(more, times)), lost + times * apart
         shrunk = _power(_up(1 / exp_bounds(self.budget.epsilon)[0]), order - 1)
         factor = _power(_up(Fraction(order - 1, order)), order - 1)
         return lost, Fraction(_product(_product(moment, shrunk), factor), _ONE * order)
-
-    @property
-    def moments(self) -> tuple[int, Fraction]:
-        """The product of all runs' moments, and their lost mass."""
-        moment, lost = _ONE, Fraction(0)
-        for loss, times in Counter(self.losses).items():
-            more, apart = _moment(loss, self.budget.order or 0, self.budget.epsilon)
-            moment, lost = _product(moment, _power(more, times)), lost + times * apart
-        return moment, lost
 
 
 def accountant_of(budget: Budget, losses: Iterable[Loss] = ()) -> Accountant:

@@ -264,21 +264,20 @@ def _uncounted(connection: sqlite3.Connection, uploads: Sequence[str]) -> tuple[
 
 
 def _populations(connection: sqlite3.Connection, key: str | None = None) -> list[Population]:
-    rows = connection.execute(
-        "SELECT key, name, budget_epsilon, budget_delta, retired, "
-        "(SELECT MIN(id IN (SELECT charge FROM uses)) FROM charges WHERE population = key) "
-        "FROM populations WHERE key = ? OR ? ORDER BY name",
-        (key, key is None),
-    ).fetchall()
     return [
         Population(name, _budget(epsilon, delta), _charges(connection, key), *map(bool, more))
-        for key, name, epsilon, delta, *more in rows
+        for key, name, epsilon, delta, *more in connection.execute(
+            "SELECT key, name, budget_epsilon, budget_delta, retired, "
+            "(SELECT MIN(id IN (SELECT charge FROM uses)) FROM charges WHERE population = key) "
+            "FROM populations WHERE key = ? OR ? ORDER BY name",
+            (key, key is None),
+        ).fetchall()
     ]
 
 
 def _charges(connection: sqlite3.Connection, key: str | None) -> tuple[Charge, ...]:
-    rows = connection.execute(f"SELECT id, {_COLUMNS} FROM charges WHERE population IS ? ORDER BY id", (key,))
-    return tuple(_charge(*row) for row in rows)
+    found = f"SELECT id, {_COLUMNS} FROM charges WHERE population IS ? ORDER BY id"
+    return tuple(_charge(*row) for row in connection.execute(found, (key,)))
 
 
 def _set_budget(connection: sqlite3.Connection, name: str, budget: Budget | None) -> None:
