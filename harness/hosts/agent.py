@@ -1,7 +1,7 @@
 """The process on a host that answers requests over ssh, for one party, and ends with the connection.
 
-`./inv hosts.…` starts it as `python -m harness.hosts.agent DIRECTORY [MP_SPDZ_HOME [COORDINATOR]]`; so may a
-key in `authorized_keys`, as its forced command. `harness.hosts.setup` makes keys and accepts certificates.
+`./inv hosts.…`, or a forced command in `authorized_keys`, starts it as `python -m harness.hosts.agent
+DIRECTORY [MP_SPDZ_HOME [COORDINATOR]]`.
 Reveals: public facts about the host, headers of share files, certificates, opened values, times and sizes; no
 share, no key, no random bit.  [test: tests/commands/test_hosts.py]
 """
@@ -32,8 +32,7 @@ _WAITING = 1  # request beside the one being answered, to save memory
 class Agent(wire.Line):
     """Answers requests by `work`; when the other side is gone, it terminates this process.
 
-    Guarantees: as long as requests are short, they take little memory.
-    [test: tests/harness/hosts/test_connection.py]
+    Guarantees: short requests take little memory.  [test: tests/harness/hosts/test_connection.py]
     """
 
     longest = wire.SHORT
@@ -129,28 +128,21 @@ class Work(wire.Answers):
         return wire.SHORT if self.run is None else wire.LONGEST
 
     def admit(self, request: str) -> None:
-        """Raise PolicyError unless this coordinator may ask anything.
-
-        A host without a policy says by `check` that it has none, and nothing else.
-        """
+        """Raise PolicyError unless this coordinator may ask; a host without a policy answers `check`."""
         if request != "check" or os.path.lexists(self.host.directory / FILE):
             read_policy(self.host.directory).check_coordinator(self.host.coordinator)
 
     def propose(self, asked: dict[str, str]) -> None:
-        """Take a release for this party; later requests are for it.
+        """Take a release, and the turn, so that this connection signs a single run.
 
-        No other connection takes part in a run meanwhile, so that this one signs a single run. Raises
-        PolicyError, OptionError, UnsupportedError, or as `LocalHost.listen`.
+        Raises PolicyError, OptionError, UnsupportedError, or as `LocalHost.listen`.
         """
         self.host.take_turn()
         once(self.run, "taken part in another run")
         self.run = ReleaseRun(self.host, Guard(self.host.directory, asked))
 
     def preprocess(self, asked: dict[str, str], domain: dict[str, Any]) -> None:
-        """Take a run that makes the noise of a later release, in place of the last such run.
-
-        Raises as `propose`.
-        """
+        """Take a run that makes noise ahead, in place of the last such run. Raises as `propose`."""
         self.host.take_turn()
         self._replace(Preparation)
         self.run = Preparation(self.host, Guard(self.host.directory, asked), domain)
@@ -158,8 +150,9 @@ class Work(wire.Answers):
     def benchmark(self, party: int, trial: Trial) -> None:
         """Take a run on made-up records, in place of the last such run.
 
-        Guarantees: it takes no shares: `aggregate` alone reads any, after `propose`, which no connection with
-        a benchmark run has.  [test: tests/harness/hosts/test_preparation.py]
+        Guarantees: `aggregate` alone reads shares, after `propose`, which no connection with a benchmark run
+        has.
+        [test: tests/harness/hosts/test_preparation.py]
 
         Raises PolicyError if the owner allows none, or as `Trial.job` and `LocalHost.listen`.
         """
@@ -174,7 +167,7 @@ class Work(wire.Answers):
             self.run.close()
 
     def forget(self, run: local_host.RunName) -> None:
-        """Remove a run's opened values, which have been read."""
+        """Remove a run's opened values."""
         local_host.place_of(self.host.directory, run).unlink(missing_ok=True)
 
     def collect(self) -> list[dict[str, Any]]:
@@ -182,7 +175,7 @@ class Work(wire.Answers):
         return [asdict(signed) for signed in local_host.signed_runs(self.host.directory)]
 
     def clean(self) -> local_host.Removed:
-        """End other connections' processes, remove what they left; return the numbers."""
+        """End other connections' processes and remove their remains; return the numbers."""
         return local_host.clean(self.host.directory, self.run.scratch if self.run is not None else None)
 
 

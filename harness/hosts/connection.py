@@ -78,7 +78,7 @@ class Connection(wire.Line):
         return self.over.is_set()
 
     def ask(self, request: str, patience_s: float = _PATIENCE_S, kind: Any = None, **details: Any) -> Any:
-        """Return the agent's answer to a request, of type `kind`, by default None.
+        """Return the agent's answer to a request, of type `kind`.
 
         Raises HostUnreachableError if the host went away, or is silent for `patience_s`; HostUnfitError for
         another answer; or the agent's own FairSharesError, with the host's name.
@@ -109,7 +109,6 @@ class Connection(wire.Line):
 
     @contextlib.contextmanager
     def _patient(self, seconds: float) -> Iterator[None]:
-        """End the connection unless the block ends in time."""
         timer = threading.Timer(seconds, self.lose, [f"it gave no answer within {seconds:g} s"])
         timer.daemon = True
         timer.start()

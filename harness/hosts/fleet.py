@@ -1,4 +1,4 @@
-"""Actions on all hosts of a run at once, and checks of every host."""
+"""Actions on all hosts of a run, and checks of every host."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +37,7 @@ def at_once(function: Callable[[T], U], each: Sequence[T]) -> list[U]:
 
 
 def ask_of_others(one: Connection, request: str, kind: Any, others: Sequence[tuple[Host, str]]) -> list[Any]:
-    """Return a host's answers, each a `kind`, about other hosts that listen, given their greetings."""
+    """Return a host's answers about other hosts that listen, each a `kind`."""
     kinds = tuple.__class_getitem__((kind,) * len(others))
     return list(one.ask(request, kind=kinds, others=[(*host.reached, text) for host, text in others]))
 
@@ -65,8 +65,7 @@ def set_up(
 ) -> dict[str, dict[int, str]]:
     """Have each host make its keys and policy, if need be, and hold on to the others' certificates.
 
-    Without a `policy_text` for all, existing policies stay. Return all certificates, by engine and party;
-    nothing else went from host to host.
+    Without a `policy_text` for all, existing policies stay. Return all certificates, by engine and party.
 
     Raises HostUnreachableError; HostUnfitError if a key is not for a login; CertificateError if a host holds
     another certificate, or has one that others cannot trust.
@@ -149,7 +148,7 @@ def _together(statements: Sequence[Statement]) -> dict[str, Any]:
 
 
 def clean_up(hosts: Sequence[Host], progress: Progress) -> list[Removed]:
-    """Have each host end and remove what runs left; return their counts."""
+    """Have each host end and remove the remains of runs; return their counts."""
     with connected(hosts, progress) as connections:
         progress("clean")
         return at_once(lambda one: one.ask("clean", kind=Removed), connections)
@@ -184,9 +183,7 @@ LOOKED_AT = ("ssh", "project", "clock", "engine", "directory", "policy", "certif
 class Finding:
     """Findings about one host; without ssh it has no connection, without an answer no facts.
 
-    Attributes:
-        faults: Sentences, by names in `LOOKED_AT`.
-        skew_s: See the function.
+    `faults` are sentences, by names in `LOOKED_AT`.
     """
 
     host: Host
@@ -196,7 +193,7 @@ class Finding:
     skew_s: float = 0.0
 
     def marks(self) -> dict[str, bool | None]:
-        """Return whether each of `LOOKED_AT` is right, None for those that were not looked at."""
+        """Return whether each of `LOOKED_AT` is right; None if it was not looked at."""
         known = True if self.facts else None
         return {
             **dict.fromkeys(LOOKED_AT, known),
@@ -270,7 +267,7 @@ def check_connected(findings: Sequence[Finding], model: SecurityModel, progress:
 
 
 def skew_s(asked: float, stated: float, answered: float) -> float:
-    """Return by how many seconds another clock is at least ahead of ours, 0 if it may be right.
+    """Return the seconds by which another clock is at least ahead of ours, 0 if it may be right.
 
     It `stated` its time between the times `asked` and `answered` of our clock.
     [test: tests/harness/hosts/test_connection.py]

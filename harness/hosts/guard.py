@@ -1,7 +1,7 @@
 """Stands between the coordinator and a host's party: derives the job, checks it, charges it, signs it.
 
-The host computes the loss of a release itself; program, arguments and noise follow from the request and from
-the host's own inputs. `Uploads` lists these, receives other hosts' lists, and adds up the common ones.
+Program, arguments, noise and loss follow from the request and from the host's own inputs. `Uploads` lists
+these, receives other hosts' lists, and adds up the common ones.
 """
 
 import hashlib
@@ -115,7 +115,7 @@ class Guard:
         return job
 
     def takes(self, piece: Piece) -> None:
-        """Charge a piece with the run, so that a copy of the stock is found out."""
+        """Have the ledger keep a piece's name, so that a copy of the stock is found out."""
         assert self.event is not None
         self.event = replace(self.event, piece=piece.name)
 
@@ -135,10 +135,7 @@ class Guard:
         source: str,
         piece: Piece | None = None,
     ) -> Intent:
-        """Return the statement before the run, with `facts` of its program.
-
-        Raises HostUnfitError if a list is of another run.
-        """
+        """Return the statement before the run; HostUnfitError if a list is of another run."""
         if any(nonces[other : other + 1] != [listed.nonce] for other, listed in heard.items()):
             raise HostUnfitError("It was told of uploads by a list of another run; start it again.")
         assert self._inputs is not None
@@ -163,15 +160,12 @@ class Guard:
         )
 
     def seen(self, certificates: Mapping[int, str]) -> dict[str, str]:
-        """Return the known heads of other parties' ledgers, by their certificates."""
+        """Return the known heads of other parties' ledgers."""
         seen, named_by = self._ledger.seen(), _fingerprints(certificates)
         return {str(party): seen[text] for party, text in named_by.items() if text in seen}
 
     def with_heads(self, intent: Intent, certificates: Mapping[int, str], heads: Sequence[str]) -> Intent:
-        """Return a statement with the heads of this host's ledger and of others'.
-
-        Others know `heads` of this ledger.
-        """
+        """Return a statement with the heads of ledgers; others know `heads` of this host's."""
         had = self._ledger.had(heads)
         return replace(intent, head=self._ledger.head(), seen=self.seen(certificates), had=had)
 
@@ -195,16 +189,13 @@ class Guard:
                 )
 
     def remember(self, heads: Mapping[int, str], certificates: Mapping[int, str]) -> None:
-        """Write the heads of other parties' ledgers, by their certificates."""
+        """Write the heads of other parties' ledgers."""
         named_by = _fingerprints(certificates)
         with suppress(LedgerError):  # the agreement on the piece still holds
             self._ledger.remember({named_by[party]: head for party, head in heads.items()})
 
     def charge(self, run: str) -> None:
-        """Write the run's charge to the host's ledger, with a digest that all hosts signed.
-
-        Raises as `job`.
-        """
+        """Write the run's charge, with a digest that all hosts signed. Raises as `job`."""
         assert self.event is not None
         self.event = replace(self.event, run=run)
         self._allow(self.event)
@@ -231,7 +222,7 @@ _NOT_LISTED = "It was told of others' uploads before it listed its own."
 class Uploads:
     """The uploads of one run at one host; public methods are requests to the agent.
 
-    Only the owner places uploads and aggregates; no request becomes one. `terms` name the noise made ahead.
+    Only the owner places uploads and aggregates. `terms` name the noise made ahead.
     """
 
     REQUESTS = ("check_uploads", "read_list", "take_list", "aggregate")
@@ -282,7 +273,7 @@ class Uploads:
         return sign(self.heard[party], self._keys.own(party))
 
     def _counted(self, opener: Opener, accepted: Collection[str] | None = None) -> Count:
-        """Count uploads from the checkpoint of a dead process, without those that were removed since."""
+        """Count uploads from a dead process's checkpoint, without those removed since."""
         checkpoint = self._directory / CHECKPOINT
         count = Count(opener, accepted, checkpoint)
         count.add(self._shares)
@@ -314,8 +305,8 @@ class Uploads:
 
         The shares are the one file in the host's own `aggregates`, or the uploads in `shares` that are in all
         lists.
-        Guarantees: replicated shares are added up here, each compared with its digest in the identity. So
-        hosts that begin the same run have the same shares.
+        Guarantees: replicated shares are added up here, each compared with its digest in the identity, so
+        that hosts of one run have the same shares.
         [test: tests/harness/hosts/test_replicated_shares.py]
         Reveals: the aggregate's header, the uploads' identities and size; how many were left out, by reason;
         the names of noise made ahead.
@@ -390,6 +381,6 @@ def _digest(path: Path) -> str:
 
 
 def once(done: object, what: str) -> None:
-    """Raise HostUnfitError if this connection did that before: the checked run stays the one that runs."""
+    """Raise HostUnfitError if this connection did that before, as the checked run is the one that runs."""
     if done:
         raise HostUnfitError(f"It has {what} already; a connection is for one run.")

@@ -19,9 +19,8 @@ _WAY_OUT = "docs/how-to/hosts.md shows what it says of each host, and --hosts na
 class Host:
     """One party's host; docs/how-to/hosts.md explains the fields.
 
-    Attributes:
-        reached_at: Address and port for other parties, where these differ (NAT).
-        client_port: 0 if it takes no clients. Its virtual machine has the next port.
+    `reached_at` are the address and port for other parties, if these differ (NAT). A `client_port`, 0 without
+    clients, is followed by that of the virtual machine.
     """
 
     party: int

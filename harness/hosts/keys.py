@@ -1,7 +1,7 @@
-"""A host's own long-lived keys, and the other parties' certificates that it holds on to.
+"""A host's own long-lived keys, one per engine, and the other parties' certificates that it holds on to.
 
-A key is drawn on its host and stays there. Each engine has its own, as engines look for different names.
-After set-up a host accepts no other certificates, so that a run needs no trust in its coordinator.
+A key is drawn on its host and stays there. After set-up a host accepts no other certificates, so that a run
+needs no trust in its coordinator.
 """
 
 import re
@@ -71,7 +71,7 @@ def make_keys(directory: Path, party: int, *, renew: bool) -> dict[str, str]:
 
 
 def pinned(directory: Path) -> dict[str, dict[int, str]]:
-    """Return the other parties' certificates that this host holds on to."""
+    """Return the other parties' certificates that this host holds."""
     return {
         name: {
             int(path.stem[1:]): path.read_text()
@@ -82,7 +82,7 @@ def pinned(directory: Path) -> dict[str, dict[int, str]]:
 
 
 def pin(directory: Path, party: int, certificates: Mapping[str, Mapping[int, str]]) -> None:
-    """Hold on to other parties' certificates, by engine and party, as PEM.
+    """Hold on to other parties' certificates (PEM), by engine and party.
 
     Raises CertificateError if one cannot be trusted, or this host holds another one of that party.
     """
@@ -111,7 +111,7 @@ class RunKeys:
         return self._directory / DIRECTORY / self._engine.name / f"P{party}.pem"
 
     def others(self, own: int) -> dict[int, str]:
-        """Return the certificates that this host holds of the run's other parties."""
+        """Return the run's other parties' certificates."""
         certificates = pinned(self._directory)[self._engine.name]
         return {party: certificates[party] for party in self._parties if party != own}
 

@@ -1,4 +1,4 @@
-"""A host before a run: its turn, the run's dependencies, its ports; and the remains of dead runs."""
+"""A host before a run: its turn, dependencies and ports; and the remains of dead runs."""
 
 import os
 import re
@@ -46,8 +46,8 @@ Listening = tuple[str, int, RunName]  # an agent's address, port and greeting
 class LocalHost:
     """This machine as a host, for one connection, at the end of which `stack` is closed.
 
-    One connection at a time checks a host, or runs something on it: it has its turn. The host's own command
-    line may name the `coordinator`.
+    One connection at a time has the turn to check a host, or to run something. The host's own command line
+    may name the `coordinator`.
     """
 
     REQUESTS = ("check", "listen", "stop_listening", "reach", "time_links")
@@ -60,7 +60,7 @@ class LocalHost:
         self._listening: list[socket.socket] = []
 
     def take_turn(self) -> None:
-        """Let no other connection check or prepare a run until this one ends; HostUnfitError if one does."""
+        """Let no other connection check or prepare a run; HostUnfitError if one has the turn."""
         if self._has_turn or not self.directory.is_dir():
             return
         descriptor = held_alone(self.directory)
@@ -118,7 +118,7 @@ class LocalHost:
         }
 
     def listen(self, port: int) -> str:
-        """Listen as the party or its gateway will, and greet who comes; return the greeting.
+        """Listen as the party or its gateway will, and greet callers; return the greeting.
 
         Raises HostUnfitError as `take_turn`, or PolicyError as `Policy.check_ports`.
         """
@@ -153,11 +153,11 @@ class LocalHost:
             listening.close()
 
     def reach(self, others: list[Listening]) -> list[str | None]:
-        """Connect to other parties' ports; return each one's fault, None if its agent answers."""
+        """Call other parties' ports; return each one's fault, None if its agent answers."""
         return [reach(*other) for other in others]
 
     def time_links(self, others: list[Listening]) -> list[tuple[float, float] | None]:
-        """Time the links to other parties' ports, one by one, see the function.
+        """Time the links to other parties' ports, one by one.
 
         Raises HostUnfitError as `take_turn`, or PolicyError if benchmark runs are not allowed.
         """
@@ -240,10 +240,7 @@ def signed(directory: Path, coordinator: str) -> Iterator[None]:
 
 
 def clean(directory: Path, own: Path | None) -> Removed:
-    """End other agents of this directory with their parties; remove all that runs left.
-
-    This agent's scratch directory, `own`, stays.
-    """
+    """End other agents of this directory with their parties; remove all remains but `own`."""
     left = [path for path in directory.glob(f"{PREFIX}*") if path != own]
     agents = {signature[0] for path in (directory, *left) if (signature := _signed(path))} - {os.getpid()}
     for pid in agents:
@@ -293,8 +290,7 @@ _PROBE_S, _LONG_S = (
 def greet(reached: socket.socket, greeting: str) -> None:
     """Greet a caller; then receive and send as many bytes as it says.
 
-    Guarantees: little memory for each, as anybody may call often.
-    [test: tests/harness/hosts/test_connection.py]
+    Guarantees: little memory for each call.  [test: tests/harness/hosts/test_connection.py]
     """
     reached.settimeout(PATIENCE_S)
     with suppress(OSError), reached.makefile("rb") as incoming:

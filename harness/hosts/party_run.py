@@ -57,7 +57,7 @@ _NOT_AGREED = "It has agreed to no run that is still to begin."
 
 @dataclass(frozen=True)
 class Sending:
-    """Clients that send while a party runs, to the ports of its gateway and virtual machine."""
+    """Clients that send while a party runs, and the ports of its gateway and virtual machine."""
 
     terms: dict[str, Any]
     certificates: list[str]
@@ -155,7 +155,7 @@ class PartyRun(ABC):
         return certificate
 
     def go(self, agreed: dict[str, Signed], certificates: dict[str, str] | None = None) -> None:
-        """Let the party begin; a signed run first compares all hosts' statements, `agreed` by party.
+        """Let the party begin; a signed run first compares the hosts' statements, `agreed` by party.
 
         Parties of benchmarks have `certificates` of their own. Raises HostUnfitError.
         """
@@ -230,7 +230,7 @@ class BenchmarkRun(PartyRun):
 
 
 class SignedRun(PartyRun):
-    """A run that hosts sign before it begins (`intent`), and again at its end."""
+    """A run that hosts sign before it begins (`intent`), and at its end."""
 
     REQUESTS = (*PartyRun.REQUESTS, "agree")
     uses_own_keys = True
@@ -347,7 +347,7 @@ class ReleaseRun(SignedRun):
         self.guard.charge(self.intent.digest)
 
     def ended(self) -> dict[str, Any] | None:
-        """Return the state in which the party ended, None while it runs; keep the signed statement."""
+        """Return the party's last state, None while it runs; keep the signed statement."""
         state = super().ended()
         if state is None:
             return None
@@ -425,10 +425,7 @@ class Preparation(SignedRun):
         return state
 
     def keep(self, made: dict[str, Signed]) -> None:
-        """Take this party's part of the noise into the stock.
-
-        Raises HostUnfitError unless all hosts signed that their parties ended well.
-        """
+        """Take this party's noise into the stock; HostUnfitError unless all hosts signed its making."""
         if self.intent is None or not self._ended_well:
             raise HostUnfitError("It was asked to keep noise that its party did not make.")
         check_made(self.intent, keys.by_party(made), self._held)

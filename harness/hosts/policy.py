@@ -1,7 +1,4 @@
-"""`policy.toml`, in which a host's owner limits the runs of its party; no coordinator can change it.
-
-The host's own ledger counts the loss.
-"""
+"""`policy.toml`, in which a host's owner limits the runs of its party; its ledger counts the loss."""
 
 import re
 import tomllib
@@ -192,7 +189,7 @@ class Policy:
         }
 
     def check_ports(self, name: str, ports: list[int]) -> None:
-        """Raise PolicyError unless the owner has the party listen on these ports, or they are none.
+        """Raise PolicyError unless the owner has the party listen on these ports, if any.
 
         `name` is `port`, or `client_port`, which stands for two ports.
         """
@@ -215,7 +212,7 @@ class Policy:
             )
 
     def check_coordinator(self, coordinator: str) -> None:
-        """Raise PolicyError unless this coordinator, as the host's command line names it, may start runs."""
+        """Raise PolicyError unless this coordinator may start runs."""
         if self.coordinators is not None and coordinator not in self.coordinators:
             who = f"{coordinator!r}" if coordinator else "this ssh key, whose command names nobody,"
             raise PolicyError(
@@ -261,7 +258,7 @@ class Policy:
 
 
 def refuse_beyond(rule: Rule, event: PrivacyEvent) -> None:
-    """Raise PolicyError if a run's loss or neighboring relation is not what its rule allows."""
+    """Raise PolicyError if a rule does not allow a run's loss or relation."""
     relation = rule.table["relation"]
     if relation and event.relation != relation:
         raise PolicyError(
@@ -314,10 +311,7 @@ def checked_policy(path: Path, called: str) -> Policy:
 
 
 def write_policy(directory: Path, text: str, port: int = 0, client_port: int = 0) -> None:
-    """Write a host's policy, headed by ports that are not 0 and not in the text.
-
-    A PolicyError leaves the older policy.
-    """
+    """Write a host's policy, with these ports unless they are 0 or in the text; PolicyError before."""
     with scratch_directory(directory) as partial:
         create_file(partial / FILE, text.encode())
         checked_policy(partial / FILE, FILE)

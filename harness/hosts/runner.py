@@ -1,8 +1,8 @@
 """A run whose parties are on hosts, of a release or a benchmark.
 
-A host gets the request, the other hosts' signatures, and certificates of clients that send while it runs.
-It returns its signed list of uploads, its aggregate's first two lines, facts of its program, `OUT` lines, its
-signature, times and sizes, all public. Shares go from clients to the hosts, past this machine.
+A host gets the request, the other hosts' signatures, and certificates of clients that send. It returns its
+signed list of uploads, its aggregate's first two lines, facts of its program, `OUT` lines, its signature,
+times and sizes, all public. Shares go from clients to the hosts, past this machine.
 """
 
 import secrets
@@ -158,10 +158,7 @@ class HostsRunner(Runner):
 
     @contextmanager
     def connected(self, progress: Progress) -> Iterator[None]:
-        """Connect to all hosts, and check them all.
-
-        Raises HostUnreachableError, or HostUnfitError with all faults.
-        """
+        """Connect to all hosts and check them; HostUnreachableError, or HostUnfitError with all faults."""
         with connected(self._hosts, progress) as self._connections:
             fit_hosts(self._connections, self.model, progress, " No party was started.")
             yield
@@ -340,9 +337,7 @@ class HostsSource(Source):
 class BenchmarkHosts:
     """Hosts, and connections to them until they are closed.
 
-    Attributes:
-        seen: By model, the `hosts` by party, and the `network` with all links, the longest round trip and the
-            least rate.
+    `seen` has, by model, the `hosts` by party, and the `network` with all links and the worst values.
     """
 
     def __init__(self, hosts: Sequence[Host]) -> None:
@@ -356,7 +351,7 @@ class BenchmarkHosts:
         self._close(list(self._open))
 
     def ready(self, model: SecurityModel, progress: Progress) -> list[Connection]:
-        """Return connections to the hosts of a model's parties, all of them fit.
+        """Return connections to the fit hosts of a model's parties.
 
         Raises HostUnreachableError, HostUnfitError or PolicyError.
         """

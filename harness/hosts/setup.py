@@ -36,8 +36,8 @@ class Setup(wire.Answers):
     ) -> dict[str, str]:
         """Make this host's directory, keys and policy, if need be; return its certificates by engine.
 
-        Only a `policy_text` changes an existing policy. A new one has these ports, unless its text has
-        others. Raises HostUnfitError or PolicyError.
+        Only a `policy_text` changes an existing policy. The ports are for a new one whose text has none.
+        Raises HostUnfitError or PolicyError.
         """
         certificates = keys.make_keys(self._directory, party, renew=renew)
         if policy_text is not None or not (self._directory / policy.FILE).exists():

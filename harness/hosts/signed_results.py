@@ -1,6 +1,6 @@
 """Statements that hosts sign: of their uploads, of the run ahead, then of its peers and its results.
 
-No host begins unless all others signed the same. Results follow from signatures, so that nobody needs to
+No host begins unless all others signed the same, and results follow from signatures, so that nobody needs to
 trust the coordinator. docs/reference/files.md has the fields.
 """
 
@@ -41,10 +41,7 @@ _WAY_OUT = "do not use these results; fetch them from the hosts again"
 
 @dataclass(frozen=True)
 class UploadList:
-    """A host's signed SHA-256 of its list of uploads, with its nonce for the run.
-
-    An identity in the list commits to each share.
-    """
+    """A host's SHA-256 of its list of uploads, which commits to each share, and its nonce for the run."""
 
     nonce: str
     digest: str
@@ -150,10 +147,7 @@ def check_agreement(
 
 
 def check_made(own: Intent, made: Mapping[int, Signed], certificates: Mapping[int, str]) -> None:
-    """Check that the other hosts signed, in `made`, that their parties made this piece and ended well.
-
-    Raises as `check_agreement`.
-    """
+    """Check that the other hosts signed that their parties made this piece. Raises as `check_agreement`."""
     for party, statement, refusal in _said_by(Statement, made, certificates, "the end of this preparation"):
         if statement.ran.party != party or statement.ran.alike != own.alike:
             refusal.say("it ended something else")
@@ -260,7 +254,7 @@ def _compare(path: Path, fields: Mapping[str, Any], *, in_part: bool) -> None:
 
 
 def read_signed(kind: type[T], one: Signed, refusal: Refusal) -> T:
-    """Return a statement that its certificate signed as this kind; else raise the refusal."""
+    """Return a statement that its certificate signed as this kind, or raise the refusal."""
     try:
         key = x509.load_pem_x509_certificate(one.certificate.encode()).public_key()
     except ValueError:

@@ -1,4 +1,4 @@
-"""Benchmark runs on hosts, on made-up records or for samples of noise: no charge, no signature."""
+"""Benchmark runs on hosts, on made-up records or for samples of noise, without charge or signature."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Noise:
 
 
 def positive(text: str) -> Fraction:
-    """Return a positive number that is written as `p` or `p/q`, or raise OptionError."""
+    """Return a positive number written as `p` or `p/q`; OptionError without one."""
     value = exact_number(text)
     if value is None or value <= 0:
         raise OptionError("It was asked for noise of no epsilon or delta.")
@@ -49,10 +49,7 @@ class Trial:
         return get_model(self.security)
 
     def job(self, certificates: Sequence[str] = ()) -> Job:
-        """Return the job of every party, with certificates of clients that send.
-
-        Raises OptionError, UnsupportedError or HostUnfitError.
-        """
+        """Return the job of every party; OptionError, UnsupportedError or HostUnfitError if it cannot run."""
         if self.noise is not None:
             if not 0 < self.noise.samples <= MOST:
                 raise HostUnfitError(f"It was asked for no samples of noise, or for more than {MOST:,}.")

@@ -1,6 +1,6 @@
 """The protocol between this machine and a host's agent over ssh: a JSON object per line.
 
-Each side also sends empty lines, and takes silence for the other's end: a host that vanishes closes nothing.
+Each side also sends empty lines: silence is the other's end, as a host that vanishes closes nothing.
 """
 
 import json
@@ -19,11 +19,7 @@ LONGEST = 1 << 27  # the identities of a million uploads fit
 
 
 class Answers:
-    """The handlers of requests at a host; by itself it accepts every request and runs nothing.
-
-    Attributes:
-        run: The connection's `PartyRun`, if any.
-    """
+    """The handlers of requests at a host, with the connection's `PartyRun`, if any."""
 
     REQUESTS: tuple[str, ...] = ()
     run: Any = None
@@ -90,7 +86,7 @@ class Line(ABC):
         self._silent = 0
 
     def _beat(self) -> None:
-        """Send signs of life; count silent beats instead of time, as both sides may be slow."""
+        """Send signs of life; count silent beats, not seconds, as both sides may be slow."""
         while not self.over.wait(BEAT_S):
             self._silent += 1
             if self._silent > SILENT_BEATS:

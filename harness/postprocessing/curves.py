@@ -1,7 +1,6 @@
 """Score curves per group, exact or estimated from noisy counts, from which thresholds are computed.
 
-A prediction is positive iff its score, in [0, 1], is at least the threshold. Bands bound a group's rates at
-all thresholds at once.
+A prediction is positive iff its score, in [0, 1], is at least the threshold.
 """
 
 import math
@@ -24,26 +23,25 @@ ACCEPT_NOBODY = 2.0  # above every score, as scores are at most 1; a number, so 
 
 @dataclass(frozen=True, eq=False)
 class CurveNoise:
-    """The public noise of one curve's counts, from revealed nodes that no other curve shares.
+    """The public noise of one curve's counts, from nodes of its own.
 
-    The errors of the T counts and of the total are `linear @ X`, with the nodes' independent noise X less its
-    mean.
+    The errors of the T counts and of the total are `linear @ X`, with the nodes' noise X less its mean.
     """
 
     linear: Floats
     node: Noise
 
     def standard_errors(self) -> Floats:
-        """Return the standard error of each count and of the total, in records."""
+        """Return the standard error of each count and of the total."""
         return np.sqrt(np.asarray(float(mean_square_error(self.node)) * (self.linear**2).sum(axis=1)))
 
 
 @dataclass(frozen=True, eq=False)
 class GroupCurves:
-    """The number of records of each group and label with a score of at least each of T thresholds.
+    """Per group and label, the number of records that score at least each of T thresholds.
 
-    `tp` and `fp` have shape (k, T). Estimates may be fractions, negative or not monotone: see `monotone`.
-    Each of the 2k curves has independent noise; None if the counts are exact.
+    `tp` and `fp` have shape (k, T). Estimates may be negative or not monotone. Each of the 2k curves has
+    independent noise; None for exact counts.
     """
 
     groups: tuple[str, ...]
@@ -70,10 +68,9 @@ class GroupCurves:
             raise ValueError(f"the noise needs one row for each of {t} counts and one for the total")
 
     def monotone(self) -> "GroupCurves":
-        """Return the nearest curves that counts can form: from the total down to 0, never rising.
+        """Return the nearest curves that counts can form, which never rise and end at 0 or more.
 
-        Computes: per curve, the least-squares fit to (total, counts), raised to 0. The worst error does not
-        grow.
+        Computes: per curve, the least-squares fit to (total, counts), raised to 0.
         [test: tests/harness/postprocessing/test_curves.py::test_monotone_does_not_add_to_the_worst_error]
         """
         positives, tp = _monotone(self.positives, self.tp)
@@ -81,7 +78,7 @@ class GroupCurves:
         return GroupCurves(self.groups, self.thresholds, tp, fp, positives, negatives, noise=self.noise)
 
     def points(self) -> "OperatingPoints":
-        """Return the rates of the monotone curves at each threshold, EVERYBODY and ACCEPT_NOBODY included.
+        """Return the monotone curves' rates at each threshold, from EVERYBODY to ACCEPT_NOBODY.
 
         A group without positives (negatives) has NaN for every true (false) positive rate.
         """
@@ -148,7 +145,7 @@ def _monotone(totals: Floats, counts: Floats) -> tuple[Floats, Floats]:
 
 
 def _not_rising(values: Floats) -> Floats:
-    """Return the nearest sequence >= 0 that never rises; loading scipy's takes half a second."""
+    """Return the nearest sequence >= 0 that never rises; scipy's loads slowly."""
     runs: list[tuple[float, int]] = []  # the sum of each, and how many values
     for total in values.tolist():
         many = 1
@@ -180,8 +177,9 @@ def noise_bands(curves: GroupCurves, failure: float) -> RateBands:
     """Bound the rates of the counted records, from which the curves differ by noise alone.
 
     Guarantees: with probability 1 - failure over the noise, all rates of all groups at all thresholds are
-    within, however a threshold is chosen.  [test: tests/statistical/test_intervals.py]
-    Edge cases: exact curves have bands without width; if the bounds allow 0/0, the band is [0, 1].
+    within.
+    [test: tests/statistical/test_intervals.py]
+    Edge cases: exact curves have bands without width; a rate that may be 0/0 has the band [0, 1].
     """
     return _rate_bands(*_count_bounds(curves, failure)[:2])
 
@@ -189,8 +187,7 @@ def noise_bands(curves: GroupCurves, failure: float) -> RateBands:
 def population_bands(curves: GroupCurves, failure: float) -> RateBands:
     """Bound the rates in the population of which the counted records are a sample.
 
-    Source: the Dvoretzky-Kiefer-Wolfowitz inequality with Massart's constant, which widens `noise_bands` at
-    half the failure.
+    Source: the Dvoretzky-Kiefer-Wolfowitz inequality with Massart's constant, which widens `noise_bands`.
     Guarantees: as `noise_bands`, over the noise and the sample, if records are independent.
     [test: tests/statistical/test_intervals.py]
     """
@@ -207,7 +204,6 @@ def population_bands(curves: GroupCurves, failure: float) -> RateBands:
 
 
 def _count_bounds(curves: GroupCurves, failure: float) -> tuple[Floats, Floats, Floats]:
-    """Return bounds on the counts above and below each threshold, and lower bounds on the totals."""
     inner = curves.thresholds > EVERYBODY
     totals = np.array([curves.positives, curves.negatives])[..., np.newaxis]
     above = np.concatenate([totals, np.array([curves.tp, curves.fp])[..., inner], 0 * totals], axis=-1)
@@ -246,9 +242,8 @@ def _error_bounds(noise: CurveNoise, first: int, failure: float) -> tuple[Floats
     """Return bounds on one curve's errors: of (total, counts above), and of (counts below, total).
 
     Computes: the root of each error's standard error, times the quantile of a curve's largest error over that
-    root. (Equal bounds are too wide for small errors, and the few least Gaussian errors decide proportional
-    bounds.) The quantile is an order statistic of simulated curves, below the true one with probability 10^-6
-    at most. Simulated noise protects nobody, so its seed may be known.
+    root, between equal and proportional bounds. The quantile is an order statistic of simulated curves, below
+    the true one with probability 10^-6 at most. Simulated noise protects nobody, so its seed may be known.
     """
     total, above = noise.linear[-1:], noise.linear[first:-1]
     rows = np.concatenate([total, above, total - above])
@@ -268,7 +263,6 @@ def _error_bounds(noise: CurveNoise, first: int, failure: float) -> tuple[Floats
 
 
 def _order_statistic(failure: float) -> tuple[int, int]:
-    """Return how many curves to simulate, and how many of the largest values to drop."""
     simulations = math.ceil(25 / failure)  # so that 25 are expected beyond the true quantile
     few, mass = 0, (1 - failure) ** simulations
     tail = mass

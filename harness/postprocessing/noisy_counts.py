@@ -41,8 +41,7 @@ def read_unbiased(
 ) -> Floats:
     """Return the revealed values of one output line, less the noise's mean.
 
-    Without noise they are from `least` to `most`. Raises OutputError, which calls them `name`, unless there
-    are as many as `expected`.
+    Without noise they are from `least` to `most`. Raises OutputError unless there are `expected` values.
     """
     if len(opened) != expected:
         raise OutputError(f"The parties revealed {len(opened)} {name} where {expected} belong.")
@@ -53,7 +52,7 @@ def read_unbiased(
 def within(opened: Sequence[int], lowest: int, highest: int) -> list[int]:
     """Return values clipped to a range; if any is outside, warn without naming it.
 
-    A client that lies can cause any value, and must not waste the run for others.
+    A client that lies can cause any value, and must not waste the run.
     """
     kept = [min(max(value, lowest), highest) for value in opened]
     if kept != list(opened):

@@ -56,7 +56,7 @@ MADE_AHEAD = (
 
 @dataclass(frozen=True)
 class DistributedNoiseStatement:
-    """The number of parties whose distributed noise counts, and what a party can shift by its own."""
+    """The parties whose distributed noise counts, and what a party can shift by its own."""
 
     distribution: str
     honest_parties: int
@@ -76,7 +76,6 @@ class PrivacyStatement:
         cap_kept_by: Who enforces the contribution bound `cap`.
         if_replaced: The loss for the content of a client's only record, if `exact` is for its existence.
         noise_for: What the noise hides beyond the relation.
-        distributed_noise: None for joint noise.
         assumed: The assumption on clients.
         releases: The number of releases in the statement.
     """
@@ -103,8 +102,8 @@ class PrivacyStatement:
     def plus(self, later: "PrivacyStatement") -> "PrivacyStatement":
         """Return the joint statement of two releases on the same people, of one model, unit and relation.
 
-        ε, δ and failures add up (basic composition), `revealed` and `public` unite, and of other fields the
-        later statement's wins unless it is empty.
+        ε, δ and failures add up, `revealed` and `public` unite, and otherwise the later statement wins unless
+        empty.
         """
         both, of_later = (self, later), {field.name: getattr(later, field.name) for field in fields(later)}
         replaced = [statement.if_replaced for statement in both if statement.if_replaced]
@@ -124,7 +123,7 @@ class PrivacyStatement:
 
     @property
     def security_bits(self) -> int | None:
-        """The largest b such that the engine fails with probability 2^-b at most, if it can fail."""
+        """The largest b such that the engine fails with probability 2^-b at most."""
         return int(1 / self.failure).bit_length() - 1 if self.failure else None
 
     @property
@@ -132,7 +131,7 @@ class PrivacyStatement:
         """The joint guarantee of noise, engine and cryptography, in one sentence.
 
         Source: SIM-CDP of Mironov, Pandey, Reingold and Vadhan 2009. Here η includes the checks of clients
-        that send, which may miss an active party.
+        that send.
         Guarantees: docs/explanation/theorems.md, theorem 7.
         [test: tests/harness/privacy/test_end_to_end.py, tests/harness/pipeline/test_manifest.py]
         """
@@ -151,7 +150,7 @@ class PrivacyStatement:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the `privacy` object of a manifest, for `read_statement`."""
+        """Return a manifest's `privacy`."""
         further = {
             "cap": self.cap and self.cap.to_json(),
             "cap_kept_by": self.cap_kept_by,
@@ -179,7 +178,7 @@ class PrivacyStatement:
         }
 
     def in_short(self, typed: str = "", here: bool = False) -> list[str]:
-        """Say in three lines what was revealed, at which loss, and whom to trust."""
+        """Return three lines: the revealed values, their loss, and the trust."""
         model, (epsilon, delta) = self.model, bounds_shown(self.exact)
         replaced = bounds_shown(self.if_replaced) if self.if_replaced else ()
         existence = "; for what it says, ε = {}, δ = {}".format(*replaced) if replaced else ""
@@ -202,7 +201,7 @@ class PrivacyStatement:
         ]
 
     def in_full(self, typed: str = "") -> list[str]:
-        """Say in sentences what was revealed, its loss, and all assumptions."""
+        """Return sentences on the revealed values, their loss, and all assumptions."""
         model = self.model
         learns = who_learns_nothing(model, self.distributed_noise is not None)
         inputs = _INPUTS_WITHSTAND[self.input_path] if model.active else ""
@@ -253,8 +252,8 @@ def state_privacy(
 ) -> PrivacyStatement:
     """Return the statement of a release that compares `compared` integers.
 
-    Parties began `attempts` times to make noise ahead. If the declared `max_count` is 1 and existence is
-    protected, `if_replaced` states the loss for content.
+    Parties began `attempts` times to make noise ahead. With a declared `max_count` of 1, `if_replaced` states
+    the loss for content if the guarantee is for existence.
     """
     existence_only = max_count == 1 and plan.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
     return PrivacyStatement(
@@ -331,8 +330,8 @@ def failure_of(bits: int | None) -> Fraction:
 def assumes_honest_clients(spec: ProtocolSpec, form: InputForm, model: SecurityModel) -> bool:
     """Return whether a client that shares forbidden numbers can cancel the effect of the noise.
 
-    It cannot if a noisy sum is revealed or clients share bits, nor in a ring, where no step exceeds those
-    charged (`circuits.logarithm`). A field's comparisons hold for small numbers only.
+    It cannot if a noisy sum is revealed or clients share bits, nor in a ring (`circuits.logarithm`). A
+    field's comparisons hold for small numbers only.
     [test: tests/programs/test_pi_count.py]
     """
     return not spec.linear and not form.shares_bits and model.domain is FIELD

@@ -1,7 +1,7 @@
-"""Joint noise made ahead: pieces, each for one release, which one run takes.
+"""Joint noise made ahead: pieces, each for one release.
 
-A piece is a directory of each party's shares and the keys that check them. A rename into the run's directory
-takes it out of the stock. The ledger keeps its name with the charge, so that a copy is found out.
+A piece is a directory of each party's shares and the keys that check them. A rename into a run's directory
+takes it. The ledger keeps its name with the charge, so that a copy is found out.
 """
 
 import hashlib
@@ -58,7 +58,7 @@ class Stock:
         return attempt
 
     def keep(self, terms: str, name: str, made: Path, about: dict[str, Any]) -> None:
-        """Take in a piece from the stock's file system, and restart the count of attempts."""
+        """Take in a piece from the stock's file system; restart the count of attempts."""
         create_file(made / ABOUT, json.dumps({**about, "sha256": _digests(made)}).encode())
         place = self.directory / terms
         made.rename(place / name)
@@ -66,7 +66,7 @@ class Stock:
         (place / ATTEMPTS).unlink()  # last, so that whatever ends this process hides no attempt
 
     def pieces(self, terms: str, party: int | None = None) -> list[str]:
-        """Return the names of pieces for these terms, with any party's shares or with this one's."""
+        """Return the names of pieces for these terms, with this party's shares if one is named."""
         place, own = self.directory / terms, "." if party is None else f"party-{party}"
         return (
             sorted(piece.name for piece in place.iterdir() if (piece / own).is_dir())
@@ -111,7 +111,7 @@ class Stock:
             raise StockError(f"{why}: what lies there is no secret any more. Remove it, and make new noise.")
 
     def destroy(self) -> None:
-        """Remove all pieces, as this stock is a copy from before some were used."""
+        """Remove all pieces: some were used, so the stock is an older copy."""
         if self.directory.exists():
             shutil.rmtree(self.directory)
 

@@ -49,15 +49,14 @@ class Noise:
     raised: bool
 
     def sum(self, terms: int) -> Distribution:
-        """Return a two-sided bound of the error of a sum of raised noisy counts."""
+        """Return a two-sided bound on the error of a sum of raised noisy counts."""
         return noise_sum(self.one, terms, positive=self.raised)
 
 
 def noise_of(one: NoiseOfCount, cells: int, least: float) -> Noise:
     """Return the noise of counts, the smallest noisy one at least `least`.
 
-    If |E| <= T for all counts, a noisy count above 2 T + 1 stands for a true one above T + 1, which no noise
-    brings to the floor.
+    If |E| <= T for all counts, a noisy count above 2 T + 1 stands for a true one above T + 1.
     """
     furthest = float(error_bound(one, Fraction(_RAISED) / cells))
     return Noise(one, cells, least <= 2 * furthest + 1)
@@ -170,12 +169,11 @@ def _quantiles_of_sums(distributions: Sequence[Distribution], factors: Table, fa
 
 
 def _main(failure: float) -> float:
-    """Return the part of a failure for one side of a region of ratios."""
     return failure * (0.98 / 2 - _BETWEEN)
 
 
 def _grid(noise: Noise, terms: int, failure: float, start: float, end: float) -> tuple[Table, Table]:
-    """Return growing ratios from start to end, and a bound of q between neighbors."""
+    """Return growing ratios from start to end, and bounds of q between neighbors."""
     first = start if start > 0 else min(end, 1.0) * 1e-6
     blocks = [int(np.floor(np.log(r) / np.log(_GROWTH))) // _BLOCK for r in (first, end)]
     powers = np.arange(blocks[0] * _BLOCK, (blocks[1] + 1) * _BLOCK + 1)
@@ -274,7 +272,7 @@ def _bend(x: Table) -> Table:
 
 
 def _boxed_weights(low: Sequence[Table], high: Sequence[Table]) -> tuple[Table, Table]:
-    """Return the extremes of Kamiran-Calders weights over ranges of the four parts of a table."""
+    """Return the extremes of weights over ranges of a table's four parts."""
 
     def weight(own: Table, row: Table, column: Table, rest: Table) -> Table:
         return (own + row) * (own + column) / ((own + row + column + rest) * own)
@@ -294,8 +292,7 @@ def _boxed_weights(low: Sequence[Table], high: Sequence[Table]) -> tuple[Table, 
 class GroupWeights:
     """A sample weight per (group, label), and tables of that shape.
 
-    `noisy_counts` are before the floor. Each `interval` by itself holds the weight of the true counts with
-    probability at least `confidence`.
+    `noisy_counts` are before the floor. Each `interval` by itself has probability at least `confidence`.
     """
 
     domain: RecordDomain
@@ -308,11 +305,11 @@ class GroupWeights:
 
     @property
     def unit(self) -> int:
-        """The count of a client: 1, or the scale if a client weighs 1 in all."""
+        """The count of a client: 1, or the scale of clients that weigh 1."""
         return scale_of(self.domain.cap)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields of `weights.json` without the privacy statement."""
+        """Return the fields of `weights.json`."""
         return {
             "groups": list(self.domain.groups),
             "labels": list(self.domain.labels),
@@ -339,7 +336,7 @@ def _sum(counts: Table, *axes: int) -> Table:
 
 
 def weights_of_counts(counts: Table, reweighing: str) -> Table:
-    """Return a formula's weights of noisy counts, shape (..., groups, labels)."""
+    """Return the weights of noisy counts, shape (..., groups, labels)."""
     return _FORMULAS[reweighing](np.maximum(counts, FLOOR))
 
 
@@ -348,9 +345,9 @@ def group_weights(reweighing: str, noisy: NoisyCounts) -> GroupWeights:
 
     Source: PrivFairFL, Protocol 2, lines 14-20, and section 4.1, for 2 groups and 2 labels; the floor is
     ours. Kamiran and Calders 2012, "Data preprocessing techniques for classification without discrimination".
-    Guarantees: each interval holds the weight of the true counts, floored likewise, with probability at
-    least 95 %.  [test: tests/statistical/test_weight_intervals.py]
-    Edge cases: an empty pair gets a count near 0, hence a large weight that applies to nobody.
+    Guarantees: each interval holds the weight of the true counts, floored likewise, with probability at least
+    95 %.  [test: tests/statistical/test_weight_intervals.py]
+    Edge cases: an empty pair has a large weight that applies to nobody.
     """
     return GroupWeights(
         domain=noisy.domain,

@@ -1,4 +1,4 @@
-"""A sample weight per row of training data, from weights per group and label."""
+"""A sample weight per row, from weights per group and label."""
 
 import math
 from collections.abc import Sequence
@@ -44,13 +44,13 @@ def read_weights(path: Path | str) -> pd.Series:
 
 
 def sample_weight(weights: pd.Series | Path | str, group: npt.ArrayLike, label: npt.ArrayLike) -> pd.Series:
-    """Return each row's weight, to be passed to `fit(X, y, sample_weight=...)`.
+    """Return each row's weight, for `fit(X, y, sample_weight=...)`.
 
-    Values are matched as they stand in a file: 1, 1.0 and "1" are the same label.
+    Values are matched as in a file: 1, 1.0 and "1" are the same label.
 
     Args:
-        weights: The result of `read_weights`, or the path that it takes.
-        group: Of each row, as a pandas Series, numpy array or list.
+        weights: The result of `read_weights`, or its argument.
+        group: A pandas Series, numpy array or list with each row's group.
         label: Likewise; two Series must have one index, which the result keeps.
     Raises:
         ResultFileError: As `read_weights`.

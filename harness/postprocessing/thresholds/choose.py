@@ -1,4 +1,4 @@
-"""From score curves to thresholds that treat groups alike, in the clear: costs no privacy."""
+"""From score curves to thresholds that treat groups alike, in the clear."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -39,8 +39,8 @@ _MOST_TIMES = 20  # as much epsilon as is worth a hint: no command takes an epsi
 class GroupThresholds:
     """A decision rule for each group, and its estimated effect.
 
-    All intervals hold at once with probability `confidence`, over the noise and the sample. `gap` is the
-    largest difference between two groups in the constrained rate, or in the worse of two.
+    All intervals hold at once with probability `confidence`, over noise and sample. `gap` is the largest
+    difference between groups in a constrained rate.
     """
 
     constraint: str
@@ -57,7 +57,7 @@ class GroupThresholds:
     least_tolerance: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields of `thresholds.json` without the privacy statement."""
+        """Return the fields of `thresholds.json`."""
         return {
             "constraint": self.constraint,
             "objective": self.objective,
@@ -96,10 +96,10 @@ def choose_thresholds(
     odds, and deterministic rules are ours.
     Guarantees: on exact curves at least as good as Fairlearn's, up to the edge case.
     [test: tests/harness/postprocessing/test_thresholds_and_fairlearn.py]
-    Edge cases: under equalized odds, a group that must do worse than its best curve draws between two
-    thresholds: of those within 10^-4 of the rates, the two that leave the fewest decisions to chance, or else
-    the closest two within half a record. Without such two it draws among three. So the gap is within the
-    tolerance, or else within 2 * 10^-4 or one record's share.
+    Edge cases: under equalized odds, a group below its best curve draws between two thresholds: those within
+    10^-4 of the rates that leave the fewest decisions to chance, or else the closest within half a record.
+    Without such two it draws among three. The gap is within the tolerance, or within 2 * 10^-4 or one
+    record's share.
 
     Args:
         curves: Exact or noisy.
@@ -110,7 +110,7 @@ def choose_thresholds(
         deterministic: Whether each rule is a single threshold.
     Raises:
         OptionError: An argument is out of range.
-        UndefinedRateError: A rate that is needed is 0/0.
+        UndefinedRateError: A needed rate is 0/0.
         TooNoisyError: A group's records with a label may all be noise.
         InfeasibleError: Without randomization, only accepting everybody or nobody meets the constraint.
     """
@@ -236,7 +236,7 @@ def constant_prediction(curves: GroupCurves, objective: str) -> float:
 def cautions(thresholds: GroupThresholds, curves: GroupCurves, positive: str) -> list[str]:
     """Warn of groups with a nearly constant prediction, or an area under the curve below 1/2.
 
-    An area is below by at least two standard errors of sample and noise together.
+    An area is below by two standard errors of sample and noise.
     """
     warnings = []
     if below := [repr(group) for i, group in enumerate(thresholds.rules) if _below_diagonal(curves, i)]:

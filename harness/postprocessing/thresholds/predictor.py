@@ -28,18 +28,17 @@ ERROR = "error"
 class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type information
     """Predict positive where a score reaches its group's threshold, drawn anew for each sample if mixed.
 
-    `fit` learns nothing. Groups are matched as in a file: 1, 1.0 and "1" are one group, and a missing group
-    is "". `sklearn.clone` keeps the rules, but an estimator only in a `sklearn.frozen.FrozenEstimator`.
-    Metadata routing requests `sensitive_features`.
+    `fit` learns nothing. Groups are matched as in a file: 1, 1.0 and "1" are one group, a missing group is
+    "". `sklearn.clone` keeps the rules, but an estimator only in a `sklearn.frozen.FrozenEstimator`. Metadata
+    routing requests `sensitive_features`.
 
     Args:
         rules: A rule per group, from a run's `GroupThresholds.rules` or `load`.
         estimator: A fitted classifier of two classes with `predict_proba`. None: X holds scores of the
             positive label.
-        unseen_group: "error", or a threshold for groups without a rule, from 0 (accept everybody) to 2
-            (nobody).
+        unseen_group: "error", or a threshold for groups without a rule, from 0 (everybody) to 2 (nobody).
         positive_label: The estimator's class that the thresholds are for, as in a file. None: its last.
-        labels: The two labels to predict without an estimator. None: 0 and 1, the positive.
+        labels: The two labels to predict without an estimator. None: 0 and 1.
     """
 
     __module__ = "fairshares"  # where a pickle finds it again, whatever moves
@@ -136,8 +135,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
                 randomness.
         Raises:
             UnseenGroupError: A group has no rule.
-            RecordsError: Shapes do not fit, a score is not from 0 to 1, or the model has no class of the
-                positive label.
+            RecordsError: Shapes do not fit, a score is not from 0 to 1, or no class is the positive label.
             ThresholdRuleError: `unseen_group` is no threshold.
         """
         probability = self.positive_probability(X, sensitive_features=sensitive_features)
@@ -146,7 +144,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return self.classes_[np.where(positive, at, 1 - at)]
 
     def predict_proba(self, X: Any, *, sensitive_features: Any) -> Floats:  # noqa: N803
-        """Return the probability of each class under `predict`, shape (n, 2): 0 or 1 without draws."""
+        """Return the probability of each class under `predict`, shape (n, 2)."""
         positive = self.positive_probability(X, sensitive_features=sensitive_features)
         both = np.column_stack([1 - positive, positive])
         return both if self._positive_class() else both[:, ::-1]
@@ -209,7 +207,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
 
 def _collected(given: Any) -> Any:
-    """Return a frame or series of narwhals, in memory, or anything else as it is."""
+    """Return a frame or series of narwhals in memory; anything else as it is."""
     known = nw.from_native(given, allow_series=True, pass_through=True)
     return known.collect() if isinstance(known, nw.LazyFrame) else known
 

@@ -20,7 +20,7 @@ class ThresholdRule:
 
     Attributes:
         thresholds: Strictly increasing; 0 accepts everybody, anything above 1 nobody.
-        probabilities: Of each threshold, positive, adding up to 1.
+        probabilities: Positive ones, which add up to 1.
     """
 
     thresholds: tuple[float, ...]

@@ -1,4 +1,4 @@
-"""Audits of releases for `./inv audit`: the effect of one record, and the loss that it adds up to."""
+"""Audits of releases for `./inv audit`."""
 
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
@@ -130,7 +130,7 @@ def audit_distributed_noise(
     parties: int,
     tolerated: int,
 ) -> Audited:
-    """Audit a release with distributed noise, of which the tolerated parties' part does not count.
+    """Audit a release with distributed noise, without the tolerated parties' part.
 
     It tries all ways in which a client's records spread. For Laplace noise it adds up the moved values'
     deltas, each at its share of epsilon; for Gaussian noise it bounds the delta of their joint loss. Raises
@@ -208,7 +208,7 @@ def audit_command(
     """Audit the release of a command, with the `sizes` that differ from its defaults.
 
     `cap` is by default 10, or 1 if a client has one value. `distributed` holds the distribution, the number
-    of parties, and of corrupt ones. Raises OptionError if there is no such noise, or over a million cells.
+    of parties, and of corrupt ones. Raises OptionError for impossible noise, or over a million cells.
     """
     release = RELEASES[name]
     chosen = {**release.sizes, **sizes}
@@ -252,7 +252,7 @@ def audit_protocol_4(epsilon: Fraction, relation: NeighboringRelation) -> Audite
 
 
 def _spreads(units: int, most: int) -> Iterator[list[int]]:
-    """Yield all ways to write a number as a sum of parts, none above `most`."""
+    """Yield all ways to write `units` as a sum of parts up to `most`."""
     if not units:
         yield []
     for first in range(min(units, most), 0, -1):

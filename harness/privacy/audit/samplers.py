@@ -1,4 +1,4 @@
-"""Audits of samplers and local mechanisms for `./inv audit`, held against what is claimed of them."""
+"""Audits of samplers and local mechanisms for `./inv audit`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ _FAR = 10  # an output, in the scale from -1 to 1, at which an unbounded ratio i
 
 @dataclass(frozen=True)
 class Audited:
-    """One sampler or release, audited.
+    """One audited sampler or release.
 
     A row's name is `subject` and a name in `figures`. `claimed` says whether this project states a guarantee,
     and `fault` why it fails.
@@ -112,7 +112,7 @@ def audit_sampler(
 ) -> Audited:
     """Design our sampler for counts that move by up to `sensitivity`, and audit it.
 
-    Atoms grow by e^(epsilon / sensitivity) inwards, so that the outermost `sensitivity` of them weigh at most
+    Atoms grow by e^(epsilon / sensitivity) inwards, so the outermost `sensitivity` of them weigh at most
     e^epsilon times as many outermost ones.
     """
     bits = bits_at_most(delta / (sensitivity * (exp_bounds(epsilon)[1] if sensitivity > 1 else 1)))
@@ -200,10 +200,10 @@ def audit_m_r(end: str, epsilon: Fraction, *, repaired: bool) -> Audited:
 
 
 def audit_m_l(end: str, epsilon: Fraction, k: int) -> Audited:
-    """Audit M_L at epsilon_2 = epsilon and the largest epsilon_1 that the paper's Eq. (1) allows then.
+    """Audit M_L at epsilon_2 = epsilon and the largest epsilon_1 that the paper's Eq. (1) allows.
 
     Only k = 2 has a guarantee, with epsilon_1 = epsilon / 2. For other k the ratio of two inputs' densities
-    is unbounded, and is shown at one output.
+    is unbounded.
     """
     claimed = k == 2
     if claimed:

@@ -1,7 +1,6 @@
 """Composition of runs: by sums, by Rényi divergences, or as a series that was declared beforehand.
 
-Accountants have the interface of dp_accounting's. Sums are of integers, rounded towards a higher loss.
-docs/explanation/theorems.md has the proofs.
+Sums are of integers, rounded towards a higher loss. docs/explanation/theorems.md has the proofs.
 """
 
 import json
@@ -55,7 +54,7 @@ def noise_text(noise: NoiseEvent | Concentrated | None) -> str | None:
 
 
 def noise_of(text: str | None) -> NoiseEvent | Concentrated | None:
-    """Return the noise of a ledger's text. Raises ValueError or LookupError if it is none."""
+    """Return the noise of a ledger's text; ValueError or LookupError without one."""
     if text is None:
         return None
     fields = json.loads(text)
@@ -68,7 +67,7 @@ def noise_of(text: str | None) -> NoiseEvent | Concentrated | None:
 
 @dataclass(frozen=True)
 class Accountant:
-    """The sum of runs' epsilons and deltas (basic composition), and the rest of a budget.
+    """The sum of runs' epsilons and deltas, and the rest of a budget, as accountants of dp_accounting.
 
     Guarantees: theorem 2; subclasses name theirs.
     [test: tests/harness/privacy/test_ledger_rules.py, tests/harness/privacy/test_ledger_filter.py]
@@ -86,7 +85,7 @@ class Accountant:
         return replace(self, losses=(*self.losses, *losses))
 
     def allows(self, loss: Loss) -> bool:
-        """Return whether the budget, all of which may be spent, covers a further run."""
+        """Return whether the budget covers a further run."""
         return self.supports(loss) and self.compose([loss]).kept
 
     @property
@@ -134,7 +133,7 @@ class Renyi(Accountant):
 
     @property
     def left(self) -> Budget:
-        """The epsilon of one more run at a delta of 0, in thousandths, rounded down."""
+        """The epsilon of one more run at a delta of 0, in thousandths of the budget."""
         part = self.budget.epsilon / _PARTS
 
         def exceeds(parts: int) -> bool:
@@ -199,7 +198,10 @@ def numerical_epsilon(losses: Sequence[Loss], delta: float) -> float | None:
 
 @lru_cache(maxsize=256)
 def _moment(loss: Loss, order: int, epsilon: Fraction) -> tuple[int, Fraction]:
-    """Return E_Q[(R / Q)^order] of a run in fixed point, at least 1, rounded up, and R's mass less P's."""
+    """Return E_Q[(R / Q)^order] of a run in fixed point, rounded up, and P's mass less R's.
+
+    It is at least 1: a run that reveals nothing makes no room for others.
+    """
     if isinstance(loss.noise, Concentrated):
         exponent = order * (order - 1) * loss.noise.rho
         parts = math.ceil(exponent) or 1
@@ -249,7 +251,6 @@ def _product(x: int, y: int) -> int:
 
 
 def _power(x: int, n: int) -> int:
-    """Return x^n in fixed point, rounded up."""
     power = _ONE
     while n:
         if n & 1:

@@ -1,4 +1,4 @@
-"""One run's way through the ledger: its population, its charge when its parties start, and its outcome."""
+"""One run's way through the ledger: its population, its charge, and its outcome."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -63,7 +63,7 @@ def chosen_account(
     *,
     of_records: bool = False,
 ) -> Account:
-    """Return where a run is charged, and say so if its population is new.
+    """Return where a run is charged, and announce a new population.
 
     With `of_records`, budgets of populations of uploads do not matter. Raises PopulationError if nobody is
     named although the ledger has budgets, or a new name may be misspelt.
@@ -131,7 +131,7 @@ class Entry:
         self.population: Population | None = None
 
     def check(self, release: PrivacyEvent) -> None:
-        """Raise what `start` would raise, before a run does any work."""
+        """Raise what `start` would raise."""
         account, release = self.account, self.whole or release
         if self._charged_before:
             return
@@ -140,7 +140,7 @@ class Entry:
                 account.ledger.check(account.population, account.budget, release)
 
     def start(self, release: PrivacyEvent) -> None:
-        """Charge a run whose parties are about to start; a run of nobody only marks its uploads as used."""
+        """Charge a run whose parties are about to start; a run of nobody only marks its uploads."""
         account, release = self.account, self.whole or release
         if self._charged_before:
             return

@@ -1,6 +1,6 @@
 """One SQLite file that many processes change, one at a time, each change whole or not at all.
 
-Whatever SQLite says becomes a LedgerError with the file's name and the way out.
+SQLite's errors become LedgerErrors with the file's name and the way out.
 """
 
 import os
@@ -62,7 +62,7 @@ class Database:
     def writing(self) -> Iterator[sqlite3.Connection]:
         """Yield the only connection that may write; commit, or roll back on an exception.
 
-        Nothing that is read inside changes before the end. When this returns, the disk has it.
+        When this returns, the disk has the changes.
         [test: tests/harness/privacy/test_ledger_processes.py]
         """
         self._create()
@@ -99,7 +99,6 @@ class Database:
             raise self.error("an entry in it is damaged; restore it from a copy") from error
 
     def _check(self, connection: sqlite3.Connection) -> None:
-        """Raise LedgerError unless the file is a sound ledger of this version."""
         if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
             raise self.error(f"it is no ledger of FairShares; {_ELSEWHERE}")
         schema = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -112,10 +111,7 @@ class Database:
             raise self.error(_DAMAGED)
 
     def _create(self) -> None:
-        """Put an empty ledger in place, complete from the start, unless a file is there.
-
-        So a file without content is damaged, and never passes for a new ledger.
-        """
+        """Put a complete, empty ledger in place unless a file is there: an empty file is a damaged one."""
         if self.exists():
             return
         partial = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}")

@@ -1,7 +1,6 @@
 """The privacy ledger: one SQLite file with the charges of all runs, and their budgets.
 
-A charge is written right before a run's parties start. It stays whatever happens next, as somebody may have
-seen a revealed value.
+A charge is written right before a run's parties start, and stays, as somebody may have seen a revealed value.
 """
 
 import hashlib
@@ -56,7 +55,8 @@ class Ledger(Database):
     """The charges and budgets in one file; every method is one transaction, and may raise LedgerError.
 
     Guarantees: of runs that race for the rest of a budget, only those that fit are charged. A crash loses no
-    charge.  [test: tests/harness/privacy/test_ledger_processes.py]
+    charge.
+    [test: tests/harness/privacy/test_ledger_processes.py]
     """
 
     schema = 6
@@ -149,8 +149,8 @@ class Ledger(Database):
     ) -> tuple[int, Population | None]:
         """Write a charge and the use of its uploads; return its number and the population after it.
 
-        Charges of nobody for the same uploads become the population's, too. A chain is charged for its first
-        run, and further runs add their uploads. An error leaves the file as it was.
+        Charges of nobody for the same uploads become the population's. A chain is charged for its first run,
+        and further runs add their uploads. An error leaves the file as it was.
         [test: tests/harness/privacy/test_ledger_chains.py]
 
         Raises:
@@ -193,10 +193,7 @@ class Ledger(Database):
             return [head for (head,) in rows]
 
     def restore(self, name: str, lost: PrivacyEvent, seen: Sequence[str]) -> None:
-        """Write a lost charge as the owner of a restored ledger states it, beyond any budget.
-
-        Other hosts have `seen` the lost heads.
-        """
+        """Write a lost charge, as a restored ledger's owner states it, and the lost heads that others saw."""
         with self.writing() as connection:
             if _find(connection, name) is None:
                 _set_budget(connection, name, None)
@@ -364,8 +361,8 @@ def _spent_on(connection: sqlite3.Connection, uploads: Iterable[str]) -> dict[st
 def next_head(head: str, entry: str) -> str:
     """Return a ledger's head after one more charge.
 
-    Heads are a hash chain, by which other hosts notice a ledger that went back in time. Each commits to the
-    previous one, and to all that hosts signed of the charged run: its request, and its accepted uploads.
+    Heads are a hash chain, by which other hosts notice a ledger that went back in time. Each commits to all
+    that hosts signed of the charged run: its request, and its accepted uploads.
     """
     return hashlib.sha256(f"{head} {entry}".encode()).hexdigest()
 
@@ -375,7 +372,7 @@ def _last_head(connection: sqlite3.Connection) -> str:
 
 
 def _append_head(connection: sqlite3.Connection, entry: str, *seen: str) -> None:
-    """Write the next head, after the `seen` heads that the ledger lost."""
+    """Write the next head, after the lost ones that others have seen."""
     heads = (*seen, next_head(_last_head(connection), " ".join([entry, *seen])))
     connection.executemany("INSERT OR IGNORE INTO heads (digest) VALUES (?)", ((head,) for head in heads))
 

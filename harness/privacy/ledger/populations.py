@@ -1,7 +1,7 @@
 """A population's losses, and the runs that its budget, unit and relation allow.
 
-A population is the people of the records. Its runs share one privacy unit and one neighboring relation, as
-their epsilons and deltas would not add up otherwise.
+A population is the people of the records. Its runs share one privacy unit and one neighboring relation:
+others do not add up.
 """
 
 import unicodedata
@@ -77,7 +77,7 @@ class Charge(PrivacyEvent):
 class Population:
     """A population's entries in the ledger.
 
-    Runs without a name ignore a `retired` one. `of_uploads` says that it has runs, all of uploads.
+    Runs without a name ignore a `retired` one. `of_uploads` says that all of its runs, if any, took uploads.
     """
 
     name: str
@@ -88,12 +88,12 @@ class Population:
 
     @property
     def unit(self) -> PrivacyUnit | None:
-        """The unit of all its runs; None before the first."""
+        """The unit of its runs; None before the first."""
         return self.charges[0].unit if self.charges else None
 
     @property
     def relation(self) -> NeighboringRelation | None:
-        """The neighboring relation of all its runs; None before the first."""
+        """The neighboring relation of its runs; None before the first."""
         return self.charges[0].relation if self.charges else None
 
     def chain(self, name: str) -> Charge | None:
@@ -133,7 +133,7 @@ class Use(NamedTuple):
 
 
 def key_of(name: str) -> str:
-    """Return the common key of a name's spellings in case and Unicode form.
+    """Return the common key of a name's spellings.
 
     [test: tests/harness/privacy/test_populations.py]
     """
@@ -141,7 +141,7 @@ def key_of(name: str) -> str:
 
 
 def refuse_contradictions(population: Population, budget: Budget | None, release: PrivacyEvent) -> None:
-    """Raise PopulationError where a run's unit, relation or budget is not the population's."""
+    """Raise PopulationError if a run's unit, relation or budget is not the population's."""
     for charge in population.charges:
         if (charge.unit, charge.relation) != (release.unit, release.relation):
             raise PopulationError(
@@ -158,7 +158,7 @@ def refuse_contradictions(population: Population, budget: Budget | None, release
 
 
 def refuse_late_rule(population: Population, budget: Budget | None) -> None:
-    """Raise PopulationError where a budget with its own rule is given or withdrawn after a run."""
+    """Raise PopulationError if a budget with its own rule is given or withdrawn after a run."""
     rules = [rule for rule in (population.budget, budget) if rule and rule.rule]
     if population.charges and budget not in (None, population.budget) and rules:
         raise PopulationError(
@@ -237,7 +237,7 @@ def refuse_used(uses: Sequence[Use], name: str | None, uploads: Sequence[str]) -
 
 
 def refuse_other_terms(begun: Charge, release: PrivacyEvent) -> None:
-    """Raise PopulationError where a run differs from the first of its chain."""
+    """Raise PopulationError if a run differs from the first of its chain."""
     for name in ("task", "model", "loss", "domain"):
         if getattr(begun, name) != getattr(release, name):
             what = {"model": "security model", "loss": "ε, δ or noise"}.get(name, name)
@@ -249,7 +249,7 @@ def refuse_other_terms(begun: Charge, release: PrivacyEvent) -> None:
 
 
 def refuse_counted(counted: Collection[str], release: PrivacyEvent) -> None:
-    """Raise UsedUploadsError where a chain's earlier runs had some of these uploads."""
+    """Raise UsedUploadsError if a chain's earlier runs had some of these uploads."""
     if counted:
         raise UsedUploadsError(
             f"{len(counted)} of these {len(release.uploads)} uploads went into a run of chain "
