@@ -1,9 +1,9 @@
 """A party's gateway: takes the clients' connections, and is the one client of its virtual machine.
 
-MP-SPDZ's own server takes anybody's connections one at a time, inside the computation, without a time limit,
-and ends on the first that misbehaves. The gateway runs beside the virtual machine and knows no more than it.
-It takes all clients at once, each by its certificate. Gateways compare digests of their clients' messages, so
-that all leave out the same clients (docs/explanation/architecture.md).
+MP-SPDZ's own server takes anybody's connections one at a time, without a time limit, and ends on the first
+that misbehaves. The gateway runs beside the virtual machine and takes all clients at once, each by its
+certificate. Gateways compare digests of their clients' messages, so that all leave out the same clients
+(docs/explanation/architecture.md).
 """
 
 import asyncio
@@ -118,7 +118,7 @@ class Front:
             ) from None
 
     async def _exchange(self, machine: Channel, width: int) -> str:
-        """Bring clients' subsets and values to the machine, zeros for those left out; name these."""
+        """Bring clients' subsets and values to the machine, zeros for those left out."""
         counts = self._config["uploads"]
         seeds = await self._agreed(machine, width, self._seeds, self._seconds_to_come())
         chosen = [
@@ -262,11 +262,7 @@ def _settle(pending: asyncio.Future[bytes], value: bytes) -> None:
 
 
 def main(config: dict[str, Any], party: int, number: int, data: Path, machine: int) -> int:
-    """Run the gateway to the end of its virtual machine, process `machine`, and end as that does.
-
-    The exit code is 1 if clients ended the run. The machine writes parts of lines to the same log, so
-    printing waits for it.
-    """
+    """Run the gateway to the end of its virtual machine, process `machine`; exit like it, or with 1."""
 
     def machine_runs() -> bool:
         return os.waitid(os.P_PID, machine, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None

@@ -1,7 +1,4 @@
-"""A client's side: learns its masks from the parties, checks them, and sends its values masked.
-
-An invitation is a file per client, with all that it needs to send to one run.
-"""
+"""A client's side: learns its masks from the parties, checks them, and sends its values masked."""
 
 import asyncio
 import errno
@@ -32,16 +29,15 @@ from protocols.circuits.clients import CHECKS, MOST_CHECKS
 
 
 def _no_account() -> None:
-    """Count nothing: whoever plays the client does not keep its account."""
+    """Count nothing: this client keeps no account."""
 
 
 @dataclass(frozen=True)
 class Sender:
     """One client, with values of shape (n,).
 
-    Attributes:
-        certificate: A PEM file, with the key beside it.
-        charge: Is called right before the first message that depends on the values, and may end the sending.
+    The key is beside the `certificate` (PEM). `charge` is called right before the first message that depends
+    on the values, and may end the sending.
     """
 
     number: int
@@ -56,8 +52,8 @@ async def send_values(
     """Send one client's values to the running parties; return the number of bytes that it sent to each.
 
     The run must have the `expected` terms, beside the client's own number and number of values.
-    Guarantees: nothing that depends on the values is sent unless all parties showed their certificates,
-    agree on the terms, and passed the check of the masks.  [test: tests/harness/clients/test_sender.py]
+    Guarantees: nothing that depends on the values is sent unless all parties showed their certificates, agree
+    on the terms, and passed the check of the masks.  [test: tests/harness/clients/test_sender.py]
     Reveals: to each party the values plus masks that are uniform unless all parties collude.
 
     Raises ClientError if a party is absent, ended the connection or leaves this client out, or terms differ;
@@ -147,7 +143,7 @@ async def _told(sender: Sender, channel: Channel, length: int) -> bytes:
 
 
 async def _all_or_none(steps: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
-    """Return the results of steps done at once; if one fails, all others have ended too."""
+    """Return the results of steps done at once; if one fails, end the others."""
     tasks = [asyncio.ensure_future(step) for step in steps]
     try:
         return await asyncio.gather(*tasks)
@@ -245,10 +241,7 @@ class Invitation:
 
 
 def check_directory(directory: Path, clients: int) -> None:
-    """Check a directory for so many invitations, before any party starts.
-
-    Raises OptionError if others can change its files, or a file has an invitation's name.
-    """
+    """Raise OptionError if others can change a directory of invitations, or one of them exists."""
     reason = writable_by_others(directory)
     if reason is not None:
         raise OptionError(

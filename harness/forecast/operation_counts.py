@@ -52,8 +52,8 @@ class Counts(Gates):
 def counts_of(job: Job, model: SecurityModel) -> Counts:
     """Return the operation counts of a job's program in this model; no data are needed.
 
-    A portable program is executed on counting values, and formulas add the engine's comparisons and sorted
-    keys. For other programs the compiler's estimate is read.
+    A portable program is executed on counting values, and formulas add comparisons and sorted keys. For other
+    programs the compiler's estimate is read.
     Guarantees: where nothing is compared or sorted, the counts equal the compiler's estimate.
     [test: tests/harness/forecast/test_operation_counts.py; tests/programs/test_operation_counts.py]
     Raises PlanError without MP-SPDZ's compiler, CompileError if it refuses the program.
@@ -81,7 +81,7 @@ def counts_of(job: Job, model: SecurityModel) -> Counts:
 
 
 def _parties_that_split(model: SecurityModel) -> int:
-    """Return the number of shares of an integer that become bits; 2 if a mask's do, 0 in MPyC."""
+    """Return how many shares of an integer become bits; 2 if a mask's do, 0 in MPyC."""
     if model.virtual_machine is None:
         return 0
     return model.parties if "-Z" in model.compile_options else 2

@@ -58,8 +58,8 @@ def read_curves(directory: Path) -> ReleasedCurves:
 def as_curves(files: Files, directory: Path) -> ReleasedCurves:
     """Return the curves in a run's files; those of a later choice name the run that revealed them.
 
-    Raises ResultFileError if the files are of another task or version, or damaged. Counts that were changed
-    consistently in all files go unnoticed.
+    Raises ResultFileError if the files are of another task or version, or damaged. Consistent changes of all
+    counts go unnoticed.
     """
     manifest = files[MANIFEST]
     if manifest.get("task") != "thresholds":
@@ -178,8 +178,8 @@ def add_up(directories: Sequence[Path], verify: Callable[[Path], object]) -> tup
     """Add up the counts of a chain's runs; return the weights that follow, and their files.
 
     `verify` checks results that hosts signed, and raises SignatureError.
-    Computes: the sum of the counts, with the sum of the runs' independent noises, so that intervals are exact
-    as for one run. The sum protects what each run protects (theorem 16).
+    Computes: the sum of the counts, with the sum of the runs' independent noises. It protects what each run
+    protects (theorem 16).
     [test: tests/harness/pipeline/test_chains.py]
 
     Raises ResultFileError if a directory holds no run of the chain, or one that another holds.

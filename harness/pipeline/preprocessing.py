@@ -105,7 +105,7 @@ def taken(noise: JointNoise, stock: Stock, target: Path) -> Piece:
 def charging_for(stock: Stock, piece: str) -> Iterator[None]:
     """Wrap the charge of a run that has taken a piece (or ""); errors then say that the piece is gone.
 
-    A UsedNoiseError, of a piece that was used before, destroys the whole stock.
+    A piece that was used before destroys the whole stock.
     """
     try:
         yield

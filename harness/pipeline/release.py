@@ -101,7 +101,7 @@ def domain_of_noise(records: Records, *, of_values: bool = False) -> RecordDomai
 
 
 def _check_undivided(call: ReleaseCall) -> None:
-    """Refuse a division of ε between two releases: noise for all of ε fits neither."""
+    """Refuse to divide ε between two releases: noise for all of ε fits neither."""
     if call.cap == AUTO:
         raise OptionError(
             f"Noise is made ahead for one release that spends all of ε, and {named('cap', AUTO)} divides ε; "
@@ -305,9 +305,9 @@ def run_with_chosen_cap(
 ) -> Run[Any]:
     """Choose a contribution bound by π_CAP (`of_cap`), then run the statistic with it (`settings`).
 
-    Each is a release with a charge; a budget for a declared number of runs takes one charge for both, as
-    their noises differ. The bound's files stay if the statistic fails: its ε is spent, and the bound can be
-    used again. The statistic's files state the privacy loss of both, for whichever bound is chosen.
+    Each is a release with a charge; a budget for a declared number of runs takes one charge for both. The
+    bound's files stay if the statistic fails: its ε is spent, and the bound can be used again. The
+    statistic's files state the privacy loss of both, for whichever bound is chosen.
 
     If a run fails, `out` does not exist. Predictable faults are raised before anything is spent: no noise or
     result fits the largest candidate, the budget is too small for both, or a directory exists.
@@ -357,7 +357,6 @@ def request_of_cap(request: Request, spends: Guarantee) -> CapRequest:
 
 
 def _statistic(call: ReleaseCall, request: Request) -> Statistic[Any]:
-    """Return the statistic; a bound for curves depends on the domain file's thresholds."""
     if request.task == "cap" and getattr(request, "release", "") == "thresholds" and call.domain:
         request = request.but(thresholds=len(read_domain(call.domain).thresholds) or None)
     return statistic_of(request)
@@ -372,7 +371,7 @@ def _check_unread(
 ) -> None:
     """Refuse a bound, an existing directory or an exceeded budget before any record is read.
 
-    Any names stand in for undeclared ones, as the loss is the same.  [test: tests/commands/test_output.py]
+    Any names stand in for undeclared ones.  [test: tests/commands/test_output.py]
     """
     request, total = settings.release, None
     positive = str(call.positive_label or _ANY[0])

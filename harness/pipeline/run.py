@@ -45,13 +45,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class RunSettings:
-    """How a release is run.
-
-    Attributes:
-        network: The network that is emulated between the parties; None for loopback.
-        hosts: The hosts that run the parties; None for this machine.
-        stock: The stock from which a release takes its noise, if it was made ahead.
-    """
+    """How a release is run: on a `network`, by `hosts`, with noise from `stock`, if any."""
 
     release: Request
     timeout_s: float = 600.0
@@ -66,10 +60,7 @@ class RunSettings:
         return self.hosts or engine_of(self.release.security)
 
     def check_supported(self, spec: ProtocolSpec) -> None:
-        """Raise UnsupportedError unless the model can run the protocol with this encoding here.
-
-        Raises OptionError if the protocol cannot add the release's kind of noise.
-        """
+        """Raise UnsupportedError or OptionError unless the model can run the protocol here."""
         model = self.release.security
         reason = self.runner.supports(self.release.program_of(spec), model, self.release.form)
         if reason is not None:
@@ -343,7 +334,8 @@ def combined_manifest(
 
     Computes: the privacy loss by `PrivacyStatement.plus`; sums of seconds, rounds and bytes; the most memory
     that a party took. For other fields the latest manifest wins. With `asked`, the last release counts at
-    this full budget.  [test: tests/harness/pipeline/test_manifest.py]
+    this full budget.
+    [test: tests/harness/pipeline/test_manifest.py]
     """
     manifests = list(parts.values())
     *earlier, last = (read_statement(part) for part in manifests)

@@ -49,11 +49,11 @@ class PartyInputs:
     Attributes:
         uploads: The number of uploads or connections.
         rows: The number of clients or records.
-        values: A file per party; None where a party already has its values, or receives them.
+        values: A file per party; None if a party already has its values, or receives them.
         batches: The identities of uploads that parties keep.
         uploaded: The bytes that clients sent to each party; empty if unknown.
         excluded: The number of uploads that all parties left out, by reason.
-        admission: The clients that the task's servers let upload; "" without a task.
+        admission: The clients that the task's servers let upload.
     """
 
     domain: RecordDomain
@@ -178,10 +178,7 @@ class Source(ABC):
 
     @abstractmethod
     def describe(self, run: RunContext) -> PartyInputs:
-        """Return the public facts about the inputs, without values.
-
-        Raises ShareError if inputs do not fit each other, the model, the encoding or the domain.
-        """
+        """Return the public facts about the inputs; ShareError if they do not fit each other or the run."""
 
     def deliver(self, run: RunContext, described: PartyInputs) -> PartyInputs:  # noqa: ARG002
         """Prepare the inputs, once the run is accepted; by default they are ready."""
@@ -190,10 +187,7 @@ class Source(ABC):
 
 @dataclass(frozen=True)
 class RecordsSource(Source):
-    """Clients' records in one place; one process plays all clients and takes the parties' steps.
-
-    Clients that send agree to `terms`, by default the release's.
-    """
+    """Clients' records in one place: one process plays all clients, which agree to `terms`, if they send."""
 
     records: ClientRecords
     terms: dict[str, Any] | None = None
@@ -227,10 +221,7 @@ class RecordsSource(Source):
 
 @dataclass(frozen=True)
 class SharesSource(Source):
-    """Aggregates of all parties or, for trials, uploads with all parties' keys.
-
-    The directory holds a `party-<i>.aggregate` per party, or `task.json`, `party-<i>` and `keys-<i>`.
-    """
+    """Aggregates of all parties or, for trials, uploads with all parties' keys (docs/reference/files.md)."""
 
     directory: Path
 
@@ -350,10 +341,7 @@ def sent_inputs(
 
 
 def terms_of(request: Request, domain: RecordDomain, piece: Piece | None = None) -> dict[str, Any]:
-    """Return the terms for clients.
-
-    They state how often making the noise ahead was attempted, as each attempt may have failed unnoticed.
-    """
+    """Return the terms for clients, with the attempts to make noise ahead, each of which may have failed."""
     public_request = request.but(neighboring_relation=request.relation_in(domain), population=None)
     return {
         "request": public_request.to_json(),

@@ -30,7 +30,7 @@ class FairGrad:
     Source: Maheshwari and Perrot 2023, "FairGrad: Fairness Aware Gradient Descent", without slack. A model is
     fair if all gaps F_k = C_k0 + sum_k' C_kk' accuracy_k' are 0, with k' a group and a label. In each round
     the multiplier of a gap grows by `step` times the gap, and weights are those of the Lagrangian. Counts
-    take `share` of the rounds' zCDP.
+    take `share` of the zCDP.
     """
 
     fairness: str
@@ -62,9 +62,9 @@ class FairGrad:
     def weights(self, counts: Floats, rounds: int) -> Floats:
         """Return the weights of groups and labels, shape (k, m), 1 on average; some may be below 0.
 
-        Multipliers are `step` times `rounds` times the gaps of all counts so far, over which noise averages
-        out. A weight is 1, less n times the effect of one more right answer on all gaps, each times its
-        multiplier. A group that seems rarer than 1 % of all counts weighs as one of 1 %.
+        Multipliers are `step` times `rounds` times the gaps of all counts so far. A weight is 1, less n times
+        the effect of one more right answer on all gaps, each times its multiplier. A group that seems rarer
+        than 1 % of all counts weighs as one of 1 %.
         """
         right, wrong = counts.reshape(2, self.groups, self.labels)
         totals = np.maximum(right + wrong, (np.abs(counts).sum() or 1.0) / 100)
@@ -77,7 +77,7 @@ class FairGrad:
 
     @property
     def _pools(self) -> tuple[Floats, Floats]:
-        """The labels of each gap, and per label 1 for right answers, or -1 for wrong ones."""
+        """The labels of each gap, and per label 1 for right answers, -1 for wrong ones."""
         identity, alike, all_labels = np.eye(self.labels), np.ones(self.labels), np.ones((self.labels, 1))
         return {
             EQUALIZED_ODDS: (identity, alike),

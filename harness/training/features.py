@@ -95,7 +95,7 @@ class Features:
         return np.concatenate([feature.encode(table[name]) for name, feature in self.by_name.items()], axis=1)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the declaration that `features_from_json` reads."""
+        """Return the declaration."""
         return {name: feature.to_json() for name, feature in self.by_name.items()}
 
 

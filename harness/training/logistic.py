@@ -31,7 +31,7 @@ SumOf = Callable[[Floats], Floats]  # from updates, a row per protected unit, to
 class Descent:
     """How a model is trained, public and fixed beforehand; the defaults did well on public data.
 
-    All clients take part in each round. `clip` bounds the L2 norm of a record's gradient.
+    `clip` bounds the L2 norm of a record's gradient.
     """
 
     rounds: int
@@ -112,7 +112,7 @@ def fit(
     """Train on noisy sums; return parameters of shape (k - 1, p + 1), for `probabilities`.
 
     Computes: the mean of the later half of the steps of gradient descent with heavy-ball momentum, over which
-    noise averages out. Only `sum_of` reads the updates.
+    noise averages out.
     """
     parameters, velocity = np.zeros(examples.shape), np.zeros(examples.shape)
     total, weights = np.zeros(examples.shape), None
@@ -217,8 +217,8 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
     def predict_proba(self, X: Any) -> Floats:  # noqa: N803
         """Return each label's probability, shape (n, k), in the order of `classes_`.
 
-        Values outside a declared range count as its nearer end. Undeclared categories, and texts that are no
-        number, count as nothing.
+        Values outside a declared range count as its nearer end; undeclared categories, and texts that are no
+        number, as nothing.
 
         Args:
             X: A frame that narwhals knows, with the features as columns in any order; or an array with the

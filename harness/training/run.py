@@ -1,4 +1,4 @@
-"""One training on one budget: weights of everybody, a model, thresholds from clients that it did not see."""
+"""One training on one budget: weights, a model, and thresholds from clients that it did not see."""
 
 import math
 import random
@@ -67,13 +67,8 @@ HELD_OUT = 4  # one of so many clients is kept for thresholds
 class Training:
     """A training's options, which are public and fixed before data are seen.
 
-    Attributes:
-        request: With a model.
-        guarantee: The budget of the model's rounds.
-        fairness: The definition for which groups are weighed.
-        grid: Of scores.
-        weights: The release of weights beside the model, with its own part of ε and δ.
-        thresholds: Likewise of thresholds.
+    `guarantee` is the budget of the model's rounds, `grid` of scores. `weights` and `thresholds` are releases
+    beside the model, each with its own budget, and `fairness` the definition for which groups are weighed.
     """
 
     request: TrainRequest
@@ -247,7 +242,7 @@ def label_values(records: ClientRecords) -> list[Any]:
 def held_out(clients: int) -> Bools:
     """Draw one client in four, by the system's randomness, to keep out of training.
 
-    Their number is public, and depends on the number of clients alone. Raises OptionError below four clients.
+    Their number depends on the number of clients alone. Raises OptionError below four clients.
     """
     if clients < HELD_OUT:
         raise OptionError(
@@ -384,9 +379,9 @@ def trained(
 def preprocessed(
     request: TrainRequest, features: Features, runs: int, progress: Progress
 ) -> tuple[Path, list[dict[str, Any]]]:
-    """Make the noise of all rounds of so many trainings, before there are records.
+    """Make the noise of all rounds of so many trainings; return its directory and costs.
 
-    Return its directory and its costs. After an error, finished noise stays.
+    After an error, finished noise stays.
     """
     request, domain = request.but(offline=True, records=TABLE), domain_of_noise(request)  # of any records
     chosen = _chosen(request, Account())

@@ -1,4 +1,4 @@
-"""Rounds of noisy sums by parties that stay up, with one budget for all, spent before the first."""
+"""Rounds of noisy sums by parties that stay up, with one budget, spent before the first."""
 
 import sys
 import tempfile
@@ -65,8 +65,8 @@ class SumSession:
     Guarantees: (epsilon, delta) of all rounds together, for the unit, against the parties that the model
     tolerates and everybody else, however later vectors depend on earlier sums. No process is left behind.
     [test: tests/protocols/test_rounds.py, tests/harness/training/test_session.py]
-    Edge cases: the members of a round are public, their vectors are not. A client that left counts as a
-    vector of zeros, and sums are not scaled by the number of clients. A party that fails ends the session.
+    Edge cases: the members of a round are public, their vectors are not. A client that left counts as zeros,
+    and sums are not scaled by the number of clients. A party that fails ends the session.
 
     Attributes:
         rule: The bounds of vectors.
@@ -111,15 +111,14 @@ class SumSession:
             largest_weight: A bound that is fixed beforehand; noise grows with it.
             unit: Who is protected, "client" or "record".
             rows: Whose vector a row is. Protected records in clients' rows double the noise.
-            noise: "joint", Gaussian noise that nobody knows; or "distributed", where each party adds its own,
-                for long vectors.
+            noise: "joint" Gaussian noise that nobody knows; or "distributed", each party's own, for long
+                vectors.
             offline: Whether to take joint noise that `preprocess` of such a session made.
             stock: The directory of that noise. Default: stock, beside the ledger.
             population: Who is charged. "none" charges nobody; so does None, unless the ledger has budgets.
             budget: The population's ε or (ε, δ).
             ledger: A file, by default that of commands.
-            starting: Called once, before the first party starts, to charge a larger run in place of these
-                rounds.
+            starting: Called once, before the first party starts, to charge a larger run instead.
             timeout: Seconds for the parties to start, and for each round.
         Raises:
             FairSharesError: A subclass for each mistake.
@@ -178,10 +177,7 @@ class SumSession:
             raise UnsupportedError(reason)
 
     def preprocess(self, sessions: int = 1, progress: Progress = lambda _: None) -> list[dict[str, Any]]:
-        """Make the joint noise of so many sessions like this one, before there are any vectors.
-
-        Return their costs. After an error, finished noise stays.
-        """
+        """Make the joint noise of so many such sessions; return its costs. An error leaves finished noise."""
         return preprocess(self._noise, self.stock, sessions, self._timeout_s, progress)
 
     def take(self, place: Path) -> str:
@@ -278,13 +274,12 @@ class SumSession:
             self._end(*sys.exc_info())
 
     def __enter__(self) -> "SumSession":
-        """Open the session."""
         return self.open()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close the session; after an error its parties are not waited for."""
+        """Close the session; after an error do not wait for its parties."""
         if kind is None:
             self.close()
         else:

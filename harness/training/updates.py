@@ -1,7 +1,4 @@
-"""The vectors of a sum: clipped, then weighed, then rounded.
-
-Clipping comes first, as it would undo weights. All bounds are public, exact, and fixed beforehand.
-"""
+"""The vectors of a sum: clipped, then weighed, then rounded, by public, exact bounds."""
 
 import math
 from dataclasses import dataclass
@@ -36,7 +33,7 @@ class UpdateRule:
         largest_weight: A bound w_max that nobody reads off data.
         units: Units of the grid per clipping norm.
         unit: Who is protected.
-        rows: Whose vector a clipped row is, a client's or a record's.
+        rows: Whose vector a row is, a client's or a record's.
     """
 
     coordinates: int
@@ -96,10 +93,10 @@ class UpdateRule:
     def encode(self, updates: Floats, weights: Floats | None = None) -> Integers:
         """Return the vectors, shape (rows, coordinates), as integers in units; OptionError for other shapes.
 
-        Guarantees: each row's squared norm is at most `squares`, and no coordinate exceeds `largest`, for any
-        updates and weights.  [test: tests/harness/training/test_updates.py]
-        Edge cases: a row that is not finite counts as zeros, as a client that left. Weights, one per row, are
-        cut to [0, largest_weight], and NaN counts as 0.
+        Guarantees: each row's squared norm is at most `squares`, and no coordinate exceeds `largest`.
+        [test: tests/harness/training/test_updates.py]
+        Edge cases: a row that is not finite counts as zeros. Weights, one per row, are cut to [0,
+        largest_weight], and NaN counts as 0.
         """
         updates = np.asarray(updates, dtype=np.float64)
         if updates.ndim != 2 or updates.shape[1] != self.coordinates:
@@ -119,5 +116,5 @@ class UpdateRule:
         return integers
 
     def decode(self, sums: Integers | Floats) -> Floats:
-        """Return the sums of vectors that these sums of integers stand for."""
+        """Return the sums of vectors for these sums of integers."""
         return np.asarray(sums * (self.clip / self.units), dtype=np.float64)
