@@ -243,7 +243,7 @@ class Front:
         return True
 
     async def _greet(self, machine: Channel) -> int:
-        """Begin to speak with the virtual machine; return the bytes of its elements."""
+        """Greet the virtual machine; return the bytes of its elements."""
         trusted = (self._data / f"P{self._party}.pem").read_text()  # the party's own, and no other
         own = self._data / f"C{self._number}.pem"
         await machine.send(str(self._number).encode())  # MP-SPDZ wants it before TLS

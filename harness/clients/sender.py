@@ -156,7 +156,7 @@ async def _all_or_none(steps: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
 def check_masks(
     number: int, own: masks.Words, offsets: masks.Words, seed: bytes, parts: int, opened: Sequence[bytes]
 ) -> None:
-    """Raise MaskError unless all parties opened the same subset sums, and those of the client's masks."""
+    """Raise MaskError unless all parties opened the same subset sums, of the client's masks."""
     count = len(offsets) // parts
     sums = masks.subset_sums(own, masks.subsets(seed, len(own), count), parts, count)
     expected = sums + offsets.reshape(count, parts)
@@ -198,7 +198,7 @@ def _add_up(shares: Sequence[bytes]) -> masks.Words:
 def sending(
     senders: Sequence[Sender], servers: Sequence[Server], expected: Mapping[str, Any], seconds: float
 ) -> Iterator[None]:
-    """Have clients send from this process while parties run, which report those left out."""
+    """Have clients send from this process while parties run."""
     loop = asyncio.new_event_loop()
 
     async def send(sender: Sender) -> None:
@@ -222,7 +222,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Invitation:
-    """One client's certificate and secret key (PEM), the servers, and the run's public terms."""
+    """One client's certificate and key (PEM), the servers, and the run's terms."""
 
     client: int
     certificate: str
@@ -241,7 +241,7 @@ class Invitation:
 
 
 def check_directory(directory: Path, clients: int) -> None:
-    """Raise OptionError if others can change a directory of invitations, or one of them exists."""
+    """Raise OptionError if others can change a directory of invitations, or one exists."""
     reason = writable_by_others(directory)
     if reason is not None:
         raise OptionError(

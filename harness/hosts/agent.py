@@ -105,7 +105,7 @@ class Agent(wire.Line):
 
 
 class Work(wire.Answers):
-    """One host's work for one connection; see `LocalHost`."""
+    """One host's work for one connection."""
 
     REQUESTS = ("propose", "preprocess", "benchmark", "forget", "collect", "clean")
 
@@ -124,7 +124,7 @@ class Work(wire.Answers):
 
     @property
     def longest(self) -> int:
-        """Most bytes of a request: few until the owner's policy has accepted a run."""
+        """Most bytes of a request: few until the owner's policy accepts a run."""
         return wire.SHORT if self.run is None else wire.LONGEST
 
     def admit(self, request: str) -> None:
@@ -171,16 +171,16 @@ class Work(wire.Answers):
         local_host.place_of(self.host.directory, run).unlink(missing_ok=True)
 
     def collect(self) -> list[dict[str, Any]]:
-        """Return the host's signed statements of runs whose results were not read."""
+        """Return the signed statements of runs whose results were not read."""
         return [asdict(signed) for signed in local_host.signed_runs(self.host.directory)]
 
     def clean(self) -> local_host.Removed:
-        """End other connections' processes and remove their remains; return the numbers."""
+        """End other connections' processes, remove their remains; return the numbers."""
         return local_host.clean(self.host.directory, self.run.scratch if self.run is not None else None)
 
 
 def serve(role: str, made: Callable[[ExitStack], wire.Answers]) -> int:
-    """Serve one connection by `made(…)`; return the process's exit code."""
+    """Serve one connection; return the exit code."""
     take_interrupts()
     os.umask(0o077)
     # Not `sys.stdin`: closing it at Python's end fails while a thread still reads from it.
@@ -195,7 +195,7 @@ def serve(role: str, made: Callable[[ExitStack], wire.Answers]) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Serve a coordinator; return the process's exit code."""
+    """Serve a coordinator; return the exit code."""
     directory, home, coordinator = (*arguments, "", "")[:3]
     if home:
         os.environ["MP_SPDZ_HOME"] = home

@@ -1,4 +1,4 @@
-"""This machine's end of the connection to one host's agent, over ssh, which must know the host's key."""
+"""This machine's end of the connection to a host's agent; ssh must know the host's key."""
 
 import contextlib
 import getpass
@@ -74,7 +74,7 @@ class Connection(wire.Line):
 
     @property
     def lost(self) -> bool:
-        """Whether the connection is over."""
+        """Whether it is over."""
         return self.over.is_set()
 
     def ask(self, request: str, patience_s: float = _PATIENCE_S, kind: Any = None, **details: Any) -> Any:
@@ -99,7 +99,7 @@ class Connection(wire.Line):
         return checked(kind, answer.get("ok"), self.host, request)
 
     def close(self) -> None:
-        """End the agent, which leaves nothing of a run there."""
+        """End the agent."""
         if not self.lost:
             with self._patient(_LEAVE_S):
                 self.send({"do": "bye"})
@@ -178,7 +178,7 @@ class Connection(wire.Line):
 
 
 def checked(kind: Any, answer: Any, host: Host, request: str) -> Any:
-    """Return a host's answer as `kind`; HostUnfitError if it is something else."""
+    """Return a host's answer as `kind`, or raise HostUnfitError."""
     return as_type(
         kind,
         answer,

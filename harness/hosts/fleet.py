@@ -1,4 +1,4 @@
-"""Actions on all hosts of a run, and checks of every host."""
+"""Actions on all hosts of a run, and checks of each."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -31,7 +31,7 @@ RENEW = "make all anew by ./inv hosts.setup --renew"
 
 
 def at_once(function: Callable[[T], U], each: Sequence[T]) -> list[U]:
-    """Return the function's values, computed at once; raise the first error when all have ended."""
+    """Return the function's values, computed at once; raise the first error at the end."""
     with ThreadPoolExecutor(max(1, len(each))) as pool:
         return list(pool.map(function, each))
 
@@ -46,10 +46,7 @@ def ask_of_others(one: Connection, request: str, kind: Any, others: Sequence[tup
 def connected(
     hosts: Sequence[Host], progress: Progress, role: str = "agent", step: str = "connect"
 ) -> Iterator[list[Connection]]:
-    """Yield connections to all hosts; afterwards end their agents.
-
-    Raises HostUnreachableError or HostUnfitError.
-    """
+    """Yield connections to all hosts; HostUnreachableError or HostUnfitError without one."""
     progress(step)
     connections: list[Connection] = []
     try:
@@ -148,7 +145,7 @@ def _together(statements: Sequence[Statement]) -> dict[str, Any]:
 
 
 def clean_up(hosts: Sequence[Host], progress: Progress) -> list[Removed]:
-    """Have each host end and remove the remains of runs; return their counts."""
+    """Have each host remove the remains of runs; return counts."""
     with connected(hosts, progress) as connections:
         progress("clean")
         return at_once(lambda one: one.ask("clean", kind=Removed), connections)
@@ -193,7 +190,7 @@ class Finding:
     skew_s: float = 0.0
 
     def marks(self) -> dict[str, bool | None]:
-        """Return whether each of `LOOKED_AT` is right; None if it was not looked at."""
+        """Return whether each of `LOOKED_AT` is right; None if unknown."""
         known = True if self.facts else None
         return {
             **dict.fromkeys(LOOKED_AT, known),
@@ -203,7 +200,7 @@ class Finding:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """Return the host's entry in `hosts.check --json`."""
+        """Return the entry in `hosts.check --json`."""
         return {
             "party": self.host.party,
             "address": self.host.address,
@@ -242,7 +239,7 @@ def check_hosts(hosts: Sequence[Host], model: SecurityModel, progress: Progress)
 def fit_hosts(
     connections: Sequence[Connection], model: SecurityModel, progress: Progress, otherwise: str = ""
 ) -> list[Finding]:
-    """Return findings about hosts, or raise HostUnfitError with all faults, and then `otherwise`."""
+    """Return findings, or raise HostUnfitError with all faults, and then `otherwise`."""
     findings = [Finding(one.host, one) for one in connections]
     check_connected(findings, model, progress)
     faults = [fault for finding in findings for fault in finding.faults.values()]

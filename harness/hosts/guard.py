@@ -92,11 +92,11 @@ class Guard:
         return report.without(uncovered(policies, event, self._ledger.spent_on(policies)))
 
     def check_task(self, task: str) -> None:
-        """Raise PolicyError unless the owner allows uploads of this task now."""
+        """Raise PolicyError unless the owner allows uploads of this task."""
         policy.refuse_task(policy.read_policy(self._directory).rule_for(self.release), task)
 
     def prepared(self, domain: RecordDomain) -> PreparedRelease[Any]:
-        """Return the release on records of a domain. Raises ShareError, or as `Statistic.prepare`."""
+        """Return the release on a domain. Raises ShareError, or as `Statistic.prepare`."""
         check_kind(self.statistic, domain)
         return self.statistic.prepare(self.release, domain)
 
@@ -115,7 +115,7 @@ class Guard:
         return job
 
     def takes(self, piece: Piece) -> None:
-        """Have the ledger keep a piece's name, so that a copy of the stock is found out."""
+        """Have the ledger keep a piece's name, which finds out a copy of the stock."""
         assert self.event is not None
         self.event = replace(self.event, piece=piece.name)
 
@@ -165,7 +165,7 @@ class Guard:
         return {str(party): seen[text] for party, text in named_by.items() if text in seen}
 
     def with_heads(self, intent: Intent, certificates: Mapping[int, str], heads: Sequence[str]) -> Intent:
-        """Return a statement with the heads of ledgers; others know `heads` of this host's."""
+        """Return a statement with the ledgers' heads; others know `heads` of this one."""
         had = self._ledger.had(heads)
         return replace(intent, head=self._ledger.head(), seen=self.seen(certificates), had=had)
 
@@ -286,7 +286,7 @@ class Uploads:
         return self._lists / f"party-{party}{LIST_SUFFIX}"
 
     def read_list(self, at: int) -> str:
-        """Return a piece of its list from byte `at` on, "" at the end."""
+        """Return a piece of its list from a byte on, "" at the end."""
         if self._count is None:
             raise HostUnfitError(_NOT_LISTED)
         with self._own.open("rb") as file:
@@ -294,7 +294,7 @@ class Uploads:
             return file.read(PIECE).decode()
 
     def take_list(self, of: int, signed: Signed, at: int, piece: str) -> None:
-        """Take a piece of another party's signed list, from byte `at` on."""
+        """Take a piece of another party's signed list."""
         if of not in range(self._guard.release.security.parties):
             raise HostUnfitError("It was told of uploads of a party that its model does not have.")
         self._told[of] = signed
@@ -381,6 +381,6 @@ def _digest(path: Path) -> str:
 
 
 def once(done: object, what: str) -> None:
-    """Raise HostUnfitError if this connection did that before, as the checked run is the one that runs."""
+    """Raise HostUnfitError if this connection did that before: the checked run is the one that runs."""
     if done:
         raise HostUnfitError(f"It has {what} already; a connection is for one run.")

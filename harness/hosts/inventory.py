@@ -1,4 +1,4 @@
-"""`hosts.toml`: the host of each party, and how it is reached."""
+"""`hosts.toml`: each party's host, and how it is reached."""
 
 import re
 from collections.abc import Sequence
@@ -89,7 +89,7 @@ class Host:
 
     @property
     def client_ports(self) -> tuple[int, ...]:
-        """Ports of its gateway and its virtual machine, if it takes clients."""
+        """Ports of its gateway and its virtual machine, if any."""
         return (self.client_port, self.client_port + 1) if self.client_port else ()
 
     def _at(self, at: str, port: int) -> tuple[str, int]:
@@ -108,8 +108,6 @@ def _is_reached_at(text: str) -> bool:
 
 @dataclass(frozen=True)
 class _Inventory:
-    """A table [[host]] for each party."""
-
     host: list[Host]
 
 
@@ -126,7 +124,7 @@ def read_hosts(path: Path) -> list[Host]:
 
 
 def hosts_for(model: SecurityModel, hosts: Sequence[Host], path: Path) -> list[Host]:
-    """Return the hosts of the model's parties; HostsFileError if there are too few."""
+    """Return the hosts of the model's parties; HostsFileError for too few."""
     if len(hosts) < model.parties:
         raise HostsFileError(
             f"{path} has hosts for {len(hosts)} parties, model {model.name} has {model.parties}; "
@@ -136,5 +134,5 @@ def hosts_for(model: SecurityModel, hosts: Sequence[Host], path: Path) -> list[H
 
 
 def default_model(hosts: Sequence[Host]) -> SecurityModel:
-    """Return the model of MP-SPDZ for so many hosts: ring, or semi2k for two."""
+    """Return MP-SPDZ's model for so many hosts: ring, or semi2k for two."""
     return get_model("ring" if len(hosts) >= get_model("ring").parties else "semi2k")

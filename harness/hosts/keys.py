@@ -23,7 +23,7 @@ _PARTY, _RENEW = "party", "./inv hosts.setup --renew"
 
 
 def by_party(by_name: Mapping[str, T]) -> dict[int, T]:
-    """Return values by the parties' numbers; HostUnfitError if a name is no number."""
+    """Return values by the parties' numbers; HostUnfitError for other names."""
     if not all(re.fullmatch(r"[0-9]{1,3}", party) for party in by_name):
         raise HostUnfitError("It was told certificates of what is no party.")
     return {int(party): one for party, one in by_name.items()}
@@ -101,13 +101,13 @@ def pin(directory: Path, party: int, certificates: Mapping[str, Mapping[int, str
 
 
 class RunKeys:
-    """Keys and certificates of the host in `directory` for runs of a model."""
+    """Keys and certificates of a host for runs of a model."""
 
     def __init__(self, directory: Path, model: SecurityModel) -> None:
         self._directory, self._engine, self._parties = directory, engine_of(model), range(model.parties)
 
     def own(self, party: int) -> Path:
-        """Return the path of this host's certificate; its key is beside it."""
+        """Return the path of this host's certificate, beside its key."""
         return self._directory / DIRECTORY / self._engine.name / f"P{party}.pem"
 
     def others(self, own: int) -> dict[int, str]:
@@ -116,12 +116,12 @@ class RunKeys:
         return {party: certificates[party] for party in self._parties if party != own}
 
     def fingerprints(self, own: int) -> dict[str, str]:
-        """Return SHA-256 of all parties' certificates, after `check`."""
+        """Return all parties' fingerprints, after `check`."""
         texts = self.others(own) | {own: own_certificates(self._directory, own)[self._engine.name]}
         return {str(party): fingerprint(text.encode()) for party, text in texts.items()}
 
     def check(self, own: int) -> None:
-        """Raise CertificateError or HostUnfitError unless the run's certificates may be trusted."""
+        """Raise CertificateError or HostUnfitError unless the certificates may be trusted."""
         texts = {
             **pinned(self._directory)[self._engine.name],
             own: own_certificates(self._directory, own).get(self._engine.name),

@@ -60,7 +60,7 @@ class LocalHost:
         self._listening: list[socket.socket] = []
 
     def take_turn(self) -> None:
-        """Let no other connection check or prepare a run; HostUnfitError if one has the turn."""
+        """Let no other connection check or prepare a run, or raise HostUnfitError."""
         if self._has_turn or not self.directory.is_dir():
             return
         descriptor = held_alone(self.directory)
@@ -78,7 +78,7 @@ class LocalHost:
         self.expect_run()
 
     def expect_run(self) -> None:
-        """End this connection, and its turn, unless a run begins within an hour."""
+        """End this connection unless a run begins within an hour."""
         self.run_begins()
         self._idle = threading.Timer(3600.0, os.kill, [os.getpid(), signal.SIGTERM])
         self._until_the_end.callback(self._idle.cancel)
@@ -167,7 +167,7 @@ class LocalHost:
 
 
 def check_directory(directory: Path) -> None:
-    """Raise HostUnfitError unless a host's directory exists, and its owner alone can change it."""
+    """Raise HostUnfitError unless a host's directory is its owner's alone."""
     if not directory.is_dir():
         raise HostUnfitError(
             f"There is no directory {directory}; run ./inv hosts.setup, or correct hosts.toml."
@@ -177,7 +177,7 @@ def check_directory(directory: Path) -> None:
 
 
 def check_ports(directory: Path, name: str, ports: list[int]) -> None:
-    """Raise PolicyError or HostUnfitError unless a party, or its gateway, can listen on these ports."""
+    """Raise PolicyError or HostUnfitError unless a party or gateway can listen there."""
     read_policy(directory).check_ports(name, ports)
     for port in ports:
         try:
@@ -216,7 +216,7 @@ class Removed(TypedDict):
 
 
 def place_of(directory: Path, run: str) -> Path:
-    """Return the file that keeps a run's opened values until they are read."""
+    """Return the file of a run's opened values."""
     (directory / _RESULTS).mkdir(mode=0o700, exist_ok=True)
     return directory / _RESULTS / f"{run}.json"
 
@@ -230,7 +230,7 @@ def signed_runs(directory: Path) -> list[Signed]:
 
 @contextmanager
 def signed(directory: Path, coordinator: str) -> Iterator[None]:
-    """Name this agent and its coordinator in a directory meanwhile."""
+    """Name this agent and its coordinator in a directory."""
     place = directory / _SIGNATURE
     write_whole(place, f"{os.getpid()} {birth(os.getpid())} {coordinator}".encode())
     try:
@@ -240,7 +240,7 @@ def signed(directory: Path, coordinator: str) -> Iterator[None]:
 
 
 def clean(directory: Path, own: Path | None) -> Removed:
-    """End other agents of this directory with their parties; remove all remains but `own`."""
+    """End other agents with their parties; remove all remains but `own`."""
     left = [path for path in directory.glob(f"{PREFIX}*") if path != own]
     agents = {signature[0] for path in (directory, *left) if (signature := _signed(path))} - {os.getpid()}
     for pid in agents:
@@ -310,7 +310,7 @@ def _pieces(size: int) -> Iterator[int]:
 
 
 def reach(address: str, port: int, greeting: str) -> str | None:
-    """Connect; return the fault, None if the greeting comes back."""
+    """Return a call's fault, None if the greeting comes back."""
     try:
         with socket.create_connection((address, port), PATIENCE_S) as reached:
             answer = reached.makefile("rb").read(len(greeting))

@@ -1,4 +1,4 @@
-"""A run at one of its hosts, from the preparation to the end."""
+"""A run at one of its hosts."""
 
 import json
 import math
@@ -57,7 +57,7 @@ _NOT_AGREED = "It has agreed to no run that is still to begin."
 
 @dataclass(frozen=True)
 class Sending:
-    """Clients that send while a party runs, and the ports of its gateway and virtual machine."""
+    """Clients that send, and the ports of a party's gateway and virtual machine."""
 
     terms: dict[str, Any]
     certificates: list[str]
@@ -66,7 +66,7 @@ class Sending:
 
 
 class PartyRun(ABC):
-    """An accepted run of the host's party; most public methods are requests."""
+    """An accepted run of the host's party; most methods are requests."""
 
     REQUESTS: tuple[str, ...] = ("prepare", "start", "certificate", "go", "state", "kill")
     uses_own_keys = False
@@ -141,7 +141,7 @@ class PartyRun(ABC):
         """Return the job, and the file with this party's inputs. Raises as `prepare`."""
 
     def known(self, party: int) -> dict[str, Any]:  # noqa: ARG002
-        """Return the number of this attempt to make noise, and the known heads of others' ledgers."""
+        """Return the number of this attempt to make noise, and others' known heads."""
         return {"attempts": 0, "seen": {}}
 
     def start(self) -> None:
@@ -149,7 +149,7 @@ class PartyRun(ABC):
         self.laid_out().start()
 
     def certificate(self, seconds: float) -> str | None:
-        """Return the party's certificate once it is ready, None after that many seconds."""
+        """Return the party's certificate, None if it is not ready in time."""
         certificate = self.laid_out().certificate(seconds)
         self._is_ready = certificate is not None
         return certificate
@@ -170,7 +170,7 @@ class PartyRun(ABC):
         self._host.run_begins()
 
     def peers(self, agreed: dict[str, Signed], certificates: dict[str, str]) -> dict[int, str]:  # noqa: ARG002
-        """Return the certificates by which the party knows the others."""
+        """Return the other parties' certificates."""
         return keys.by_party(certificates)
 
     def state(self) -> dict[str, Any]:
@@ -180,7 +180,7 @@ class PartyRun(ABC):
         return asdict(replace(state, lines=(*state.lines, *alone)))
 
     def ended(self) -> dict[str, Any] | None:
-        """Return the state in which the party ended, None while it runs."""
+        """Return the party's last state, None while it runs."""
         party = self.laid_out()
         if time.monotonic() > self._meets_by:
             self._meets_by = math.inf
@@ -206,14 +206,14 @@ class PartyRun(ABC):
         self._host.expect_run()
 
     def laid_out(self) -> LocalProcess:
-        """Return the prepared party; HostUnfitError if there is none."""
+        """Return the prepared party, or raise HostUnfitError."""
         if self._party is None:
             raise HostUnfitError("It has prepared no party.")
         return self._party
 
 
 class BenchmarkRun(PartyRun):
-    """A run on made-up records, or on none."""
+    """A run on made-up records, or none."""
 
     def __init__(self, host: LocalHost, party: int, trial: Trial) -> None:
         super().__init__(host, trial.of)
@@ -318,7 +318,7 @@ class SignedRun(PartyRun):
 
 
 class ReleaseRun(SignedRun):
-    """A release that the host's owner allows."""
+    """A release that the owner allows."""
 
     def __init__(self, host: LocalHost, guard: Guard) -> None:
         super().__init__(host, guard)
@@ -347,7 +347,7 @@ class ReleaseRun(SignedRun):
         self.guard.charge(self.intent.digest)
 
     def ended(self) -> dict[str, Any] | None:
-        """Return the party's last state, None while it runs; keep the signed statement."""
+        """Return the party's last state; keep the signed statement."""
         state = super().ended()
         if state is None:
             return None

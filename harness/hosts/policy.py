@@ -1,4 +1,4 @@
-"""`policy.toml`, in which a host's owner limits the runs of its party; its ledger counts the loss."""
+"""`policy.toml`, in which a host's owner limits its party's runs; the ledger counts the loss."""
 
 import re
 import tomllib
@@ -86,7 +86,7 @@ _UNLESS_GIVEN: dict[str, object] = {
 
 @dataclass(frozen=True)
 class Rule:
-    """The allowed runs on one population, with budgets of all together and of each."""
+    """The allowed runs on one population, and the budgets."""
 
     table: Table
     budget: Budget
@@ -140,7 +140,7 @@ def _limit(table: Mapping[str, Any], name: str, otherwise: Fraction | None = Non
 
 @dataclass(frozen=True)
 class Policy:
-    """The runs that a host takes part in; docs/how-to/own-a-host.md explains the fields."""
+    """The allowed runs; docs/how-to/own-a-host.md explains the fields."""
 
     population: list[Table]
     coordinators: list[str] | None = None
@@ -169,7 +169,7 @@ class Policy:
         return [_rule(table) for table in self.population]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the policy, with all limits, as rationals."""
+        """Return the policy with all limits."""
         return {
             "coordinators": self.coordinators,
             "benchmark": self.benchmark,
@@ -221,7 +221,7 @@ class Policy:
             )
 
     def check_benchmark(self) -> None:
-        """Raise PolicyError unless it takes part in benchmark runs."""
+        """Raise PolicyError unless it allows benchmark runs."""
         if not self.benchmark:
             raise PolicyError(
                 "Its policy allows no benchmark runs; ask its owner to put benchmark = true at the top of "
@@ -229,7 +229,7 @@ class Policy:
             )
 
     def rule_for(self, request: Request) -> Rule:
-        """Return the rule of a run; PolicyError if it forbids the request."""
+        """Return a request's rule; PolicyError if it forbids the request."""
         population, rules = request.population or UNNAMED, {key_of(rule.name): rule for rule in self.rules}
         rule = rules.get(ANY) or rules.get(key_of(population))
         if rule is None:
@@ -279,7 +279,7 @@ def refuse_beyond(rule: Rule, event: PrivacyEvent) -> None:
 
 
 def refuse_task(rule: Rule, task: str) -> None:
-    """Raise PolicyError if a rule names tasks of uploads, but not this one."""
+    """Raise PolicyError if a rule names other tasks of uploads."""
     if rule.table["upload_tasks"] and task not in rule.table["upload_tasks"]:
         raise PolicyError(
             f"Its policy names other tasks for population {rule.name!r} than {task}, which its uploads are "
@@ -288,7 +288,7 @@ def refuse_task(rule: Rule, task: str) -> None:
 
 
 def read_policy(directory: Path) -> Policy:
-    """Return a host's policy; PolicyError if it is missing or invalid, or others can change it."""
+    """Return a host's policy; PolicyError if it is missing, invalid, or others can change it."""
     path = directory / FILE
     if not path.is_file():
         raise PolicyError(
@@ -301,7 +301,7 @@ def read_policy(directory: Path) -> Policy:
 
 
 def checked_policy(path: Path, called: str) -> Policy:
-    """Return the policy in a file; PolicyError, which calls it `called`, if it is invalid."""
+    """Return the policy in a file, or raise PolicyError, which calls it `called`."""
     refusal = Refusal(PolicyError, called, "a policy", _WAY_OUT)
     fields = read_toml(path, refusal)
     tables = fields.get("population")
@@ -311,7 +311,7 @@ def checked_policy(path: Path, called: str) -> Policy:
 
 
 def write_policy(directory: Path, text: str, port: int = 0, client_port: int = 0) -> None:
-    """Write a host's policy, with these ports unless they are 0 or in the text; PolicyError before."""
+    """Write a valid policy, with these ports unless they are 0 or in the text."""
     with scratch_directory(directory) as partial:
         create_file(partial / FILE, text.encode())
         checked_policy(partial / FILE, FILE)

@@ -86,7 +86,7 @@ class _State(PartyState):
 
 
 class RemoteProcess(PartyProcess):
-    """A party on a host, as this machine sees it."""
+    """A party on a host."""
 
     def __init__(self, connection: Connection, agreed: Mapping[int, dict[str, str]]) -> None:
         self.name = f"Party {connection.host.party} (on {connection.host.address})"
@@ -158,13 +158,13 @@ class HostsRunner(Runner):
 
     @contextmanager
     def connected(self, progress: Progress) -> Iterator[None]:
-        """Connect to all hosts and check them; HostUnreachableError, or HostUnfitError with all faults."""
+        """Connect to fit hosts; HostUnreachableError, or HostUnfitError with all faults."""
         with connected(self._hosts, progress) as self._connections:
             fit_hosts(self._connections, self.model, progress, " No party was started.")
             yield
 
     def propose(self, request: Request) -> None:
-        """Propose a release to each host; PolicyError or HostUnfitError if one refuses."""
+        """Propose a release to each host; PolicyError or HostUnfitError."""
         self._offline = request.offline
         at_once(lambda one: one.ask("propose", asked=request.to_json()), self._connections)
 
@@ -326,7 +326,7 @@ class HostsRunner(Runner):
 
 @dataclass(frozen=True)
 class HostsSource(Source):
-    """Uploads that each host has, or an aggregate of them."""
+    """The hosts' uploads, or an aggregate of them."""
 
     hosts: HostsRunner
 
@@ -351,10 +351,7 @@ class BenchmarkHosts:
         self._close(list(self._open))
 
     def ready(self, model: SecurityModel, progress: Progress) -> list[Connection]:
-        """Return connections to the fit hosts of a model's parties.
-
-        Raises HostUnreachableError, HostUnfitError or PolicyError.
-        """
+        """Return connections to fit hosts. Raises HostUnreachableError, HostUnfitError or PolicyError."""
         hosts = self.hosts[: model.parties]
         self._close([party for party, one in self._open.items() if one.lost])
         missing = [host for host in hosts if host.party not in self._open]
@@ -376,7 +373,7 @@ class BenchmarkHosts:
 
 
 class BenchmarkRunner(HostsRunner):
-    """Runs one cell's parties on hosts, which derive the job from `trial`."""
+    """Runs one cell's parties on hosts."""
 
     signs = False
 

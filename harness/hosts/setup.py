@@ -19,7 +19,7 @@ SCHEMA = 1
 
 
 class Setup(wire.Answers):
-    """One host's set-up in `directory`; whoever can start it may ask anything."""
+    """One host's set-up; whoever can start it may ask anything."""
 
     REQUESTS = ("setup", "pin")
 
@@ -45,7 +45,7 @@ class Setup(wire.Answers):
         return certificates
 
     def pin(self, party: int, certificates: dict[str, dict[str, str]]) -> None:
-        """Accept other parties' certificates, by engine and party. Raises as `keys.pin`."""
+        """Accept other parties' certificates, by engine. Raises as `keys.pin`."""
         keys.pin(self._directory, party, {name: keys.by_party(texts) for name, texts in certificates.items()})
 
 
@@ -56,7 +56,7 @@ class _Exported:
 
 
 def exported(directory: Path, party: int) -> Path:
-    """Return the file of a host's certificates for the other hosts' owners."""
+    """Return the file of certificates for other hosts' owners."""
     return directory / f"party-{party}.certificates"
 
 
@@ -90,7 +90,7 @@ def set_up_here(
 
 
 def main(arguments: list[str]) -> int:
-    """Serve a host's owner; return the process's exit code."""
+    """Serve a host's owner; return the exit code."""
     return serve("setup", lambda _stack: Setup(Path(arguments[0])))
 
 

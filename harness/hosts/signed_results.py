@@ -41,7 +41,7 @@ _WAY_OUT = "do not use these results; fetch them from the hosts again"
 
 @dataclass(frozen=True)
 class UploadList:
-    """A host's SHA-256 of its list of uploads, which commits to each share, and its nonce for the run."""
+    """A SHA-256 of a list of uploads, which commits to each share, and the run's nonce."""
 
     nonce: str
     digest: str
@@ -49,7 +49,7 @@ class UploadList:
 
 @dataclass(frozen=True)
 class Intent:
-    """A run that a host begins only if all others sign the same; it listens by then."""
+    """A run that a host begins only if all others sign the same."""
 
     nonces: list[str]
     party: int
@@ -83,7 +83,7 @@ class Intent:
 
 @dataclass(frozen=True)
 class Statement:
-    """A host's statement of a run in which its party took part."""
+    """A host's statement of a run that took place."""
 
     ran: Intent
     met: dict[str, str]
@@ -94,13 +94,13 @@ class Statement:
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """Public numbers about the inputs, as in a manifest."""
+        """A manifest's public numbers about the inputs."""
         return with_excluded(self.ran.inputs, self.left_out)
 
 
 @dataclass(frozen=True)
 class Signed:
-    """A host's statement as text, its signature, and the host's certificate (PEM)."""
+    """A statement's text, its signature, and the host's certificate (PEM)."""
 
     said: str
     signature: str
@@ -113,7 +113,7 @@ class _Signatures:
 
 
 def sign(content: UploadList | Intent | Statement, own: Path) -> dict[str, str]:
-    """Return a signed statement; the key is beside the certificate `own`."""
+    """Return a signed statement; the key is beside the certificate."""
     key = serialization.load_pem_private_key(own.with_suffix(".key").read_bytes(), None)
     assert isinstance(key, ec.EllipticCurvePrivateKey)
     text = json.dumps(content, default=vars, sort_keys=True)
@@ -147,21 +147,20 @@ def check_agreement(
 
 
 def check_made(own: Intent, made: Mapping[int, Signed], certificates: Mapping[int, str]) -> None:
-    """Check that the other hosts signed that their parties made this piece. Raises as `check_agreement`."""
+    """Check that the other hosts made this piece. Raises as `check_agreement`."""
     for party, statement, refusal in _said_by(Statement, made, certificates, "the end of this preparation"):
         if statement.ran.party != party or statement.ran.alike != own.alike:
             refusal.say("it ended something else")
 
 
 def lists_of_others(signed: Mapping[int, Signed], certificates: Mapping[int, str]) -> dict[int, UploadList]:
-    """Return the other parties' statements of their lists of uploads. Raises as `check_agreement`."""
+    """Return the other parties' lists of uploads. Raises as `check_agreement`."""
     return {of: said for of, said, _ in _said_by(UploadList, signed, certificates, "its list of uploads")}
 
 
 def _said_by(
     kind: type[T], signed: Mapping[int, Signed], certificates: Mapping[int, str], what: str
 ) -> Iterator[tuple[int, T, Refusal]]:
-    """Yield each other party's statement and refusal. Raises as `check_agreement`."""
     for party, certificate in certificates.items():
         one = signed.get(party)
         refusal = Refusal(HostUnfitError, f"What party {party} signed", what, "start it again")
@@ -254,7 +253,7 @@ def _compare(path: Path, fields: Mapping[str, Any], *, in_part: bool) -> None:
 
 
 def read_signed(kind: type[T], one: Signed, refusal: Refusal) -> T:
-    """Return a statement that its certificate signed as this kind, or raise the refusal."""
+    """Return a statement that its certificate signed as this kind, or refuse."""
     try:
         key = x509.load_pem_x509_certificate(one.certificate.encode()).public_key()
     except ValueError:

@@ -40,11 +40,11 @@ class Answers:
         return self.run is not None and self.run.is_running
 
     def admit(self, request: str) -> None:
-        """Raise PolicyError unless this coordinator may send this request."""
+        """Raise PolicyError unless this coordinator may send this."""
 
 
 class Line(ABC):
-    """One end of a connection, which reads messages, of at most `longest` bytes, and sends signs of life."""
+    """One end of a connection: messages of at most `longest` bytes, and signs of life."""
 
     longest = LONGEST
 
@@ -54,7 +54,7 @@ class Line(ABC):
         self.over = threading.Event()
 
     def begin(self, incoming: BinaryIO) -> None:
-        """Listen, and send signs of life, until the connection is over."""
+        """Listen, and send signs of life, until it is over."""
         threading.Thread(target=self._listen, args=[incoming], daemon=True).start()
         threading.Thread(target=self._beat, daemon=True).start()
 
@@ -65,18 +65,18 @@ class Line(ABC):
 
     @abstractmethod
     def write(self, line: bytes) -> None:
-        """Send a line while holding `writing`; raise nothing if the other side is gone."""
+        """Send a line while holding `writing`; raise nothing."""
 
     @abstractmethod
     def lose(self, why: str = "") -> None:
-        """End the connection: the other side is gone."""
+        """End the connection."""
 
     @abstractmethod
     def _listen(self, incoming: BinaryIO) -> None:
         """Read until the other side ends."""
 
     def messages(self, incoming: BinaryIO) -> Iterator[dict[str, Any]]:
-        """Yield messages; OSError if the other side is gone, ValueError for anything else."""
+        """Yield messages; OSError at the other side's end, ValueError for anything else."""
         while (line := read_line(incoming, self._hear, lambda: self.longest)) is not None:
             message = decode(line)
             if message is not None:
@@ -102,7 +102,7 @@ def encode(message: dict[str, Any]) -> bytes:
 
 
 def decode(line: bytes) -> dict[str, Any] | None:
-    """Return a line's message, None for a sign of life; ValueError for anything else."""
+    """Return a line's message, None for a sign of life, or raise ValueError."""
     if not line.strip():
         return None
     try:

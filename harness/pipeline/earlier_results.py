@@ -1,4 +1,4 @@
-"""Reads earlier results, and chooses thresholds again: post-processing, which spends no ε."""
+"""Reads earlier results, and chooses thresholds again, without spending ε."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +38,7 @@ Fields = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class ReleasedCurves:
-    """Curves of an earlier run, its directory as the user named it, and its manifest."""
+    """Curves of an earlier run, its directory, and its manifest."""
 
     curves: NoisyCurves
     run: str
@@ -117,7 +117,6 @@ def choose_again(
 
 
 def _as_written(read_curves: NoisyCurves, fields: Fields, privacy: dict[str, Any]) -> bool:
-    """Return whether a run would write these fields."""
     curves, labels = read_curves.curves, (read_curves.positive, read_curves.negative)
     written = {"schema": SCHEMA, **read_curves.to_json(), "privacy": privacy}
     errors = written["standard_error"]

@@ -1,4 +1,4 @@
-"""π_LAP as a command: parties open samples of noise, which then protect nothing."""
+"""π_LAP as a command: parties open samples of noise."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Offline phase: makes the joint noise of releases and training rounds before their inputs exist."""
+"""Offline phase: makes joint noise before inputs exist."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ from protocols.spec import PI_PREPROCESS, PI_PREPROCESS_ROUNDS
 
 @dataclass(frozen=True)
 class JointNoise:
-    """A piece's content: samples, their distribution, and each party's random bits per sample."""
+    """A piece's samples, their distribution, and each party's random bits per sample."""
 
     security: SecurityModel
     values: int
@@ -76,7 +76,7 @@ def what_it_took(result: EngineResult) -> dict[str, Any]:
 
 
 def noise_job(noise: JointNoise, directories: Sequence[Path]) -> Job:
-    """Return the job that makes a piece, with a directory for each party's shares."""
+    """Return the job that makes a piece, with each party's directory."""
     parties = noise.security.parties
     return Job(
         spec=PI_PREPROCESS_ROUNDS if noise.law[0] == JOINT_GAUSSIAN else PI_PREPROCESS,
@@ -89,7 +89,7 @@ def noise_job(noise: JointNoise, directories: Sequence[Path]) -> Job:
 
 
 def terms_of(noise: JointNoise, certificates: Mapping[str, str] | None = None) -> str:
-    """Return a noise's name: a hash of its program, arguments, engine, model and hosts' certificates."""
+    """Return a noise's name, of its program, arguments, engine, model and hosts' certificates."""
     model = noise.security
     program_hash = engine_of(model).program_hash(noise_job(noise, [Path()] * model.parties), model)
     terms = [model.name, program_hash, *sorted((certificates or {}).items())]
@@ -97,7 +97,7 @@ def terms_of(noise: JointNoise, certificates: Mapping[str, str] | None = None) -
 
 
 def taken(noise: JointNoise, stock: Stock, target: Path) -> Piece:
-    """Move a piece of this noise out of the stock for good, or raise StockError."""
+    """Move a piece of this noise out of the stock, or raise StockError."""
     return stock.take(terms_of(noise), noise.security.parties, target)
 
 

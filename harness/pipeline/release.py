@@ -79,7 +79,7 @@ def settings_of(call: ReleaseCall, hosts: Runner | None = None, say: Say = nothi
 
 
 def of_noise(call: ReleaseCall, hosts: Runner | None = None) -> PreparedRelease[Any]:
-    """Return the release whose noise is to be made ahead, or raise OptionError."""
+    """Return the release whose noise is made ahead, or raise OptionError."""
     _check_undivided(call)
     request = call.request.but(offline=True, security=call.security or choose_model(None))
     of_values = request.task == "gap"
@@ -110,12 +110,12 @@ def _check_undivided(call: ReleaseCall) -> None:
 
 
 def stock_of(call: Any) -> Stock:
-    """Return the stock of noise for runs on this machine."""
+    """Return the stock of runs on this machine."""
     return Stock(call.stock or chosen_ledger(call.ledger).path.parent / "stock")
 
 
 def chooses_cap(call: ReleaseCall) -> bool:
-    """Return whether a first release chooses the contribution bound, from all clients' records."""
+    """Return whether a first release chooses the contribution bound."""
     return call.cap == AUTO and call.records is not None
 
 
@@ -177,7 +177,7 @@ def _check_sources(call: ReleaseCall, *, at_hosts: bool) -> None:
 
 
 def cap_and_release(request: Request) -> tuple[Guarantee, Guarantee]:
-    """Divide the budget of `cap="auto"` into the parts of the bound and of the release."""
+    """Divide the budget of `cap="auto"` between bound and release."""
     total = request.guarantee
     of_cap = Guarantee(request.cap_epsilon or total.epsilon * CAP_SHARE, total.delta * CAP_SHARE)
     if of_cap.epsilon >= total.epsilon:
@@ -189,13 +189,13 @@ def cap_and_release(request: Request) -> tuple[Guarantee, Guarantee]:
 
 
 def grid_of(call: ReleaseCall) -> Grid:
-    """Return the thresholds that a call declares beside its domain, or ()."""
+    """Return the thresholds beside a call's domain, or ()."""
     declared = getattr(call, "thresholds", None) if call.task == "thresholds" else None
     return grid_from_json(declared) if declared else ()
 
 
 def declared_domain(records: Records, *, of_values: bool = False) -> Any:
-    """Return the declared domain, or None to infer it; raise OptionError or RecordDomainError."""
+    """Return the declared domain, or None; OptionError or RecordDomainError."""
     if of_values and (records.range or records.steps or not records.domain):
         return _declared_values(records)
     if records.domain:
@@ -290,7 +290,7 @@ def run_on_records(
 
 
 def cap_directory(out: Path) -> Path:
-    """Return the directory of the bound's choice, beside that of the release."""
+    """Return the directory of the bound's choice."""
     return out.parent / f"{out.name}-cap"
 
 
@@ -346,7 +346,7 @@ def run_with_chosen_cap(
 
 
 def request_of_cap(request: Request, spends: Guarantee) -> CapRequest:
-    """Return the request that chooses the bound before a release."""
+    """Return the request that chooses the bound."""
     any_release = CapRequest(epsilon=1, release_epsilon=1, release=request.task)
     return any_release.but(
         release_epsilon=request.epsilon,

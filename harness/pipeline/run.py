@@ -56,7 +56,7 @@ class RunSettings:
 
     @property
     def runner(self) -> Runner:
-        """The hosts, or else the model's engine on this machine."""
+        """The hosts, or the engine on this machine."""
         return self.hosts or engine_of(self.release.security)
 
     def check_supported(self, spec: ProtocolSpec) -> None:
@@ -69,7 +69,7 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class Run(Generic[R]):
-    """A finished run: its result, manifest, ledger entry, directory and files."""
+    """A finished run."""
 
     found: R
     manifest: dict[str, Any]
@@ -205,12 +205,12 @@ def privacy_of(prepared: PreparedRelease[Any], compared: int, attempts: int = 0)
 def result_files(
     files: Mapping[str, Mapping[str, Any]], privacy: Mapping[str, Any]
 ) -> dict[str, dict[str, Any]]:
-    """Return the result files by name, each with the common privacy statement."""
+    """Return the result files by name, with the privacy statement."""
     return {name: {"schema": SCHEMA, **fields, "privacy": privacy} for name, fields in files.items()}
 
 
 def event_of(prepared: PreparedRelease[Any], task: str, out: Path) -> PrivacyEvent:
-    """Return the event that a ledger records for a release."""
+    """Return the event for a ledger."""
     plan, release = prepared.plan, prepared.release
     return PrivacyEvent(
         task=task,
@@ -226,7 +226,7 @@ def event_of(prepared: PreparedRelease[Any], task: str, out: Path) -> PrivacyEve
 
 
 def make_job(prepared: PreparedRelease[Any], inputs: PartyInputs) -> Job:
-    """Return the engine's job, with the arguments that the protocol's spec names."""
+    """Return the engine's job, with the arguments of the protocol's spec."""
     release, plan, spec = prepared.release, prepared.plan, prepared.program
     rows = 0 if release.form.summed_by_party else inputs.rows
     arguments = {
@@ -280,7 +280,7 @@ def manifest_of(
     share_s: float,
     uploaded: Sequence[int] = (),
 ) -> dict[str, Any]:
-    """Return the content of a finished run's `manifest.json`."""
+    """Return the content of `manifest.json`."""
     record = {**result.flat(), "wall_s": wall_s, "share_s": share_s}
     traffic = {
         "client_sent_bytes": record.pop("client_sent_bytes") or list(uploaded),

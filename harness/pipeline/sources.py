@@ -76,7 +76,7 @@ class PartyInputs:
         return self.rows * (self.domain.cap.slots if self.domain.cap else 1)
 
     def public(self, form: InputForm) -> dict[str, Any]:
-        """Return the numbers that the execution reveals."""
+        """Return the revealed numbers."""
         numbers: dict[str, Any] = {
             "clients": self.clients,
             "uploads": self.uploads,
@@ -92,7 +92,7 @@ class PartyInputs:
 
 
 def with_excluded(public: Mapping[str, Any], excluded: Mapping[str, int]) -> dict[str, Any]:
-    """Add left-out uploads, by reason, to the public numbers of a run's inputs."""
+    """Add left-out uploads, by reason, to the public numbers of inputs."""
     because = {**public.get("excluded_because", {}), **excluded}
     counts = {"excluded_uploads": sum(because.values()), "excluded_because": because}
     return {**public, **(counts if because else {})}
@@ -129,7 +129,7 @@ def feed_heads(
 def inputs_in(
     header: Header, head: Path, form: InputForm, model: SecurityModel, uploaded: tuple[int, ...] = ()
 ) -> PartyInputs:
-    """Return the inputs that one party's aggregate describes. Raises as `feed_heads`."""
+    """Return the inputs of one party's aggregate. Raises as `feed_heads`."""
     task, uploads = header.task, header.uploads
     check_task(task, form, model)
     task.check_count(uploads)
@@ -181,7 +181,7 @@ class Source(ABC):
         """Return the public facts about the inputs; ShareError if they do not fit each other or the run."""
 
     def deliver(self, run: RunContext, described: PartyInputs) -> PartyInputs:  # noqa: ARG002
-        """Prepare the inputs, once the run is accepted; by default they are ready."""
+        """Prepare the inputs, once the run is accepted."""
         return described
 
 
@@ -333,7 +333,7 @@ def sent_inputs(
     terms: dict[str, Any],
     begin: Begin = nullcontext,
 ) -> PartyInputs:
-    """Return the inputs of a run to which clients with certificates send."""
+    """Return the inputs of a run to which clients send."""
     columns, clients = count_columns(domain, form.name), len(certificates)
     check_sent(columns * clients)
     senders = ClientInputs(tuple(Upload(columns, one) for one in certificates), terms, begin)
@@ -375,7 +375,7 @@ def read_terms(terms: Any, where: str) -> tuple[Request, RecordDomain]:
 
 
 def request_of_run(fields: Mapping[str, Any]) -> Request:
-    """Return the request that a host receives; OptionError if it is unknown."""
+    """Return a host's request; OptionError if it is unknown."""
     request = request_from_json(fields)
     if request.security is None:
         raise OptionError(f"The run that is asked for ({request.task}) names no model.")
@@ -383,7 +383,7 @@ def request_of_run(fields: Mapping[str, Any]) -> Request:
 
 
 def check_sent(values: int) -> None:
-    """Raise ShareError if clients would send more values than a run takes."""
+    """Raise ShareError if clients would send too many values."""
     if values > MAX_SENT:
         raise ShareError(
             f"Clients would send {values} values to the parties, more than {MAX_SENT}; "
@@ -394,7 +394,7 @@ def check_sent(values: int) -> None:
 def local_clients(
     sent: Sequence[Integers], terms: dict[str, Any], directory: Path, seconds: float
 ) -> ClientInputs:
-    """Return clients in this process, which send flat rows of values with a key and connection each."""
+    """Return clients in this process, each with a key and connection."""
     keys = _client_keys(directory, len(sent))
     senders = list(map(Sender, range(len(sent)), keys, sent))
     uploads = tuple(Upload(len(sender.values), sender.certificate.read_text()) for sender in senders)

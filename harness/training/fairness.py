@@ -1,4 +1,4 @@
-"""Fairness while training: weights of groups that follow noisy counts of right answers."""
+"""Fairness while training: weights of groups that follow noisy counts."""
 
 import math
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class FairGrad:
 
     @property
     def cells(self) -> int:
-        """The number of counts after an update: right, then wrong, by group and label."""
+        """The number of counts: right, then wrong, by group and label."""
         return 2 * self.groups * self.labels
 
     def counts(self, group: Integers, label: Integers, right: Integers) -> Floats:
@@ -56,7 +56,7 @@ class FairGrad:
         return np.asarray(np.eye(self.cells)[((1 - right) * self.groups + group) * self.labels + label])
 
     def unit(self, norm: float) -> float:
-        """Return the length of one count beside updates of this norm, by the counts' `share`."""
+        """Return the length of one count beside updates of this norm."""
         return norm * math.sqrt(self.share / (1 - self.share))
 
     def weights(self, counts: Floats, rounds: int) -> Floats:

@@ -1,4 +1,4 @@
-"""A model's features as declared, each with a range or categories; none is read off data."""
+"""A model's declared features, each with a range or categories."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ _WAY_OUT = 'declare {"age": {"low": 18, "high": 99}, "sector": {"categories": ["
 
 @dataclass(frozen=True)
 class Feature:
-    """A number from `low` to `high`, or a category. Raises FeaturesError for neither, or both."""
+    """A number in a range, or a category; FeaturesError for neither, or both."""
 
     low: float | None = None
     high: float | None = None
@@ -35,7 +35,7 @@ class Feature:
 
     @property
     def columns(self) -> int:
-        """The number of columns that encode it."""
+        """The number of its columns."""
         return 1 if self.categories is None else len(self.categories)
 
     def encode(self, values: Sequence[str]) -> Floats:
@@ -58,7 +58,7 @@ class Feature:
         return np.nan_to_num(np.clip(scaled, -1.0, 1.0)).reshape(-1, 1)
 
     def to_json(self) -> dict[str, Any]:
-        """Return its entry of a file of features."""
+        """Return its declaration."""
         if self.categories is None:
             return {"low": self.low, "high": self.high}
         return {"categories": list(self.categories)}
@@ -66,7 +66,7 @@ class Feature:
 
 @dataclass(frozen=True)
 class Features:
-    """All features of a model, in order. Raises FeaturesError for none, too many, or reserved names."""
+    """A model's features; FeaturesError for none, too many, or reserved names."""
 
     by_name: Mapping[str, Feature]
 
@@ -83,7 +83,7 @@ class Features:
 
     @property
     def named(self) -> list[str]:
-        """The name of each column: a feature, or a feature and a category."""
+        """The name of each column."""
         return [
             name if category is None else f"{name} = {category}"
             for name, feature in self.by_name.items()
@@ -100,12 +100,12 @@ class Features:
 
 
 def read_features(path: Path) -> Features:
-    """Read a file of features. Raises FeaturesError if it is none."""
+    """Read a file of features, or raise FeaturesError."""
     return features_from_json(read_json(path, _refusal(str(path))), str(path))
 
 
 def features_from_json(declaration: Any, where: str) -> Features:
-    """Return declared features; messages call the declaration `where`. Raises FeaturesError."""
+    """Return declared features; FeaturesError calls the declaration `where`."""
     declared = as_type(dict[str, dict[str, Any]], declaration, _refusal(where))
     features = {name: as_type(Feature, one, _refusal(f"{where}: {name}")) for name, one in declared.items()}
     try:

@@ -1,4 +1,4 @@
-"""Multinomial logistic regression from noisy sums of clients' updates, with scikit-learn's interface."""
+"""Multinomial logistic regression from noisy sums, with scikit-learn's interface."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ class Examples:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """The parameters' shape: a row of p coefficients and an intercept per label but the first."""
+        """The parameters' shape: coefficients and an intercept per label but the first."""
         return self.labels - 1, self.features.shape[1] + 1
 
     @cached_property
@@ -140,7 +140,7 @@ def probabilities(parameters: Floats, inputs: Floats) -> Floats:
 
 
 def with_constant(features: Floats) -> Floats:
-    """Return features and a last column of ones, for the intercept."""
+    """Return features and a last column of ones."""
     return np.concatenate([features, np.ones((len(features), 1))], axis=1)
 
 
@@ -183,7 +183,7 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
         return cls(features, tuple(labels), np.array(parameters))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields of `model.json` without the privacy statement."""
+        """Return the fields of `model.json`."""
         return {
             "schema": SCHEMA,
             "labels": np.array(self.labels).tolist(),
@@ -194,12 +194,12 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
 
     @property
     def classes_(self) -> npt.NDArray[Any]:
-        """The labels, sorted as scikit-learn's are: the order of `predict_proba`'s columns."""
+        """The sorted labels, in the order of `predict_proba`."""
         return np.sort(np.array(self.labels))
 
     @property
     def feature_names_in_(self) -> npt.NDArray[Any]:
-        """The features' names, shape (p,), as columns of tables."""
+        """The features' names, shape (p,)."""
         return np.array([*self.features.by_name], dtype=object)
 
     @property
@@ -236,7 +236,6 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
 
 
 def _framed(given: Any, names: Sequence[str]) -> Any:
-    """Return a frame as it is, an array as one; raise RecordsError for other columns."""
     if nw.from_native(given, pass_through=True) is not given:
         columns = frame_of(given).collect_schema().names()
         if others := [str(name) for name in columns if name not in names]:

@@ -1,4 +1,4 @@
-"""The options of a training: a model, and the releases that belong to it, on one budget."""
+"""The options of a training."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class TrainRequest(Run, Account, Records, Spending, delta={"default": "1e-5"}):
         return self.guarantee - self.of_weights
 
     def of_release(self, task: str) -> ReleaseCall:
-        """Return the call of weights or thresholds, with its part of ε and δ, charged to nobody by itself."""
+        """Return the call of weights or thresholds, with its budget, charged to nobody by itself."""
         from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 
         part = CALLS[task]

@@ -81,7 +81,7 @@ class Training:
     thresholds: RunSettings | None = None
 
     def scored(self, domain: RecordDomain) -> RecordDomain:
-        """Return the domain of the model's scores, for thresholds; OptionError unless it has two labels."""
+        """Return the domain of the model's scores; OptionError unless it has two labels."""
         if len(domain.labels) != 2:
             raise OptionError(
                 f"Thresholds beside training take two labels, not {len(domain.labels)}; train without, and "
@@ -115,7 +115,7 @@ def _exact(part: RunSettings, domain: RecordDomain) -> Guarantee:
 
 @dataclass(frozen=True)
 class Trained:
-    """The results of a training, and its place in the ledger."""
+    """A training's results, and its place in the ledger."""
 
     model: LogisticModel
     manifest: dict[str, Any]
@@ -230,7 +230,7 @@ def train(
 
 
 def label_values(records: ClientRecords) -> list[Any]:
-    """Return the labels in the records' dtype. Raises OptionError for datetimes."""
+    """Return the labels in the records' dtype; OptionError for datetimes."""
     dtype = records.columns.get("label", "str")
     if "datetime" in dtype:
         raise OptionError(
@@ -254,7 +254,7 @@ def held_out(clients: int) -> Bools:
 
 
 def of_clients(records: ClientRecords, kept: Bools) -> ClientRecords:
-    """Return the records of these clients alone, in their order."""
+    """Return these clients' records."""
     rows, number = kept[records.client], np.cumsum(kept) - 1
     return replace(
         records,

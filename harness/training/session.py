@@ -172,7 +172,7 @@ class SumSession:
         self.sent_bytes: tuple[int, ...] | None = None
 
     def check_supported(self) -> None:
-        """Raise UnsupportedError where the model cannot run the session here."""
+        """Raise UnsupportedError if the model cannot run the session here."""
         if reason := engine_of(self.model).supports(self._spec, self.model, NO_INPUT):
             raise UnsupportedError(reason)
 
@@ -287,7 +287,7 @@ class SumSession:
 
     @property
     def result(self) -> EngineResult:
-        """The engine's result of all rounds so far."""
+        """The engine's result so far."""
         engine, parties = engine_of(self.model), self.model.parties
         return EngineResult(
             model=self.model,
@@ -330,7 +330,7 @@ class SumSession:
 
     @property
     def job(self) -> Job:
-        """The program and arguments of the parties."""
+        """The parties' program and arguments."""
         noise, parties, d = self.plan.noise, self.model.parties, self.rule.coordinates
         law = ("0",) if self.offline else self.plan.distribution
         return Job(
@@ -352,7 +352,7 @@ def _charge(stock: Stock, mark: Entry, event: PrivacyEvent) -> None:
 
 
 def _columns(encoded: Integers, model: SecurityModel) -> list[bytes]:
-    """Return each party's column: the sum of the shares from all clients."""
+    """Return each party's sum of shares from all clients."""
     domain = model.domain
     rows, width = encoded.shape
     columns = [domain.encode(np.zeros(width, dtype=np.int64)) for _ in range(model.parties)]

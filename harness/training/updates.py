@@ -19,7 +19,7 @@ _GRID = 10**15  # of a square root
 
 
 def units_for(coordinates: int, largest_weight: float) -> int:
-    """Return the units per clipping norm at which rounding adds at most 4 % to a norm."""
+    """Return the units at which rounding adds at most 4 % to a norm."""
     return 1 << max(0, math.ceil(math.log2(_ROUNDING * math.sqrt(coordinates) / 2 / largest_weight)))
 
 
