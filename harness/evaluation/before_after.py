@@ -54,10 +54,7 @@ def model_for(data: LoanApplications) -> Pipeline:
 
 
 def fit(data: LoanApplications, rows: Integers, weights: WeightsTable | None = None) -> Pipeline:
-    """Fit the model on these rows, each weighted by its group and label, or all alike.
-
-    An optimizer that stops early raises ConvergenceWarning.
-    """
+    """Fit the model, each row weighted by its group and label; ConvergenceWarning if it stops early."""
     y, per_sample, model = data.y_true[rows], None, model_for(data)
     if weights is not None:
         table = pd.Series(np.ravel(weights), pd.MultiIndex.from_product([data.groups, data.labels]))
@@ -70,7 +67,7 @@ def fit(data: LoanApplications, rows: Integers, weights: WeightsTable | None = N
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """One split of a data set, and the model without mitigation."""
+    """One split of a data set, and the unmitigated model."""
 
     data: LoanApplications
     seed: int
@@ -84,7 +81,7 @@ class Fold:
 
     @cached_property
     def unmitigated(self) -> Pipeline:
-        """The model, fitted once on the training rows without weights."""
+        """The model, fitted once without weights."""
         return fit(self.data, self.train)
 
 

@@ -75,7 +75,7 @@ class LoanApplications:
         return np.array(sorted(train), dtype=np.int64), np.array(sorted(test), dtype=np.int64)
 
     def clients(self, rows: Integers) -> pd.DataFrame:
-        """Return these applicants, of training rows only, as records, one client each."""
+        """Return these training rows as records, one client each."""
         return pd.DataFrame(
             {
                 "client_id": [f"applicant-{row}" for row in rows],

@@ -44,7 +44,7 @@ PaperMetrics = dict[str, float]
 def group_rates(
     y_true: npt.ArrayLike, y_pred: npt.ArrayLike, sensitive_feature: npt.ArrayLike, groups: Sequence[str]
 ) -> GroupRates:
-    """Compute each group's rates, NaN without records; ValueError if a group is not declared."""
+    """Compute each group's rates; ValueError for an undeclared group."""
     truth, predicted, feature = np.asarray(y_true), np.asarray(y_pred), np.asarray(sensitive_feature)
     if undeclared := sorted(set(feature.tolist()) - set(groups)):
         raise ValueError(f"sensitive_feature has the groups {undeclared}, which are not among {list(groups)}")
@@ -56,12 +56,12 @@ def group_rates(
 
 
 def difference(rates: Rates) -> float:
-    """Return the largest less the smallest rate; NaN if any is NaN."""
+    """Return the largest less the smallest rate; NaN with any NaN."""
     return float(np.max(rates) - np.min(rates))
 
 
 def ratio(rates: Rates) -> float:
-    """Return the smallest over the largest rate; NaN if any is NaN, or if all are 0."""
+    """Return the smallest over the largest rate; NaN with any NaN, or if all are 0."""
     largest = float(np.max(rates))
     return float(np.min(rates)) / largest if largest else float("nan")
 

@@ -1,4 +1,4 @@
-"""Operation counts of a program, by executing it on counting values, or from MP-SPDZ's compiler."""
+"""Operation counts of a program, from execution on counting values, or from MP-SPDZ's compiler."""
 
 import re
 from collections import Counter
@@ -45,7 +45,7 @@ class Counts(Gates):
     batch: int = 0
 
     def then(self, other: "Counts") -> "Counts":
-        """Return the counts of this program and another one after it."""
+        """Return the counts of two programs in turn."""
         return Counts(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
@@ -146,7 +146,7 @@ def usage_of_keys(arguments: Mapping[str, str], parties_that_split: int) -> Coun
 
 
 def estimate(job: Job, model: SecurityModel) -> str:
-    """Return the compiler's output for a program; PlanError without MP-SPDZ's compiler."""
+    """Return the compiler's output; PlanError without MP-SPDZ's compiler."""
     installation = find_installation()
     if model.virtual_machine is None or isinstance(installation, str):
         why = installation if isinstance(installation, str) else f"Security model {model.name} cannot run it."
@@ -155,7 +155,7 @@ def estimate(job: Job, model: SecurityModel) -> str:
 
 
 def read_estimate(text: str, batch: int | None) -> Counts:
-    """Read a compiler's output. Raises PlanError if it has no cost."""
+    """Read a compiler's output; PlanError without costs."""
     totals = Counter[str]()
     for number, what in re.findall(r"^ *(\d+) (.+)$", text, re.MULTILINE):
         name = re.sub(r"(integer|bit) inputs from player \d+", r"\1 inputs", what)
@@ -182,7 +182,7 @@ def read_estimate(text: str, batch: int | None) -> Counts:
 
 
 class _Integers:
-    """A secret vector that counts multiplications, and those before it."""
+    """A secret vector that counts multiplications."""
 
     def __init__(self, usage: Counts, lanes: int, steps: int = 0) -> None:
         self._usage, self._lanes, self._steps = usage, lanes, steps

@@ -88,7 +88,7 @@ class WallClock:
 
 
 def parties_start_s(release: Request) -> float:
-    """Return how long a run's parties take to start on the processors here."""
+    """Return how long a run's parties take to start here."""
     modules = (
         *_OF_A_PARTY,
         *(() if release.security.virtual_machine else _OF_MPYC),
@@ -100,21 +100,21 @@ def parties_start_s(release: Request) -> float:
 
 @cache
 def starting_s(code: str) -> float:
-    """Return the processor time of a Python process that runs this."""
+    """Return the processor time of a Python process for this code."""
     environment, before = {**os.environ, "PYTHONPATH": str(PROJECT)}, childrens_processor_s()
     subprocess.run([sys.executable, "-P", "-c", code], env=environment, capture_output=True, check=True)
     return childrens_processor_s() - before
 
 
 def childrens_processor_s() -> float:
-    """Return the processor time of all ended child processes."""
+    """Return the processor time of ended child processes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 @cache
 def reading_s(kind: RecordKind) -> float:
-    """Return how long reading a record takes here, from a trial."""
+    """Return how long reading a record takes here."""
     domain = Federation(_RECORDS, _RECORDS, 2, 2, kind, thresholds=2).domain
     names = [*(["group"] if domain.values else ["group", "label"]), *([str(kind)] if kind.of_each else [])]
     row = ",".join(_CELLS[name] for name in names)
@@ -129,7 +129,7 @@ def reading_s(kind: RecordKind) -> float:
 
 
 def sharing_s(federation: Federation, release: Request) -> float:
-    """Return how long clients' sharing and the parties' adding up take here, from trials."""
+    """Return how long clients' sharing and parties' adding up take here."""
     clients = min(64, federation.clients)
     while True:  # with four times as many, until it takes long enough
         some = min(max(1, federation.records * clients // federation.clients), 10**6)
@@ -209,7 +209,7 @@ class PlannedRelease:
 
     @property
     def sizes(self) -> Floats:
-        """The counted records of each group and label, or clients for values."""
+        """The counted records, or values' clients, of each group and label."""
         alike = 1  # clients that each row stands for
         if self.held is not None:
             held = self.held.astype(np.float64)
@@ -226,7 +226,7 @@ class PlannedRelease:
 
     @property
     def by_clients(self) -> bool:
-        """Whether errors depend on the number of clients, not of records."""
+        """Whether errors depend on the number of clients."""
         return self.statistic.kind is RecordKind.VALUE or self.cap is not None
 
     @property
@@ -236,11 +236,11 @@ class PlannedRelease:
 
     @cached_property
     def prepared(self) -> PreparedRelease[Any]:
-        """The prepared release. Raises OptionError if no noise fits the budget."""
+        """The prepared release; OptionError if no noise fits."""
         return self.statistic.prepare(self.request, self.domain)
 
     def check_size(self) -> None:
-        """Raise OptionError if parties would handle more items than were measured."""
+        """Raise OptionError if parties would handle more than was measured."""
         form = self.request.form.name
         if is_per_record(self.domain, form) and self.records > MOST_PLANNED:
             raise OptionError(
@@ -271,14 +271,14 @@ class PlannedRelease:
 
 
 def expected_cap(clients: int, records: int, max_count: int) -> Cap:
-    """Return the cap that would be chosen without noise for equal clients."""
+    """Return the cap for equal clients, chosen without noise."""
     caps = caps_to_choose_from(max_count)
     return Cap(next((cap for cap in caps if cap * clients >= records), caps[-1]))
 
 
 @dataclass(frozen=True)
 class Needed:
-    """The records or clients for an error at this epsilon, and the guarantee for it with these."""
+    """The records or clients for an error, and the guarantee for it with these."""
 
     error: float
     people: int
@@ -304,7 +304,7 @@ class ReleasePlan:
 
 
 def plan_releases(asked: PlannedRelease, models: Sequence[SecurityModel], error: float) -> list[ReleasePlan]:
-    """Return a plan for each kind of the models' noise, those with fixed slots first."""
+    """Return a plan for each kind of the models' noise."""
     plans = []
     by_noise: dict[object, list[SecurityModel]] = {}
     for model in sorted(models, key=lambda candidate: asked.by(candidate).request.malleable_slots):
@@ -324,7 +324,7 @@ def plan_releases(asked: PlannedRelease, models: Sequence[SecurityModel], error:
 
 
 def errors_by_noise(asked: PlannedRelease) -> dict[str, float]:
-    """Return `ReleasePlan.by_noise`, without kinds that do not fit."""
+    """Return `ReleasePlan.by_noise`."""
     request, domain, errors = asked.request, asked.domain, dict[str, float]()
     for noise in (JOINT, DISTRIBUTED, DISTRIBUTED_GAUSSIAN):
         one = replace(asked, request=request.but(noise=noise))
@@ -344,7 +344,7 @@ def errors_by_noise(asked: PlannedRelease) -> dict[str, float]:
 
 
 def guarantee_for(asked: PlannedRelease, error: float) -> Guarantee | None:
-    """Return the guarantee of the least two-digit epsilon with at most this worst error, or None."""
+    """Return the least two-digit epsilon's guarantee with this worst error, or None."""
     grid = [Fraction(d, 100) * Fraction(10) ** power for power in range(-2, 3) for d in range(10, 100)]
     grid = [epsilon for epsilon in grid if epsilon <= MAX_EPSILON]
 

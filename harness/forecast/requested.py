@@ -1,4 +1,4 @@
-"""The plan of a requested release and its expected clients, without starting a party."""
+"""The plan of a requested release, without starting a party."""
 
 from __future__ import annotations
 
@@ -122,7 +122,6 @@ def _stages(request: Request, expected: Expected, table: Any) -> list[PlannedRel
 def _counted(
     request: Request, expected: Expected, kind: RecordKind, table: Any
 ) -> tuple[npt.NDArray[np.int64], dict[str, Fraction], dict[str, Fraction]]:
-    """Return each client's records per group and label, and the shares of groups and labels."""
     of_shares = ("clients", "records", "groups", "labels")
     given = [named(name) for name in of_shares if getattr(expected, name) is not None]
     if given:
@@ -146,7 +145,7 @@ def _counted(
 
 
 def of_domain(domain: RecordDomain, task: str) -> dict[str, str]:
-    """Return a domain's part of a plan, as texts of `Expected`."""
+    """Return a domain's part of a plan."""
     declared: dict[str, Any] = {"groups": domain.groups, "labels": domain.labels}
     if domain.values:
         declared["steps"] = domain.values.steps

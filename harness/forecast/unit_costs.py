@@ -1,4 +1,4 @@
-"""Unit costs of operations, as measured on one machine, and the cost of a run by them."""
+"""Measured unit costs of operations, and the cost of a run by them."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ FIGURES: dict[str, dict[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of a run, over all parties; None stands for figures that were not measured."""
+    """The cost of a run, over all parties; None for figures that were not measured."""
 
     mpc_s: float
     sent_bytes: float
@@ -50,7 +50,7 @@ class Cost:
 
 
 def total_cost(costs: Sequence[Cost]) -> Cost:
-    """Return the cost of runs one after the other."""
+    """Return the cost of runs in turn."""
     return Cost(
         sum(cost.mpc_s for cost in costs),
         sum(cost.sent_bytes for cost in costs),
@@ -105,12 +105,12 @@ class UnitCosts:
 
 
 def waiting_rounds(counts: Counts, rounds: float | None) -> float:
-    """Return the rounds in which parties wait for each other: measured ones, or the program's own."""
+    """Return the rounds of waiting: measured ones, or the program's own."""
     return counts.rounds if rounds is None else rounds
 
 
 def amounts(counts: Counts, rounds: float = 0.0) -> dict[str, float]:
-    """Return the amounts of all things that cost; `rounds` are measured or predicted."""
+    """Return the amounts of all things that cost."""
     batch = counts.batch or 10_000  # MP-SPDZ's, where we choose none
     multiplied = counts.multiplications + counts.products
 
@@ -139,7 +139,7 @@ def amounts(counts: Counts, rounds: float = 0.0) -> dict[str, float]:
 
 
 def read_units(directory: Path) -> UnitCosts:
-    """Read the output of `bench.run units`, or raise ResultFileError."""
+    """Read the output of `bench.run units`; ResultFileError without one."""
     import msgspec
 
     kind = dict[str, dict[str, dict[str, Annotated[float, msgspec.Meta(ge=0)]] | None]]

@@ -1,4 +1,4 @@
-"""The cost of many uploads to a party, from measurements of fewer by `./inv reproduce uploads`."""
+"""The cost of many uploads, from measurements of fewer."""
 
 import csv
 from collections.abc import Mapping, Sequence

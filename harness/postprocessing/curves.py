@@ -33,7 +33,7 @@ class CurveNoise:
 
     def standard_errors(self) -> Floats:
         """Return the standard error of each count and of the total."""
-        return np.sqrt(np.asarray(float(mean_square_error(self.node)) * (self.linear**2).sum(axis=1)))
+        return np.asarray(np.sqrt(float(mean_square_error(self.node)) * (self.linear**2).sum(axis=1)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +96,7 @@ class GroupCurves:
 
 @dataclass(frozen=True, eq=False)
 class OperatingPoints:
-    """The rates of each group, falling from 1 at EVERYBODY to 0 at ACCEPT_NOBODY; shape (k, P)."""
+    """Each group's rates, from 1 at EVERYBODY to 0 at ACCEPT_NOBODY; shape (k, P)."""
 
     groups: tuple[str, ...]
     thresholds: Floats
@@ -107,14 +107,14 @@ class OperatingPoints:
 
     @property
     def selection_rate(self) -> Floats:
-        """The share of each group predicted positive; NaN for an empty group."""
+        """Each group's share of positive predictions; NaN for an empty group."""
         tp = self.positives[:, np.newaxis] * np.nan_to_num(self.true_positive_rate)
         fp = self.negatives[:, np.newaxis] * np.nan_to_num(self.false_positive_rate)
         return _over(tp + fp, self.positives + self.negatives)
 
     @property
     def area_under_curve(self) -> Floats:
-        """The area under each group's ROC curve; 1/2 if it is undefined."""
+        """Each group's area under the ROC curve; 1/2 if undefined."""
         area = -np.trapezoid(self.true_positive_rate, self.false_positive_rate)
         return np.where(np.isnan(area), 0.5, area)
 
@@ -126,7 +126,7 @@ def exact_curves(
     groups: Sequence[str],
     thresholds: npt.ArrayLike,
 ) -> GroupCurves:
-    """Return exact curves of public data, for evaluations and tests."""
+    """Return exact curves of public data."""
     truth, feature = np.asarray(y_true), np.asarray(sensitive_feature)
     score, grid = np.asarray(y_score, dtype=float), np.asarray(thresholds, dtype=float)
 

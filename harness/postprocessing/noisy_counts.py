@@ -1,4 +1,4 @@
-"""Revealed values as noisy statistics; everything after them is post-processing."""
+"""Revealed values as noisy statistics."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ class NoisyCounts:
 def read_counts(
     opened: Mapping[str, tuple[int, ...]], domain: RecordDomain, clients: int, noise: Noise
 ) -> NoisyCounts:
-    """Return a run's revealed counts, one per cell of the domain."""
+    """Return a run's revealed counts."""
     (values,) = opened.values()
     counts = read_unbiased(values, "counts", domain.cells, clients * domain.max_contribution, noise)
     return NoisyCounts(domain, counts.reshape(domain.shape), noise)

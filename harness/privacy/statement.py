@@ -1,4 +1,4 @@
-"""The privacy statement of a release, for machines and for people."""
+"""The privacy statement of a release."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -315,7 +315,7 @@ def read_statement(manifest: Mapping[str, Any]) -> PrivacyStatement:
 
 
 def state_distributed_noise(noise: DistributedNoise, form: InputForm) -> DistributedNoiseStatement:
-    """Return the statement of distributed noise for an input encoding."""
+    """Return the statement of distributed noise."""
     alike = "as it can by its shares"
     if form.path.authenticated or form.exchangeable:  # slots, none of which counts more than a record
         alike = "with joint noise it could not"
@@ -323,7 +323,7 @@ def state_distributed_noise(noise: DistributedNoise, form: InputForm) -> Distrib
 
 
 def failure_of(bits: int | None) -> Fraction:
-    """Return the probability of failure at these bits of security; 0 for None."""
+    """Return the probability of failure; 0 for None."""
     return Fraction(0) if bits is None else Fraction(1, 1 << bits)
 
 
@@ -338,7 +338,7 @@ def assumes_honest_clients(spec: ProtocolSpec, form: InputForm, model: SecurityM
 
 
 def bounds_shown(guarantee: Guarantee) -> tuple[str, str]:
-    """Return ε and δ for people: four digits, rounded up."""
+    """Return ε and δ, rounded up to four digits."""
     return digits_up(guarantee.epsilon, 4), digits_up(guarantee.delta, 4)
 
 
@@ -348,7 +348,7 @@ def what_changes(unit: PrivacyUnit, relation: NeighboringRelation) -> str:
 
 
 def who_learns_nothing(model: SecurityModel, distributed_noise: bool = False) -> str:
-    """Say under which behavior a single party learns nothing but the results."""
+    """Say under which behavior a single party learns only the results."""
     behaviour = {
         "passive": "if it follows the protocol (passive, or semi-honest)",
         "active": "even if it deviates from the protocol (active, or malicious)",

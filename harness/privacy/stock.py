@@ -40,7 +40,7 @@ class Stock:
         self.directory = directory
 
     def next_attempt(self, terms: str) -> int:
-        """Return the number of the next attempt since the last piece."""
+        """Return the next attempt's number since the last piece."""
         attempts = self.directory / terms / ATTEMPTS
         return 1 + (int(attempts.read_text()) if attempts.exists() else 0)
 

@@ -228,7 +228,7 @@ def _infeasible(curves: GroupCurves, task: ThresholdTask, tolerance: float) -> I
 
 
 def constant_prediction(curves: GroupCurves, objective: str) -> float:
-    """Return the objective of the better constant prediction."""
+    """Return the better constant prediction's objective."""
     positives, negatives = (max(float(counts.sum()), 0.0) for counts in (curves.positives, curves.negatives))
     return max(positives, negatives) / (positives + negatives) if objective == ACCURACY else 0.5
 

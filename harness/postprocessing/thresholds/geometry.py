@@ -187,7 +187,7 @@ def _best(value: Floats, spread: Floats) -> int:
 def _maximise(
     function: Callable[[Floats], Floats], low: Floats, high: Floats, points: int = 33, rounds: int = 11
 ) -> Floats:
-    """Return where concave functions are largest between low and high."""
+    """Return where concave functions are largest."""
     steps = np.linspace(0, 1, points).reshape(-1, *[1] * low.ndim)
     middle = low
     for _ in range(rounds):

@@ -1,4 +1,4 @@
-"""Applies each group's thresholds to a model's scores, with scikit-learn's interface."""
+"""Applies each group's thresholds to scores, with scikit-learn's interface."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -101,7 +101,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         write_json(result_path(path, FILE), fields)
 
     def fit(self, X: Any, y: Any = None, **_: Any) -> "GroupThresholdPredictor":  # noqa: ARG002, N803
-        """Do nothing: there is nothing to learn."""
+        """Do nothing."""
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -109,18 +109,18 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     @property
     def classes_(self) -> npt.NDArray[Any]:
-        """The predicted classes, sorted: the estimator's, or the labels."""
+        """The sorted classes: the estimator's, or the labels."""
         labels = np.sort(np.array((0, 1) if self.labels is None else self.labels))
         return np.asarray(getattr(self.estimator, "classes_", labels))
 
     @property
     def n_features_in_(self) -> int:
-        """The estimator's number of features, if it has one."""
+        """The estimator's number of features."""
         return int(self.estimator.n_features_in_)
 
     @property
     def feature_names_in_(self) -> npt.NDArray[Any]:
-        """The estimator's names of features, if it has some."""
+        """The estimator's names of features."""
         return np.asarray(self.estimator.feature_names_in_)
 
     def predict(self, X: Any, *, sensitive_features: Any, random_state: Any = None) -> npt.NDArray[Any]:  # noqa: N803
@@ -158,12 +158,12 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         sensitive_features: Any,
         random_state: Any = None,
     ) -> float:
-        """Return the accuracy of `predict` on the classes y, from 0 to 1."""
+        """Return the accuracy of `predict` on y, from 0 to 1."""
         predicted = self.predict(X, sensitive_features=sensitive_features, random_state=random_state)
         return float(accuracy_score(y, predicted, sample_weight=sample_weight))
 
     def positive_probability(self, X: Any, *, sensitive_features: Any) -> Floats:  # noqa: N803
-        """Return the probability that `predict` predicts each sample positive, shape (n,)."""
+        """Return each sample's probability to be predicted positive, shape (n,)."""
         index = getattr(X, "index", None)
         if self.estimator is not None:
             X = self.estimator.predict_proba(X)  # noqa: N806

@@ -1,4 +1,4 @@
-"""One group's decision rule: a score threshold, or a draw among several."""
+"""One group's decision rule."""
 
 import math
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from harness.system.documents import Refusal, as_type
 
 
 def in_words(option: str) -> str:
-    """Return a constraint or objective in prose, for example `equalized odds`."""
+    """Return a constraint or objective in prose: `equalized odds`."""
     return option.removesuffix("_score").replace("_", " ")
 
 
@@ -60,7 +60,7 @@ class ThresholdRule:
 
 
 def mixture(parts: Iterable[tuple[float, float]]) -> ThresholdRule:
-    """Return the rule of (threshold, probability) pairs, with thresholds merged and zeros dropped."""
+    """Return the rule of (threshold, probability) pairs, merged, without zeros."""
     merged: dict[float, float] = {}
     for threshold, probability in parts:
         merged[threshold] = merged.get(threshold, 0.0) + probability
@@ -69,7 +69,7 @@ def mixture(parts: Iterable[tuple[float, float]]) -> ThresholdRule:
 
 
 def rule_from_json(fields: Any, where: str) -> ThresholdRule:
-    """Return a group's rule in `thresholds.json`; ThresholdRuleError, which names `where`, without one."""
+    """Return a rule in `thresholds.json`; ThresholdRuleError, which names `where`, without one."""
     keys = set(fields) if isinstance(fields, dict) else set()
     one_or_two = {"threshold"}, {"threshold", "threshold_alt", "probability_alt"}
     if keys not in (*one_or_two, {"thresholds", "probabilities"}):

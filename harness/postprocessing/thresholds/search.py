@@ -41,7 +41,7 @@ class ThresholdTask:
 
     @property
     def constrained(self) -> tuple[str, ...]:
-        """The names of the rates that are to be alike."""
+        """The rates that are to be alike."""
         return {
             EQUALIZED_ODDS: ("true_positive_rate", "false_positive_rate"),
             EQUAL_OPPORTUNITY: ("true_positive_rate",),
@@ -68,7 +68,7 @@ class GroupPoints:
     selection_rate: Floats
 
     def rule(self, shares: Sequence[tuple[int, float]]) -> ThresholdRule:
-        """Return the rule that draws among points, given as (index, probability)."""
+        """Return the rule that draws among points, as (index, probability)."""
         return mixture((float(self.thresholds[point]), share) for point, share in shares)
 
 
@@ -119,7 +119,7 @@ def best_pure_rules(task: ThresholdTask, tolerance: float) -> list[ThresholdRule
 
 
 def least_tolerance(task: ThresholdTask) -> float:
-    """Return the least tolerance at which `best_pure_rules` finds any, at most 2 % too large."""
+    """Return the least tolerance of `best_pure_rules`, at most 2 % too large."""
     low, high = 0.0, 1.0
     while high - low > 0.02 * high:
         middle = (low + high) / 2

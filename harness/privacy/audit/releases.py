@@ -319,6 +319,6 @@ _REFERENCE: tuple[Callable[[], Audited], ...] = (
 
 
 def reference_set() -> Iterator[Audited]:
-    """Yield the default audits of `./inv audit`; subjects of rows are unique."""
+    """Yield the default audits of `./inv audit`."""
     for one in _REFERENCE:
         yield one()

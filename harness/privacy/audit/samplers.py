@@ -90,7 +90,7 @@ def audit_coins(
     sensitivity: int = 1,
     subject: str = "pi_lap.default",
 ) -> Audited:
-    """Audit our sampler from its coins, against a claimed guarantee."""
+    """Audit our sampler's coins against a claim."""
     curve, spent = curve_of_coins(coins, sensitivity), cost(coins)
     figures: dict[str, Figure] = {
         **_curve_figures(curve, requested.epsilon, claim.delta),
@@ -185,7 +185,7 @@ def audit_truncated() -> Audited:
 
 
 def audit_m_r(end: str, epsilon: Fraction, *, repaired: bool) -> Audited:
-    """Audit M_R, repaired or as published (epsilon_1 = epsilon_2 = epsilon)."""
+    """Audit M_R, repaired or as published, at epsilon_1 = epsilon_2 = epsilon."""
     as_published = MechanismR.with_budgets(_GROUPS, epsilon, epsilon)
     exact = epsilon_of_r(MechanismR.private(_GROUPS, epsilon) if repaired else as_published)
     return Audited(

@@ -29,7 +29,7 @@ _PARTS = 1000  # of a budget: the unit in which its rest is said
 
 @dataclass(frozen=True)
 class NoiseEvent:
-    """The noise of a release of which one record moves `values` values by 1 each."""
+    """The noise of a release of which a record moves `values` values by 1 each."""
 
     noise: Single
     values: int
@@ -81,7 +81,7 @@ class Accountant:
         return True
 
     def compose(self, losses: Iterable[Loss]) -> Self:
-        """Return the accountant with these further runs."""
+        """Return the accountant with further runs."""
         return replace(self, losses=(*self.losses, *losses))
 
     def allows(self, loss: Loss) -> bool:
@@ -90,7 +90,7 @@ class Accountant:
 
     @property
     def kept(self) -> bool:
-        """Whether all runs together are within the budget."""
+        """Whether all runs are within the budget."""
         return self.budget.allows(compose(loss.exact for loss in self.losses))
 
     @property
@@ -100,15 +100,15 @@ class Accountant:
 
 
 class DeclaredRuns(Accountant):
-    """Equal runs, their number declared before the first: theorem 6."""
+    """Equal runs, their number declared beforehand: theorem 6."""
 
     def supports(self, loss: Loss) -> bool:
-        """Return whether a further run was declared, with the same noise."""
+        """Return whether a further run was declared, with this noise."""
         return len(self.losses) < (self.budget.runs or 0) and {*self.losses, loss} == {loss}
 
     @property
     def kept(self) -> bool:
-        """Whether all declared runs together are within the budget."""
+        """Whether all declared runs are within the budget."""
         delta, runs = self.budget.delta, self.budget.runs
         assert delta is not None and runs
         return not self.losses or _delta_of_all(self.losses[0], runs, self.budget.epsilon) <= delta
@@ -143,7 +143,7 @@ class Renyi(Accountant):
 
     @property
     def deltas(self) -> tuple[Fraction, Fraction]:
-        """The lost mass of all runs, and the rest's delta at epsilon."""
+        """The lost mass of all runs, and the rest's delta."""
         order, moment, lost = self.budget.order or 0, _ONE, Fraction(0)
         for loss, times in Counter(self.losses).items():
             more, apart = _moment(loss, order, self.budget.epsilon)
@@ -154,7 +154,7 @@ class Renyi(Accountant):
 
 
 def accountant_of(budget: Budget, losses: Iterable[Loss] = ()) -> Accountant:
-    """Return the accountant with the rule of a budget."""
+    """Return a budget's accountant."""
     kind = Renyi if budget.order else DeclaredRuns if budget.runs else Accountant
     return kind(budget, tuple(losses))
 

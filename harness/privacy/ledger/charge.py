@@ -35,7 +35,7 @@ def nothing_said(_sentence: str) -> None:
 
 
 def chosen_ledger(path: Path | None) -> Ledger:
-    """Return the ledger in that file, in $FAIRSHARES_LEDGER, or the user's."""
+    """Return the ledger in a file, in $FAIRSHARES_LEDGER, or the user's."""
     chosen = path or os.environ.get(LEDGER_VARIABLE)
     return Ledger(Path(chosen).expanduser() if chosen else None)
 
@@ -50,7 +50,7 @@ class Account:
 
     @property
     def declared(self) -> bool:
-        """Whether the population's budget is for a declared number of runs."""
+        """Whether the budget is for a declared number of runs."""
         known = self.ledger.populations(self.population) if self.population else []
         return any(budget and budget.runs for budget in (self.budget, *(one.budget for one in known)))
 
@@ -101,7 +101,7 @@ def populations_of(
     retire: str | None = None,
     say: Say = nothing_said,
 ) -> tuple[Path, list[Population]]:
-    """Set a budget or retire a population; return the ledger's file, and the chosen populations."""
+    """Set a budget or retire a population; return the file, and the chosen populations."""
     place, name = chosen_ledger(ledger), name or retire
     if budget:
         _announce(place, name, budget, say)
@@ -161,7 +161,7 @@ class Entry:
         return self.whole is not None and bool(self.out)
 
     def fields(self) -> dict[str, Any] | None:
-        """Return a manifest's fields on the charge; None if nobody is charged."""
+        """Return a manifest's `ledger`."""
         if self.population is None:
             return None
         return {
@@ -174,7 +174,7 @@ class Entry:
         }
 
     def settle(self, status: Status, timeout_s: float) -> None:
-        """Write the outcome of the run, if it was charged."""
+        """Write the outcome of a charged run."""
         if self._charge is not None:
             Ledger(self.account.ledger.path, timeout_s).settle(self._charge, status)
 
@@ -193,7 +193,7 @@ def _spent(account: Account, release: PrivacyEvent) -> str:
 
 @contextmanager
 def nothing_started() -> Iterator[None]:
-    """Add to the ledger's refusals that no party was started."""
+    """Add to refusals that no party was started."""
     try:
         yield
     except FairSharesError as error:
@@ -204,7 +204,7 @@ def nothing_started() -> Iterator[None]:
 
 @contextmanager
 def entry(account: Account) -> Iterator[Entry]:
-    """Yield a run's entry; settle it as done, or as aborted after an exception."""
+    """Yield a run's entry; settle it as done, or as aborted."""
     made = Entry(account)
     try:
         yield made

@@ -32,7 +32,7 @@ _REASONS = {  # by SQLite's primary result code
 
 
 class Database:
-    """One file; subclasses give its `tables`, as SQL, and their version `schema`."""
+    """One file; subclasses give its `tables`, as SQL, and their version."""
 
     tables: ClassVar[str]
     schema: ClassVar[int]
@@ -41,7 +41,7 @@ class Database:
         self.path, self.timeout_s = path.absolute(), timeout_s
 
     def exists(self) -> bool:
-        """Return whether there is a file of any kind."""
+        """Return whether there is a file."""
         try:
             return self.path.exists()
         except OSError as error:
@@ -49,7 +49,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Yield a connection that sees one state of the file, empty if there is none."""
+        """Yield a connection that sees one state of the file, if any."""
         if not self.exists():
             with closing(sqlite3.connect(":memory:")) as empty:
                 empty.executescript(self.tables)
@@ -111,7 +111,7 @@ class Database:
             raise self.error(_DAMAGED)
 
     def _create(self) -> None:
-        """Put a complete, empty ledger in place unless a file is there: an empty file is a damaged one."""
+        """Put a complete ledger in place unless a file is there: an empty file is a damaged one."""
         if self.exists():
             return
         partial = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}")

@@ -46,7 +46,7 @@ TIMEOUT_S = 20.0
 
 
 def default_path() -> Path:
-    """Return the user's ledger, below an absolute `$XDG_DATA_HOME`, else `~/.local/share`."""
+    """Return the user's ledger, below `$XDG_DATA_HOME` or `~/.local/share`."""
     base = Path(os.environ.get("XDG_DATA_HOME", ""))
     return (base if base.is_absolute() else Path.home() / ".local" / "share") / "fairshares" / "ledger.sqlite"
 
@@ -108,7 +108,7 @@ class Ledger(Database):
         super().__init__(path or default_path(), timeout_s)
 
     def populations(self, name: str | None = None) -> list[Population]:
-        """Return the named population, if there is one, or all, sorted by name."""
+        """Return the named population, if any, or all, sorted by name."""
         with self.reading() as connection:
             return _populations(connection, None if name is None else key_of(name))
 
@@ -129,7 +129,7 @@ class Ledger(Database):
             return _counted(connection, name, chain, uploads)
 
     def set_budget(self, name: str, budget: Budget) -> None:
-        """Give a population this budget instead of another."""
+        """Give a population another budget."""
         with self.writing() as connection:
             refuse_late_rule(_find(connection, name) or Population(name), budget)
             _set_budget(connection, name, budget)
@@ -140,7 +140,7 @@ class Ledger(Database):
             connection.execute("UPDATE populations SET retired = 1 WHERE key = ?", (key_of(name),))
 
     def check(self, name: str | None, budget: Budget | None, release: PrivacyEvent) -> None:
-        """Raise what `charge` would raise now; nothing is written."""
+        """Raise what `charge` would raise."""
         with self.reading() as connection:
             self._refuse(connection, name, budget, release)
 
@@ -179,7 +179,7 @@ class Ledger(Database):
             return number, None if name is None else _find(connection, name)
 
     def head(self) -> str:
-        """Return the digest of all charges so far, or ""."""
+        """Return the digest of all charges, or ""."""
         with self.reading() as connection:
             return _last_head(connection)
 
@@ -193,7 +193,7 @@ class Ledger(Database):
             return [head for (head,) in rows]
 
     def restore(self, name: str, lost: PrivacyEvent, seen: Sequence[str]) -> None:
-        """Write a lost charge, as a restored ledger's owner states it, and the lost heads that others saw."""
+        """Write a restored ledger's lost charge, and the lost heads that others saw."""
         with self.writing() as connection:
             if _find(connection, name) is None:
                 _set_budget(connection, name, None)
@@ -201,17 +201,17 @@ class Ledger(Database):
             _set_status(connection, _insert(connection, name, lost), Status.DONE)
 
     def seen(self) -> dict[str, str]:
-        """Return other hosts' last known heads, by certificate."""
+        """Return other hosts' heads, by certificate."""
         with self.reading() as connection:
             return dict(connection.execute("SELECT certificate, head FROM peers"))
 
     def remember(self, heads: Mapping[str, str]) -> None:
-        """Write the latest heads of other hosts' ledgers, by certificate."""
+        """Write other hosts' heads, by certificate."""
         with self.writing() as connection:
             connection.executemany("INSERT OR REPLACE INTO peers VALUES (?, ?)", heads.items())
 
     def settle(self, charge: int, status: Status) -> None:
-        """Write the outcome of a run; its charge stays."""
+        """Write a run's outcome."""
         with self.writing() as connection:
             _set_status(connection, charge, status)
 
@@ -255,7 +255,7 @@ def _find(connection: sqlite3.Connection, name: str) -> Population | None:
 
 
 def _uncounted(connection: sqlite3.Connection, uploads: Sequence[str]) -> tuple[Charge, ...]:
-    """Return the charges of nobody for these uploads."""
+    """Return these uploads' charges of nobody."""
     numbers = {use.charge for use in _uses(connection, uploads) if use.key is None}
     return tuple(charge for charge in _charges(connection, None) if charge.id in numbers)
 
@@ -372,7 +372,7 @@ def _last_head(connection: sqlite3.Connection) -> str:
 
 
 def _append_head(connection: sqlite3.Connection, entry: str, *seen: str) -> None:
-    """Write the next head, after the lost ones that others have seen."""
+    """Write the next head, after lost ones."""
     heads = (*seen, next_head(_last_head(connection), " ".join([entry, *seen])))
     connection.executemany("INSERT OR IGNORE INTO heads (digest) VALUES (?)", ((head,) for head in heads))
 
@@ -425,7 +425,7 @@ def _charge(
 
 
 def _process(pid: int) -> tuple[str, str, int, str]:
-    """Return the identity of a process: machine, boot, number, and start time."""
+    """Return a process's machine, boot, number, and start time."""
     boot_id = Path("/proc/sys/kernel/random/boot_id")
     boot = boot_id.read_text().strip() if boot_id.exists() else ""  # without /proc numbers alone have to do
     return socket.gethostname(), boot, pid, birth(pid)

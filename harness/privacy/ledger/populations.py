@@ -21,7 +21,7 @@ from protocols.guarantee import Budget, Guarantee, compose
 
 
 class Status(StrEnum):
-    """The outcome of a run, which is spent in any case."""
+    """A run's outcome, which is spent in any case."""
 
     RUNNING = "running"
     DONE = "done"
@@ -66,7 +66,7 @@ class PrivacyEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class Charge(PrivacyEvent):
-    """A run, or all runs of a chain, in the ledger; `time` is UTC, ISO 8601."""
+    """A run, or a chain's runs, in the ledger; `time` is UTC, ISO 8601."""
 
     id: int
     time: str
@@ -88,12 +88,12 @@ class Population:
 
     @property
     def unit(self) -> PrivacyUnit | None:
-        """The unit of its runs; None before the first."""
+        """Its runs' unit; None before the first."""
         return self.charges[0].unit if self.charges else None
 
     @property
     def relation(self) -> NeighboringRelation | None:
-        """The neighboring relation of its runs; None before the first."""
+        """Its runs' neighboring relation; None before the first."""
         return self.charges[0].relation if self.charges else None
 
     def chain(self, name: str) -> Charge | None:
@@ -107,22 +107,22 @@ class Population:
 
     @property
     def spent(self) -> Guarantee:
-        """The loss of all its runs, by basic composition."""
+        """The loss of all runs, by basic composition."""
         return compose(loss.exact for loss in self.losses)
 
     @property
     def accountant(self) -> Accountant | None:
-        """The accountant of its budget, if it has one."""
+        """Its budget's accountant, if any."""
         return None if self.budget is None else accountant_of(self.budget, self.losses)
 
     @property
     def left(self) -> Budget | None:
-        """The rest of its budget, if it has one."""
+        """The rest of its budget, if any."""
         return None if self.accountant is None else self.accountant.left
 
 
 class Use(NamedTuple):
-    """The last charge of some uploads, to a population or to nobody."""
+    """The last charge of some uploads."""
 
     charge: int
     key: str | None
@@ -141,7 +141,7 @@ def key_of(name: str) -> str:
 
 
 def refuse_contradictions(population: Population, budget: Budget | None, release: PrivacyEvent) -> None:
-    """Raise PopulationError if a run's unit, relation or budget is not the population's."""
+    """Raise PopulationError if a run's unit, relation or budget is another."""
     for charge in population.charges:
         if (charge.unit, charge.relation) != (release.unit, release.relation):
             raise PopulationError(
@@ -273,7 +273,7 @@ def refuse_misspelt(name: str, known: Iterable[Population], path: Path) -> None:
 
 
 def exact_json(total: Guarantee | Budget | None) -> dict[str, str | None] | None:
-    """Return epsilon and delta as rationals `p/q`; an unlimited delta is None."""
+    """Return epsilon and delta as rationals `p/q`; None for an unlimited delta."""
     if total is None:
         return None
     texts = {name: None if value is None else str(value) for name, value in asdict(total).items()}
@@ -294,7 +294,7 @@ def left_text(left: Budget) -> str:
 
 
 def budget_text(budget: Budget | None) -> str:
-    """Say a budget exactly, in the syntax of options."""
+    """Say a budget exactly, as options do."""
     if budget is None:
         return "none"
     rule = ",renyi" if budget.order else f",{budget.runs}" if budget.runs else ""
@@ -309,6 +309,6 @@ def runs_text(charges: tuple[Charge, ...]) -> str:
 
 
 def listed(names: list[str]) -> str:
-    """Say names in quotes, at most ten of them."""
+    """Say at most ten names, in quotes."""
     shown = ", ".join(map(repr, names[:10]))
     return shown if len(names) <= 10 else f"{shown} and {len(names) - 10} more"
