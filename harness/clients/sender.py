@@ -51,9 +51,8 @@ async def send_values(
 ) -> int:
     """Send one client's values to the running parties; return the number of bytes that it sent to each.
 
-    The run must have the `expected` terms, beside the client's own number and number of values.
     Guarantees: nothing that depends on the values is sent unless all parties showed their certificates, agree
-    on the terms, and passed the check of the masks.  [test: tests/harness/clients/test_sender.py]
+    on the `expected` terms, and passed the check of the masks.  [test: tests/harness/clients/test_sender.py]
     Reveals: to each party the values plus masks that are uniform unless all parties collude.
 
     Raises ClientError if a party is absent, ended the connection or leaves this client out, or terms differ;

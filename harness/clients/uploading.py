@@ -45,8 +45,8 @@ def send(out: Path, addresses: Sequence[str], certificate: Path | None = None) -
     Returns:
         For each party, the number of envelopes by outcome and last answer.
     Raises:
-        ShareError: An address has no known scheme, or takes one envelope of several; or there is no such
-            certificate, or no envelope.
+        ShareError: An address has no known scheme, or takes one envelope of several; or certificate or
+            envelope is missing.
     """
     for address in addresses:
         if not address.startswith(SCHEMES):

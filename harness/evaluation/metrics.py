@@ -97,8 +97,8 @@ def published_metrics(
     """Compute the four figures as printed in the paper, to compare with it, not to judge by.
 
     Source: PrivFairFL, equations 3 to 6, largest against smallest for its two groups. There DI is the ratio
-    of true positive rates (undefined if one is 0), and delta SP is of the share of a group that is rightly
-    predicted positive. Delta EODD averages two differences, by a slip that of true positive rates twice.
+    of true positive rates, and delta SP is of the share of a group that is rightly predicted positive. Delta
+    EODD averages two differences, by a slip that of true positive rates twice.
     """
     truth, predicted = np.asarray(y_true), np.asarray(y_pred)
     tpr = group_rates(truth, predicted, sensitive_feature, groups).true_positive_rate
@@ -119,7 +119,8 @@ def corrected_metrics(
 
     Source: Fairlearn's `demographic_parity_ratio`, `equal_opportunity_difference`,
     `equalized_odds_difference` with `agg="mean"`, and `demographic_parity_difference`, but for undefined
-    rates.  [test: tests/harness/evaluation/test_metrics.py::test_corrected_metrics_are_fairlearns]
+    rates.
+    [test: tests/harness/evaluation/test_metrics.py::test_corrected_metrics_are_fairlearns]
     """
     rates = group_rates(y_true, y_pred, sensitive_feature, groups)
     return PaperMetrics(

@@ -29,7 +29,7 @@ class Counts(Gates):
         products: Multiplications within inner products.
         added: Summed elements of vectors, which take the compiler time.
         steps: Successive operations on integers.
-        batch: The amount of material that is prepared at once; 0 if the machine chooses.
+        batch: The material that is prepared at once; 0 if the machine chooses.
     """
 
     inputs: int = 0

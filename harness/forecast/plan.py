@@ -290,7 +290,7 @@ class ReleasePlan:
     """The expected result of a release in models that add the same noise.
 
     `needed` is None if the release keeps to an error of its own, or has none. `by_noise` is the RMS error of
-    a curve's count, with the best tree for each kind of noise. With `alone`, all models add this noise.
+    a curve's count, by noise and best tree. With `alone`, all models add this noise.
     """
 
     models: tuple[SecurityModel, ...]

@@ -33,8 +33,8 @@ def costs_of(uploads: int, task: Task, party: int, measured: Sequence[Mapping[st
     """Return the cost of so many uploads of a task.
 
     `measured` has a row of few counts for each kind of key, and for one kind a row of many. An upload takes
-    the seconds of one of few counts, and the slope between these rows for each further count. Memory is as
-    measured, plus the identities of further uploads.
+    the seconds of one of few counts, and their slope for each further count. Memory is as measured, plus
+    further identities.
     """
     few, many = (
         [row for row in measured if (row["counts"] == max(rows["counts"] for rows in measured)) == is_most]

@@ -62,10 +62,10 @@ def set_up(
 ) -> dict[str, dict[int, str]]:
     """Have each host make its keys and policy, if need be, and hold on to the others' certificates.
 
-    Without a `policy_text` for all, existing policies stay. Return all certificates, by engine and party.
+    Without a `policy_text`, existing policies stay. Return all certificates, by engine and party.
 
-    Raises HostUnreachableError; HostUnfitError if a key is not for a login; CertificateError if a host holds
-    another certificate, or has one that others cannot trust.
+    Raises HostUnreachableError; HostUnfitError if a key is not for a login; CertificateError for one that
+    others cannot trust, or that replaces another.
     """
     with connected(hosts, progress, "setup", "environments") as connections:
         progress("keys")
@@ -97,8 +97,8 @@ def set_up(
 def leftover_runs(hosts: Sequence[Host], progress: Progress) -> list[dict[str, Any]]:
     """Return the results of runs whose coordinator went away before it read them, the oldest first.
 
-    A run has the statement of the first host that keeps it, the parties whose hosts do, and `outputs` if all
-    its hosts signed the same. Raises HostUnfitError if a host has another party's records, or one twice.
+    A run has a statement, the parties whose hosts keep one, and `outputs` if all its hosts signed the same.
+    Raises HostUnfitError if a host has another party's records, or one twice.
     """
     with connected(hosts, progress) as connections:
         progress("collect")

@@ -1,7 +1,7 @@
 """Stands between the coordinator and a host's party: derives the job, checks it, charges it, signs it.
 
-Program, arguments, noise and loss follow from the request and from the host's own inputs. `Uploads` lists
-these, receives other hosts' lists, and adds up the common ones.
+Program, arguments, noise and loss follow from the request and from the host's own inputs. `Uploads` adds up
+those in all hosts' lists.
 """
 
 import hashlib
@@ -256,8 +256,7 @@ class Uploads:
 
         Reveals: identities, and the reasons why others are left out.
 
-        Raises HostUnfitError if it listed them before, ShareError without uploads or a key, or as
-        `RunKeys.check`.
+        Raises HostUnfitError, ShareError without uploads or a key, or as `RunKeys.check`.
         """
         if self._aggregate_beside(self._shares) is not None:
             return None
@@ -311,8 +310,8 @@ class Uploads:
         Reveals: the aggregate's header, the uploads' identities and size; how many were left out, by reason;
         the names of noise made ahead.
 
-        Raises ShareError without uploads, with too few, with several aggregates, or one of replicated shares;
-        or as `lists_of_others`.
+        Raises ShareError for no, too few or several inputs, or aggregated replicated shares; or as
+        `lists_of_others`.
         """
         release, scratch, shares = self._guard.release, self._scratch, self._shares
         once(self._adding, "been asked to add its shares up")

@@ -1,8 +1,8 @@
 """A run whose parties are on hosts, of a release or a benchmark.
 
-A host gets the request, the other hosts' signatures, and certificates of clients that send. It returns its
-signed list of uploads, its aggregate's first two lines, facts of its program, `OUT` lines, its signature,
-times and sizes, all public. Shares go from clients to the hosts, past this machine.
+A host gets the request, the other hosts' signatures, and certificates of clients that send. It returns public
+facts: signed lists, headers, facts of its program, `OUT` lines, times and sizes. Shares go from clients to
+the hosts, past this machine.
 """
 
 import secrets

@@ -95,8 +95,7 @@ def choose_again(
     Guarantees: the same options give the run's own thresholds, to the last bit on one machine.
     [test: tests/harness/pipeline/test_earlier_curves.py]
 
-    Raises RecordDomainError if there is no such label; UndefinedRateError, TooNoisyError or InfeasibleError
-    if the curves do not allow this choice.
+    Raises RecordDomainError for an unknown label, or UndefinedRateError, TooNoisyError or InfeasibleError.
     """
     started = time.monotonic()
     chosen = thresholds_on(released.curves.for_positive(positive), choice)
@@ -176,12 +175,12 @@ class _Run(NamedTuple):
 def add_up(directories: Sequence[Path], verify: Callable[[Path], object]) -> tuple[Weights, Files]:
     """Add up the counts of a chain's runs; return the weights that follow, and their files.
 
-    `verify` checks results that hosts signed, and raises SignatureError.
+    `verify` checks results that hosts signed.
     Computes: the sum of the counts, with the sum of the runs' independent noises. It protects what each run
-    protects (theorem 16).
-    [test: tests/harness/pipeline/test_chains.py]
+    protects (theorem 16).  [test: tests/harness/pipeline/test_chains.py]
 
-    Raises ResultFileError if a directory holds no run of the chain, or one that another holds.
+    Raises ResultFileError if a directory holds no run of the chain, or one that another holds; or as
+    `verify`.
     """
     started, runs = time.monotonic(), [_run_in(directory, verify) for directory in directories]
     first = runs[0]

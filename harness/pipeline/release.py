@@ -220,7 +220,8 @@ def _declared_values(records: Records) -> RecordDomain:
             f"Declare performance values by {named('groups')} and {named('range')} and, if wanted, "
             f"{named('steps')}; or all by {named('domain')}."
         )
-    values = ValueGrid(*records.range, records.steps or DEFAULT_STEPS)
+    low, high = records.range
+    values = ValueGrid(low, high, records.steps or DEFAULT_STEPS)
     return RecordDomain(tuple(sorted(records.groups)), (), 1, kind=RecordKind.VALUE, values=values)
 
 
@@ -307,10 +308,10 @@ def run_with_chosen_cap(
 
     Each is a release with a charge; a budget for a declared number of runs takes one charge for both. The
     bound's files stay if the statistic fails: its ε is spent, and the bound can be used again. The
-    statistic's files state the privacy loss of both, for whichever bound is chosen.
+    statistic's files state the loss of both, for whichever bound is chosen.
 
-    If a run fails, `out` does not exist. Predictable faults are raised before anything is spent: no noise or
-    result fits the largest candidate, the budget is too small for both, or a directory exists.
+    If a run fails, `out` does not exist. Predictable faults are raised before anything is spent: nothing fits
+    the largest candidate, the budget is too small for both, or a directory exists.
     """
     domain, cap_out, release = records.domain, cap_directory(out), settings.release
     if domain.cap:

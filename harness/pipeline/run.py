@@ -90,9 +90,8 @@ def run_release(
     """Run a statistic's protocol; write its files and `manifest.json` into `out`.
 
     If it fails, `out` does not exist, and no shares are left. `earlier` holds manifests of releases on the
-    same clients that led to this one. The files then state the loss of all together, this one at its full
-    budget, since its actual loss depends on earlier outcomes. `within` is the ledger entry of a series that
-    the run belongs to.
+    same clients that led to this one. The files then state the loss of all, this one at its full budget,
+    since its actual loss depends on earlier outcomes. `within` is the ledger entry of a series.
     """
     started, task, release = time.monotonic(), statistic.name, settings.release
     account, stock = settings.account, settings.stock

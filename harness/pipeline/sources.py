@@ -52,7 +52,7 @@ class PartyInputs:
         values: A file per party; None if a party already has its values, or receives them.
         batches: The identities of uploads that parties keep.
         uploaded: The bytes that clients sent to each party; empty if unknown.
-        excluded: The number of uploads that all parties left out, by reason.
+        excluded: The number of left-out uploads, by reason.
         admission: The clients that the task's servers let upload.
     """
 
@@ -155,13 +155,10 @@ MAX_SENT = 2**18  # values that clients may send to a run: about 1 GB for each p
 
 @dataclass(frozen=True)
 class RunContext:
-    """The facts about a run that a source needs.
+    """The facts about a run that a source needs, with a directory `scratch` until its end.
 
-    Attributes:
-        scratch: A directory that lasts until the run ends.
-        uncovered: Returns the uploads whose clients do not allow the run.
-        counted: Returns the uploads that earlier runs counted.
-        piece: Takes the run's noise from the stock, if it was made ahead, once the inputs are accepted.
+    `uncovered` returns the uploads whose clients do not allow the run, `counted` those that earlier runs
+    counted. `piece` takes the run's noise from the stock, if it was made ahead.
     """
 
     release: Request

@@ -40,8 +40,8 @@ class CurveNoise:
 class GroupCurves:
     """Per group and label, the number of records that score at least each of T thresholds.
 
-    `tp` and `fp` have shape (k, T). Estimates may be negative or not monotone. Each of the 2k curves has
-    independent noise; None for exact counts.
+    `tp` and `fp` have shape (k, T). Estimates may be negative or not monotone, with independent noise of each
+    of the 2k curves.
     """
 
     groups: tuple[str, ...]
@@ -242,8 +242,8 @@ def _error_bounds(noise: CurveNoise, first: int, failure: float) -> tuple[Floats
     """Return bounds on one curve's errors: of (total, counts above), and of (counts below, total).
 
     Computes: the root of each error's standard error, times the quantile of a curve's largest error over that
-    root, between equal and proportional bounds. The quantile is an order statistic of simulated curves, below
-    the true one with probability 10^-6 at most. Simulated noise protects nobody, so its seed may be known.
+    root. The quantile is an order statistic of simulated curves, below the true one with probability 10^-6 at
+    most. Simulated noise protects nobody, so its seed may be known.
     """
     total, above = noise.linear[-1:], noise.linear[first:-1]
     rows = np.concatenate([total, above, total - above])

@@ -71,7 +71,7 @@ class PrivacyStatement:
     [test: tests/harness/pipeline/test_manifest.py]
 
     Attributes:
-        failure: The greatest probability that the engine's security fails; 0 without such a term.
+        failure: The greatest probability that the engine's security fails.
         public: Other public facts, in words.
         cap_kept_by: Who enforces the contribution bound `cap`.
         if_replaced: The loss for the content of a client's only record, if `exact` is for its existence.

@@ -235,9 +235,9 @@ class SumSession:
             The sum, shape (coordinates,), with noise of mean 0.
         Raises:
             OptionError: There are too many rows or rounds, or another shape.
-            PartyFailedError: The session has ended.
-            PartyTimeoutError: Likewise.
-            OutputError: Likewise.
+            PartyFailedError: A party failed, which ends the session.
+            PartyTimeoutError: Likewise, if it was late.
+            OutputError: Likewise, if it revealed something else.
         """
         if self._rounds is None:
             raise OptionError("This session is not open; use it in a `with` block, or call open() first.")

@@ -2,8 +2,8 @@
 
 An interval holds the weight of the true counts raised to 1, as noisy counts are. Raising is monotone and
 moves no two counts apart, so the error F of a raised noisy count lies between 0 and its noise E = X + 1/2. If
-all counts are surely too large to be raised, F = E; else E's positive part bounds F on either side. Every
-bound, "surely" included, takes a part of the failure probability.
+all counts are surely too large to be raised, F = E; else E's positive part bounds F. Every bound takes a part
+of the failure probability.
 """
 
 from collections.abc import Callable, Sequence
@@ -346,8 +346,8 @@ def group_weights(reweighing: str, noisy: NoisyCounts) -> GroupWeights:
     Source: PrivFairFL, Protocol 2, lines 14-20, and section 4.1, for 2 groups and 2 labels; the floor is
     ours. Kamiran and Calders 2012, "Data preprocessing techniques for classification without discrimination".
     Guarantees: each interval holds the weight of the true counts, floored likewise, with probability at least
-    95 %.  [test: tests/statistical/test_weight_intervals.py]
-    Edge cases: an empty pair has a large weight that applies to nobody.
+    95 %.
+    [test: tests/statistical/test_weight_intervals.py]
     """
     return GroupWeights(
         domain=noisy.domain,

@@ -50,11 +50,11 @@ def sample_weight(weights: pd.Series | Path | str, group: npt.ArrayLike, label: 
 
     Args:
         weights: The result of `read_weights`, or its argument.
-        group: A pandas Series, numpy array or list with each row's group.
+        group: Each row's group, a pandas Series, numpy array or list.
         label: Likewise; two Series must have one index, which the result keeps.
     Raises:
         ResultFileError: As `read_weights`.
-        RecordsError: Group and label are not of the same rows, or a pair has no weight.
+        RecordsError: Group and label are of different rows, or a pair has no weight.
     """
     if not isinstance(weights, pd.Series):
         weights = read_weights(weights)

@@ -105,13 +105,13 @@ def choose_thresholds(
         curves: Exact or noisy.
         constraint: One of `CONSTRAINTS`.
         objective: One of `OBJECTIVES`.
-        tolerance: From 0 to 1. None: 0, or for deterministic rules the least that leaves more than accepting
-            everybody or nobody, at most 2 % too large.
+        tolerance: From 0 to 1. None: 0, or for deterministic rules about the least that leaves more than
+            accepting everybody or nobody.
         deterministic: Whether each rule is a single threshold.
     Raises:
         OptionError: An argument is out of range.
         UndefinedRateError: A needed rate is 0/0.
-        TooNoisyError: A group's records with a label may all be noise.
+        TooNoisyError: A group's records may all be noise.
         InfeasibleError: Without randomization, only accepting everybody or nobody meets the constraint.
     """
     chosen, points = tolerance or 0.0, curves.points()

@@ -1,7 +1,7 @@
 """The best decision rules under a fairness constraint, as geometry without noise or thresholds.
 
-One rate is alike in all groups (`*_one_rate`), or both are (`*_two_rates`), within a tolerance. A rule is any
-point on or below a group's upper convex hull (`mixed_*`), or one of its points (`pure_*`).
+One rate is alike in all groups (`*_one_rate`), or both are (`*_two_rates`), within a tolerance. Rules are
+points on or below a group's upper convex hull (`mixed_*`), or given points (`pure_*`).
 """
 
 from collections.abc import Callable, Sequence
@@ -74,10 +74,9 @@ def mixed_two_rates(
 ) -> tuple[Floats, Floats]:
     """Return each group's x and y, on or below its hull, that maximize the sum of gain y - loss x.
 
-    The x of any two groups differ by the tolerance at most, and so do the y: exactly. Hulls are of ROC
-    points, from (0, y0) to (1, 1), never falling; gain and loss are not negative. In a window each group's
-    best point has a closed form, and their sum is concave in the window's corner, which a search narrows
-    down.
+    The x of any two groups, and the y, differ by the tolerance at most. Hulls are of ROC points, from (0, y0)
+    to (1, 1), never falling; gain and loss are not negative. In a window each group's best point has a closed
+    form, and their sum is concave in the window's corner, which a search narrows down.
     """
     peaks = [hull.x[np.argmax(g * hull.y - c * hull.x)] for hull, g, c in zip(hulls, gain, loss, strict=True)]
 

@@ -34,10 +34,9 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     Args:
         rules: A rule per group, from a run's `GroupThresholds.rules` or `load`.
-        estimator: A fitted classifier of two classes with `predict_proba`. None: X holds scores of the
-            positive label.
+        estimator: A fitted classifier of two classes with `predict_proba`. None: X holds positive scores.
         unseen_group: "error", or a threshold for groups without a rule, from 0 (everybody) to 2 (nobody).
-        positive_label: The estimator's class that the thresholds are for, as in a file. None: its last.
+        positive_label: The estimator's class for the thresholds, as in a file. None: its last.
         labels: The two labels to predict without an estimator. None: 0 and 1.
     """
 

@@ -134,7 +134,7 @@ def audit_distributed_noise(
 
     It tries all ways in which a client's records spread. For Laplace noise it adds up the moved values'
     deltas, each at its share of epsilon; for Gaussian noise it bounds the delta of their joint loss. Raises
-    OptionError if no table reaches epsilon and delta, or a client has over 12 records.
+    OptionError for impossible noise, or a client with over 12 records.
     """
     relation, cap = neighbors.relation, neighbors.cap
     if cap > _MOST_SPREADS:

@@ -40,8 +40,8 @@ class PrivacyEvent:
         noise: None if one record moves a value by more than 1, or the noise is of several kinds.
         policies: Clients' policies, by upload.
         piece: The name of its noise if made ahead, else "".
-        chain: The name of its chain, or "", with that chain's `domain` as text.
-        run: The digest of the hosts' statements; "" without hosts.
+        chain: The name of its chain, or "", with that chain's `domain`.
+        run: The digest of the hosts' statements, or "".
     """
 
     task: str
