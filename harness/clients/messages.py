@@ -24,8 +24,7 @@ def context(
 ) -> ssl.SSLContext:
     """Return a TLS context of one side, which trusts certificates themselves and compares no names.
 
-    `protocol` is `ssl`'s for a server or a client. The key is beside this side's `certificate`, and `trusted`
-    (PEM) are those that the other side may show.
+    The key is beside this side's `certificate`, and `trusted` (PEM) are those of the other side.
     """
     tls = ssl.SSLContext(protocol)
     tls.minimum_version, tls.check_hostname = least, False

@@ -34,10 +34,9 @@ def _no_account() -> None:
 
 @dataclass(frozen=True)
 class Sender:
-    """One client, with values of shape (n,).
+    """One client, with values of shape (n,), and a key beside its `certificate` (PEM).
 
-    The key is beside the `certificate` (PEM). `charge` is called right before the first message that depends
-    on the values, and may end the sending.
+    `charge` is called right before the first message that depends on the values, and may end the sending.
     """
 
     number: int

@@ -32,11 +32,9 @@ Begin = Callable[[Sequence[Server]], AbstractContextManager[Any]]
 
 @dataclass(frozen=True)
 class ClientInputs:
-    """How clients take part in one run, on `terms` that every client has to agree with.
+    """How clients take part in one run, on `terms` with which every client agrees.
 
-    Attributes:
-        uploads: One per client, in the order of their numbers.
-        begin: Called with the parties' servers; its context is entered while the parties run.
+    `begin` is called with the parties' servers; its context is entered while the parties run.
     """
 
     uploads: tuple[Upload, ...]
@@ -50,10 +48,7 @@ class ClientInputs:
         return sum(values) // gcd(*values)
 
     def front(self, host: str, port: int, machine_port: int, timeout_s: float) -> dict[str, Any]:
-        """Return the configuration of one party's gateway, the same at all parties but for addresses.
-
-        Its virtual machine listens at `machine_port`.
-        """
+        """Return a party's gateway's configuration; its virtual machine listens at `machine_port`."""
         return {
             "host": host,
             "port": port,

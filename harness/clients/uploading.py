@@ -1,7 +1,7 @@
 """Sends a client's envelopes to the parties' servers, and tells how each fared.
 
 A file is `.share` until it is sent, then `.sending`, and `.sent` once a server has confirmed that it stored
-it. Nothing else counts as success.
+it.
 """
 
 import secrets
@@ -127,8 +127,7 @@ def put(pool: urllib3.PoolManager, url: str, body: bytes, *, unanswered: bool) -
 def put_in_store(url: str, body: bytes, *, unanswered: bool) -> tuple[Outcome, str]:
     """Put one file into an object store, unless its name is taken; return as `put`.
 
-    A store's library tries again by itself, and cannot tell whose bytes have a taken name. Raises
-    MissingPackageError without that library.
+    A store's library cannot tell whose bytes have a taken name. Raises MissingPackageError without it.
     """
     store, path = store_of(url)
     try:

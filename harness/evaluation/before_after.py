@@ -142,7 +142,7 @@ def summary(runs: pd.DataFrame, **more: Callable[[pd.Series], int]) -> pd.DataFr
 def changes(runs: pd.DataFrame) -> pd.DataFrame:
     """Return the summary of changes against the unmitigated model of the same split.
 
-    `lower` and `higher` count the splits where the metric fell or rose.
+    `lower` and `higher` count splits.
     """
     wide = runs.set_index(["split", "model"])[list(METRICS)]
     before = wide.xs(UNMITIGATED, level="model")

@@ -1,7 +1,6 @@
 """Accuracy and group fairness of predictions, in the field's names, for k groups.
 
-A rate without records, and every difference or ratio over it, is NaN, so that an undefined figure never
-looks like a fair zero.
+A rate without records, and every difference or ratio over it, is NaN: it never looks like a fair zero.
 """
 
 from collections.abc import Sequence

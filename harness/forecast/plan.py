@@ -1,7 +1,6 @@
 """Plans of a release: its error, its cost in each model, and its time.
 
-Unit costs predict the computation and the compiler. Other times are processor times of trials on made-up
-records.
+Unit costs predict the computation and the compiler, trials on made-up records the rest.
 """
 
 import math
@@ -69,8 +68,8 @@ SQUARE_ROOT = "square-root factorization"  # of the matrix of cumulative sums; n
 class WallClock:
     """Seconds of a command, by purpose.
 
-    `share_s` includes the parties' adding up, `derive_s` leads from revealed values to the result.
-    `compile_s` is 0 if an earlier run's program is kept, None if it was not measured.
+    `share_s` includes the parties' adding up. `compile_s` is 0 if an earlier run's program is kept, None if
+    it was not measured.
     """
 
     start_s: float
@@ -365,7 +364,7 @@ class ModelPlan:
     """The cost of a run in one model.
 
     `costs` are of its releases, None with a `refusal`. `missing` says why the model is not available here.
-    `wall` is of a command that runs them here, `ahead` of making their noise ahead.
+    `wall` is of a command here, `ahead` of making noise ahead.
     """
 
     model: SecurityModel

@@ -67,8 +67,9 @@ def planned(
 ) -> Plan:
     """Return the plan of a release, in all models if the request names none.
 
-    `table` holds the records if `expected` names no file. `started` returns the seconds in which a command
-    begins. Raises FairSharesError if the release cannot run.
+    `table` holds the records if `expected` names no file; `started` returns the seconds in which a command
+    begins.
+    Raises FairSharesError if the release cannot run.
     """
     stages = _stages(request, expected, expected.from_records if table is None else table)
     target = expected.error or float(DEFAULT_ERROR)

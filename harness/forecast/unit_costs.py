@@ -80,7 +80,7 @@ class UnitCosts:
     measured: Mapping[str, Any]
 
     def predict(self, model: SecurityModel, counts: Counts, network: Network | None = None) -> Cost:
-        """Return the cost of a program with these counts, all parties on one machine or on a network.
+        """Return the cost of a program with these counts, on one machine or on a network.
 
         Raises PlanError if the model, or a network, was not measured.
         """

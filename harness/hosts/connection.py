@@ -81,7 +81,7 @@ class Connection(wire.Line):
         """Return the agent's answer to a request, of type `kind`.
 
         Raises HostUnreachableError if the host went away, or is silent for `patience_s`; HostUnfitError for
-        another answer; or the agent's own FairSharesError, with the host's name.
+        another answer; or the agent's own FairSharesError.
         """
         awaited = _Answer()
         with self._patient(patience_s):

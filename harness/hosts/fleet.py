@@ -178,10 +178,7 @@ LOOKED_AT = ("ssh", "project", "clock", "engine", "directory", "policy", "certif
 
 @dataclass
 class Finding:
-    """Findings about one host; without ssh it has no connection, without an answer no facts.
-
-    `faults` are sentences, by names in `LOOKED_AT`.
-    """
+    """Findings about one host, with `faults` by names in `LOOKED_AT`."""
 
     host: Host
     connection: Any = None

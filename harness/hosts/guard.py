@@ -50,7 +50,7 @@ class Guard:
     Guarantees: nothing runs that the host's policy, the clients' terms or the engine refuse, nor before the
     host's own ledger has the exact charge.  [test: tests/harness/hosts/test_agreement.py]
 
-    Raises PolicyError, UnsupportedError, or OptionError for an unknown release.
+    Raises PolicyError, UnsupportedError, or OptionError.
     """
 
     def __init__(self, directory: Path, asked: dict[str, str]) -> None:
@@ -85,7 +85,7 @@ class Guard:
     ) -> UploadReport:
         """Return a report without uploads that earlier runs counted, or whose clients do not allow the run.
 
-        Raises UsedUploadsError if earlier runs counted all, or as `prepared`.
+        Raises UsedUploadsError if none is left by earlier runs, or as `prepared`.
         """
         report = new_uploads(report, partial(self._ledger.counted, self._population, self.release.chain))
         event = event_of(self.prepared(domain), self.statistic.name, self._directory)

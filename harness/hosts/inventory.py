@@ -19,8 +19,8 @@ _WAY_OUT = "docs/how-to/hosts.md shows what it says of each host, and --hosts na
 class Host:
     """One party's host; docs/how-to/hosts.md explains the fields.
 
-    `reached_at` are the address and port for other parties, if these differ (NAT). A `client_port`, 0 without
-    clients, is followed by that of the virtual machine.
+    `reached_at` differs from the own address and port behind NAT. The port after `client_port` is the virtual
+    machine's.
     """
 
     party: int
@@ -112,10 +112,7 @@ class _Inventory:
 
 
 def read_hosts(path: Path) -> list[Host]:
-    """Return the hosts in a file, in the order of their parties.
-
-    Raises HostsFileError if it cannot be read, or parties are missing, doubled, or described wrongly.
-    """
+    """Return the hosts in a file, in the parties' order, or raise HostsFileError."""
     refusal = Refusal(HostsFileError, str(path), "a list of hosts", _WAY_OUT)
     hosts = sorted(as_type(_Inventory, read_toml(path, refusal), refusal).host, key=lambda host: host.party)
     if [host.party for host in hosts] != list(range(len(hosts))):

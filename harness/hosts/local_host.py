@@ -46,8 +46,7 @@ Listening = tuple[str, int, RunName]  # an agent's address, port and greeting
 class LocalHost:
     """This machine as a host, for one connection, at the end of which `stack` is closed.
 
-    One connection at a time has the turn to check a host, or to run something. The host's own command line
-    may name the `coordinator`.
+    One connection at a time has the turn. The host's own command line may name the `coordinator`.
     """
 
     REQUESTS = ("check", "listen", "stop_listening", "reach", "time_links")
@@ -91,7 +90,7 @@ class LocalHost:
             self._idle.cancel()
 
     def check(self, party: int, security: str, port: int, client_ports: list[int]) -> dict[str, Any]:
-        """Take the turn, so that a run's parties meet this host's; return the facts on which it depends."""
+        """Take the turn, so that a run's parties meet this host's; return facts on which it depends."""
         now, chosen = time.time(), get_model(security)
         engine, directory = engine_of(chosen), _fault(check_directory, self.directory)
         policy = None if directory else _fault(read_policy, self.directory)

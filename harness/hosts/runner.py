@@ -190,8 +190,8 @@ class HostsRunner(Runner):
     def feed(self, form: InputForm, scratch: Path, progress: Progress) -> PartyInputs:
         """Have each host aggregate its party's shares; return their public facts.
 
-        Hosts first exchange signed lists of uploads that are sound, and covered by their clients' policies,
-        from which each derives the common ones. Raises ShareError if shares do not go together.
+        Hosts first exchange signed lists of sound and allowed uploads, from which each derives the common
+        ones. Raises ShareError if shares do not go together.
         """
         progress("aggregate")
         self._list_uploads()

@@ -36,8 +36,8 @@ class Setup(wire.Answers):
     ) -> dict[str, str]:
         """Make this host's directory, keys and policy, if need be; return its certificates by engine.
 
-        Only a `policy_text` changes an existing policy. The ports are for a new one whose text has none.
-        Raises HostUnfitError or PolicyError.
+        Only a `policy_text` changes an existing policy. The ports are for a new one. Raises HostUnfitError or
+        PolicyError.
         """
         certificates = keys.make_keys(self._directory, party, renew=renew)
         if policy_text is not None or not (self._directory / policy.FILE).exists():
@@ -63,9 +63,9 @@ def exported(directory: Path, party: int) -> Path:
 def set_up_here(
     directory: Path, party: int, renew: bool, policy_text: str | None, others: Sequence[Path]
 ) -> dict[str, dict[int, str]]:
-    """Set up this machine as a host; return all its certificates, by engine and party.
+    """Set up this machine as a host, with files of other hosts' certificates; return all, by engine and party.
 
-    `others` are files of other hosts' certificates. Raises CertificateError, HostUnfitError or PolicyError.
+    Raises CertificateError, HostUnfitError or PolicyError.
     """
     host = Setup(directory)
     own = host.setup(party, renew, policy_text)

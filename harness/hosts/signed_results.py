@@ -1,7 +1,7 @@
 """Statements that hosts sign: of their uploads, of the run ahead, then of its peers and its results.
 
-No host begins unless all others signed the same, and results follow from signatures, so that nobody needs to
-trust the coordinator. docs/reference/files.md has the fields.
+Results follow from signatures, so that nobody needs to trust the coordinator. docs/reference/files.md has the
+fields.
 """
 
 import hashlib

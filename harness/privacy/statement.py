@@ -252,8 +252,8 @@ def state_privacy(
 ) -> PrivacyStatement:
     """Return the statement of a release that compares `compared` integers.
 
-    Parties began `attempts` times to make noise ahead. With a declared `max_count` of 1, `if_replaced` states
-    the loss for content if the guarantee is for existence.
+    Parties began `attempts` times to make noise ahead. With a `max_count` of 1, `if_replaced` states the loss
+    for content.
     """
     existence_only = max_count == 1 and plan.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
     return PrivacyStatement(

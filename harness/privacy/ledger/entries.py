@@ -362,7 +362,7 @@ def next_head(head: str, entry: str) -> str:
     """Return a ledger's head after one more charge.
 
     Heads are a hash chain, by which other hosts notice a ledger that went back in time. Each commits to all
-    that hosts signed of the charged run: its request, and its accepted uploads.
+    that hosts signed of the charged run.
     """
     return hashlib.sha256(f"{head} {entry}".encode()).hexdigest()
 

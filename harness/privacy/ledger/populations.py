@@ -1,7 +1,6 @@
 """A population's losses, and the runs that its budget, unit and relation allow.
 
-A population is the people of the records. Its runs share one privacy unit and one neighboring relation:
-others do not add up.
+Its runs share one privacy unit and one neighboring relation: others do not add up.
 """
 
 import unicodedata
