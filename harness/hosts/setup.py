@@ -36,7 +36,7 @@ class Setup(wire.Answers):
     ) -> dict[str, str]:
         """Make this host's directory, keys and policy, if need be; return its certificates by engine.
 
-        Only a `policy_text` changes an existing policy. The ports are for a new one. Raises HostUnfitError or
+        Only a `policy_text` changes an existing policy; ports are for a new one. Raises HostUnfitError or
         PolicyError.
         """
         certificates = keys.make_keys(self._directory, party, renew=renew)
@@ -63,9 +63,9 @@ def exported(directory: Path, party: int) -> Path:
 def set_up_here(
     directory: Path, party: int, renew: bool, policy_text: str | None, others: Sequence[Path]
 ) -> dict[str, dict[int, str]]:
-    """Set up this machine as a host, with files of other hosts' certificates; return all, by engine and party.
+    """Set up this machine as a host; return all certificates, by engine and party.
 
-    Raises CertificateError, HostUnfitError or PolicyError.
+    `others` are files of other hosts' certificates. Raises CertificateError, HostUnfitError or PolicyError.
     """
     host = Setup(directory)
     own = host.setup(party, renew, policy_text)
