@@ -37,7 +37,7 @@ class ClientFailure(Exception):
 class Front:
     """One run's gateway at a party, which is client `number` of its virtual machine.
 
-    `config` is that of `ClientInputs.front`, with `started` (seconds since 1970) and the number of `parties`.
+    `config` is that of `ClientInputs.front`, with `started` (seconds since 1970) and `parties`.
     """
 
     def __init__(
@@ -61,8 +61,8 @@ class Front:
     async def run(self) -> str:
         """Serve all clients; return a line about the traffic with them, and one about those left out.
 
-        Raises ClientFailure if no client sent values, too many broke off, or the machine was not ready in
-        time; OSError or asyncio.IncompleteReadError if the machine ended.
+        Raises ClientFailure if no client sent values, too many broke off, or the machine was late; OSError or
+        asyncio.IncompleteReadError if it ended.
         """
         server = await self._listen()
         try:

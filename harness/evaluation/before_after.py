@@ -1,7 +1,4 @@
-"""A model's accuracy and fairness with and without a mitigation, in the clear, on public data.
-
-It needs every row in one place, so it is no part of a private run.
-"""
+"""A model's accuracy and fairness with and without a mitigation, in the clear, on public data."""
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -86,10 +83,7 @@ class Fold:
 
 
 def held_out_scores(data: LoanApplications, rows: Integers) -> Floats:
-    """Return each row's score from a model that was fitted without it, by three-fold cross-validation.
-
-    Scores of a model's own training rows would give wrong thresholds.
-    """
+    """Return each row's score from a model that was fitted without it, by three-fold cross-validation."""
     with threadpool_limits(limits=1):
         predicted = cross_val_predict(
             model_for(data),
@@ -127,7 +121,7 @@ def thresholded(rules: Callable[[Fold], Mapping[str, ThresholdRule]]) -> Mitigat
 def summary(runs: pd.DataFrame, **more: Callable[[pd.Series], int]) -> pd.DataFrame:
     """Return mean, std, splits, and `more`, by model and metric.
 
-    `splits` counts those with a defined metric. Splits overlap, so std is a spread, not a standard error.
+    `splits` counts those with a defined metric. They overlap, so std is a spread, not a standard error.
     """
     values = (
         runs.set_index(["split", "model"])[list(METRICS)]

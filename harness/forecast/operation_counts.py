@@ -52,8 +52,8 @@ class Counts(Gates):
 def counts_of(job: Job, model: SecurityModel) -> Counts:
     """Return the operation counts of a job's program in this model; no data are needed.
 
-    A portable program is executed on counting values, and formulas add comparisons and sorted keys. For other
-    programs the compiler's estimate is read.
+    A portable program is executed on counting values, with formulas for comparisons and sorted keys. For
+    other programs the compiler's estimate is read.
     Guarantees: where nothing is compared or sorted, the counts equal the compiler's estimate.
     [test: tests/harness/forecast/test_operation_counts.py; tests/programs/test_operation_counts.py]
     Raises PlanError without MP-SPDZ's compiler, CompileError if it refuses the program.

@@ -162,7 +162,7 @@ class PlannedRelease:
     """A release and its expected clients.
 
     `held` are each client's records per group and label, shape (clients, k, m), or (clients, k, 1) for
-    performance values. None: all clients have as many, by the shares.
+    values. None: all clients have as many, by the shares.
     """
 
     request: Request

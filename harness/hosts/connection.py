@@ -32,7 +32,7 @@ _Answer = queue.SimpleQueue[dict[str, Any] | None]  # None: no answer will come
 class Connection(wire.Line):
     """A host's agent, started over ssh, or its `setup`, which a key for the agent alone cannot start.
 
-    Guarantees: this machine keeps at most one unasked message of a host, and waits for a limited time.
+    Guarantees: this machine keeps at most one unasked message, and waits for a limited time.
     [test: tests/harness/hosts/test_connection.py]
     """
 

@@ -103,8 +103,8 @@ class PartyRun(ABC):
         Guarantees: program, arguments and noise follow from the request and this host's own inputs. Clients
         that send are told of the same release.  [test: tests/harness/hosts/test_agreement.py]
 
-        Raises HostUnfitError if a port is taken or there are no inputs, PolicyError, CertificateError,
-        StockError, or as `Guard.job`.
+        Raises HostUnfitError without a free port or inputs, PolicyError, CertificateError, StockError, or as
+        `Guard.job`.
         """
         once(self._party, "prepared a party")
         self._host.take_turn()
@@ -157,7 +157,7 @@ class PartyRun(ABC):
     def go(self, agreed: dict[str, Signed], certificates: dict[str, str] | None = None) -> None:
         """Let the party begin; a signed run first compares the hosts' statements, `agreed` by party.
 
-        Parties of benchmarks have `certificates` of their own. Raises HostUnfitError.
+        A benchmark's parties have their own `certificates`. Raises HostUnfitError.
         """
         party = self.laid_out()
         if not self._is_ready:

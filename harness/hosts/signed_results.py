@@ -129,8 +129,8 @@ def check_agreement(
     its connection, and has no second run before that connection ends.
     [test: tests/harness/hosts/test_agreement.py]
 
-    Raises CertificateError if a host signed with another certificate than this host holds, HostUnfitError if
-    one did not sign the same; if either of two may have lied about uploads, the error names both.
+    Raises CertificateError for another certificate than this host holds, HostUnfitError for another run; if
+    either of two may have lied about uploads, the error names both.
     """
     others = {}
     for party, other_intent, refusal in _said_by(Intent, agreed, certificates, "this run"):
@@ -174,7 +174,7 @@ def _said_by(
 def verify(directory: Path, known: Sequence[str] | None = None) -> list[tuple[Statement, str]]:
     """Check a run's results against the hosts' signatures; return each host's statement and fingerprint.
 
-    `known` has SHA-256 of the hosts' certificates, party 0 first; None accepts any. Raises SignatureError.
+    `known` are the fingerprints, party 0 first; None accepts any. Raises SignatureError.
     Guarantees: every party of the model signed, and they agree. The links of each accepted the certificates
     of the other signers. All result files, and the manifest's fields on the release and its inputs, follow
     from the signed statements.  [test: tests/harness/hosts/test_signed_results.py]

@@ -58,8 +58,8 @@ def read_curves(directory: Path) -> ReleasedCurves:
 def as_curves(files: Files, directory: Path) -> ReleasedCurves:
     """Return the curves in a run's files; those of a later choice name the run that revealed them.
 
-    Raises ResultFileError if the files are of another task or version, or damaged. Consistent changes of all
-    counts go unnoticed.
+    Raises ResultFileError for another task or version, or damage. Consistent changes of all counts go
+    unnoticed.
     """
     manifest = files[MANIFEST]
     if manifest.get("task") != "thresholds":

@@ -48,7 +48,7 @@ _ANY = ("a", "b")  # groups or labels, where names do not matter
 def settings_of(call: ReleaseCall, hosts: Runner | None = None, say: Say = nothing_said) -> RunSettings:
     """Check how a call's fields combine, and return the settings; with `hosts` the call names a model.
 
-    Raises OptionError if fields conflict, UnsupportedError if the model cannot run this.
+    Raises OptionError, or UnsupportedError if the model cannot run this.
     """
     request = call.request
     if call.invite:
@@ -262,7 +262,7 @@ def run_on_records(
     progress: Progress,
     chosen: Callable[[ChosenCap, int, Guarantee], None] = lambda *_: None,
 ) -> Run[Any]:
-    """Run a release on records in files or a frame, choosing the bound first if the call says so.
+    """Run a release on records in files or a frame, and its bound's choice before, if the call says so.
 
     `chosen` receives the bound, the number of clients, and the remaining budget.
     """

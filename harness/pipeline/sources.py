@@ -1,6 +1,6 @@
 """Sources of a run's inputs: records, share files, clients that send, or synthetic records.
 
-Clients that send agree to terms, which hold everything that decides about the release of their values.
+Clients that send agree to terms, which decide about the release of their values.
 """
 
 import time
@@ -410,7 +410,7 @@ def share_and_add_up(
 ) -> tuple[list[Path], float]:
     """Take all clients' and parties' steps, some clients at a time; return a file per party, and seconds.
 
-    Guarantees: shares are drawn and split client by client, as by `share`, but only in memory.
+    Guarantees: shares are drawn client by client, as by `share`, in memory.
     [test: tests/harness/inputs/test_synthetic.py]
     """
     before, ring = time.monotonic(), shared_over(form, model.domain)

@@ -187,7 +187,7 @@ def noise_bands(curves: GroupCurves, failure: float) -> RateBands:
 def population_bands(curves: GroupCurves, failure: float) -> RateBands:
     """Bound the rates in the population of which the counted records are a sample.
 
-    Source: the Dvoretzky-Kiefer-Wolfowitz inequality with Massart's constant, which widens `noise_bands`.
+    Source: the Dvoretzky-Kiefer-Wolfowitz inequality with Massart's constant.
     Guarantees: as `noise_bands`, over the noise and the sample, if records are independent.
     [test: tests/statistical/test_intervals.py]
     """

@@ -34,7 +34,7 @@ class Piece:
 
 
 class Stock:
-    """Pieces in one directory, which its owner alone may read: two parties' shares tell the noise."""
+    """Pieces in one directory of its owner alone: two parties' shares tell the noise."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -45,10 +45,7 @@ class Stock:
         return 1 + (int(attempts.read_text()) if attempts.exists() else 0)
 
     def begin(self, terms: str) -> int:
-        """Count an attempt to make a piece for `preprocessing.terms_of`; return its number.
-
-        Raises StockError if others can read the stock.
-        """
+        """Count an attempt to make a piece; return its number. StockError if others can read the stock."""
         place = self.directory / terms
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._check()

@@ -63,8 +63,8 @@ class FairGrad:
         """Return the weights of groups and labels, shape (k, m), 1 on average; some may be below 0.
 
         Multipliers are `step` times `rounds` times the gaps of all counts so far. A weight is 1, less n times
-        the effect of one more right answer on all gaps, each times its multiplier. A group that seems rarer
-        than 1 % of all counts weighs as one of 1 %.
+        the effect of one more right answer on all gaps, each times its multiplier. Rarer groups weigh as one
+        of 1 %.
         """
         right, wrong = counts.reshape(2, self.groups, self.labels)
         totals = np.maximum(right + wrong, (np.abs(counts).sum() or 1.0) / 100)

@@ -152,7 +152,7 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
 
     Args:
         features: The declared ones.
-        labels: All k labels of the records.
+        labels: All k labels.
         parameters: Shape (k - 1, p + 1): coefficients, then the intercept, for each label but the first.
     """
 
@@ -221,8 +221,8 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
         number, as nothing.
 
         Args:
-            X: A frame that narwhals knows, with the features as columns in any order; or an array with the
-                columns of `feature_names_in_`, in that order.
+            X: A frame that narwhals knows, with the features as columns; or an array with the columns of
+                `feature_names_in_`.
         Raises:
             RecordsError: A column is missing, or is no feature; or X is neither frame nor array.
         """

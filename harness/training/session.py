@@ -183,7 +183,7 @@ class SumSession:
     def take(self, place: Path) -> str:
         """Take noise made ahead out of the stock into `place`, for good; return its name, or "".
 
-        A run with its own `starting` calls this before, and charges the name.
+        A run with its own `starting` calls this before, to charge the name.
         """
         if self.offline and self.piece is None:
             self.piece = taken(self._noise, self.stock, place)

@@ -202,7 +202,7 @@ def _quantiles(noise: Noise, terms: int, failure: float, block: int) -> Table:
 
 
 def count_intervals(counts: Table, reweighing: str, one: NoiseOfCount) -> Table:
-    """Return an interval of each weight from noisy counts raised to 1, shape (groups, labels, 2).
+    """Return each weight's interval from noisy counts raised to 1, shape (groups, labels, 2).
 
     Guarantees: each holds its weight with probability at least 95 %.
     [test: tests/statistical/test_weight_intervals.py]
@@ -292,7 +292,7 @@ def _boxed_weights(low: Sequence[Table], high: Sequence[Table]) -> tuple[Table, 
 class GroupWeights:
     """A sample weight per (group, label), and tables of that shape.
 
-    `noisy_counts` are before the floor. Each `interval` by itself has probability at least `confidence`.
+    `noisy_counts` are before the floor. Each `interval` has probability at least `confidence` by itself.
     """
 
     domain: RecordDomain

@@ -47,8 +47,7 @@ _FAR = 10  # an output, in the scale from -1 to 1, at which an unbounded ratio i
 class Audited:
     """One audited sampler or release.
 
-    A row's name is `subject` and a name in `figures`. `claimed` says whether this project states a guarantee,
-    and `fault` why it fails.
+    A row's name is `subject` and a name in `figures`. `fault` says why a `claimed` guarantee fails.
     """
 
     subject: str
@@ -126,7 +125,7 @@ def audit_sampler(
 def audit_published(epsilon: Fraction, log: str, *, rounded: bool, subject: str) -> Audited:
     """Audit π_LAP as published, with 16 fractional bits, for counts that move by 1.
 
-    `rounded` noise becomes an integer inside the computation. Raises OptionError if a small epsilon
+    `rounded` noise becomes an integer inside the computation. Raises OptionError for an epsilon that
     overflows.
     """
     try:
@@ -159,7 +158,7 @@ def audit_published(epsilon: Fraction, log: str, *, rounded: bool, subject: str)
 def audit_truncated() -> Audited:
     """Estimate from below the loss of π_LAP as published, raw, under MP-SPDZ's default truncation.
 
-    Its distribution is unknown, so the estimate is from a recorded tally, and no upper bound.
+    Its distribution is unknown, so the estimate is from a recorded tally.
     """
     requested = Guarantee(Fraction(1), Fraction(0))
     estimate = estimate_delta(TRUNCATED, float(requested.epsilon), float(CONFIDENCE))

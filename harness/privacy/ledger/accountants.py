@@ -67,7 +67,7 @@ def noise_of(text: str | None) -> NoiseEvent | Concentrated | None:
 
 @dataclass(frozen=True)
 class Accountant:
-    """The sum of runs' epsilons and deltas, and the rest of a budget, as accountants of dp_accounting.
+    """The sum of runs' epsilons and deltas, and the rest of a budget, with the interface of dp_accounting's.
 
     Guarantees: theorem 2; subclasses name theirs.
     [test: tests/harness/privacy/test_ledger_rules.py, tests/harness/privacy/test_ledger_filter.py]
@@ -162,8 +162,8 @@ def accountant_of(budget: Budget, losses: Iterable[Loss] = ()) -> Accountant:
 def numerical_epsilon(losses: Sequence[Loss], delta: float) -> float | None:
     """Return an epsilon that all runs together keep to at this delta; None if there is none.
 
-    Google's optional `dp_accounting` computes it in floats, for information only. Unknown noise counts as the
-    worst of its epsilon and delta.
+    Google's optional `dp_accounting` computes it in floats, for information only, with unknown noise at its
+    worst.
     Guarantees: up to the rounding of floats, an upper bound, and at most the sum of all epsilons if delta is
     at least the sum of all deltas.  [test: tests/harness/privacy/test_ledger_rules.py]
     """

@@ -66,7 +66,7 @@ def chosen_account(
     """Return where a run is charged, and announce a new population.
 
     With `of_records`, budgets of populations of uploads do not matter. Raises PopulationError if nobody is
-    named although the ledger has budgets, or a new name may be misspelt.
+    named although the ledger has budgets, or a name may be misspelt.
     """
     place, charged = chosen_ledger(ledger), population if population != UNCHARGED else None
     _announce(place, charged, budget, say)

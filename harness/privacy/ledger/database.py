@@ -1,6 +1,6 @@
 """One SQLite file that many processes change, one at a time, each change whole or not at all.
 
-SQLite's errors become LedgerErrors with the file's name and the way out.
+SQLite's errors become LedgerErrors.
 """
 
 import os
@@ -60,9 +60,8 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Yield the only connection that may write; commit, or roll back on an exception.
+        """Yield the only connection that may write; commit to disk, or roll back on an exception.
 
-        When this returns, the disk has the changes.
         [test: tests/harness/privacy/test_ledger_processes.py]
         """
         self._create()

@@ -76,7 +76,7 @@ class Charge(PrivacyEvent):
 class Population:
     """A population's entries in the ledger.
 
-    Runs without a name ignore a `retired` one. `of_uploads` says that all of its runs, if any, took uploads.
+    Runs without a name ignore a `retired` one. If it is `of_uploads`, all of its runs took uploads.
     """
 
     name: str
