@@ -142,10 +142,12 @@ def read_units(directory: Path) -> UnitCosts:
     """Read the output of `bench.run units`; ResultFileError without one."""
     import msgspec
 
-    kind = dict[str, dict[str, dict[str, Annotated[float, msgspec.Meta(ge=0)]] | None]]
     fields = read_result(directory, UNITS)
     try:
-        stated = msgspec.convert(fields["models"], kind)
+        stated = msgspec.convert(
+            fields["models"],
+            dict[str, dict[str, dict[str, Annotated[float, msgspec.Meta(ge=0)]] | None]],
+        )
         models = {name: _model_units(MODELS[name], units) for name, units in stated.items()}
         return UnitCosts(models, dict(fields["measured"]))
     except (KeyError, TypeError, ValueError, msgspec.ValidationError):

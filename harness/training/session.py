@@ -125,8 +125,12 @@ class SumSession:
         """
         self.model, self.clients, self.rounds = choose_model(security), clients, rounds
         self._timeout_s, self._starting = timeout, starting
-        whole = hasattr(rounds, "__index__") and hasattr(clients, "__index__")
-        if not (whole and 1 <= rounds <= MAX_ROUNDS and clients >= 1):
+        if not (
+            hasattr(rounds, "__index__")
+            and hasattr(clients, "__index__")
+            and 1 <= rounds <= MAX_ROUNDS
+            and clients >= 1
+        ):
             raise OptionError(
                 f"A session has 1 to {MAX_ROUNDS} rounds of 1 client or more, not {rounds}, {clients}."
             )

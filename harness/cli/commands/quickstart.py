@@ -22,7 +22,7 @@ from harness.pipeline.run import MANIFEST, RunSettings, combined_manifest, run_r
 from harness.pipeline.sources import RecordsSource
 from harness.postprocessing.noisy_counts import NoisyCounts
 from harness.postprocessing.reweighing.formulas import REWEIGHINGS
-from harness.postprocessing.reweighing.sample_weight import WeightsTable
+from harness.postprocessing.reweighing.sample_weight import Floats, Indices, WeightsTable
 from harness.postprocessing.thresholds.rules import ThresholdRule
 from harness.releases.score_curves import (
     CurvesStatistic,
@@ -41,7 +41,6 @@ from harness.views.parts import Heading
 from harness.views.rendering.html import write_page
 from harness.views.run import results
 from protocols import reference
-from protocols.arrays import Floats, Integers
 from protocols.guarantee import Guarantee
 from protocols.mechanisms.count_tree import CountTree
 from protocols.noise.added import Noise, simulated_noise
@@ -157,7 +156,7 @@ class _Mitigations:
             return dict.fromkeys(self._data.groups, ThresholdRule((_UNMITIGATED,)))
 
 
-def applicants(data: LoanApplications, rows: Integers, scores: Floats | None = None) -> ClientRecords:
+def applicants(data: LoanApplications, rows: Indices, scores: Floats | None = None) -> ClientRecords:
     """Return applicants' records, maybe with scores; each is a client."""
     frame = data.clients(rows).replace({"label": _NAMES})
     domain = RecordDomain(data.groups, tuple(_NAMES.values()), max_count=1)
