@@ -1,4 +1,4 @@
-"""Turns classes of options into invoke's commands, checks command lines, and reads `fairshares.toml`."""
+"""Makes invoke's commands of classes of options, checks command lines, and reads `fairshares.toml`."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -30,7 +30,7 @@ _WAY_OUT = "it gives options by name, `epsilon = 1`, to all commands, or under [
 class Command(Task[Callable[..., None]]):
     """A command of invoke's, made from a class of options.
 
-    `place` is the `module:function` to call with them, imported when the command runs, so that all start
+    `place` is the `module:function` to call with them, which is imported late so that all commands start
     fast.
     """
 
@@ -48,7 +48,7 @@ class Command(Task[Callable[..., None]]):
         super().__init__(body, name=name, positional=[], auto_shortflags=False)
 
     def get_arguments(self, ignore_unknown_help: bool | None = None) -> list[Argument]:  # noqa: ARG002
-        """Return invoke's arguments, by name only, so that misspelled options never become values."""
+        """Return invoke's arguments, all by name, so that misspelled options never become values."""
         return [
             Argument(
                 names=(option.flag.removeprefix("--"),),
@@ -61,7 +61,7 @@ class Command(Task[Callable[..., None]]):
 
     @property
     def usage(self) -> str:
-        """The value that needs no flag, for help; in brackets if optional."""
+        """The value that needs no flag, in brackets if optional."""
         name = self.first.removeprefix("--")
         needed = bool(name) and self.options[name].example
         return f" {name.upper() if needed else f'[{name.upper()}]'}" if name else ""
@@ -75,7 +75,7 @@ class Command(Task[Callable[..., None]]):
 
 
 def checked(words: Sequence[str], commands: Mapping[str, Command], of_all: Mapping[str, bool]) -> list[str]:
-    """Return a command line as invoke takes it: single-letter options get one dash.
+    """Return a command line as invoke takes it, with one dash for single-letter options.
 
     `of_all` tells which of invoke's own options take a value.
 
@@ -134,7 +134,7 @@ def _unknown(word: str, command: str, options: Collection[str], commands: Collec
 def fill_in(given: Sequence[ParserContext], commands: Mapping[str, Command]) -> str:
     """Give commands the file's options that the command line lacks; return a sentence on them.
 
-    A command's own table wins over other options.
+    A command's own table precedes the options for all.
 
     Raises:
         OptionError: The file cannot be read, or names unknown commands or options.
@@ -146,8 +146,8 @@ def fill_in(given: Sequence[ParserContext], commands: Mapping[str, Command]) -> 
 
     content = read_toml(FILE, Refusal(OptionError, str(FILE), "a file of options", _WAY_OUT))
     tables = {name: table for name, table in content.items() if isinstance(table, dict)}
-    for_all = {name: value for name, value in content.items() if name not in tables}
     options = {name: option for command in commands.values() for name, option in command.options.items()}
+    for_all = {name: value for name, value in content.items() if name not in tables}
     texts = {"": _texts("no command has", for_all, options)}
     for name, table in tables.items():
         if name not in commands:

@@ -28,7 +28,7 @@ BESIDE_TESTS = {"mypy": ("-m", "mypy")}
 
 
 def run_checks(pytest_arguments: Sequence[str] = (), *, everything: bool = False) -> int:
-    """Run every check to its end, and name those that failed; return an exit code.
+    """Run every check, name those that failed, and return an exit code.
 
     `everything` includes exhaustive tests (`tests/exhaustive.toml`).
     """

@@ -1,4 +1,4 @@
-"""Common behavior of commands: their end, output and progress."""
+"""Commands' end, output and progress."""
 
 import json
 import sys
@@ -38,7 +38,7 @@ def _console(*, stderr: bool) -> Console:
 
 @dataclass(frozen=True)
 class Output:
-    """How a command prints: the options --json, --quiet and --verbose."""
+    """The options --json, --quiet and --verbose."""
 
     json: bool = False
     quiet: bool = False
@@ -50,7 +50,7 @@ output = Output()  # of the command that runs
 
 
 def say(text: str, console: Console | None = None) -> None:
-    """Print prose, wrapped between words on a terminal, else on one line."""
+    """Print prose, wrapped on a terminal, else on one line."""
     _say(as_called(text), console or out, "announcement")
 
 
@@ -67,30 +67,29 @@ def show(*parts: Part) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print a command's outcome for programs, on stdout."""
+    """Print a command's outcome on stdout for programs."""
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def announce(*texts: str) -> None:
-    """Say on stderr what a run does besides its answer, unless --quiet."""
+    """Say on stderr what a run does, unless --quiet."""
     for text in texts:
         say(plain(text), err)
 
 
 def plain(text: str) -> str:
-    """Return a name or a path without markup and control characters."""
+    """Return a text without markup and control characters."""
     return escape(printable(text))
 
 
 @contextmanager
 def ending_well(of_command: Output) -> Iterator[None]:
-    """Make a command end well: our own errors in one sentence, no traceback, exit code != 0.
+    """Make a command end well: our own errors in one sentence, without traceback, and an exit code.
 
-    Termination, or the loss of the terminal, counts as Ctrl-C, so that parties are stopped and shares
-    removed.  [test: tests/commands/test_faults.py]
-
-    With `json`, stdout holds only JSON, and stderr JSON lines of errors and announcements; with `quiet`,
-    stderr holds only errors.
+    Termination, and the loss of the terminal, count as Ctrl-C, so that parties are stopped and shares
+    removed. With `json`, stdout holds only JSON, and stderr JSON lines; with `quiet`, stderr holds only
+    errors.
+    [test: tests/commands/test_faults.py]
     """
     global output
     take_interrupts()
@@ -122,7 +121,7 @@ def _end(mark: str, *texts: str) -> None:
 class Steps:
     """Shows each step with its time on stderr; a call ends one step and starts the next.
 
-    Without a terminal, a long step reports its progress every few seconds.
+    Without a terminal, a long step reports every few seconds.
     """
 
     def __init__(self, display: RichProgress, names: dict[str, str]) -> None:
@@ -143,7 +142,7 @@ class Steps:
             self._display.update(self._running[0], description=f"{self._running[1]}: {escape(text)}")
 
     def count(self, done: int, of: int) -> None:
-        """Show how many parts of the running step are done and, later, the remaining time."""
+        """Show how many parts of the running step are done, and the remaining time."""
         if self._running is None:
             return
         elapsed = time.monotonic() - self._running[2]
@@ -152,14 +151,14 @@ class Steps:
             self.tell_log()
 
     def tell_log(self) -> None:
-        """Report the running step in a log, unless just reported."""
+        """Report the running step in a log, unless just done."""
         running, now = self._running, time.monotonic()
         if running is not None and now - self._told > _TOLD_EVERY_S and _is_log():
             self._told = now
             say(plain(f"{running[1]}: {self._far or 'running'}, {now - running[2]:.0f} s so far"), err)
 
     def finish(self) -> None:
-        """End the running step, if there is one."""
+        """End the running step, if any."""
         if self._running is not None:
             row, name, begun = self._running
             self._display.update(row, completed=1, description=name)
@@ -174,7 +173,7 @@ def _is_log() -> bool:
 
 @contextmanager
 def steps(names: dict[str, str]) -> Iterator[Steps]:
-    """Yield the display of steps, given their names by key."""
+    """Yield a display of steps, given their names."""
     display = RichProgress(
         SpinnerColumn(finished_text="[green]✓[/]"),
         TextColumn("{task.description}"),

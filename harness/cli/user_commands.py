@@ -15,10 +15,7 @@ from harness.request.releases import CALLS
 
 
 class ReleaseOptions(Options):
-    """Options of a command besides its call.
-
-    `earlier` names the option for earlier results, and the options that go with it.
-    """
+    """A command's options besides its call's; `earlier` are those for earlier results, the main one first."""
 
     earlier: ClassVar[tuple[str, ...]] = ()
     preprocess: Any = None
@@ -38,7 +35,7 @@ class ReleaseOptions(Options):
     plot = PLOT
 
     def __init__(self, **given: Any) -> None:
-        """Read the options; refuse those of a new run beside earlier results."""
+        """Read the options; refuse a new run's beside earlier results."""
         again = self.earlier[:1]
         of_both = {*self.earlier, "out", "plot"}
         for name, text in given.items() if any(map(given.get, again)) else ():

@@ -43,7 +43,7 @@ _NAMES = re.compile(  # dtypes of groups and labels
 
 
 def dtypes_of(frame: Any, names: Sequence[str]) -> dict[str, str]:
-    """Return dtypes as pandas writes them; "category of" precedes that of categories."""
+    """Return dtypes as pandas writes them, with "category of" before a dtype of categories."""
     schema, known = frame.collect_schema(), frame.implementation
     natives = frame.to_native().dtypes if known.is_pandas_like() or known.is_dask() else {}
     return {name: _dtype(schema[name], natives.get(name), frame, name) for name in names}
@@ -70,22 +70,20 @@ def dtype_of_texts(texts: Sequence[str]) -> str:
 
     Texts with a leading zero, such as 01, are str.
     """
-    kinds = (dtype for dtype, form in _WRITTEN.items() if texts and all(map(form.fullmatch, texts)))
-    return next(kinds, "str")
+    fitting = (dtype for dtype, form in _WRITTEN.items() if texts and all(map(form.fullmatch, texts)))
+    return next(fitting, "str")
 
 
 def as_in_frame(texts: Sequence[str]) -> list[str]:
     """Return a CSV column's texts as `as_text` would write them from a frame."""
-    distinct = [*dict.fromkeys(texts)]
-    by_text = dict(zip(distinct, as_text(values_of(distinct, dtype_of_texts(distinct))), strict=True))
-    return [by_text[text] for text in texts]
+    return as_text(values_of(texts, dtype_of_texts(texts)))
 
 
 def values_of(names: Sequence[str], dtype: str) -> list[Any]:
     """Return the values that names stand for in a column of a dtype; datetimes stay texts.
 
     Raises:
-        ValueError, OverflowError, KeyError: A name is no value of the dtype.
+        ValueError, OverflowError, KeyError: A name is not a value of the dtype.
     """
     kind = dtype.removeprefix(CATEGORY_OF).lower().partition("[")[0]
     if kind.startswith("bool"):
@@ -93,12 +91,11 @@ def values_of(names: Sequence[str], dtype: str) -> list[Any]:
     if kind == "datetime64":
         return [str(datetime.fromisoformat(name)) for name in names]
     read = float if kind.startswith(("float", "double")) else int if "int" in kind else None
-    values: list[Any] = [*names] if read is None else np.array([*map(read, names)], dtype=kind).tolist()
-    return values
+    return [*names] if read is None else [*np.array([*map(read, names)], dtype=kind).tolist()]
 
 
 def as_index(names: Sequence[str], dtype: str | None) -> pd.Index:
-    """Return the values that names stand for as an index, of texts without a dtype."""
+    """Return the values that names stand for as an index; without a dtype, the names."""
     import pandas as pd
 
     if dtype is None:
@@ -109,11 +106,11 @@ def as_index(names: Sequence[str], dtype: str | None) -> pd.Index:
 
 
 def check_dtype(dtype: str, names: Sequence[str], where: str) -> None:
-    """Refuse a column whose values cannot be written back in results.
+    """Refuse a column whose values results could not repeat.
 
     Raises:
         RecordsError: The dtype cannot hold groups or labels.
-        RecordDomainError: A declared name is no value of it.
+        RecordDomainError: A declared name is not a value of it.
     """
     if not _NAMES.fullmatch(dtype):
         raise RecordsError(
@@ -132,7 +129,10 @@ def check_dtype(dtype: str, names: Sequence[str], where: str) -> None:
 def check_alike(by_file: Iterable[tuple[str, Sequence[str]]], name: str, texts: Sequence[str]) -> None:
     """Refuse a column that is numbers in one CSV file and text in another.
 
-    `by_file` yields each file's name and its texts; `texts` are those of all files.
+    Args:
+        by_file: Yields each file's name and its texts.
+        name: The column.
+        texts: Those of all files.
 
     Raises:
         RecordsError: The message names two files.
@@ -159,7 +159,7 @@ def present(path: str, header: list[str], names: Sequence[str], optional: str) -
     """Return the columns to read; the optional one only if the header has it in some spelling.
 
     Raises:
-        RecordsError: Another column is missing, or one occurs twice.
+        RecordsError: Another column is missing, or one is repeated.
     """
     if _plain(optional) not in map(_plain, header):
         names = [name for name in names if name != optional]
@@ -173,8 +173,9 @@ def present(path: str, header: list[str], names: Sequence[str], optional: str) -
             "client_id": "add it, the same in all rows of one client, or the rows' numbers",
             "prediction": f"rename yours, or give a column score and {named('threshold', 0.5)}",
         }
-        by_name = path == TABLE and missing[0] in ROLES
-        usual = f"rename yours, or name it by {named(missing[0])}" if by_name else "rename yours"
+        usual = "rename yours" + f", or name it by {named(missing[0])}" * (
+            path == TABLE and missing[0] in ROLES
+        )
         without = " and no column ".join(f"{name}{similar(name, header)}" for name in missing)
         raise RecordsError(
             f"{path} has no column {without}; it needs {', '.join(names)} (found: {', '.join(header)}); "
@@ -190,9 +191,9 @@ _MISSING = ("None", "nan", "NaN", "<NA>", "NaT")  # what Python, numpy and panda
 
 
 def as_text(values: Sequence[Any]) -> list[str]:
-    """Return values as a CSV file has them, with nothing for a missing one.
+    """Return values as texts of a CSV file, "" for a missing one.
 
-    Whole floats become integers if all floats are whole, as missing values make floats of integers.
+    If all floats are whole they become integers, since missing values turn integers to floats.
     """
     floats = [value for value in values if isinstance(value, float) and not math.isnan(value)]
     are_whole = all(abs(value) < 2**53 and value % 1 == 0 for value in floats)
@@ -206,7 +207,7 @@ def as_text(values: Sequence[Any]) -> list[str]:
 
 
 def as_names(column: pd.Series) -> pd.Series:
-    """Return a column as `as_text` writes it."""
+    """Return a column of the texts of `as_text`."""
     import pandas as pd
 
     return pd.Series(as_text(column.tolist()), index=column.index, name=column.name, dtype=str)
@@ -216,7 +217,7 @@ def refuse_variants(names: Sequence[str], what: str) -> None:
     """Refuse names that differ only in blanks, case, Unicode form or the spelling of a number.
 
     Raises:
-        RecordDomainError: The message begins with `what` and gives both names.
+        RecordDomainError: The message begins with `what`.
     """
     by_plain_name: dict[object, str] = {}
     for name in names:
@@ -230,10 +231,10 @@ def refuse_variants(names: Sequence[str], what: str) -> None:
 
 def alike(name: str, declared: Sequence[str]) -> str:
     """Return a message's end that points to a similar declared name, if any."""
-    same = [other for other in declared if _folded(other) == _folded(name)]
-    return (
-        f"; only blanks, case or Unicode form set it apart from {same[0]!r}: write them alike" if same else ""
-    )
+    for other in declared:
+        if _folded(other) == _folded(name):
+            return f"; only blanks, case or Unicode form set it apart from {other!r}: write them alike"
+    return ""
 
 
 def _folded(name: str) -> object:

@@ -1,4 +1,4 @@
-"""Input encodings: tables of integers to share, a row per client or record, and their relations."""
+"""Input encodings: tables of integers to share, and their neighboring relations."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def shared_over(form: InputForm, domain: Ring) -> Ring:
 def count_columns(domain: RecordDomain, form: str) -> int:
     """Return how many values a row has.
 
-    - `split`: a count per cell. Performance values: per group, the steps from the value to the lower and to
-      the upper end of the range, 0 and 0 for other groups.
-    - `product` (PrivFairFL): an indicator per group but the last, then counts per cell of one group.
+    - `split`: a count per cell. Performance values: per group, the steps from the value to both ends of the
+      range; 0 and 0 for other groups.
+    - `product` (PrivFairFL): indicators of all groups but the last, then counts per cell of one group.
       Predictions: per record, indicators of group, label and predicted label, each without the last.
     - `keys`: the record's cell, or with a contribution bound the cell in each slot.
     - `slots`: a code per slot. Sizes: how many candidate bounds the client exceeds.
@@ -45,15 +45,18 @@ def count_columns(domain: RecordDomain, form: str) -> int:
     Raises:
         RecordDomainError: Slots without a contribution bound, or keys of records with several scores.
     """
-    if form == KEYS.name and domain.score_columns > 1:
-        raise RecordDomainError(
+    refuse(
+        RecordDomainError,
+        (
+            form == KEYS.name and domain.score_columns > 1,
             f"A key has one score, and of {len(domain.labels)} labels a record has as many; use "
-            f"{named('variant', 'histogram')}, by which clients count."
-        )
-    if form == SLOTS.name and domain.cap is None and domain.kind is not RecordKind.SIZE:
-        raise RecordDomainError(
-            f"The input form slots needs a cap on what one client contributes: {named('cap')}."
-        )
+            f"{named('variant', 'histogram')}, by which clients count.",
+        ),
+        (
+            form == SLOTS.name and domain.cap is None and domain.kind is not RecordKind.SIZE,
+            f"The input form slots needs a cap on what one client contributes: {named('cap')}.",
+        ),
+    )
     if form in (KEYS.name, SLOTS.name):
         return domain.cap.slots if domain.cap else 1
     if form == SPLIT.name:
@@ -64,12 +67,12 @@ def count_columns(domain: RecordDomain, form: str) -> int:
 
 
 def count_rows(records: ClientRecords, form: str) -> int:
-    """Return how many rows records have."""
+    """Return the number of rows of these records."""
     return int(records.count.sum()) if is_per_record(records.domain, form) else records.clients
 
 
 def as_upload(records: ClientRecords, form: InputForm, say: Say) -> ClientRecords:
-    """Return the records that the encoding can hold; `say` reports the others."""
+    """Return the records that the encoding can hold, and report the others."""
     of_one_group = form.name == PRODUCT.name and not is_per_record(records.domain, form.name)
     return records.of_one_group(say) if of_one_group else records
 
@@ -82,7 +85,8 @@ def columns_of(records: ClientRecords, form: InputForm) -> Integers:
     """
     domain = records.domain
     if domain.kind is RecordKind.SIZE:
-        return _caps_exceeded(records)
+        exceeded = np.searchsorted(caps_to_choose_from(domain.max_count)[:-1], records.sizes)
+        return exceeded[np.newaxis].astype(np.int64)
     if domain.values and form.name == SLOTS.name:
         return _valued_slots(records)
     if domain.values:
@@ -101,8 +105,8 @@ def columns_of(records: ClientRecords, form: InputForm) -> Integers:
     if is_per_record(domain, form.name):
         records = records.singly
         assert records.detail is not None
-        attributes = zip((records.group, records.label, records.detail), domain.shape, strict=True)
-        return np.concatenate([_indicators(index, size) for index, size in attributes])
+        attributes = records.group, records.label, records.detail
+        return np.concatenate([*map(_indicators, attributes, domain.shape)])
     counts = records.counts_per_client().reshape(len(domain.groups), -1, records.clients)
     return np.concatenate([_indicators(records.group_per_client(), len(domain.groups)), counts.sum(axis=0)])
 
@@ -120,7 +124,7 @@ def _capped(records: ClientRecords, cap: Cap, form: InputForm) -> Integers:
 
 
 def _valued_slots(records: ClientRecords) -> Integers:
-    """Return a slot per client: the group's code and, above it, value + steps; 0 without a value."""
+    """Return a slot per client: the group's code with value + steps above it; 0 without a value."""
     domain, slots = records.domain, np.zeros((1, records.clients), dtype=np.int64)
     assert records.detail is not None and domain.values is not None
     value = (records.detail + domain.values.steps) << slot_bits(len(domain.groups))
@@ -128,16 +132,10 @@ def _valued_slots(records: ClientRecords) -> Integers:
     return slots
 
 
-def _caps_exceeded(records: ClientRecords) -> Integers:
-    return np.searchsorted(caps_to_choose_from(records.domain.max_count)[:-1], records.sizes)[
-        np.newaxis
-    ].astype(np.int64)
-
-
 def input_bits(values: bytes, width: int, per_lane: int) -> bytes:
     """Return the integers, as text, that input a party's shares of slots to `circuits.slots`.
 
-    `values` has a word per slot, of which the lowest `width` bits count.
+    Of each word in `values`, a slot, the lowest `width` bits count.
     """
     words, integers, position = XOR.from_bytes(values).ravel(), [], 0
     for in_lane, lanes in slot_blocks(len(words), per_lane):
@@ -152,8 +150,7 @@ def input_bits(values: bytes, width: int, per_lane: int) -> bytes:
 
 
 def _indicators(index: Integers, size: int) -> Integers:
-    rows: Integers = (index == np.arange(size - 1)[:, np.newaxis]).astype(np.int64)
-    return rows
+    return np.asarray(index == np.arange(size - 1)[:, np.newaxis], dtype=np.int64)
 
 
 def relation_for(
@@ -164,8 +161,8 @@ def relation_for(
     Raises:
         OptionError: The encoding reveals what the relation protects, or options for records and clients mix.
     """
-    sizes = domain.kind is RecordKind.SIZE
-    if domain.cap or sizes or unit is PrivacyUnit.CLIENT or chosen is NeighboringRelation.ZERO_OUT_ONE:
+    of_clients = unit is PrivacyUnit.CLIENT or chosen is NeighboringRelation.ZERO_OUT_ONE
+    if domain.cap or domain.kind is RecordKind.SIZE or of_clients:
         return _of_clients(domain, form, chosen, unit)
     if not is_per_record(domain, form.name):
         return chosen or default_relation(domain.max_count)

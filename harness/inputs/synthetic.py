@@ -1,4 +1,4 @@
-"""Synthetic clients and records for measuring costs, the same everywhere."""
+"""Synthetic clients and records for measuring costs, the same at each call."""
 
 import random
 import zlib
@@ -20,9 +20,9 @@ _BELOW = 1 << 16
 
 @dataclass(frozen=True)
 class Federation:
-    """The size of a federation and what its records hold.
+    """The size of a federation, and the content of its records.
 
-    `thresholds` and `cap` are 0 where there are none. With performance values each client has one record.
+    `thresholds` and `cap` are 0 if there are none. With performance values each client has one record.
     """
 
     clients: int
@@ -35,7 +35,7 @@ class Federation:
 
     @property
     def is_possible(self) -> bool:
-        """Whether the records fit in a few GB, as others may ask for them."""
+        """Whether the records fit in a few GB, since others may ask for them."""
         cells = self.groups * max(1, self.labels) * max(1, self.thresholds)
         least = min(self.clients, self.records, self.groups, 1 + self.labels, 1 + self.thresholds)
         return least > 0 and max(self.clients, self.records, cells, self.cap) <= MOST
@@ -56,9 +56,9 @@ class Federation:
         )
 
     def made_up(self) -> ClientRecords:
-        """Return uniform and independent records, spread evenly over the clients, the same at each call.
+        """Return uniform, independent records, spread evenly over the clients.
 
-        Each client has one group, so every input encoding can hold it.
+        Each client has one group, so that every input encoding can hold it.
         """
         rng = np.random.default_rng([SEED, zlib.crc32(repr(self).encode())])
         domain, valued = self.domain, self.detail is RecordKind.VALUE
@@ -79,7 +79,7 @@ class Federation:
         )
 
     def values_of(self, party: int, parties: int, form: InputForm, domain: Ring) -> bytes:
-        """Return a party's input of a sharing whose share 0 holds all values and whose others are 0.
+        """Return a party's input; share 0 holds all values, and the others are 0.
 
         [test: tests/harness/inputs/test_synthetic.py]
         """

@@ -31,7 +31,7 @@ CLEAN_STEPS = {"connect": "Connecting", "clean": "Cleaning"}
 def findings(
     facts_by_host: Sequence[Mapping[str, Any]], marks: Sequence[Mapping[str, bool | None]], model: str
 ) -> Iterator[Part]:
-    """Show a row per host, and a sentence per fault; a mark is None without a check."""
+    """Show a row per host, and a sentence per fault; None marks a check that was not made."""
     rows = [
         [
             str(host["party"]),
@@ -46,8 +46,10 @@ def findings(
     for fault in faults:
         yield Paragraph(f"✗ {fault}", strong=Bad("✗"))
     if not faults:
-        version = facts_by_host[0]["engine_version"]
-        yield f"All {len(facts_by_host)} hosts can take their part in runs of model {model} ({version})."
+        yield (
+            f"All {len(facts_by_host)} hosts can take their part in runs of model {model} "
+            f"({facts_by_host[0]['engine_version']})."
+        )
 
 
 _SET_UP = (
@@ -67,25 +69,24 @@ def certificates(
     fingerprints_by_party: Mapping[str, Mapping[int, str]],
     exported: Path | None = None,
 ) -> Table:
-    """Show fingerprints, by which owners can detect an exchanged certificate.
+    """Show fingerprints, by which owners detect exchanged certificates.
 
     `exported` is the file of the host's own certificate, if its owner set it up.
     """
-    rows = [
-        [str(party), address, engine, fingerprint(texts[party].encode())]
-        for party, address in addresses.items()
-        for engine, texts in fingerprints_by_party.items()
-    ]
     return Table(
         ["party", "host", "engine", "SHA-256 of its certificate"],
-        rows,
+        [
+            [str(party), address, engine, fingerprint(texts[party].encode())]
+            for party, address in addresses.items()
+            for engine, texts in fingerprints_by_party.items()
+        ],
         "llll",
         caption=_SET_UP if exported is None else _SET_UP_HERE.format(exported),
     )
 
 
 def leftover_runs(runs: Sequence[Mapping[str, Any]]) -> Table:
-    """Show a row per run whose result nobody has read."""
+    """Show a row per unread run."""
     columns = ["run", "security", "task", "ended"]
     return Table(
         [*columns, "parties"],
@@ -103,7 +104,7 @@ def leftover_runs(runs: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def removed(by_host: Mapping[str, Mapping[str, Any]]) -> Sentences:
-    """Show the numbers of removed items, a line per host."""
+    """Show the numbers of removed items by host."""
     return Sentences(
         [
             f"{host}: {_counted(counts['processes'], 'process', 'processes')} ended, "
@@ -120,7 +121,7 @@ def _counted(count: int, one: str, many: str) -> str:
 
 
 def policy(directory: Path, fields: Mapping[str, Any], spent: Sequence[Population]) -> Iterator[Part]:
-    """Show a host's policy, and what was spent."""
+    """Show a host's policy and spending."""
     coordinators = fields["coordinators"]
     whose = (
         "everybody who can start the agent" if coordinators is None else ", ".join(coordinators) or "nobody"
@@ -161,7 +162,7 @@ def signers(
     source: str,
     compared: bool,
 ) -> Iterator[Part]:
-    """Show who signed a run's results; `compared` tells whether certificates are known."""
+    """Show the signers of a run's results; `compared` tells whether their certificates are known."""
     yield f"All {len(statements)} hosts signed these results: {what}, {spent_text(spent)}."
     yield Line("Run", f"{ran['run']}, started {ran['started']}")
     yield Line("Population", ran["population"] or "none was named")

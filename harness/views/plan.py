@@ -1,4 +1,4 @@
-"""Plans: expected results of each release, and costs in each model."""
+"""Plans: expected results of releases, and their costs in each model."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -71,11 +71,12 @@ def plan(asked_for: Plan) -> Iterator[Part]:
         else:
             yield from _drawn(release, number, f"error of the {expected.what} (RMS)", expected.each)
             yield from _errors(release, expected, len(stages) > 1)
-    named = {
-        f"{release.asked.request.task}{_models(release)}": release.asked.prepared.plan.exact
-        for release in releases
-    }
-    yield at_every_epsilon(named)
+    yield at_every_epsilon(
+        {
+            f"{release.asked.request.task}{_models(release)}": release.asked.prepared.plan.exact
+            for release in releases
+        }
+    )
     yield from _costs(stages, asked_for.models, asked_for.network, asked_for.units)
 
 
@@ -219,8 +220,11 @@ def _costs(
     yield Table(["security", "withstands", "seconds", "sent by all", "rounds", "here"], rows, "llrrrl")
     if any(planned.ahead for planned in plans):
         yield Heading("What making the noise before would cost", f", {where}")
-        rows_ahead = [[planned.model.name, *_figures(planned.ahead)] for planned in plans]
-        yield Table(["security", "seconds", "sent by all", "rounds"], rows_ahead, "lrrr")
+        yield Table(
+            ["security", "seconds", "sent by all", "rounds"],
+            [[planned.model.name, *_figures(planned.ahead)] for planned in plans],
+            "lrrr",
+        )
     for reason in dict.fromkeys(planned.refusal for planned in plans if planned.refusal):
         names = ", ".join(planned.model.name for planned in plans if planned.refusal == reason)
         yield f"{names}: {reason}"
@@ -364,5 +368,8 @@ def _model_json(stages: Sequence[PlannedRelease], each: ModelPlan) -> dict[str, 
 def _cost_json(cost: Cost | None) -> dict[str, float | None]:
     if cost is None:
         return dict.fromkeys(("mpc_s", "sent_bytes", "rounds"))
-    rounds = None if cost.rounds is None else round(cost.rounds)
-    return {"mpc_s": cost.mpc_s, "sent_bytes": round(cost.sent_bytes), "rounds": rounds}
+    return {
+        "mpc_s": cost.mpc_s,
+        "sent_bytes": round(cost.sent_bytes),
+        "rounds": None if cost.rounds is None else round(cost.rounds),
+    }

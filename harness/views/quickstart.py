@@ -1,4 +1,4 @@
-"""The quickstart's private runs and, apart from them, its evaluation in the clear."""
+"""The quickstart's private runs, and its evaluation in the clear."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -46,10 +46,7 @@ TOLD = {  # metrics in pictures: how to read them, and the value of the line to 
 
 @dataclass(frozen=True)
 class Quickstart:
-    """The quickstart's private releases, and the evaluation in the clear.
-
-    `fallbacks` counts splits without thresholds, where the model's own predictions stood in.
-    """
+    """The private releases and the evaluation; `fallbacks` counts splits without thresholds."""
 
     weights: Weights
     thresholds: Thresholds
@@ -62,13 +59,13 @@ class Quickstart:
 
     @property
     def subtitle(self) -> str:
-        """Say whose records were released, and how."""
+        """Whose records were released, and how."""
         model, engine = self.manifest["security"], self.manifest["engine_version"]
         return f"{self.clients:,} mortgage applicants, each a client with one record; model {model}, {engine}"
 
 
 def in_short(study: Quickstart) -> Iterator[Part]:
-    """Show the answer, the releases behind it, and their price."""
+    """Show the answer, its releases, and their price."""
     yield Paragraph(verdict := verdict_on(study.evaluation), strong=verdict)
     yield from answer(study, TOLD)
     yield Heading("What the parties revealed", f" of {study.clients:,} applicants, as noisy counts")
@@ -79,7 +76,7 @@ def in_short(study: Quickstart) -> Iterator[Part]:
 
 
 def quickstart(study: Quickstart) -> Iterator[Part]:
-    """Show the answer, then the private releases with loss and costs."""
+    """Show the answer, and the private releases with loss and costs."""
     yield Findings([verdict_on(study.evaluation)])
     yield from answer(study)
     yield Heading("DP sample weights", f" of {study.clients:,} applicants")
@@ -104,7 +101,7 @@ def quickstart(study: Quickstart) -> Iterator[Part]:
 
 
 def answer(study: Quickstart, metrics: Iterable[str] = METRICS) -> Iterator[Part]:
-    """Show how much fairer models became, and the cost in accuracy."""
+    """Show models' gain in fairness, and its cost in accuracy."""
     yield Heading(
         "Before and after", ": evaluation in the clear, on public data and without a privacy guarantee"
     )
@@ -124,7 +121,7 @@ def answer(study: Quickstart, metrics: Iterable[str] = METRICS) -> Iterator[Part
 
 
 def verdict_on(evaluation: pd.DataFrame) -> str:
-    """Name the mitigation with the smallest gap, its improvement, and its cost."""
+    """Name the mitigation with the smallest gap, with improvement and cost."""
     gap, figures = "demographic_parity_difference", summary(evaluation).set_index(["metric", "model"])["mean"]
     best = str(figures[gap].drop(UNMITIGATED).idxmin())
     changed: Any = changes(evaluation).set_index(["model", "metric"])
@@ -164,7 +161,7 @@ def _parts(manifest: dict[str, Any]) -> Iterator[Part]:
 
 
 def before_after(evaluation: pd.DataFrame, splits: int, metrics: Iterable[str] = METRICS) -> Iterator[Part]:
-    """Show each model's mean and standard deviation over the splits; with all metrics, also their changes."""
+    """Show each model's metrics over the splits, and with all metrics also their changes."""
     names = list(evaluation["model"].unique())  # unmitigated first
     figures = summary(evaluation).set_index(["metric", "model"])
     for metric, (phrase, at) in TOLD.items():
@@ -177,12 +174,12 @@ def before_after(evaluation: pd.DataFrame, splits: int, metrics: Iterable[str] =
             f"Mean and standard deviation over {splits} splits.",
             at=at,
         )
-    rows = [
-        [METRICS[metric], *(_spread(figures.loc[(metric, model)]) for model in names)] for metric in metrics
-    ]
     yield Table(
         ["", *names],
-        rows,
+        [
+            [METRICS[metric], *(_spread(figures.loc[(metric, model)]) for model in names)]
+            for metric in metrics
+        ],
         caption="Mean ± standard deviation. Differences are between the groups' rates, best at 0. A model "
         "that approves almost everybody has small differences and finds few denials, so read them beside "
         "balanced accuracy.",

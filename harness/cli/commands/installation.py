@@ -6,7 +6,6 @@ import sys
 from harness.cli import terminal
 from harness.cli.options import DocsOptions, SecurityOptions, TestOptions
 from harness.cli.project_checks import build_docs, run_checks
-from harness.cli.terminal import print_json, show
 from harness.engines.registry import security_models
 from harness.views import run as view
 
@@ -15,9 +14,9 @@ def security(_options: SecurityOptions) -> None:
     """Print which models can run here."""
     rows = security_models()
     if terminal.output.json:
-        print_json(rows)
+        terminal.print_json(rows)
     else:
-        show(*view.security_models(rows))
+        terminal.show(*view.security_models(rows))
 
 
 def test(options: TestOptions) -> None:

@@ -1,4 +1,4 @@
-"""`quickstart`: weights and thresholds from secret shares of real data, and their effect on a model."""
+"""`quickstart`: weights and thresholds from shares of real data, and their effect on a model."""
 
 import shutil
 from collections.abc import Mapping
@@ -68,8 +68,8 @@ def quickstart(options: QuickstartOptions) -> None:
 def run(model: SecurityModel, spends: Guarantee, out: Path, progress: cli.Steps) -> view.Quickstart:
     """Run π_RW and π_ROC on the training applicants' shares, mitigate, and assess on the others.
 
-    The fixed split uses the results. The other splits, which show how much figures vary, simulate the same
-    releases in the clear, as the data are public. If a run fails, `out` does not exist.
+    The fixed split uses the results. The other splits, which show how figures vary, simulate the releases in
+    the clear, as the data are public. If a run fails, `out` does not exist.
     """
     progress("records")
     data = load_loanapp()
@@ -120,8 +120,6 @@ def _second(progress: cli.Steps, step: str) -> None:
 
 
 class _Mitigations:
-    """Mitigations: computed for the fixed split, simulated for the others."""
-
     def __init__(
         self,
         data: LoanApplications,
@@ -157,7 +155,7 @@ class _Mitigations:
 
 
 def applicants(data: LoanApplications, rows: Indices, scores: Floats | None = None) -> ClientRecords:
-    """Return applicants' records, maybe with scores; each is a client."""
+    """Return applicants' records, each a client's, maybe with scores."""
     frame = data.clients(rows).replace({"label": _NAMES})
     domain = RecordDomain(data.groups, tuple(_NAMES.values()), max_count=1)
     if scores is None:
@@ -168,12 +166,9 @@ def applicants(data: LoanApplications, rows: Indices, scores: Floats | None = No
 
 def simulated_counts(records: ClientRecords, noise: Noise) -> NoisyCounts:
     """Return counts as π_RW would open them, computed in the clear."""
-    counts = reference.counts(
-        records.group, records.label, len(records.domain.groups), len(records.domain.labels)
-    )
-    return NoisyCounts(
-        records.domain, counts + simulated_noise(noise, np.random.default_rng(), counts.shape), noise
-    )
+    counts = reference.counts(records.group, records.label, *records.domain.shape)
+    counts = counts + simulated_noise(noise, np.random.default_rng(), counts.shape)
+    return NoisyCounts(records.domain, counts, noise)
 
 
 def simulated_curves(records: ClientRecords, scores: Floats, curves: NoisyCurves) -> NoisyCurves:

@@ -11,10 +11,9 @@ from harness.cli import terminal as cli
 from harness.cli.command_line import OF_RUNS
 from harness.cli.commands.choices import chosen_hosts
 from harness.cli.report import present, tell
-from harness.cli.terminal import print_json, show
 from harness.clients.sender import check_directory
 from harness.engines.base import Progress
-from harness.errors import OptionError, named, naming
+from harness.errors import OptionError, cannot, named, naming
 from harness.pipeline.preprocessing import joint_noise_of, preprocess
 from harness.pipeline.release import (
     cap_directory,
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from harness.hosts.runner import HostsRunner
 
 Made = tuple[Path | str, list[dict[str, Any]]]
-"""Where noise lies that was made ahead, and what each piece took."""
+"""The place of noise made ahead, and each piece's costs."""
 
 # A command up to its refusal, when it begins to read, and its later imports.
 _A_COMMAND = f"""
@@ -100,7 +99,7 @@ def release(options: Any) -> None:
 
 
 def released(options: Any, steps: Mapping[str, str]) -> Run[Any] | None:
-    """Run what the options ask for; return None after a plan, or noise made ahead."""
+    """Run a release; return None after a plan, or after making noise ahead."""
     if options.plan is not None:
         _plan(options)
         return None
@@ -126,7 +125,7 @@ def released(options: Any, steps: Mapping[str, str]) -> Run[Any] | None:
 
 
 def _at_hosts(options: Any) -> tuple[Any, "HostsRunner", Any]:
-    """Return the options with a model, the hosts, and the shares that they have."""
+    """Return the options with a model, the hosts, and the hosts' shares."""
     from harness.hosts.runner import HostsRunner, HostsSource  # slow to load
 
     fleet, model = chosen_hosts(options.hosts, options.security)
@@ -139,16 +138,14 @@ def _say_cap(*chosen: Any) -> None:
 
 
 def _invited(options: Any, settings: RunSettings) -> InvitedSource:
-    """Return the source of invited clients, and announce how to send."""
+    """Return the source of invited clients, and say how to send."""
     directory, clients = options.invite, options.clients
     domain = declared_domain(options)
     if domain is None:
         raise OptionError("--invite needs --domain, or --groups and --labels: nobody has all records.")
     domain = with_cap(domain, options.cap, settings.release.privacy_unit)
-    try:
+    with cannot(f"write to --invite {directory}", OptionError):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise OptionError(f"Cannot write to --invite {directory}: {error.strerror}.") from None
     check_directory(directory, clients)
     cli.announce(
         f"Each of {clients} clients sends by ./inv send --records FILE --invitation "
@@ -158,7 +155,7 @@ def _invited(options: Any, settings: RunSettings) -> InvitedSource:
 
 
 def make_noise(options: Any, steps: Mapping[str, str], make: Callable[[Any, Progress], Made]) -> None:
-    """Make the noise of several runs by `make`, and show the costs."""
+    """Make the noise of several runs by `make`, and show its costs."""
     others = [name for name in ("records", *OF_RUNS) if name != "hosts" and getattr(options, name, None)]
     if others:
         raise OptionError(
@@ -167,9 +164,9 @@ def make_noise(options: Any, steps: Mapping[str, str], make: Callable[[Any, Prog
     with cli.steps({**run_view.HOST_STEPS, **steps}) as begin:
         place, pieces = make(options, begin)
     if cli.output.json:
-        print_json({"stock": str(place), "pieces": pieces})
+        cli.print_json({"stock": str(place), "pieces": pieces})
     else:
-        show(*run_view.preprocessed(str(place), pieces))
+        cli.show(*run_view.preprocessed(str(place), pieces))
 
 
 def _made_for_release(options: Any, begin: Progress) -> Made:

@@ -1,4 +1,4 @@
-"""`send`: a client's step while the parties run."""
+"""`send`."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -36,7 +36,7 @@ _CHANGES = {
 
 
 def send(options: SendOptions) -> None:
-    """Send one client's values to the running parties that its invitation names."""
+    """Send one client's values to the running parties."""
     known = read_fingerprints(options.fingerprints) if options.fingerprints else None
     invited = read_invitation(options.invitation)
     invitation = str(options.invitation)
@@ -84,14 +84,12 @@ def send(options: SendOptions) -> None:
     say(plain(ledger_view.charge(charging, asked_for_none=True)))
     say(
         f"Client {invited.client}: all {len(invited.servers)} parties have its values, masked, on these "
-        "terms "
-        f"({sent:,} bytes to each)."
+        f"terms ({sent:,} bytes to each)."
     )
 
 
 @contextmanager
 def _nothing_sent() -> Iterator[None]:
-    """Make a ledger's refusals say that nothing was sent."""
     try:
         yield
     except FairSharesError as error:
@@ -101,7 +99,7 @@ def _nothing_sent() -> Iterator[None]:
 
 
 def _sentences(request: Request, attempts: int = 0) -> list[str]:
-    """Return the terms that a client agrees to; parties on other terms get nothing."""
+    """Return a client's terms; parties on other terms get nothing."""
     model, distribution = request.security, request.own_distribution
     learns = who_learns_nothing(model, distribution is not None)
     if model.tolerates == "active":

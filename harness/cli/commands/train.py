@@ -1,4 +1,4 @@
-"""`train`: a model under differential privacy, with weights and thresholds."""
+"""`train`."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ from harness.views.parts import Part
 
 
 def train(options: TrainOptions) -> None:
-    """Train and show a model, or make its noise ahead."""
+    """Train a model, or make its noise ahead."""
     if options.preprocess is not None:
         make_noise(options, view.STEPS, _made_for_rounds)
         return

@@ -1,8 +1,8 @@
 """One party's process: claims its directory, makes its key, draws its bits or noise, becomes the engine.
 
-It starts in the party's directory, on its own host, with the time in seconds since 1970. It prints `ready`
-when its certificate is there, and goes on when it reads `go`, once the others' are there too. Columns of
-rounds follow. Its later output goes to `log`. No other process sees its key, bits or noise.
+It starts in the party's directory with the time in seconds since 1970, prints `ready` when its certificate is
+there, and goes on at `go`, when the others' are there; columns of rounds may follow. Later output goes to
+`log`. No other process sees its key, bits or noise.
 """
 
 import contextlib
@@ -86,17 +86,14 @@ def _main() -> int:
 def _dump_no_core() -> None:
     """Prevent core dumps, which would hold shares, a key and bits.
 
-    At a limit of 1 Linux makes none; at 0 it would still make one for a program that collects them.
+    At a limit of 1 Linux makes none; at 0 it still serves a program that collects them.
     """
     hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0) if hard == 0 else (1, 1))
 
 
 def _run_with_front(config: dict[str, Any], started: float) -> int:
-    """Talk to clients from this process; its child, the virtual machine, gets the random bits or the noise.
-
-    Neither outlives the other.
-    """
+    """Talk to clients here, with the virtual machine as a child; neither outlives the other."""
     from harness.clients import gateway as front  # a party without clients should not pay for it
 
     data, party, number = Path(DATA), config["party"], secrets.randbelow(1 << 31)
@@ -124,10 +121,9 @@ def _redirect_output() -> None:
 
 
 def _supply_secrets(config: dict[str, Any]) -> None:
-    """Put this party's bits, or its values with its own noise, in memory that only the engine reads.
+    """Put shares of clients' bits, this party's bits, and values with its noise in memory for the engine.
 
-    Its shares of clients' bits come first. Bits and noise come from the operating system, fresh at every
-    start; only a test program takes them from a file.
+    Bits and noise come fresh from the operating system; only a test program takes them from a file.
     """
     data, party, own = Path(DATA), config["party"], config.get("distributed_noise")
     shared, file = data / SHARED_BITS, data / GIVEN_BITS
@@ -142,9 +138,8 @@ def _supply_secrets(config: dict[str, Any]) -> None:
     bits = given
     if bits is None or own:
         bits = [secrets.randbits(width) for width, lanes in config["fair_bits"] for _ in range(lanes)]
-    of_clients = shared.read_text() if shared.exists() else ""
-    text = of_clients + "".join(f"{value}\n" for value in bits)
-    _link_to_memory(data / bits_file(party), text.encode())
+    of_clients = shared.read_bytes() if shared.exists() else b""
+    _link_to_memory(data / bits_file(party), of_clients + "".join(f"{value}\n" for value in bits).encode())
 
 
 def _link_to_memory(place: Path, content: bytes) -> None:

@@ -1,7 +1,7 @@
-"""A party's keys: a task names the public ones, and the party's own directory holds the secret ones.
+"""A party's keys: public ones in tasks, secret ones in the party's own directory.
 
-Seals are HPKE in base mode (RFC 9180) and do not authenticate the sender; docs/reference/share-files.md has
-the formats. A P-256 key signs the party's lists of uploads.
+Seals are HPKE in base mode (RFC 9180), which does not authenticate the sender; docs/reference/share-files.md
+has the formats. A P-256 key signs the party's lists of uploads.
 """
 
 import hashlib
@@ -46,7 +46,7 @@ _POINT = serialization.Encoding.X962, serialization.PublicFormat.CompressedPoint
 
 
 def today() -> str:
-    """Return the date in UTC, as in tasks and keys."""
+    """Return the date in UTC."""
     return datetime.now(UTC).date().isoformat()
 
 
@@ -60,7 +60,7 @@ def is_date(text: str) -> bool:
 
 @dataclass(frozen=True)
 class SealingKey:
-    """A party's public key in hexadecimal digits, and the last day, UTC, on which clients use it."""
+    """A party's public key in hexadecimal digits, and its last day in UTC."""
 
     public: str
     until: str
@@ -85,7 +85,7 @@ class SealingKey:
 
     @property
     def hybrid(self) -> bool:
-        """Whether seals withstand an attacker who breaks elliptic curves."""
+        """Whether seals withstand attacks on elliptic curves."""
         return len(self.raw) > _CURVE
 
     @property
@@ -94,7 +94,7 @@ class SealingKey:
         return _OVERHEAD[len(self.raw)]
 
     def seal(self, plain: bytes, info: bytes) -> bytes:
-        """Seal bytes so that only the key's holder opens them, given the same info."""
+        """Seal bytes for the key's holder, who opens them given the same info."""
         return (_HYBRID if self.hybrid else _CURVES).encrypt(plain, _public(self.raw), info)
 
 
@@ -144,7 +144,7 @@ class SealingParty:
 
     @property
     def verifier(self) -> ec.EllipticCurvePublicKey:
-        """The key that checks its signatures."""
+        """The key for its signatures."""
         return ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), bytes.fromhex(self.signing))
 
     def states(self) -> dict[SealingKey, str]:
@@ -165,7 +165,7 @@ class SealingParty:
         return active[0]
 
     def with_new_key(self, directory: Path, until: str, hybrid: bool) -> "SealingParty":
-        """Make a sealing key, and a signing key if missing; return the party with both."""
+        """Make a sealing key, and a missing signing key; return the party with both."""
         curve = X25519PrivateKey.generate()
         secret, public = curve.private_bytes_raw(), curve.public_key().public_bytes_raw()
         if hybrid:
@@ -202,7 +202,7 @@ def signing_key(directory: Path) -> ec.EllipticCurvePrivateKey:
 
 
 def secrets_in(directory: Path) -> dict[bytes, bytes]:
-    """Return a directory's secret sealing keys by ID; raise ShareError for none or invalid ones."""
+    """Return a directory's secret sealing keys by ID; raise ShareError if there are none, or invalid ones."""
     secrets = {}
     for path in sorted(directory.glob("*.key")):
         try:

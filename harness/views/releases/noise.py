@@ -1,4 +1,4 @@
-"""Opened samples of noise beside their exact distribution."""
+"""Opened samples of noise, and their exact distribution."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -16,7 +16,7 @@ STEPS = {
 
 
 def noise(sampler: Sampler, summary: Mapping[str, Any], manifest: dict[str, Any]) -> Iterator[Part]:
-    """Show a summary of samples, the protection by a secret one, and costs."""
+    """Show a summary of samples, the protection by a secret sample, and costs."""
     samples = summary["samples"]
     extremes = zip(("least", "largest"), summary["extremes"], summary["exact_extremes"], strict=True)
     yield Table(

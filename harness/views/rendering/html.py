@@ -1,4 +1,4 @@
-"""Renders views as one self-contained HTML file."""
+"""Renders views as a self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _INK = (
 def write_page(title: str, subtitle: str, view: View, directory: Path) -> None:
     """Write `report.html`, with findings on top and SVG figures, and each figure as a PNG.
 
-    Guarantees: the file refers to nothing outside itself, and shows text as text, whatever is in it.
+    Guarantees: the file refers to nothing outside itself, and shows any text as text.
     [test: tests/harness/views/test_html.py]
     """
     parts = list(view)
@@ -37,14 +37,20 @@ def write_page(title: str, subtitle: str, view: View, directory: Path) -> None:
     for name, figure in drawn.items():
         _save(figure, directory / f"{name}.png", dpi=_DOTS_PER_INCH)
     encoded = {name: base64.b64encode(_svg(name, figure).encode()).decode() for name, figure in drawn.items()}
-    findings = [text for part in parts if isinstance(part, Findings) for text in part.texts]
-    more = {"pictures": encoded, "width": int(96 * WIDTH), "findings": findings}
-    text = _filled(PAGE, parts, title=title, subtitle=subtitle, **more)
+    text = _filled(
+        PAGE,
+        parts,
+        title=title,
+        subtitle=subtitle,
+        pictures=encoded,
+        width=int(96 * WIDTH),
+        findings=[text for part in parts if isinstance(part, Findings) for text in part.texts],
+    )
     (directory / PAGE).write_text(text + "\n", encoding="utf-8")
 
 
 def fragment(view: View) -> str:
-    """Return a view's text and tables as HTML for another page."""
+    """Return a view's text and tables as HTML."""
     return _filled("parts.html", [part for part in view if not isinstance(part, Picture)])
 
 
@@ -78,7 +84,6 @@ def _save(figure: Figure, target: Path | io.StringIO, **how: Any) -> None:
 
 
 def _svg(name: str, figure: Figure) -> str:
-    """Return a figure in the reader's ink on the page's ground."""
     from matplotlib import rc_context
 
     drawn, nothing = io.StringIO(), dict.fromkeys(("Creator", "Date", "Format", "Type"))

@@ -1,6 +1,6 @@
 """Pictures of released and public results, for reports, files and `plot()`.
 
-Each is drawn on given axes, so that matplotlib, which takes a second to load, is not loaded here.
+They draw on given axes, so that matplotlib, which takes a second to load, is not loaded here.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LONGEST = 28  # characters of a name in a picture; a table beside it has the wh
 
 
 def with_ends(values: Any, ends: Any) -> Floats:
-    """Return estimates with their intervals' ends, shape (n, 3); without ends, NaN."""
+    """Return estimates with their intervals' ends, (n, 3), NaN without any."""
     estimates = np.asarray(values, dtype=float)[..., np.newaxis]
     known = np.full((*estimates.shape[:-1], 2), np.nan) if ends is None else np.asarray(ends, dtype=float)
     return np.concatenate([estimates, known], axis=-1).reshape(-1, 3)
@@ -53,13 +53,16 @@ def intervals(
 ) -> Picture:
     """Picture estimates with their intervals, one below the other, beside a line at `at`.
 
-    `series` have shape (rows, 3): estimate, low, high, above 0 on a logarithmic axis. NaN as an estimate
-    leaves the interval alone; NaN as an interval leaves the point.
+    `series` have shape (rows, 3): estimate, low, high, above 0 on a logarithmic axis; NaN is not drawn.
     """
     lines = len(rows) * (len(series) + (len(series) > 1 or max(map(len, rows)) > _LONGEST) / 2)
-    height = 0.8 + _LINE * lines + _height_of_legend(series)
-    described = f"{what}, of {', '.join(rows)}"
-    return Picture(name, partial(_intervals, rows, series, what, at, logarithmic), described, caption, height)
+    return Picture(
+        name,
+        partial(_intervals, rows, series, what, at, logarithmic),
+        f"{what}, of {', '.join(rows)}",
+        caption,
+        0.8 + _LINE * lines + _height_of_legend(series),
+    )
 
 
 def _intervals(
@@ -95,10 +98,7 @@ def _intervals(
 
 
 def matrices(groups: Sequence[str], labels: Sequence[str], counts: Floats) -> Picture:
-    """Picture noisy confusion matrices, shape (groups, labels, predicted labels), shaded by labels' shares.
-
-    A label without records, by its noisy counts, is not shaded.
-    """
+    """Picture noisy confusion matrices, (groups, labels, predicted labels), shaded by labels' shares."""
     return Picture(
         "matrices",
         partial(_matrices, groups, labels, counts),
@@ -126,8 +126,8 @@ def _matrices(groups: Sequence[str], labels: Sequence[str], counts: Floats, axes
 def roc(curves: GroupCurves, chosen: GroupThresholds | None = None) -> Picture:
     """Picture each group's ROC curve, its possible area given the noise, and the chosen points.
 
-    Around the monotone curve, bands hold for every threshold the rates that `noise_bands` allows at 95 %. A
-    point off its curve is reached by randomization. A group with an undefined rate has no curve.
+    Bands hold the rates that `noise_bands` allows at 95 % for all thresholds. Randomization reaches points
+    off a curve. A group with an undefined rate has no curve.
     """
     bands = "" if curves.noise is None else f" Bands: {_BANDS}."
     return Picture(
@@ -174,7 +174,7 @@ def _roc(curves: GroupCurves, chosen: GroupThresholds | None, axes: Axes) -> Non
 
 
 Curve = tuple[Fraction, Callable[[Fraction], float]]
-"""Of δ(ε): the ε that it was asked for or is claimed at, and δ at each ε."""
+"""A curve δ(ε): the requested or claimed ε, and δ at each ε."""
 
 
 def deltas(name: str, curves: Mapping[str, Curve], caption: str) -> Picture:
@@ -252,7 +252,7 @@ def _height_of_legend(names: Collection[str]) -> float:
 
 
 def _finish(axes: Axes, entries: Sequence[Line2D], names: Collection[str]) -> None:
-    """Add a grid and a legend that shows names literally, even a dollar or a first underscore."""
+    """Add a grid, and a legend that shows names literally."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.3, linewidth=0.6)
     if len(names) > 1:
