@@ -101,10 +101,9 @@ def _go_on(words: Sequence[str], replacing: bool) -> int:
 
 def _hand_over(environment: Path, project: Path, words: Sequence[str]) -> NoReturn:
     python = str(environment / "bin" / "python")
-    # -P: import neither from the user's directory nor from the script's.
-    command = [python, "-P", str(project / "harness" / "cli" / "app.py"), *words]
     sys.stdout.flush()
-    os.execv(python, command)
+    # -P: import neither from the user's directory nor from the script's.
+    os.execv(python, [python, "-P", str(project / "harness" / "cli" / "app.py"), *words])
 
 
 def _make_alone(environment: Path, locks: Sequence[Path]) -> None:
@@ -125,11 +124,13 @@ def _make(environment: Path, locks: Sequence[Path], held: int) -> None:
     """
     new, old = (environment.with_name(f"{environment.name}.{which}") for which in ("partial", "old"))
     _remove(new, old)  # of a start that was killed
-    # --no-deps: the lock files are complete, so only pinned packages come in.
-    # --no-compile: a module is compiled when first imported; most never are.
-    options = ["--no-deps", "--no-compile", "--no-user", "--no-input", "--disable-pip-version-check"]
-    pip = [str(new / "bin" / "python"), "-m", "pip", "install", *options]
-    pip += [word for lock in locks for word in ("-r", str(lock))]
+    pip = [
+        *(str(new / "bin" / "python"), "-m", "pip", "install"),
+        "--no-deps",  # the lock files are complete, so only pinned packages come in
+        "--no-compile",  # a module is compiled when first imported; most never are
+        *("--no-user", "--no-input", "--disable-pip-version-check"),
+        *(word for lock in locks for word in ("-r", str(lock))),
+    ]
     try:
         for command in ([sys.executable, "-m", "venv", str(new)], pip):
             subprocess.run(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, pass_fds=[held], check=True)

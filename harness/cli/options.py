@@ -44,14 +44,6 @@ def parse_last_day(text: str, option: str) -> str:
 
 ACCEPTED_DELTA = "2^-30"  # default δ of all runs on a client's values
 HOSTS = usual("hosts.toml", parse_path, "the file that describes the hosts, see docs/how-to/hosts.md")
-INVITE = optional(
-    parse_path,
-    "instead of --records: a new directory for the clients' invitations, by which each sends "
-    "during the run (needs MP-SPDZ)",
-)
-CLIENTS = optional(
-    whole(1, in_module("harness.clients.session:MAX_CONNECTIONS")), "how many clients are invited"
-)
 PREPROCESS = optional(
     whole(1, 1000),
     "make the noise of so many runs, and run nothing else: it depends on the domain, which has to be "

@@ -11,8 +11,10 @@ from harness.cli.bootstrap import LOCK, PROJECT, ensure
 
 # A file's tests stay in one process, as many share fixtures. They start in the order of collection, slow
 # directories first, so that no process is left with a long file at the end.
-IN_PARALLEL = ("--numprocesses", "logical", "--maxprocesses", "4", "--dist", "loadfile")
-IN_ORDER = ("--no-loadscope-reorder",)
+IN_PARALLEL = (
+    *("--numprocesses", "logical", "--maxprocesses", "4"),
+    *("--dist", "loadfile", "--no-loadscope-reorder"),
+)
 DEFAULT_ONLY = ("-m", "not exhaustive")
 
 # Python modules, but for import-linter, which is a script beside the interpreter.
@@ -38,9 +40,7 @@ def run_checks(pytest_arguments: Sequence[str] = (), *, everything: bool = False
         codes = {name: _say_and_run(name, command) for name, command in STATIC_CHECKS.items()}
         if failed := [name for name, code in codes.items() if code]:
             print(f"\nFailed so far: {', '.join(failed)}. The tests run all the same.", flush=True)
-        codes["pytest"] = _say_and_run(
-            "pytest", ("-m", "pytest", *IN_PARALLEL, *IN_ORDER, *chosen, *pytest_arguments)
-        )
+        codes["pytest"] = _say_and_run("pytest", ("-m", "pytest", *IN_PARALLEL, *chosen, *pytest_arguments))
         for name, run in beside.items():
             print(f"\n--- {name}\n{run.result().stdout}", end="")
             codes[name] = run.result().returncode

@@ -32,8 +32,12 @@ _TOLD_EVERY_S = 5.0  # in a log
 
 
 def _console(*, stderr: bool) -> Console:
-    terminal = (sys.stderr if stderr else sys.stdout).isatty()
-    return Console(stderr=stderr, highlight=False, emoji=False, width=None if terminal else _PIPE_WIDTH)
+    return Console(
+        stderr=stderr,
+        highlight=False,
+        emoji=False,
+        width=None if (sys.stderr if stderr else sys.stdout).isatty() else _PIPE_WIDTH,
+    )
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,14 @@ def show(*parts: Part) -> None:
 def print_json(value: Any) -> None:
     """Print a command's outcome on stdout for programs."""
     print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def show_or_print(value: Any, *parts: Part) -> None:
+    """Show parts of a view, or print their value as JSON."""
+    if output.json:
+        print_json(value)
+    else:
+        show(*parts)
 
 
 def announce(*texts: str) -> None:

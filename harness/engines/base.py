@@ -174,19 +174,23 @@ class Job:
         [test: tests/harness/engines/test_supports.py, tests/harness/hosts/test_agreement.py]
         """
         parties = self._named_arguments.get("parties", model.parties)
-        if int(parties) != model.parties or len(self.party_inputs) != model.parties:
-            raise UnsupportedError(
+        made_ahead = self.spec.makes_piece or self.spec.uses_piece
+        refuse(
+            UnsupportedError,
+            (
+                int(parties) != model.parties or len(self.party_inputs) != model.parties,
                 f"{self.spec.name} was laid out for {parties} parties with {len(self.party_inputs)} inputs; "
-                f"model {model.name} has {model.parties}."
-            )
+                f"model {model.name} has {model.parties}.",
+            ),
+            (
+                self.is_production and made_ahead != (self.pieces is not None),
+                f"{self.spec.name} takes no noise of a stock, or was given none of it.",
+            ),
+        )
         if self.is_production:
             if not self.spec.uses_piece:
                 self._check_bits()
             self._check_distributed_noise(model)
-            if (self.spec.makes_piece or self.spec.uses_piece) != (self.pieces is not None):
-                raise UnsupportedError(
-                    f"{self.spec.name} takes no noise of a stock, or was given none of it."
-                )
 
     def distributed_noise(self, model: SecurityModel) -> DistributedNoise | None:
         """Return the distribution of each party's own noise, if any; raise UnsupportedError if invalid."""
@@ -204,12 +208,18 @@ class Job:
             return
         named = self._named_arguments
         noisy = int(named["nodes"]) if "nodes" in named else self.spec.release(named).nodes
-        if self.own is None or self.own.samples != noisy:
-            raise UnsupportedError(
-                f"{self.spec.name} was told to draw another number of samples than it has values."
-            )
-        if (self.own.blocks is not None) != ("nodes" in named and self.own.values > 0):
-            raise UnsupportedError(f"{self.spec.name} was told to put noise elsewhere than it is read.")
+        own = self.own
+        refuse(
+            UnsupportedError,
+            (
+                own is None or own.samples != noisy,
+                f"{self.spec.name} was told to draw another number of samples than it has values.",
+            ),
+            (
+                own and (own.blocks is not None) != ("nodes" in named and own.values > 0),
+                f"{self.spec.name} was told to put noise elsewhere than it is read.",
+            ),
+        )
 
     def _check_bits(self) -> None:
         """Check the number of bits for the coins: missing ones would be zeros, a noise that all know."""

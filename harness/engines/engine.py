@@ -288,8 +288,11 @@ def _of_clients(logs: Sequence[PartyState]) -> dict[str, Any]:
 
 def left_out_by(party: int, lines: Sequence[str]) -> dict[str, int]:
     """Return how many clients a party left out, by reason, or raise OutputError."""
-    pattern = r"Clients left out = (\d+) absent, (\d+) failed, (\d+) complained"
-    counts = zip(_REASONS, _said_of_clients(party, lines, pattern), strict=True)
+    counts = zip(
+        _REASONS,
+        _said_of_clients(party, lines, r"Clients left out = (\d+) absent, (\d+) failed, (\d+) complained"),
+        strict=True,
+    )
     return {why: many for why, many in counts if many}
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from harness.errors import RecordDomainError, RecordsError, named
+from harness.errors import RecordDomainError, RecordsError, named, refuse
 from harness.inputs.record_schema import shown
 from harness.system.spelling import similar
 
@@ -70,13 +70,9 @@ def dtype_of_texts(texts: Sequence[str]) -> str:
 
     Texts with a leading zero, such as 01, are str.
     """
-    fitting = (dtype for dtype, form in _WRITTEN.items() if texts and all(map(form.fullmatch, texts)))
-    return next(fitting, "str")
-
-
-def as_in_frame(texts: Sequence[str]) -> list[str]:
-    """Return a CSV column's texts as `as_text` would write them from a frame."""
-    return as_text(values_of(texts, dtype_of_texts(texts)))
+    return next(
+        (dtype for dtype, form in _WRITTEN.items() if texts and all(map(form.fullmatch, texts))), "str"
+    )
 
 
 def values_of(names: Sequence[str], dtype: str) -> list[Any]:
@@ -163,11 +159,15 @@ def present(path: str, header: list[str], names: Sequence[str], optional: str) -
     """
     if _plain(optional) not in map(_plain, header):
         names = [name for name in names if name != optional]
-    if not header:
-        raise RecordsError(f"{path} is empty; it needs a header with the columns {', '.join(names)}.")
+    refuse(
+        RecordsError,
+        (not header, f"{path} is empty; it needs a header with the columns {', '.join(names)}."),
+        (
+            len(header) == 1 and any(separator in header[0] for separator in ";\t"),
+            f"{path} seems to separate columns by semicolons or tabs; save it with commas.",
+        ),
+    )
     missing = [name for name in names if name not in header]
-    if len(header) == 1 and any(separator in header[0] for separator in ";\t"):
-        raise RecordsError(f"{path} seems to separate columns by semicolons or tabs; save it with commas.")
     if missing:
         hints = {
             "client_id": "add it, the same in all rows of one client, or the rows' numbers",

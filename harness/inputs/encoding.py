@@ -101,7 +101,6 @@ def columns_of(records: ClientRecords, form: InputForm) -> Integers:
         return records.counts_per_client()
     if form.name == KEYS.name:
         return records.singly.cell[np.newaxis]
-    assert form.name == PRODUCT.name
     if is_per_record(domain, form.name):
         records = records.singly
         assert records.detail is not None
@@ -118,7 +117,6 @@ def _capped(records: ClientRecords, cap: Cap, form: InputForm) -> Integers:
         return chosen + 1
     if form.name == KEYS.name:
         return np.where(chosen < 0, cells, chosen)  # `cells` is the key of an empty slot
-    assert form.name == SPLIT.name
     place = (chosen * clients + np.arange(clients))[chosen >= 0]
     return np.bincount(place, minlength=cells * clients).reshape(cells, clients)
 

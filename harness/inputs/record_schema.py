@@ -99,23 +99,6 @@ class RecordDomain:
                 self.values and self.cap not in (None, Cap(1)),
                 "A client has one performance value: its cap is 1.",
             ),
-        )
-        for what, values in [("group", self.groups), ("label", self.labels)][: 1 if self.values else 2]:
-            refuse(
-                RecordDomainError,
-                (
-                    len(values) < 2,
-                    f"The domain has {len(values)} {what}{'s' * (len(values) != 1)} {list(values)}; "
-                    "fairness between groups needs at least two. "
-                    f"Declare all with {named(f'{what}s', 'a,b')}.",
-                ),
-                (
-                    len(set(values)) != len(values) or "" in values,
-                    f"The domain's {what}s {list(values)} must be distinct and not empty.",
-                ),
-            )
-        refuse(
-            RecordDomainError,
             (
                 not 1 <= self.max_count < MAX_TOTAL,
                 f"The maximum count must be 1 to 2^62 - 1, not {self.max_count}.",
@@ -134,6 +117,20 @@ class RecordDomain:
                 "The domain has a cap: there is no cap to choose; leave the cap out.",
             ),
         )
+        for what, values in [("group", self.groups), ("label", self.labels)][: 1 if self.values else 2]:
+            refuse(
+                RecordDomainError,
+                (
+                    len(values) < 2,
+                    f"The domain has {len(values)} {what}{'s' * (len(values) != 1)} {list(values)}; "
+                    "fairness between groups needs at least two. "
+                    f"Declare all with {named(f'{what}s', 'a,b')}.",
+                ),
+                (
+                    len(set(values)) != len(values) or "" in values,
+                    f"The domain's {what}s {list(values)} must be distinct and not empty.",
+                ),
+            )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -249,8 +246,12 @@ def domain_from_json(fields: Any, where: str) -> RecordDomain:
 
 
 def _refusal(where: str) -> Refusal:
-    way_out = 'it is written like {"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 100}'
-    return Refusal(RecordDomainError, where, "a domain", way_out)
+    return Refusal(
+        RecordDomainError,
+        where,
+        "a domain",
+        'it is written like {"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 100}',
+    )
 
 
 def check_grid(thresholds: npt.ArrayLike) -> None:
@@ -343,8 +344,7 @@ class ValueGrid:
 
     def nearest(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
         """Return the nearest steps, -steps to steps."""
-        scaled = np.clip((values - self.centre) / self.radius, -1.0, 1.0)
-        return np.rint(scaled * self.steps).astype(np.int64)
+        return np.rint(np.clip((values - self.centre) / self.radius, -1.0, 1.0) * self.steps).astype(np.int64)
 
 
 @dataclass(frozen=True)

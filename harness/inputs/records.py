@@ -17,12 +17,12 @@ import numpy.typing as npt
 from harness.errors import OptionError, RecordDomainError, RecordsError, named
 from harness.inputs.columns import (
     alike,
-    as_in_frame,
     as_text,
     check_alike,
     check_dtype,
     dtype_of_texts,
     refuse_variants,
+    values_of,
 )
 from harness.inputs.record_schema import (
     DEFAULT_MAX_COUNT,
@@ -120,8 +120,9 @@ class ClientRecords:
     def counts_per_client(self) -> npt.NDArray[np.int64]:
         """Count each client's records per cell, shape (cells, M)."""
         cells = self.domain.cells
-        counts = _added_up(self.cell * self.clients + self.client, self.count, self.clients * cells)
-        return counts.reshape(cells, self.clients)
+        return _added_up(self.cell * self.clients + self.client, self.count, self.clients * cells).reshape(
+            cells, self.clients
+        )
 
     def in_parts(self, clients: int) -> Iterator[ClientRecords]:
         """Yield the records in parts of at most so many clients."""
@@ -133,8 +134,9 @@ class ClientRecords:
         edges = np.searchsorted(self.client[order], [*starts, self.clients])
         for i, start in enumerate(starts):
             rows = order[edges[i] : edges[i + 1]]
-            ids = self.client_ids[start : start + clients]
-            yield self._kept(rows, client_ids=ids, client=self.client[rows] - start)
+            yield self._kept(
+                rows, client_ids=self.client_ids[start : start + clients], client=self.client[rows] - start
+            )
 
     def in_order(self) -> ClientRecords:
         """Return the records sorted by client and cell, or by cell if records are clients."""
@@ -281,9 +283,10 @@ def as_records(
     read = [name for name in _columns(kind, cut, domain) if name in table.dtypes]
     bins = dict(zip(read[-counted.bins.shape[1] :], counted.bins.T, strict=False))
     for name in read:
-        missing = [text.strip().lower() in ("", "nan") for text in columns[name]]
         check(
-            bins[name] == MISSING if name in bins else missing,
+            bins[name] == MISSING
+            if name in bins
+            else [text.strip().lower() in ("", "nan") for text in columns[name]],
             f"column {name} is empty or NaN",
             "fill it in, or leave the row out",
             name,
@@ -302,7 +305,11 @@ def as_records(
                 )
             refuse_variants(inferred, f"{where} has the {name}s")
             check_alike(table.by_file(name), name, inferred)
-        in_frame = {name: as_in_frame(columns[name]) for name in _NAMED if dtypes.get(name) == ""}
+        in_frame = {  # a CSV file's texts as a frame would have them
+            name: as_text(values_of(texts, dtype_of_texts(texts)))
+            for name, texts in columns.items()
+            if name in _NAMED and dtypes[name] == ""
+        }
         dtypes |= {name: dtype_of_texts([*set(columns[name])]) for name in in_frame}
         columns = {**columns, **in_frame}
         groups, labels = (tuple(sorted(set(columns[name]))) for name in ("group", "label"))

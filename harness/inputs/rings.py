@@ -85,8 +85,9 @@ class Field127(Ring):
     def encode(self, values: Integers) -> Words:
         signed = np.asarray(values, dtype=np.int64)
         magnitude = np.stack([np.abs(signed).view(np.uint64), np.zeros(signed.shape, np.uint64)], axis=-1)
-        negative = self.subtract(np.zeros_like(magnitude), magnitude)
-        return np.where((signed < 0)[..., np.newaxis], negative, magnitude)
+        return np.where(
+            (signed < 0)[..., np.newaxis], self.subtract(np.zeros_like(magnitude), magnitude), magnitude
+        )
 
     def subtract(self, a: Words, b: Words) -> Words:
         b = b ^ _ALL_ONES  # p - b is b's complement

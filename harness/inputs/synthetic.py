@@ -15,7 +15,6 @@ from protocols.spec import InputForm
 
 SEED = 20_220_523  # arbitrary; fixed so that all runs of a comparison have the same clients
 MOST = 10**7  # clients, records, cells, or integers of a program
-_BELOW = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -73,9 +72,13 @@ class Federation:
                 domain.shape[-1],
                 size=(records, domain.score_columns) if domain.score_columns > 1 else records,
             )
-        group = rng.integers(self.groups, size=self.clients)[owner]
         return ClientRecords(
-            domain, np.array([f"client {i}" for i in range(self.clients)]), owner, group, label, more
+            domain,
+            np.array([f"client {i}" for i in range(self.clients)]),
+            owner,
+            rng.integers(self.groups, size=self.clients)[owner],
+            label,
+            more,
         )
 
     def values_of(self, party: int, parties: int, form: InputForm, domain: Ring) -> bytes:
@@ -87,11 +90,13 @@ class Federation:
         values = over.encode(table)
         if form.summed_by_party:
             values = over.total(values)
-        shares = held_by(party, parties, copies_of(form, parties))
-        return b"".join(bytes(values.nbytes) if number else over.to_bytes(values) for number in shares)
+        return b"".join(
+            bytes(values.nbytes) if number else over.to_bytes(values)
+            for number in held_by(party, parties, copies_of(form, parties))
+        )
 
 
 def public_integers(parties: int, each: int) -> tuple[tuple[int, ...], ...]:
     """Return each party's input to an arbitrary program: integers below 2^16."""
     rng = random.Random(SEED)
-    return tuple(tuple(rng.randrange(_BELOW) for _ in range(each)) for _ in range(parties))
+    return tuple(tuple(rng.randrange(1 << 16) for _ in range(each)) for _ in range(parties))

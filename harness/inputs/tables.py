@@ -23,7 +23,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 
-from harness.errors import RecordsError
+from harness.errors import RecordsError, refuse
 from harness.inputs.columns import TABLE, as_text, dtypes_of, present
 from harness.inputs.record_schema import Grid, even_grid
 
@@ -281,8 +281,9 @@ def _of_csv(where: str, files: Sequence[str], names: Sequence[str], optional: st
         f"nullstr='\x01', delim=',', quote='\"', escape='\"', auto_detect=false, "
         "strict_mode=true, store_rejects=true, compression='none'"
     )
-    relation = connection.sql(f"SELECT * FROM {rows})")
-    frame = nw.from_native(relation).select(**{name: nw.col(columns[header.index(name)]) for name in names})
+    frame = nw.from_native(connection.sql(f"SELECT * FROM {rows})")).select(
+        **{name: nw.col(columns[header.index(name)]) for name in names}
+    )
 
     def faults(say: Say | None) -> None:
         rejected = connection.sql(
@@ -294,8 +295,10 @@ def _of_csv(where: str, files: Sequence[str], names: Sequence[str], optional: st
                 raise RecordsError(_NO_UTF8.format(shown[path]))
             if kind not in ("MISSING COLUMNS", "TOO MANY COLUMNS"):
                 raise RecordsError(_NO_CSV.format(shown[path], row - 1))
-            values = len(next(csv.reader([text])))
-            fault = f"{shown[path]}, row {row} has {values} values where the header has {len(header)}"
+            fault = (
+                f"{shown[path]}, row {row} has {len(next(csv.reader([text])))} values where the header has "
+                f"{len(header)}"
+            )
             if say is None:
                 raise RecordsError(f"{fault}; put a value with a comma in it between quotation marks.")
             say(f"{fault}; left out.")
@@ -309,10 +312,11 @@ def _of_csv(where: str, files: Sequence[str], names: Sequence[str], optional: st
 
     def by_file(name: str) -> Iterator[tuple[str, list[str]]]:
         column = columns[header.index(name)]
-        texts = connection.sql(
-            f"SELECT filename, list(DISTINCT {column}) FROM {rows}, filename=true) GROUP BY 1"
+        by_path = dict(
+            connection.sql(
+                f"SELECT filename, list(DISTINCT {column}) FROM {rows}, filename=true) GROUP BY 1"
+            ).fetchall()
         )
-        by_path = dict(texts.fetchall())
         return ((shown[path], by_path[path]) for path in paths if path in by_path)
 
     table = Table(where, frame, dict.fromkeys(names, ""), in_order, faults, by_file)
@@ -370,8 +374,9 @@ def _of_parquet(where: str, files: Sequence[str], names: Sequence[str], optional
         column, cursor = _quoted(name), connection.cursor()
         for file in files:
             cursor.execute(f"SELECT {column} FROM read_parquet({_sql([file])})")
-            values = chain.from_iterable(iter(partial(cursor.fetchmany, 10**5), []))
-            for row, (value,) in enumerate(values, 1):
+            for row, (value,) in enumerate(
+                chain.from_iterable(iter(partial(cursor.fetchmany, 10**5), [])), 1
+            ):
                 yield f"{file}, row {row}", value
 
     frame = nw.from_native(connection.sql(f"SELECT * FROM read_parquet({_sql(files)})"))
@@ -423,12 +428,17 @@ def table_of(columns: Mapping[str, Any]) -> pd.DataFrame:
 
     indices = [column.index for column in columns.values() if isinstance(column, pd.Series)]
     names = " and ".join(filter(None, (", ".join([*columns][:-1]), [*columns][-1])))
-    if any(not indices[0].equals(index) for index in indices):
-        raise RecordsError(f"{names} must have the same index: they belong to the same rows.")
     shapes = [np.shape(column) for column in columns.values()]
-    if len({*shapes}) > 1 or len(shapes[0]) != 1:
-        raise RecordsError(
-            f"{names} must have one value per row each; their shapes are {', '.join(map(str, shapes))}."
-        )
+    refuse(
+        RecordsError,
+        (
+            any(not indices[0].equals(index) for index in indices),
+            f"{names} must have the same index: they belong to the same rows.",
+        ),
+        (
+            len({*shapes}) > 1 or len(shapes[0]) != 1,
+            f"{names} must have one value per row each; their shapes are {', '.join(map(str, shapes))}.",
+        ),
+    )
     table = pd.DataFrame({name: pd.Series(column).reset_index(drop=True) for name, column in columns.items()})
     return table.set_index(indices[0]) if indices else table

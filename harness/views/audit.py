@@ -51,8 +51,10 @@ def _delta(audited: Audited, epsilon: Fraction) -> float:
 
 
 def _noise(audits: Sequence[Audited]) -> Iterator[Part]:
-    of_noise = ["δ at ε", "δ, any ε", "ε at 10⁻⁶", "at 10⁻⁹", "at 2⁻⁴⁰", "max", "RMSE", "ANDs, bits"]
-    columns = ["noise on one count", "ε", *of_noise]
+    columns = [
+        *("noise on one count", "ε", "δ at ε", "δ, any ε", "ε at 10⁻⁶", "at 10⁻⁹", "at 2⁻⁴⁰"),
+        *("max", "RMSE", "ANDs, bits"),
+    ]
     yield Table(
         columns,
         [

@@ -32,16 +32,18 @@ def findings(
     facts_by_host: Sequence[Mapping[str, Any]], marks: Sequence[Mapping[str, bool | None]], model: str
 ) -> Iterator[Part]:
     """Show a row per host, and a sentence per fault; None marks a check that was not made."""
-    rows = [
+    yield Table(
+        ["party", "host", *marks[0]],
         [
-            str(host["party"]),
-            host["address"],
-            *({True: Good("✓"), False: Bad("✗"), None: "–"}[mark] for mark in looked_at.values()),
-        ]
-        for host, looked_at in zip(facts_by_host, marks, strict=True)
-    ]
-    columns = ["party", "host", *marks[0]]
-    yield Table(columns, rows, "l" * len(columns))
+            [
+                str(host["party"]),
+                host["address"],
+                *({True: Good("✓"), False: Bad("✗"), None: "–"}[mark] for mark in looked_at.values()),
+            ]
+            for host, looked_at in zip(facts_by_host, marks, strict=True)
+        ],
+        "l" * (2 + len(marks[0])),
+    )
     faults = [fault for host in facts_by_host for fault in host["faults"].values()]
     for fault in faults:
         yield Paragraph(f"✗ {fault}", strong=Bad("✗"))

@@ -211,12 +211,8 @@ def left_out(manifest: dict[str, Any]) -> Iterator[str]:
 def seconds_and_traffic(manifest: dict[str, Any], each: str = "") -> str:
     """Say how long the computation took, and how much was sent."""
     rounds = "" if manifest["rounds"] is None else f", {manifest['rounds']} rounds"
-    return f"{computed(manifest)} in the computation, {each}{sent(manifest)} sent by all parties{rounds}"
-
-
-def computed(manifest: dict[str, Any]) -> str:
-    """Return the computation's seconds."""
-    return f"{manifest['mpc_s']:.3f} s"
+    seconds = f"{manifest['mpc_s']:.3f} s in the computation"
+    return f"{seconds}, {each}{sent(manifest)} sent by all parties{rounds}"
 
 
 def sent(manifest: dict[str, Any]) -> str:

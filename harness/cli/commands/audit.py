@@ -95,16 +95,14 @@ def _release(name: str, options: AuditOptions) -> Audited:
     offered += ["noise", *(["security"] if distribution else [])]
     _only(options, f"--release {name} under {relation}", *offered)
     model = chosen_model(options.security, cli.announce) if distribution else None
-    distributed = (distribution, model.parties, model.corruptions) if distribution and model else None
-    typed = {size: chosen for size in target.sizes if (chosen := getattr(options, size))}
     return audit_command(
         name,
-        typed,
+        {size: chosen for size in target.sizes if (chosen := getattr(options, size))},
         relation,
         options.epsilon or Fraction(1),
         options.delta or DELTA,
         options.cap,
-        distributed,
+        (distribution, model.parties, model.corruptions) if distribution and model else None,
     )
 
 

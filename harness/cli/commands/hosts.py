@@ -44,10 +44,7 @@ def check(options: HostsCheckOptions) -> None:
     with cli.steps(view.CHECK_STEPS) as begin:
         findings = check_hosts(hosts, chosen, begin)
     rows = [finding.to_json() for finding in findings]
-    if cli.output.json:
-        cli.print_json(rows)
-    else:
-        cli.show(*view.findings(rows, [finding.marks() for finding in findings], chosen.name))
+    cli.show_or_print(rows, *view.findings(rows, [finding.marks() for finding in findings], chosen.name))
     wrong = sum(bool(finding.faults) for finding in findings)
     if wrong:
         raise HostUnfitError(
@@ -71,8 +68,9 @@ def setup(options: HostsSetupOptions) -> None:
         return
     if options.party is None:
         raise OptionError("--directory is of one host; say by --party which party's.")
-    others = [Path(name) for name in options.pin or []]
-    certificates = set_up_here(options.directory, options.party, options.renew, text, others)
+    certificates = set_up_here(
+        options.directory, options.party, options.renew, text, [Path(name) for name in options.pin or []]
+    )
     accepted = {
         party: "this host" if party == options.party else "" for party in next(iter(certificates.values()))
     }
@@ -90,15 +88,13 @@ def policy(options: HostsPolicyOptions) -> None:
         write_policy(directory, DEFAULT, DEFAULT_PORT)
         cli.announce(f"{directory / FILE} is new; edit it, and run this again to check it.")
     rules, spent = read_policy(directory), Ledger(directory / LEDGER).populations()
-    if cli.output.json:
-        cli.print_json(
-            {
-                **rules.to_json(),
-                "spent": {population.name: exact_json(population.spent) for population in spent},
-            }
-        )
-    else:
-        cli.show(*view.policy(directory, rules.to_json(), spent))
+    cli.show_or_print(
+        {
+            **rules.to_json(),
+            "spent": {population.name: exact_json(population.spent) for population in spent},
+        },
+        *view.policy(directory, rules.to_json(), spent),
+    )
 
 
 def restored(options: HostsRestoredOptions) -> None:
@@ -133,16 +129,22 @@ def verify(options: VerifyOptions) -> None:
     if cli.output.json:
         cli.print_json({"signed_by": hosts, "epsilon": epsilon, "delta": delta, **ran})
         return
-    what = "{task} in model {security}".format(**first.ran.asked)
-    spent = Guarantee(Fraction(epsilon), Fraction(delta))
-    cli.show(*view.signers(hosts, what, spent, ran, SOURCES[first.ran.source], compared=known is not None))
+    cli.show(
+        *view.signers(
+            hosts,
+            "{task} in model {security}".format(**first.ran.asked),
+            Guarantee(Fraction(epsilon), Fraction(delta)),
+            ran,
+            SOURCES[first.ran.source],
+            compared=known is not None,
+        )
+    )
 
 
 def collect(options: HostsCollectOptions) -> None:
     """Write the unread results of runs."""
-    hosts = read_hosts(options.hosts)
     with cli.steps(view.COLLECT_STEPS) as begin:
-        runs = leftover_runs(hosts, begin)
+        runs = leftover_runs(read_hosts(options.hosts), begin)
     if not runs:
         cli.show("No host has results of a run that nobody has read.")
         return

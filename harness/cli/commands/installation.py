@@ -13,10 +13,7 @@ from harness.views import run as view
 def security(_options: SecurityOptions) -> None:
     """Print which models can run here."""
     rows = security_models()
-    if terminal.output.json:
-        terminal.print_json(rows)
-    else:
-        terminal.show(*view.security_models(rows))
+    terminal.show_or_print(rows, *view.security_models(rows))
 
 
 def test(options: TestOptions) -> None:

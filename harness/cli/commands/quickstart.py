@@ -47,8 +47,6 @@ from protocols.noise.added import Noise, simulated_noise
 
 SCHEMES = ("balanced", "kamiran-calders")
 CONSTRAINT, OBJECTIVE = "equalized_odds", "balanced_accuracy_score"
-THRESHOLDED = "thresholds"
-
 _WEIGHTS_SHARE = Fraction(1, 4)  # of the budget: four counts take less than a curve
 _GRID = even_grid(21)  # 1,393 people are too few for a finer one
 _NAMES = {"0": "denied", "1": "approved"}  # of labels
@@ -75,21 +73,25 @@ def run(model: SecurityModel, spends: Guarantee, out: Path, progress: cli.Steps)
     data = load_loanapp()
     train, test = data.split(FIXED_SPLIT)
     scores = cache(lambda seed: held_out_scores(data, data.split(seed)[0]))
-    part = spends.epsilon * _WEIGHTS_SHARE
-    of_weights = WeightsRequest(epsilon=1, security=model).spending(Guarantee(part, spends.delta / 2))
-    of_curves = ThresholdsRequest(epsilon=1, security=model).spending(
-        Guarantee(spends.epsilon - part, spends.delta / 2)
-    )
+    part, delta = spends.epsilon * _WEIGHTS_SHARE, spends.delta / 2
+    rest = spends.epsilon - part
     choice = ThresholdChoice(CONSTRAINT, OBJECTIVE, tolerance=0.0, deterministic=False)
-    statistic = ThresholdsStatistic(CurvesStatistic(), choice)
 
     with new_directory(out) as directory:
-        source, settings = RecordsSource(applicants(data, train)), RunSettings(of_weights)
-        weights = run_release(WeightsStatistic(), source, settings, directory / "weights", progress)
+        weights = run_release(
+            WeightsStatistic(),
+            RecordsSource(applicants(data, train)),
+            RunSettings(WeightsRequest(epsilon=1, security=model).spending(Guarantee(part, delta))),
+            directory / "weights",
+            progress,
+        )
         progress("score")
-        source = RecordsSource(applicants(data, train, scores(FIXED_SPLIT)))
         curves = run_release(
-            statistic, source, RunSettings(of_curves), directory / "thresholds", partial(_second, progress)
+            ThresholdsStatistic(CurvesStatistic(), choice),
+            RecordsSource(applicants(data, train, scores(FIXED_SPLIT))),
+            RunSettings(ThresholdsRequest(epsilon=1, security=model).spending(Guarantee(rest, delta))),
+            directory / "thresholds",
+            partial(_second, progress),
         )
         parts = {"weights": weights.manifest, "thresholds": curves.manifest}
         manifest = combined_manifest("quickstart", parts)
@@ -134,7 +136,7 @@ class _Mitigations:
 
     def by_name(self) -> dict[str, Any]:
         weighted = {scheme: reweighed(partial(self._weights, scheme)) for scheme in SCHEMES}
-        return {**weighted, THRESHOLDED: thresholded(self._rules)}
+        return {**weighted, "thresholds": thresholded(self._rules)}
 
     def _weights(self, scheme: str, fold: Fold) -> WeightsTable:
         if fold.seed not in self._counts:
@@ -160,8 +162,8 @@ def applicants(data: LoanApplications, rows: Indices, scores: Floats | None = No
     domain = RecordDomain(data.groups, tuple(_NAMES.values()), max_count=1)
     if scores is None:
         return read_singly(frame, [], domain)[0]
-    scored = replace(domain, kind=RecordKind.SCORE, thresholds=_GRID)
-    return read_records(frame.assign(score=scores), scored, kind=RecordKind.SCORE)
+    domain = replace(domain, kind=RecordKind.SCORE, thresholds=_GRID)
+    return read_records(frame.assign(score=scores), domain, kind=RecordKind.SCORE)
 
 
 def simulated_counts(records: ClientRecords, noise: Noise) -> NoisyCounts:
@@ -175,8 +177,12 @@ def simulated_curves(records: ClientRecords, scores: Floats, curves: NoisyCurves
     """Return curves as π_ROC would open them, computed in the clear."""
     pair, pairs = records.group * len(records.domain.labels) + records.label, records.domain.cells
     grid = tuple(curves.curves.thresholds.tolist())
-    domain = replace(records.domain, kind=RecordKind.SCORE, thresholds=grid)
     tree = CountTree(len(grid), curves.blocks)
     counts = np.array(reference.block_counts(pair, scores.tolist(), pairs, grid, tree.blocks))
-    nodes = counts + simulated_noise(curves.noise, np.random.default_rng(), counts.shape)
-    return noisy_curves(nodes, domain, curves.positive, tree, curves.noise)
+    return noisy_curves(
+        counts + simulated_noise(curves.noise, np.random.default_rng(), counts.shape),
+        replace(records.domain, kind=RecordKind.SCORE, thresholds=grid),
+        curves.positive,
+        tree,
+        curves.noise,
+    )

@@ -13,7 +13,7 @@ from harness.cli.commands.choices import chosen_hosts
 from harness.cli.report import present, tell
 from harness.clients.sender import check_directory
 from harness.engines.base import Progress
-from harness.errors import OptionError, cannot, named, naming
+from harness.errors import OptionError, cannot, named, naming, refuse
 from harness.pipeline.preprocessing import joint_noise_of, preprocess
 from harness.pipeline.release import (
     cap_directory,
@@ -68,7 +68,6 @@ def release(options: Any) -> None:
     if run is None:
         return
     manifest, typed = run.manifest, as_text(options.epsilon)
-    predicted = [cut.described(run.found.counts.domain)] if cut else []
     # The coordinator's view and power, which the model does not cover.
     at_hosts = [run_view.on_hosts(bool(options.invite))] if options.hosts else []
     after = [
@@ -81,7 +80,7 @@ def release(options: Any) -> None:
         manifest,
         run.out,
         view.what.capitalize(),
-        [*predicted, *view.show(run.found, manifest)],
+        [*([cut.described(run.found.counts.domain)] if cut else ()), *view.show(run.found, manifest)],
         [
             "",
             run_view.in_short(manifest, typed, not at_hosts),
@@ -163,10 +162,8 @@ def make_noise(options: Any, steps: Mapping[str, str], make: Callable[[Any, Prog
         )
     with cli.steps({**run_view.HOST_STEPS, **steps}) as begin:
         place, pieces = make(options, begin)
-    if cli.output.json:
-        cli.print_json({"stock": str(place), "pieces": pieces})
-    else:
-        cli.show(*run_view.preprocessed(str(place), pieces))
+    shown = run_view.preprocessed(str(place), pieces)
+    cli.show_or_print({"stock": str(place), "pieces": pieces}, *shown)
 
 
 def _made_for_release(options: Any, begin: Progress) -> Made:
@@ -186,19 +183,23 @@ def _plan(options: Any) -> None:
     from harness.views import plan as view
 
     others = [name for name in (*OF_RUNS, "preprocess") if getattr(options, name, None)]
-    if others:
-        raise OptionError(f"--plan runs nothing: leave out {', '.join(map(named, others))}.")
     of_file = not options.plan["clients"]
-    if bool(options.records) != of_file:
-        raise OptionError(
+    refuse(
+        OptionError,
+        (others, f"--plan runs nothing: leave out {', '.join(map(named, others))}."),
+        (
+            bool(options.records) != of_file,
             "--plan file is of the clients of --records: give both; or give a number of clients, and no "
-            "records."
-        )
+            "records.",
+        ),
+    )
     texts = {
-        name: as_text(getattr(options, name, None)) for name in ("groups", "labels", "steps", "max_count")
+        **{
+            name: as_text(getattr(options, name, None)) for name in ("groups", "labels", "steps", "max_count")
+        },
+        "thresholds": as_text(len(grid_of(options)) or None),
+        "from_records": as_text(options.records),
     }
-    texts["thresholds"] = as_text(len(grid_of(options)) or None)
-    texts["from_records"] = as_text(options.records)
     if options.domain and not of_file:
         texts |= of_domain(declared_domain(options, of_values=options.task == "gap"), options.task)
     with naming(in_plan):

@@ -24,10 +24,6 @@ from protocols.accounting.calibration import NeighboringRelation
 from protocols.accounting.rounding import digits_up
 from protocols.circuits.clients import CHECKS
 
-_FAILURES = (
-    "Making it was begun {} times, each of which could fail unnoticed as the run can: the engine's chance to "
-    "fail counts {} times."
-)
 _CHANGES = {
     NeighboringRelation.ADD_OR_REMOVE_ONE: "one record of yours added or removed",
     NeighboringRelation.REPLACE_ONE: "one record of yours replaced by another",
@@ -104,9 +100,15 @@ def _sentences(request: Request, attempts: int = 0) -> list[str]:
     learns = who_learns_nothing(model, distribution is not None)
     if model.tolerates == "active":
         learns += f", or changes a value unnoticed, but for a probability of 2^-{CHECKS} each"
-    honest, parties = model.parties - model.corruptions, model.parties
     noise = DISTRIBUTED.format(
-        distribution=distribution, honest_parties=honest, parties=parties, shifted=SHIFTED
+        distribution=distribution,
+        honest_parties=model.parties - model.corruptions,
+        parties=model.parties,
+        shifted=SHIFTED,
+    )
+    ahead = (
+        f"{MADE_AHEAD} Making it was begun {attempts} times, each of which could fail unnoticed as the run "
+        f"can: the engine's chance to fail counts {attempts + 1} times."
     )
     early = (
         "What you send is with the parties while they run only. Values that were shared before, by share "
@@ -119,7 +121,7 @@ def _sentences(request: Request, attempts: int = 0) -> list[str]:
         f"Computation: {model.parties} parties, model {model.name}: {learns}. Whoever runs more than "
         f"{model.corruptions} of them can see your values.",
         *([noise] if distribution else []),
-        *([f"{MADE_AHEAD} {_FAILURES.format(attempts, attempts + 1)}"] if attempts else []),
+        *([ahead] if attempts else []),
         *([early] if model.replicated else []),
     ]
 

@@ -119,8 +119,7 @@ def _made(options: TaskOptions) -> Task:
 
 def _meaning(task: Task) -> str:
     model, domain, allowed = get_model(task.security), task.domain, task.allowed
-    path = PATHS["shares" if task.copies == 1 else "replicated"]
-    check_task(task, INPUT_FORMS[task.form].by(path), model)
+    check_task(task, INPUT_FORMS[task.form].by(PATHS["shares" if task.copies == 1 else "replicated"]), model)
     known = [REQUESTS[name] for name in allowed.tasks if name in REQUESTS]
     revealed = {output for one in known for spec in one.specs().values() for output in spec.revealed}
     per_party = [
@@ -189,7 +188,6 @@ def share(options: ShareOptions) -> None:
 
 
 def _seal(options: ShareOptions, task: Task, meaning: str) -> None:
-    assert options.records is not None
     domain, bounds = task.domain, _stricter(options, task)
     if options.counted and domain.cap and domain.cap.weight_one:
         raise OptionError(
@@ -279,8 +277,9 @@ def policy_in(options: ShareOptions | TaskOptions | OfTask, kind: RecordKind) ->
     fitting = [name for name in REQUESTS if statistic_class(name).kind is kind]
     tasks = [parse_choice("for_tasks", task, fitting) for task in options.for_tasks or fitting]
     delta = options.delta or parse_delta(ACCEPTED_DELTA, "delta")
-    total = Guarantee(options.epsilon, delta)
-    return ClientPolicy(tuple(tasks), total, options.privacy_unit or PrivacyUnit.RECORD)
+    return ClientPolicy(
+        tuple(tasks), Guarantee(options.epsilon, delta), options.privacy_unit or PrivacyUnit.RECORD
+    )
 
 
 def _stricter(options: ShareOptions | OfTask, task: Task) -> ClientPolicy | None:

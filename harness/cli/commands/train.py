@@ -35,8 +35,17 @@ def train(options: TrainOptions) -> None:
     thresholds = trained_model.thresholds.found if trained_model.thresholds else None
     weights = trained_model.weights.found.weights if trained_model.weights else None
     shown = list(view.training(trained_model.model, manifest, weights, thresholds))
-    problem = thresholds.problem if thresholds else None
-    present(options, manifest, target, "Training", shown, short, full, problem, FILE)
+    present(
+        options,
+        manifest,
+        target,
+        "Training",
+        shown,
+        short,
+        full,
+        thresholds.problem if thresholds else None,
+        FILE,
+    )
 
 
 def _made_for_rounds(options: Any, begin: Progress) -> Made:

@@ -118,10 +118,9 @@ def check_trusted(*directories: Path) -> None:
 def _compile_in(directory: Path, job: Job, home: Path, options: tuple[str, ...]) -> str:
     (directory / "Programs").mkdir(mode=0o700)
     (directory / "Programs" / "Source").symlink_to(job.source.resolve().parent)
-    command = [sys.executable, str(home / "compile.py"), *options, job.spec.name, *job.arguments]
     try:
         done = subprocess.run(
-            leashed(*command),
+            leashed(sys.executable, str(home / "compile.py"), *options, job.spec.name, *job.arguments),
             cwd=directory,
             env={**os.environ, "PYTHONPATH": str(PROJECT), "PYTHONHASHSEED": "0"},
             umask=0o077,

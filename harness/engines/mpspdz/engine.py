@@ -82,14 +82,6 @@ class MpSpdzEngine(Engine):
         if model.virtual_machine == "spdz2k-party.x":
             batch = batch_that_works(batch or 1000, bytecode.estimate)  # its own choice without -b
             run_options = options_that_work(run_options, bytecode.estimate)
-        command = (
-            str(installation.home / str(model.virtual_machine)),
-            # -OF . prints opened values at every party, so that their agreement can be checked.
-            *("-ip", "hosts", "-v", "-OF", "."),
-            *run_options,
-            *(("-b", str(batch)) if batch else ()),
-            bytecode.name,
-        )
         return Prepared(
             job,
             model,
@@ -97,7 +89,14 @@ class MpSpdzEngine(Engine):
             bytecode.program_hash,
             options,
             bytecode.compile_s,
-            command,
+            (
+                str(installation.home / str(model.virtual_machine)),
+                # -OF . prints opened values at every party, so that their agreement can be checked.
+                *("-ip", "hosts", "-v", "-OF", "."),
+                *run_options,
+                *(("-b", str(batch)) if batch else ()),
+                bytecode.name,
+            ),
             {"Programs": str(bytecode.programs)} | ({} if fault else {LIBRARY: str(library)}),
             {} if fault else ENVIRONMENT,
             fault,
@@ -168,6 +167,7 @@ def options_that_work(options: Sequence[str], estimate: str) -> tuple[str, ...]:
     security, but not at 64, which is slower.
     [test: tests/programs/test_batches.py]
     """
-    numbers = counted(estimate).items()
-    aborts = any(n % 16 == 13 for what, n in numbers if what.startswith("integer inputs from player"))
+    aborts = any(
+        n % 16 == 13 for what, n in counted(estimate).items() if what.startswith("integer inputs from player")
+    )
     return tuple("64" if aborts and word == "48" else word for word in options)

@@ -90,8 +90,10 @@ def execute(path: Path, arguments: Sequence[str], machine: Machine) -> None:
     input does not fit the program.
     """
     try:
-        code = builtins.compile(path.read_text(encoding="utf-8"), str(path), "exec")
-        exec(code, namespace(machine, arguments))
+        exec(
+            builtins.compile(path.read_text(encoding="utf-8"), str(path), "exec"),
+            namespace(machine, arguments),
+        )
         machine.check_inputs_used()
     except (UnsupportedFeature, DomainOverflow) as error:
         raise type(error)(f"{_where(error, path)}: {error}") from error

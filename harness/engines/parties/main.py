@@ -57,7 +57,6 @@ def _main() -> int:
     except FileExistsError:
         return CLAIMED_EXIT
     data, names, stem = Path(DATA), config["common_names"], f"P{config['party']}"
-    own = data / f"{stem}.pem"
     if "keys" in config:  # this host's own, made before
         for suffix in ("pem", "key"):
             (data / f"{stem}.{suffix}").symlink_to(Path(config["keys"], f"{stem}.{suffix}"))
@@ -69,7 +68,7 @@ def _main() -> int:
     columns = os.dup(0)
     _redirect_output()
     for i, name in enumerate(names):
-        trust(own if i == config["party"] else Path(PEERS, certificate_file(i)), data, name)
+        trust(Path(DATA if i == config["party"] else PEERS, certificate_file(i)), data, name)
     if "front" in config:
         return _run_with_front(config, float(sys.argv[1]))
     if "rounds" in config:
@@ -104,13 +103,16 @@ def _run_with_front(config: dict[str, Any], started: float) -> int:
         die_with_parent()
         _supply_secrets(config)
         _become(config, str(port), str(number))
-    facts = {"started": started, "parties": len(config["common_names"])}
-    return front.main({**config["front"], **facts}, party, number, data, machine)
+    of_front = {**config["front"], "started": started, "parties": len(config["common_names"])}
+    return front.main(of_front, party, number, data, machine)
 
 
 def _become(config: dict[str, Any], *more: str) -> NoReturn:
-    environment = {**os.environ, **config.get("environment", {}), **expecting(Path(DATA).glob("*.pem"))}
-    os.execve(config["argv"][0], [*config["argv"], *more], environment)
+    os.execve(
+        config["argv"][0],
+        [*config["argv"], *more],
+        {**os.environ, **config.get("environment", {}), **expecting(Path(DATA).glob("*.pem"))},
+    )
 
 
 def _redirect_output() -> None:
@@ -133,8 +135,9 @@ def _supply_secrets(config: dict[str, Any]) -> None:
 
         values = data / values_file(party)
         column = values.read_bytes() if values.exists() else b""
-        drawn = inputs.noise_of(own) if given is None else given
-        _link_to_memory(values, inputs.with_noise(own, column, drawn))
+        _link_to_memory(
+            values, inputs.with_noise(own, column, inputs.noise_of(own) if given is None else given)
+        )
     bits = given
     if bits is None or own:
         bits = [secrets.randbits(width) for width, lanes in config["fair_bits"] for _ in range(lanes)]

@@ -121,7 +121,6 @@ def of_what_is_left(records: ClientRecords, source: Path, file: Path) -> ClientR
 
 _MAGIC = b"FSE\x03"
 _TAG = b"fairshares:share:3:%s\n"
-_IDENTITY_AT = slice(36, 68)
 _PARTS = 64  # divides the values that are encoded at once, to bound memory
 
 
@@ -135,7 +134,7 @@ class Opened:
 
 def identity_in(envelope: bytes) -> bytes:
     """Return the identity that an envelope claims, 32 bytes."""
-    return envelope[_IDENTITY_AT]
+    return envelope[36:68]
 
 
 def seal_upload(task: Task, values: Integers, bounds: ClientPolicy | None) -> tuple[str, list[bytes]]:

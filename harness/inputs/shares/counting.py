@@ -88,8 +88,8 @@ class Opener:
     def nothing(self) -> Part:
         """An empty part."""
         held = len(self.task.pieces(self.party)) * self.task.columns
-        shape = held, int(self.summed), self.task.ring.words
-        return Part(digests_in(b""), np.zeros(shape, dtype=np.uint64))
+        values = np.zeros((held, int(self.summed), self.task.ring.words), dtype=np.uint64)
+        return Part(digests_in(b""), values)
 
     def together(self, *parts: Part) -> Part:
         """Merge parts without common uploads; a single part may be unsorted."""
@@ -125,7 +125,6 @@ class Count:
         self._accepted = None if accepted is None else Identities.of(accepted)
         self._parts = [opener.nothing]  # each at least twice as large as the next
         self._unsaved: list[Part] = []
-        self._unsaved_bounds: dict[str, ClientPolicy] = {}
         self._there = bytearray()  # identities in the files, if there was a checkpoint
         self._saved = 0  # bytes of the checkpoint
         self._unsound: dict[str, bytearray] = defaultdict(bytearray)  # claimed identities by reason
@@ -203,16 +202,16 @@ class Count:
                     continue
                 sound.append(identity)
                 if answer:
-                    self._unsaved_bounds[identity.hex()] = answer
-            self.bounds |= self._unsaved_bounds
+                    self.bounds[identity.hex()] = answer
             self._take(self.opener.together(Part(digests_in(b"".join(sound)), values)))
             self._pending.difference_update(identities)
             if time.monotonic() - self._kept > _CHECKPOINT_S:
                 self._save()
 
     def _wanted(self, digests: Digests) -> NDArray[np.bool_]:
-        counted = [Identities(part.digests).has(digests) for part in self._parts]
-        wanted: NDArray[np.bool_] = ~np.logical_or.reduce(counted)
+        wanted: NDArray[np.bool_] = ~np.logical_or.reduce(
+            [Identities(part.digests).has(digests) for part in self._parts]
+        )
         return wanted if self._accepted is None else wanted & self._accepted.has(digests)
 
     def _take(self, part: Part) -> None:
@@ -229,13 +228,13 @@ class Count:
             return
         digests, values = self.opener.together(*self._unsaved)
         plain = len(digests).to_bytes(8, "big") + digests.tobytes() + self.opener.task.ring.to_bytes(values)
-        plain += json.dumps({name: one.to_json() for name, one in self._unsaved_bounds.items()}).encode()
+        bounded = [name for name in Identities(digests) if name in self.bounds]
+        plain += json.dumps({name: self.bounds[name].to_json() for name in bounded}).encode()
         sealed = self._own_key()[0].seal(plain, self._info)
         with cannot(f"write {self._checkpoint}", ShareError):
             self._checkpoint.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             append(self._checkpoint, self._saved, len(sealed).to_bytes(8, "big"), sealed)
         self._unsaved.clear()
-        self._unsaved_bounds.clear()
         self._went_on(sealed)
 
     def _went_on(self, sealed: bytes) -> None:
@@ -243,8 +242,8 @@ class Count:
         self._info = hashlib.sha256(self._info + sealed).digest()
 
     def _own_key(self) -> tuple[SealingKey, bytes]:
-        published = self.opener.task.parties[self.opener.party].keys
-        return next((key, self.opener.keys[key.id]) for key in published if key.id in self.opener.keys)
+        task, keys = self.opener.task, self.opener.keys
+        return next((key, keys[key.id]) for key in task.parties[self.opener.party].keys if key.id in keys)
 
     def _resume(self, checkpoint: Path) -> None:
         """Restore a checkpoint, up to the first seal of another count."""

@@ -60,8 +60,12 @@ class ClientPolicy:
 
     def to_json(self) -> dict[str, Any]:
         """Return what `client_policy_from_json` reads."""
-        limits = {name: str(getattr(self.total, name)) for name in _LIMITS}
-        return {"tasks": list(self.tasks), **limits, "unit": str(self.unit)}
+        return {
+            "tasks": list(self.tasks),
+            "epsilon": str(self.total.epsilon),
+            "delta": str(self.total.delta),
+            "unit": str(self.unit),
+        }
 
 
 def client_policy_from_json(fields: Mapping[str, Any], refusal: Refusal) -> ClientPolicy:

@@ -150,8 +150,11 @@ class SealingParty:
     def states(self) -> dict[SealingKey, str]:
         """Return each key's state: expired, active (the first to end) or pending."""
         left = sorted((key for key in self.keys if key.until >= today()), key=lambda key: key.until)
-        states = dict.fromkeys(self.keys, "expired") | dict.fromkeys(left, "pending")
-        return states | dict.fromkeys(left[:1], "active")
+        return {
+            **dict.fromkeys(self.keys, "expired"),
+            **dict.fromkeys(left, "pending"),
+            **dict.fromkeys(left[:1], "active"),
+        }
 
     @property
     def active(self) -> SealingKey:

@@ -46,9 +46,8 @@ def cap(found: ChosenCap, clients: int) -> Iterator[Part]:
 
 
 def going_on_with(chosen: ChosenCap, clients: int, left: Guarantee) -> Iterator[str]:
-    """Show the first run's bound, whose ε is spent even if the second fails; `left` is the second's budget."""
-    repeated = {"cap": chosen.cap, "epsilon": left.epsilon, "delta": left.delta}
-    rest = " ".join(named(field, value) for field, value in repeated.items())
+    """Show the first run's bound, whose ε is spent even if the second run, on `left`, fails."""
+    rest = f"{named('cap', chosen.cap)} {named('epsilon', left.epsilon)} {named('delta', left.delta)}"
     yield (
         f"Cap: {chosen.cap} of a client's records, by noisy counts; its part of ε is spent. If the run that "
         f"follows fails, repeat it with {rest}. That keeps to the total if its parties had not started; "

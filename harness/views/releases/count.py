@@ -27,11 +27,6 @@ def counts(estimated: GroupCounts) -> Iterator[Part]:
         "Counts, with intervals for the noise; what is below 1 is drawn there.",
         logarithmic=True,
     )
-    rows = [
-        [group, label, f"{estimated.estimates[s, y]:,.0f}", interval_shown(*estimated.intervals[s, y], 0)]
-        for s, group in enumerate(estimated.domain.groups)
-        for y, label in enumerate(estimated.domain.labels)
-    ]
     target = estimated.target
     most = digits_up(Fraction(str(target.relative)), 2)
     yield Findings(
@@ -39,7 +34,11 @@ def counts(estimated: GroupCounts) -> Iterator[Part]:
     )
     yield Table(
         ["group", "label", "estimated count", f"{float(CONFIDENCE):.0%} interval"],
-        rows,
+        [
+            [group, label, f"{estimated.estimates[s, y]:,.0f}", interval_shown(*estimated.intervals[s, y], 0)]
+            for s, group in enumerate(estimated.domain.groups)
+            for y, label in enumerate(estimated.domain.labels)
+        ],
         "llrr",
         caption=f"A count from {target.least:,} to {target.most:,} errs by {most} of it on average, at "
         "most; smaller ones by more. Intervals hold all counts with at least that probability.",

@@ -29,8 +29,10 @@ def thresholds(result: Thresholds) -> Iterator[Part]:
     if result.thresholds is None:
         yield Findings([f"No thresholds follow from these curves. {result.problem or ''}"])
         sizes = zip(curves.groups, curves.positives, curves.negatives, strict=True)
-        rows = [[group, f"{positives:,.1f}", f"{negatives:,.1f}"] for group, positives, negatives in sizes]
-        yield Table(["group", "positives", "negatives"], rows)
+        yield Table(
+            ["group", "positives", "negatives"],
+            [[group, f"{positives:,.1f}", f"{negatives:,.1f}"] for group, positives, negatives in sizes],
+        )
     else:
         yield from rules(result.thresholds, constant_prediction(curves, result.thresholds.objective))
         if result.thresholds.least_tolerance:

@@ -32,24 +32,23 @@ def weights(result: GroupWeights) -> Iterator[Part]:
         at=1.0,
     )
     step = "1" if result.unit == 1 else f"1/{result.unit}"
-    rows = [
-        [
-            *(group, label),
-            (f"below {step}, so {step}: " if result.floored[s, y] else "")
-            + f"{result.noisy_counts[s, y] / result.unit:,.1f}",
-            f"{result.weights[s, y]:,.4f}",
-            interval_shown(*result.interval[s, y], 4),
-        ]
-        for s, group in enumerate(result.domain.groups)
-        for y, label in enumerate(result.domain.labels)
-    ]
     heading, interval = f"weight ({result.reweighing})", f"{float(result.confidence):.0%} interval"
     halves = "Counts end in .5: half is added to each revealed integer, as the noise's mean is −½. "
     if not (result.noisy_counts % 1).any():  # distributed noise, whose mean is 0
         halves = ""
     yield Table(
         ["group", "label", "noisy count", heading, interval],
-        rows,
+        [
+            [
+                *(group, label),
+                (f"below {step}, so {step}: " if result.floored[s, y] else "")
+                + f"{result.noisy_counts[s, y] / result.unit:,.1f}",
+                f"{result.weights[s, y]:,.4f}",
+                interval_shown(*result.interval[s, y], 4),
+            ]
+            for s, group in enumerate(result.domain.groups)
+            for y, label in enumerate(result.domain.labels)
+        ],
         "llrrr",
         caption=(halves if result.unit == 1 else f"Counts are of clients, in steps of {step}. ")
         + f"Each interval holds the weight by the true counts{of_what(result.domain)} with at least that "

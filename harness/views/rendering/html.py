@@ -36,13 +36,14 @@ def write_page(title: str, subtitle: str, view: View, directory: Path) -> None:
     drawn = {part.name: _drawn(part) for part in parts if isinstance(part, Picture)}
     for name, figure in drawn.items():
         _save(figure, directory / f"{name}.png", dpi=_DOTS_PER_INCH)
-    encoded = {name: base64.b64encode(_svg(name, figure).encode()).decode() for name, figure in drawn.items()}
     text = _filled(
         PAGE,
         parts,
         title=title,
         subtitle=subtitle,
-        pictures=encoded,
+        pictures={
+            name: base64.b64encode(_svg(name, figure).encode()).decode() for name, figure in drawn.items()
+        },
         width=int(96 * WIDTH),
         findings=[text for part in parts if isinstance(part, Findings) for text in part.texts],
     )
@@ -65,8 +66,11 @@ def _filled(template: str, parts: Sequence[Part], **more: Any) -> str:
         undefined=StrictUndefined,
     )
     environment.filters |= {"toned": _toned, "marked": _marked, "prose": _prose}
-    shown = [(type(part).__name__, part) for part in parts if not isinstance(part, Findings)]
-    return as_called(environment.get_template(f"{template}.j2").render(parts=shown, **more))
+    return as_called(
+        environment.get_template(f"{template}.j2").render(
+            parts=[(type(part).__name__, part) for part in parts if not isinstance(part, Findings)], **more
+        )
+    )
 
 
 def _drawn(part: Picture) -> Figure:

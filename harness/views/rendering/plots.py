@@ -79,8 +79,14 @@ def _intervals(
     for i, ends in enumerate(series.values()):
         at, (colour, marker, _) = pitch * np.arange(len(rows)) + i, _look(i)
         axes.plot(ends[:, 1:].T, [at, at], color=colour, linewidth=2, alpha=0.6, marker="|", markersize=7)
-        fill = "full" if i < len(MARKERS) else "none"
-        entries += axes.plot(ends[:, 0], at, color=colour, marker=marker, fillstyle=fill, linestyle="none")
+        entries += axes.plot(
+            ends[:, 0],
+            at,
+            color=colour,
+            marker=marker,
+            fillstyle="full" if i < len(MARKERS) else "none",
+            linestyle="none",
+        )
     axes.set_yticks(
         pitch * np.arange(len(rows)) + (len(series) - 1) / 2, [*map(_short, rows)], parse_math=False
     )
@@ -129,12 +135,12 @@ def roc(curves: GroupCurves, chosen: GroupThresholds | None = None) -> Picture:
     Bands hold the rates that `noise_bands` allows at 95 % for all thresholds. Randomization reaches points
     off a curve. A group with an undefined rate has no curve.
     """
-    bands = "" if curves.noise is None else f" Bands: {_BANDS}."
     return Picture(
         "roc",
         partial(_roc, curves, chosen),
         f"ROC curves of {', '.join(curves.groups)}",
-        f"Score curves of the groups; those on the dotted line say nothing.{bands}"
+        "Score curves of the groups; those on the dotted line say nothing."
+        + ("" if curves.noise is None else f" Bands: {_BANDS}.")
         + (" Markers: what the chosen thresholds do." if chosen else ""),
         5.4 + _height_of_legend(curves.groups),
     )
@@ -159,9 +165,9 @@ def _roc(curves: GroupCurves, chosen: GroupThresholds | None, axes: Axes) -> Non
             lowest, highest = bands["true_positive_rate"][i].T
             axes.fill([*low, *high[::-1]], [*highest, *lowest[::-1]], color=colour, alpha=shade, linewidth=0)
         if chosen is not None:
-            at = (chosen.rates["false_positive_rate"][i], chosen.rates["true_positive_rate"][i])
             entries[-1:] = axes.plot(
-                *([value] for value in at),
+                [chosen.rates["false_positive_rate"][i]],
+                [chosen.rates["true_positive_rate"][i]],
                 color=colour,
                 linestyle=style,
                 marker=marker,
@@ -179,8 +185,13 @@ Curve = tuple[Fraction, Callable[[Fraction], float]]
 
 def deltas(name: str, curves: Mapping[str, Curve], caption: str) -> Picture:
     """Picture up to 28 curves of δ at each ε, with a marker at the requested ε."""
-    described = f"δ as a function of ε, of {'; '.join(curves)}"
-    return Picture(name, partial(_deltas, curves), described, caption, 3.6 + _height_of_legend(curves))
+    return Picture(
+        name,
+        partial(_deltas, curves),
+        f"δ as a function of ε, of {'; '.join(curves)}",
+        caption,
+        3.6 + _height_of_legend(curves),
+    )
 
 
 def _deltas(curves: Mapping[str, Curve], axes: Axes) -> None:
@@ -215,7 +226,7 @@ def _spent(populations: Sequence[Population], names: Sequence[str], axes: Axes) 
     for i, population in enumerate(populations):
         colour, marker, style = _look(i)
         times = [np.datetime64(charge.time.partition("+")[0]) for charge in population.charges]
-        (line,) = axes.plot(
+        entries += axes.plot(
             np.array([times[0], *times]),
             np.cumsum([0.0, *(float(charge.exact.epsilon) for charge in population.charges)]),
             color=colour,
@@ -223,7 +234,6 @@ def _spent(populations: Sequence[Population], names: Sequence[str], axes: Axes) 
             markevery=slice(1, None),
             drawstyle="steps-post",
         )
-        entries.append(line)
         if population.budget is not None:
             axes.axhline(float(population.budget.epsilon), color=colour, linewidth=1, linestyle=style)
     axes.set(xlabel="time of the run (UTC)", ylabel="ε spent", ylim=(0, None))

@@ -40,9 +40,9 @@ def render(view: View, console: Console) -> None:
                 _say(Text("\n").append(printable(part.text), "bold").append(printable(part.detail)), console)
             case Paragraph():
                 before, strong, after = part.text.partition(part.strong or "\0")
-                style = _TONES.get(type(part.strong), "bold")
-                text = Text(printable(before)).append(printable(strong), style).append(printable(after))
-                _say(text, console)
+                text = Text(printable(before))
+                text.append(printable(strong), _TONES.get(type(part.strong), "bold"))
+                _say(text.append(printable(after)), console)
             case Line():
                 text = Text(printable(f"{part.label}: {part.text}" if part.label else part.text))
                 console.print(text, soft_wrap=True)
@@ -56,8 +56,9 @@ def render(view: View, console: Console) -> None:
 
 def printable(text: str) -> str:
     """Replace control characters, and name commands as here."""
-    shown = "".join(c if c.isprintable() or c == _NO_BREAK else "\N{REPLACEMENT CHARACTER}" for c in text)
-    return as_called(shown)
+    return as_called(
+        "".join(c if c.isprintable() or c == _NO_BREAK else "\N{REPLACEMENT CHARACTER}" for c in text)
+    )
 
 
 def _say(text: Text, console: Console) -> None:
