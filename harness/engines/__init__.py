@@ -1,4 +1,4 @@
-"""Runs programs for several parties and returns the integers that they opened.
+"""Runs of programs by several parties.
 
 Imports: `inputs`, `clients` and below. Start with `base` and `engine`; `registry` has each model's engine.
 """

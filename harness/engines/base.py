@@ -1,4 +1,4 @@
-"""A run on any engine: job, prepared program, result and runner."""
+"""A run on any engine: job, program, result and runner."""
 
 import re
 from abc import ABC, abstractmethod
@@ -20,7 +20,7 @@ TIMES = ("mpc_s", "party_mpc_s", "online_s", "offline_s", "wall_s", "compile_s",
 
 
 def times_of(party_mpc_s: Sequence[float], compile_s: float, **known: float | None) -> dict[str, Any]:
-    """Return a run's times; `mpc_s`, the slowest party's, is compared with papers."""
+    """Return a run's times; papers' are compared with `mpc_s`, the slowest party's."""
     return {
         **dict.fromkeys(TIMES),
         "mpc_s": max(party_mpc_s),
@@ -34,8 +34,8 @@ def times_of(party_mpc_s: Sequence[float], compile_s: float, **known: float | No
 class RunRecord:
     """The program, engine and cost of a run, as in manifests.
 
-    `times` has the names in `TIMES`; unknown times are None. Times of the computation include preprocessing,
-    but neither start-up nor compilation.
+    Of `times`, by the names in `TIMES`, unknown ones are None. The computation's include preprocessing, but
+    neither start-up nor compilation.
     """
 
     engine: str | None = None
@@ -74,7 +74,7 @@ Progress = Callable[[str], None]  # receives the name of each step as it begins
 
 
 def no_charge() -> None:
-    """Charge nothing, for a run that opens nothing about records."""
+    """Charge nothing."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,6 @@ class Job:
     """One program with its arguments and each party's input.
 
     Attributes:
-        spec: The protocol.
-        source: The program's file.
         arguments: In the order of `spec.arguments`.
         party_inputs: Per party, a file of values in the model's domain, little-endian.
         fair_bits: (width, lanes) of each block of random bits that every party draws as it starts.
@@ -146,7 +144,7 @@ class Job:
 
     @property
     def replicated(self) -> bool:
-        """Whether parties' files hold replicated shares, end to end."""
+        """Whether parties' files hold replicated shares."""
         return self._named_arguments.get("path") == REPLICATED.name
 
     @property
@@ -162,7 +160,7 @@ class Job:
         return max((slots, *(lanes for _, lanes in self.fair_bits)))
 
     def batch(self, model: SecurityModel) -> int | None:
-        """Return the size of the machine's batches, None for its own choice."""
+        """Return the size of batches, None for the machine's choice."""
         # All keys are sorted at once, and all scores are compared with a threshold at once.
         by_record = KEYS.name in self.spec.input_forms or "thresholds" in self.spec.arguments
         return model.batch(self.lanes, int(self._named_arguments["records"]) if by_record else 0)
@@ -193,7 +191,7 @@ class Job:
             self._check_distributed_noise(model)
 
     def distributed_noise(self, model: SecurityModel) -> DistributedNoise | None:
-        """Return the distribution of each party's own noise, if any; raise UnsupportedError if invalid."""
+        """Return the distribution of each party's own noise, if any, or raise UnsupportedError."""
         if not self.spec.draws_distributed_noise:
             return None
         named, honest = self._named_arguments, model.parties - model.corruptions
@@ -254,11 +252,7 @@ class EngineResult(RunRecord):
 
 @dataclass(frozen=True)
 class Prepared:
-    """A job with its program, ready to run on one machine.
-
-    Attributes:
-        fault_of_links: Why links do not ask peers for certificates; None if they do.
-    """
+    """A job with its program; `fault_of_links` says why links do not ask for certificates."""
 
     job: Job
     model: SecurityModel
@@ -280,7 +274,7 @@ class Runner(ABC):
 
     @abstractmethod
     def supports(self, spec: ProtocolSpec, model: SecurityModel, form: InputForm) -> str | None:
-        """Return the reason why this combination is unsound or cannot run, if any."""
+        """Return why this combination is unsound or cannot run, if so."""
 
     @abstractmethod
     def run(

@@ -55,8 +55,7 @@ class PartyCosts:
 class Engine(Runner):
     """Runs `.mpc` programs, each party in a process and a directory of its own.
 
-    Attributes:
-        connects_down: Whether each party connects to lower numbers, else to higher ones.
+    Parties connect to lower numbers if `connects_down`, else to higher ones.
     """
 
     name: str
@@ -65,14 +64,14 @@ class Engine(Runner):
 
     @abstractmethod
     def version(self) -> str | None:
-        """Return the installation's version, if there is one."""
+        """Return the installation's version, if any."""
 
     @abstractmethod
     def availability(self, model: SecurityModel) -> str | None:
-        """Return a sentence on what a model lacks here and its remedy; None if it can run."""
+        """Return what a model lacks here, with the remedy, in a sentence; None if it can run."""
 
     def fault_of_links(self, model: SecurityModel) -> str | None:  # noqa: ARG002
-        """Return why links of the model's parties do not ask for certificates; None if all do."""
+        """Return why the parties' links do not ask for certificates; None if all do."""
         return None
 
     @abstractmethod
@@ -96,18 +95,18 @@ class Engine(Runner):
 
     @abstractmethod
     def _process(self, prepared: Prepared, party: int, addresses: Sequence[Address]) -> dict[str, Any]:
-        """Return `argv`, or a `module` with `run_party`; `files` and `links` for the directory."""
+        """Return `argv`, or a `module` with `run_party`; and `files` and `links`."""
 
     @abstractmethod
     def _costs(self, lines: Sequence[str]) -> PartyCosts:
-        """Return the costs in a party's lines; raise IndexError or ValueError without any."""
+        """Return the costs in a party's lines, or raise IndexError or ValueError."""
 
     def supports(self, spec: ProtocolSpec, model: SecurityModel, form: InputForm) -> str | None:
         reason = self.refusal(spec, model, form) or self.availability(model)
         return self.fault_of_links(model) if reason is None and form.path is REPLICATED else reason
 
     def refusal(self, spec: ProtocolSpec, model: SecurityModel, form: InputForm) -> str | None:
-        """Return the reason why this combination is unsound on any machine, if there is one.
+        """Return why this combination is unsound on any machine, if so.
 
         Guarantees: in an active model no client value that came as a plain additive share is a factor of a
         secret product, since a party could add to its share so that the product carries other clients' values
@@ -156,7 +155,7 @@ class Engine(Runner):
         return prepared
 
     def config(self, prepared: Prepared, party: int, addresses: Sequence[Address]) -> dict[str, Any]:
-        """Return the file that `harness.engines.parties.main` reads; parties find each other at `addresses`.
+        """Return the file for `harness.engines.parties.main`; parties find each other at `addresses`.
 
         A party listens on every interface unless they are loopback.
         """
@@ -257,7 +256,7 @@ class Engine(Runner):
         )
 
     def costs(self, logs: Sequence[PartyState]) -> list[PartyCosts]:
-        """Return each party's costs; raise OutputError if some are missing."""
+        """Return each party's costs, or raise OutputError."""
         costs: list[PartyCosts] = []
         for party, log in enumerate(logs):
             try:

@@ -43,7 +43,7 @@ def _text(path: Path) -> str:
 def _code(text: str) -> str:
     """Return a text's syntax tree without docstrings, as JSON; the text itself if it is not Python.
 
-    Empty fields are left out, so that Python 3.11 to 3.14 agree.
+    Without empty fields, Python 3.11 to 3.14 agree.
     """
     try:
         tree = _parsed(text)
@@ -85,7 +85,7 @@ def sources_of(source: Path) -> list[Path]:
 
 
 def _circuits_in(text: str) -> set[str] | None:
-    """Return the circuits that a text imports, None if that is unclear."""
+    """Return the circuits that a text imports, None if unclear."""
     try:
         nodes = [*ast.walk(_parsed(text))]
     except SyntaxError:
@@ -100,7 +100,7 @@ def _circuits_in(text: str) -> set[str] | None:
 
 
 def sources_hash(*directories: str) -> str:
-    """Return a SHA-256 over paths and texts of all code in directories of the project."""
+    """Return a SHA-256 over paths and texts of all code in directories."""
     digest = hashlib.sha256()
     for directory in directories:
         for path in sorted(PROJECT.joinpath(directory).rglob("*")):

@@ -1,4 +1,4 @@
-"""Models' engines, and reasons why a model cannot run here."""
+"""Models' engines."""
 
 from collections.abc import Callable
 from functools import cache

@@ -1,4 +1,4 @@
-"""From clients' records to shares, and from parties' shares to inputs of runs.
+"""From clients' records to shares and inputs of runs.
 
 Imports: `system`, `errors`, `protocols`. Start with `record_schema`, then `records`, `encoding` and `shares`.
 """

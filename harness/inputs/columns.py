@@ -1,4 +1,4 @@
-"""Columns of records and their dtypes, by pandas' names; pandas is not loaded."""
+"""Columns of records and their dtypes, by pandas' names."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _NAMES = re.compile(  # dtypes of groups and labels
 
 
 def dtypes_of(frame: Any, names: Sequence[str]) -> dict[str, str]:
-    """Return dtypes as pandas writes them, with "category of" before a dtype of categories."""
+    """Return dtypes as pandas writes them, after "category of" for categories."""
     schema, known = frame.collect_schema(), frame.implementation
     natives = frame.to_native().dtypes if known.is_pandas_like() or known.is_dask() else {}
     return {name: _dtype(schema[name], natives.get(name), frame, name) for name in names}
@@ -68,7 +68,7 @@ def _dtype(kind: Any, native: Any, frame: Any, name: str) -> str:
 def dtype_of_texts(texts: Sequence[str]) -> str:
     """Return a CSV column's dtype: int64, float64 or bool if all texts have that form, else str.
 
-    Texts with a leading zero, such as 01, are str.
+    01 and the like are str.
     """
     return next(
         (dtype for dtype, form in _WRITTEN.items() if texts and all(map(form.fullmatch, texts))), "str"
@@ -76,10 +76,9 @@ def dtype_of_texts(texts: Sequence[str]) -> str:
 
 
 def values_of(names: Sequence[str], dtype: str) -> list[Any]:
-    """Return the values that names stand for in a column of a dtype; datetimes stay texts.
+    """Return the values of names in a column of a dtype; datetimes stay texts.
 
-    Raises:
-        ValueError, OverflowError, KeyError: A name is not a value of the dtype.
+    Raises ValueError, OverflowError or KeyError for others.
     """
     kind = dtype.removeprefix(CATEGORY_OF).lower().partition("[")[0]
     if kind.startswith("bool"):
@@ -91,7 +90,7 @@ def values_of(names: Sequence[str], dtype: str) -> list[Any]:
 
 
 def as_index(names: Sequence[str], dtype: str | None) -> pd.Index:
-    """Return the values that names stand for as an index; without a dtype, the names."""
+    """Return the values of names as an index; without a dtype, the names."""
     import pandas as pd
 
     if dtype is None:
@@ -102,12 +101,7 @@ def as_index(names: Sequence[str], dtype: str | None) -> pd.Index:
 
 
 def check_dtype(dtype: str, names: Sequence[str], where: str) -> None:
-    """Refuse a column whose values results could not repeat.
-
-    Raises:
-        RecordsError: The dtype cannot hold groups or labels.
-        RecordDomainError: A declared name is not a value of it.
-    """
+    """Raise RecordsError or RecordDomainError for a column whose values results could not repeat."""
     if not _NAMES.fullmatch(dtype):
         raise RecordsError(
             f"{where} as {dtype}, which names no groups or labels; make it text, numbers, truth, categories "
@@ -123,16 +117,7 @@ def check_dtype(dtype: str, names: Sequence[str], where: str) -> None:
 
 
 def check_alike(by_file: Iterable[tuple[str, Sequence[str]]], name: str, texts: Sequence[str]) -> None:
-    """Refuse a column that is numbers in one CSV file and text in another.
-
-    Args:
-        by_file: Yields each file's name and its texts.
-        name: The column.
-        texts: Those of all files.
-
-    Raises:
-        RecordsError: The message names two files.
-    """
+    """Raise RecordsError for a column that is numbers in one CSV file and text in another."""
     if len({dtype_of_texts([text]) for text in texts}) == 1:
         return  # every file has this type
     of_types: dict[str, str] = {}
@@ -152,7 +137,7 @@ def _plain(name: str) -> str:
 
 
 def present(path: str, header: list[str], names: Sequence[str], optional: str) -> list[str]:
-    """Return the columns to read; the optional one only if the header has it in some spelling.
+    """Return the columns to read, with the optional one if the header has it in some spelling.
 
     Raises:
         RecordsError: Another column is missing, or one is repeated.
@@ -193,7 +178,7 @@ _MISSING = ("None", "nan", "NaN", "<NA>", "NaT")  # what Python, numpy and panda
 def as_text(values: Sequence[Any]) -> list[str]:
     """Return values as texts of a CSV file, "" for a missing one.
 
-    If all floats are whole they become integers, since missing values turn integers to floats.
+    Floats that are all whole become integers, since missing values turn integers to floats.
     """
     floats = [value for value in values if isinstance(value, float) and not math.isnan(value)]
     are_whole = all(abs(value) < 2**53 and value % 1 == 0 for value in floats)
@@ -214,11 +199,7 @@ def as_names(column: pd.Series) -> pd.Series:
 
 
 def refuse_variants(names: Sequence[str], what: str) -> None:
-    """Refuse names that differ only in blanks, case, Unicode form or the spelling of a number.
-
-    Raises:
-        RecordDomainError: The message begins with `what`.
-    """
+    """Raise RecordDomainError for names that differ only in blanks, case, Unicode form or a number's form."""
     by_plain_name: dict[object, str] = {}
     for name in names:
         other = by_plain_name.setdefault(_folded(name), name)
@@ -230,7 +211,7 @@ def refuse_variants(names: Sequence[str], what: str) -> None:
 
 
 def alike(name: str, declared: Sequence[str]) -> str:
-    """Return a message's end that points to a similar declared name, if any."""
+    """Return a message's end on a similar declared name, if any."""
     for other in declared:
         if _folded(other) == _folded(name):
             return f"; only blanks, case or Unicode form set it apart from {other!r}: write them alike"

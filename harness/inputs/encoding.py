@@ -21,29 +21,26 @@ if TYPE_CHECKING:  # parties import this module without records
 
 
 def is_per_record(domain: RecordDomain, form: str) -> bool:
-    """Return whether rows are records, whose number is then public."""
+    """Return whether a row is a record, so that their number is public."""
     if form == KEYS.name:
         return domain.cap is None  # else each client has as many keys
     return form == PRODUCT.name and domain.kind is RecordKind.PREDICTION
 
 
 def shared_over(form: InputForm, domain: Ring) -> Ring:
-    """Return the ring of the shares, if the model computes over `domain`."""
+    """Return the ring of the shares in a model over `domain`."""
     return XOR if form.shares_bits else domain
 
 
 def count_columns(domain: RecordDomain, form: str) -> int:
-    """Return how many values a row has.
+    """Return the number of values in a row, or raise RecordDomainError.
 
-    - `split`: a count per cell. Performance values: per group, the steps from the value to both ends of the
-      range; 0 and 0 for other groups.
+    - `split`: a count per cell. Performance values: per group, the steps to both ends of the range; 0 and 0 for
+      other groups.
     - `product` (PrivFairFL): indicators of all groups but the last, then counts per cell of one group.
       Predictions: per record, indicators of group, label and predicted label, each without the last.
     - `keys`: the record's cell, or with a contribution bound the cell in each slot.
     - `slots`: a code per slot. Sizes: how many candidate bounds the client exceeds.
-
-    Raises:
-        RecordDomainError: Slots without a contribution bound, or keys of records with several scores.
     """
     refuse(
         RecordDomainError,
@@ -78,11 +75,7 @@ def as_upload(records: ClientRecords, form: InputForm, say: Say) -> ClientRecord
 
 
 def columns_of(records: ClientRecords, form: InputForm) -> Integers:
-    """Return the values to share, shape (columns, rows), within the contribution bound.
-
-    Raises:
-        RecordsError: A client has two groups in the product encoding.
-    """
+    """Return the values to share, shape (columns, rows), within the bound; or raise RecordsError."""
     domain = records.domain
     if domain.kind is RecordKind.SIZE:
         exceeded = np.searchsorted(caps_to_choose_from(domain.max_count)[:-1], records.sizes)
@@ -122,7 +115,7 @@ def _capped(records: ClientRecords, cap: Cap, form: InputForm) -> Integers:
 
 
 def _valued_slots(records: ClientRecords) -> Integers:
-    """Return a slot per client: the group's code with value + steps above it; 0 without a value."""
+    """Return a slot per client: the group's code, value + steps above it; 0 without a value."""
     domain, slots = records.domain, np.zeros((1, records.clients), dtype=np.int64)
     assert records.detail is not None and domain.values is not None
     value = (records.detail + domain.values.steps) << slot_bits(len(domain.groups))
@@ -133,7 +126,7 @@ def _valued_slots(records: ClientRecords) -> Integers:
 def input_bits(values: bytes, width: int, per_lane: int) -> bytes:
     """Return the integers, as text, that input a party's shares of slots to `circuits.slots`.
 
-    Of each word in `values`, a slot, the lowest `width` bits count.
+    A slot is the lowest `width` bits of a word in `values`.
     """
     words, integers, position = XOR.from_bytes(values).ravel(), [], 0
     for in_lane, lanes in slot_blocks(len(words), per_lane):

@@ -1,7 +1,4 @@
-"""Public facts about records, the same for all clients and parties.
-
-Only `Cap.choose` sees records, at their own client.
-"""
+"""Public facts about records, the same for all clients and parties; only `Cap.choose` sees records."""
 
 from __future__ import annotations
 
@@ -37,12 +34,12 @@ Grid = tuple[float, ...]  # of thresholds, from 0 up
 
 
 def shown(name: str) -> str:
-    """Quote a name that a list could split in two."""
+    """Quote a name that a list could split."""
     return repr(name) if "," in name or name != name.strip() else name
 
 
 class RecordKind(StrEnum):
-    """What records hold besides group and label; also the column's name."""
+    """The content of records besides group and label; also its column."""
 
     NONE = ""
     SCORE = "score"
@@ -52,7 +49,7 @@ class RecordKind(StrEnum):
 
     @property
     def of_each(self) -> bool:
-        """Whether each record has a value of this kind."""
+        """Whether each record has such a value."""
         return self not in (RecordKind.NONE, RecordKind.SIZE)
 
     @property
@@ -70,7 +67,7 @@ class RecordDomain:
         labels: As `groups`, also of predictions; empty with performance values.
         inferred: Whether groups and labels were read off the records, which publishes them.
         thresholds: The grid of scores, from 0.
-        values: The grid of performance values, of which each client has one.
+        values: The grid of performance values; a client has one.
         cap: The contribution bound, if clients are the privacy unit.
     """
 
@@ -134,7 +131,7 @@ class RecordDomain:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The numbers of groups, labels and, if records hold more, score bins or predictions.
+        """The numbers of groups, labels and, if any, score bins or predictions.
 
         With several scores each (score, group) is a group; its labels are the score's and any other.
         """
@@ -154,7 +151,7 @@ class RecordDomain:
 
     @property
     def score_columns(self) -> int:
-        """Number of scores of a record: one per label if there are more than two."""
+        """Number of a record's scores: one per label if there are more than two."""
         return len(self.labels) if self.kind is RecordKind.SCORE and len(self.labels) > 2 else 1
 
     @property
@@ -174,11 +171,7 @@ class RecordDomain:
         return self.labels.index(label or self.labels[-1])
 
     def with_kind(self, kind: RecordKind, grid: Grid = ()) -> RecordDomain:
-        """Return the domain for records of a kind; scores have 101 thresholds unless others are declared.
-
-        Raises:
-            RecordDomainError: The domain has other thresholds than `grid`.
-        """
+        """Return the domain for a kind, by default with 101 thresholds, or raise RecordDomainError."""
         if grid and self.thresholds not in ((), grid):
             raise RecordDomainError(f"The domain has thresholds of its own; leave out {named('thresholds')}.")
         chosen = (self.thresholds or grid or even_grid()) if kind is RecordKind.SCORE else ()
@@ -212,12 +205,12 @@ class _Declared:
 
 
 def read_domain(path: Path) -> RecordDomain:
-    """Read a domain from JSON (docs/reference/files.md); raise RecordDomainError if it is invalid."""
+    """Read a domain from JSON (docs/reference/files.md), or raise RecordDomainError."""
     return domain_from_json(read_json(path, _refusal(str(path))), str(path))
 
 
 def domain_from_json(fields: Any, where: str) -> RecordDomain:
-    """Return a parsed domain, or raise RecordDomainError, whose message begins with `where`."""
+    """Return a parsed domain, or raise RecordDomainError that begins with `where`."""
     refusal = _refusal(where)
     if isinstance(fields, dict) and "values" in fields:
         fields = {"labels": [], "max_count": 1, **fields}
@@ -270,11 +263,7 @@ def check_grid(thresholds: npt.ArrayLike) -> None:
 
 @lru_cache(maxsize=8)
 def even_grid(count: int = DEFAULT_THRESHOLDS) -> Grid:
-    """Return 2 to 4096 even thresholds from 0 to 1, each the float nearest to its fraction.
-
-    Raises:
-        ThresholdGridError: `count` is out of range.
-    """
+    """Return 2 to 4096 even thresholds from 0 to 1, each the nearest float, or raise ThresholdGridError."""
     if not 2 <= count <= MAX_THRESHOLDS:
         raise ThresholdGridError(f"A grid has 2 to {MAX_THRESHOLDS} thresholds, not {count}.")
     return tuple(j / (count - 1) for j in range(count))
@@ -283,7 +272,7 @@ def even_grid(count: int = DEFAULT_THRESHOLDS) -> Grid:
 def as_grid(thresholds: Sequence[float]) -> Grid:
     """Check thresholds, and prepend 0 if missing; raise ThresholdGridError for invalid ones.
 
-    At threshold 0 every score is positive, so its counts are the totals.
+    At 0 every score is positive, so its counts are the totals.
     """
     check_grid(thresholds)
     grid = tuple(map(float, thresholds))
@@ -306,13 +295,13 @@ def grid_to_json(grid: Grid) -> int | list[float]:
 
 
 def bins_of(scores: npt.NDArray[np.float64], grid: Grid) -> npt.NDArray[np.int64]:
-    """Return each score's bin: the index of the last threshold that it reaches."""
+    """Return each score's bin, the index of the last threshold that it reaches."""
     return np.searchsorted(np.asarray(grid), scores, side="right") - 1
 
 
 @dataclass(frozen=True)
 class ValueGrid:
-    """A declared range of performance values, with so many steps on each side of its center."""
+    """A declared range of performance values, with `steps` steps on each side of its center."""
 
     low: float
     high: float
@@ -353,7 +342,7 @@ class Cap:
 
     Attributes:
         slots: The most records that a client contributes.
-        weight_one: Whether a client's records share all slots, so that the client weighs 1.
+        weight_one: Whether a client's records share all slots, so that it weighs 1.
     """
 
     slots: int
@@ -389,10 +378,9 @@ class Cap:
     def choose(self, client: Integers, cell: Integers, clients: int) -> Integers:
         """Return the cell in each slot, or -1, shape (slots, clients), by the records' clients and cells.
 
-        Computes: for a plain bound, a client's records, or a uniformly random choice of them if they exceed
-        the slots. For weight one, slot j holds record floor((j n + u) / slots) of n records in the order of
-        their cells, with u uniform below n. A record holds exactly slots / n of them on average, and a
-        cell's share is off by less than one slot.
+        Computes: for a plain bound, a client's records, or a uniformly random choice if they exceed the slots. For
+        weight one, slot j holds record floor((j n + u) / slots) of n records by cell, with u uniform below n: each
+        holds slots / n of them on average, and a cell's share is off by less than one slot.
         Guarantees: no client fills more than its slots.
         [test: tests/harness/inputs/test_contribution_bounds.py]
         """
@@ -421,7 +409,7 @@ def scale_of(cap: Cap | None) -> int:
 
 
 def caps_to_choose_from(max_count: int) -> tuple[int, ...]:
-    """Return the public candidate bounds, of which the last fits any records."""
+    """Return the public candidate bounds; the last fits any records."""
     return caps_up_to(min(max_count, MAX_CAP))
 
 

@@ -1,7 +1,4 @@
-"""Clients' records, read from a source and checked against a public domain.
-
-All of this runs at the client, so messages may name rows and values.
-"""
+"""Clients' records, read and checked at the client, so messages may name rows and values."""
 
 from __future__ import annotations
 
@@ -50,7 +47,7 @@ class ClientRecords:
     Attributes:
         client_ids: Names, shape (M,), indexed by `client`.
         detail: Score bins, predicted labels or steps of values; with several scores, shape (n, labels).
-        count: Number of records that an entry stands for.
+        count: Number of records in each entry.
         columns: Dtypes of client_id, group and label; empty if unknown.
     """
 
@@ -90,7 +87,7 @@ class ClientRecords:
 
     @property
     def each_is_client(self) -> bool:
-        """Whether each record is its own client, for lack of a column client_id."""
+        """Whether each record is a client, for lack of a column client_id."""
         return bool(self.columns) and "client_id" not in self.columns
 
     @property
@@ -125,7 +122,7 @@ class ClientRecords:
         )
 
     def in_parts(self, clients: int) -> Iterator[ClientRecords]:
-        """Yield the records in parts of at most so many clients."""
+        """Yield the records in parts of so many clients."""
         if clients >= self.clients:
             yield self
             return
@@ -145,7 +142,7 @@ class ClientRecords:
         return self._kept(np.lexsort((*np.atleast_2d(self.cell), self.client)))
 
     def at_most(self, most: npt.NDArray[np.int64]) -> ClientRecords:
-        """Return a random choice of at most `most` records per client, shape (M,)."""
+        """Return a random choice of at most `most` records, shape (M,), per client."""
         count = _drawn(self.client, self.count, most)
         return self._kept(count > 0, count=count[count > 0])
 
@@ -158,7 +155,7 @@ class ClientRecords:
         return replace(self, **{**of_each, **changes})
 
     def check_unit(self, unit: str, cap: object) -> None:
-        """Raise OptionError if clients are to be protected but each record is one."""
+        """Raise OptionError if clients are to be protected but records are clients."""
         if self.each_is_client and (unit == "client" or cap):
             raise OptionError(
                 "Without a column client_id each record is a client of its own, so none has several to be "
@@ -166,7 +163,7 @@ class ClientRecords:
             )
 
     def of_one_group(self, say: Say) -> ClientRecords:
-        """Return each client's largest group, the first if equal; `say` reports the rest."""
+        """Return each client's largest group, the first if equal, and report the rest."""
         sizes = self.counts_per_client().reshape(len(self.domain.groups), -1, self.clients).sum(axis=1)
         kept = sizes.argmax(axis=0)[self.client] == self.group
         if not kept.all():
@@ -177,7 +174,7 @@ class ClientRecords:
         return self._kept(kept)
 
     def group_per_client(self) -> npt.NDArray[np.int64]:
-        """Return each client's group, shape (M,); raise RecordsError if one has two."""
+        """Return each client's group, shape (M,), or raise RecordsError if one has two."""
         group = np.zeros(self.clients, dtype=np.int64)  # 0 for a client without records
         group[self.client] = self.group
         mixed = np.flatnonzero(group[self.client] != self.group)
@@ -191,18 +188,13 @@ class ClientRecords:
 
 @dataclass(frozen=True)
 class ScoreCut:
-    """Predicts the positive label, by default the last, for scores from a threshold on."""
+    """Predicts the positive label, by default the last, from a threshold on."""
 
     threshold: float
     label: str = ""
 
     def positive_in(self, domain: RecordDomain, where: str = "The records") -> int:
-        """Return the positive label's index.
-
-        Raises:
-            RecordsError: There are not two labels.
-            RecordDomainError: The label is not declared.
-        """
+        """Return the positive label's index; raise RecordsError unless there are two labels."""
         if len(domain.labels) != 2:
             raise RecordsError(
                 f"{where}: predictions follow from scores where there are two labels, "
@@ -233,9 +225,9 @@ def read_records(
 
     Columns are client_id, group and label, with score or prediction by `kind`; performance values have
     client_id, group and value, a number or a fraction such as 17/20. Without client_id each record is a
-    client. Without a domain, groups and labels are inferred, and `max_count` holds. Without `say`, invalid
-    rows are refused. With it they are left out and reported by kind, client_id is required, and an empty
-    source is one client without records.
+    client. Without a domain, groups and labels are inferred, and `max_count` holds. Invalid rows are refused,
+    or with `say` left out and reported; client_id is then required, and an empty source is one client
+    without records.
 
     Raises:
         RecordsError: The message names the source, and the row and value if there is one.
@@ -271,7 +263,7 @@ def as_records(
     say: Say | None = None,
     grid: Grid = (),
 ) -> ClientRecords:
-    """Check the counted lines of a table and return an entry for each; parameters as for `read_records`.
+    """Return an entry for each of a table's counted lines; parameters as for `read_records`.
 
     Guarantees: with `say`, all names in client_id are clients, and no other value changes their number or
     whether this returns.  [test: tests/harness/inputs/test_uploaded_records.py]
@@ -374,7 +366,7 @@ def as_records(
 
 
 class _Check:
-    """Marks lines that are records of the domain; refuses or reports others."""
+    """Marks lines that are valid records; refuses or reports others."""
 
     def __init__(self, table: Table, counted: Counted, say: Say | None) -> None:
         self._table, self._counted, self._say = table, counted, say
@@ -383,7 +375,7 @@ class _Check:
     def __call__(
         self, wrong: npt.ArrayLike, fault: str, mend: str, column: str, known: Sequence[str] = ()
     ) -> None:
-        """Leave lines out; in `fault`, {} stands for the value."""
+        """Leave lines out; {} in `fault` stands for the value."""
         lines = np.flatnonzero(np.asarray(wrong, dtype=bool) & self.kept)
         if not len(lines):
             return
@@ -409,7 +401,7 @@ def _added_up(place: npt.NDArray[np.int64], count: npt.NDArray[np.int64], size: 
 def _drawn(
     client: npt.NDArray[np.int64], count: npt.NDArray[np.int64], most: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Return how many records of each line are in a random choice of `most` per client."""
+    """Return how many records of each line a random choice of `most` per client has."""
     line = np.repeat(np.arange(len(client)), count)
     order = np.lexsort((np.frombuffer(os.urandom(8 * len(line)), dtype=np.uint64), client[line]))
     counts = np.bincount(client[line])
@@ -438,7 +430,6 @@ def _numbers(texts: Sequence[str]) -> npt.NDArray[np.float64]:
 
 
 def _values(texts: Sequence[str], grid: ValueGrid, check: _Check) -> npt.NDArray[np.float64]:
-    """Return numbers, truth values and fractions such as 17/20, within the range."""
     parts = [_TRUTH.get(text.lower(), text).partition("/") for text in texts]
     top = _numbers([above for above, _, _ in parts])
     bottom = _numbers([below if slash else "1" for _, slash, below in parts])

@@ -1,7 +1,4 @@
-"""Rings of shares: MP-SPDZ's ring, MPyC's field, and bits.
-
-Elements of many clients are one array of 64-bit words, shape (..., words).
-"""
+"""Rings of shares; elements of many clients are one array of 64-bit words, shape (..., words)."""
 
 from dataclasses import dataclass
 
@@ -16,7 +13,7 @@ _ALL_ONES = np.array([2**64 - 1, 2**63 - 1], dtype=np.uint64)  # 2^127 - 1
 
 @dataclass(frozen=True)
 class Ring:
-    """Integers modulo 2^64, as in MP-SPDZ's `-R 64`; other rings override the arithmetic."""
+    """Integers modulo 2^64, as in MP-SPDZ's `-R 64`."""
 
     name: str = "ring64"
     words: int = 1
@@ -28,7 +25,7 @@ class Ring:
         return 8 * self.words
 
     def encode(self, values: Integers) -> Words:
-        """Map integers of shape s to elements of shape s + (words,)."""
+        """Map integers, shape s, to elements, shape s + (words,)."""
         return np.asarray(values, dtype=np.int64).view(np.uint64)[..., np.newaxis]
 
     def subtract(self, a: Words, b: Words) -> Words:
@@ -36,11 +33,11 @@ class Ring:
         return a - b
 
     def total(self, a: Words) -> Words:
-        """Sum over the axis before the words: shape (..., n, words) to (..., words)."""
+        """Sum over the axis before the words."""
         return np.asarray(a.sum(axis=-2, dtype=np.uint64))
 
     def reduce(self, raw: Words) -> Words:
-        """Map uniform words to uniform elements of the same shape."""
+        """Map uniform words to uniform elements."""
         return raw
 
     def add(self, a: Words, b: Words) -> Words:
@@ -52,7 +49,7 @@ class Ring:
         return np.ascontiguousarray(a, dtype="<u8").tobytes()
 
     def from_bytes(self, raw: bytes) -> Words:
-        """Return elements, shape (n, words), of bytes whose length was checked."""
+        """Return elements, shape (n, words), of bytes of a checked length."""
         return np.frombuffer(raw, dtype="<u8").reshape(-1, self.words).astype(np.uint64, copy=False)
 
     def expand(self, seed: bytes, values: int) -> Words:

@@ -1,4 +1,4 @@
-"""Synthetic clients and records for measuring costs, the same at each call."""
+"""Synthetic records for measuring costs, the same at each call."""
 
 import random
 import zlib
@@ -34,7 +34,7 @@ class Federation:
 
     @property
     def is_possible(self) -> bool:
-        """Whether the records fit in a few GB, since others may ask for them."""
+        """Whether the records fit in a few GB."""
         cells = self.groups * max(1, self.labels) * max(1, self.thresholds)
         least = min(self.clients, self.records, self.groups, 1 + self.labels, 1 + self.thresholds)
         return least > 0 and max(self.clients, self.records, cells, self.cap) <= MOST
@@ -55,10 +55,7 @@ class Federation:
         )
 
     def made_up(self) -> ClientRecords:
-        """Return uniform, independent records, spread evenly over the clients.
-
-        Each client has one group, so that every input encoding can hold it.
-        """
+        """Return uniform, independent records, spread evenly over the clients, each of one group."""
         rng = np.random.default_rng([SEED, zlib.crc32(repr(self).encode())])
         domain, valued = self.domain, self.detail is RecordKind.VALUE
         records = self.clients if valued else self.records
@@ -97,6 +94,6 @@ class Federation:
 
 
 def public_integers(parties: int, each: int) -> tuple[tuple[int, ...], ...]:
-    """Return each party's input to an arbitrary program: integers below 2^16."""
+    """Return each party's input to any program: integers below 2^16."""
     rng = random.Random(SEED)
     return tuple(tuple(rng.randrange(1 << 16) for _ in range(each)) for _ in range(parties))

@@ -1,6 +1,6 @@
 """Records in frames that narwhals knows, and in CSV and Parquet files of any size.
 
-A source's own engine counts the records; for files, DuckDB does so in parts.
+A source's own engine counts the records; for files, DuckDB does.
 """
 
 from __future__ import annotations
@@ -44,11 +44,9 @@ _NO_CSV = (
 
 @dataclass(frozen=True)
 class Counted:
-    """Counts of records, a line per combination of values.
+    """Counts of records, a line per combination of values; of a line's scores one is kept.
 
     Attributes:
-        values: By column, as in the source; of a line's scores, one.
-        records: The counts, shape (n,).
         bins: Score bins, `WRONG` or `MISSING`, shape (n, score columns).
     """
 
@@ -68,7 +66,6 @@ class Table:
 
     Attributes:
         where: The source's name in messages.
-        frame: The columns to read.
         dtypes: By column, as pandas writes them; "" for a CSV file's texts.
         in_order: Yields each row's name in messages, and its value; nothing if rows are unordered.
         faults: Reports or refuses malformed rows of CSV files that were read.
@@ -85,11 +82,7 @@ class Table:
     def counted(
         self, names: Sequence[str], scores: Sequence[str] = (), grid: Grid = (), say: Say | None = None
     ) -> Counted:
-        """Count the records of each combination of values, with scores as bins of a grid.
-
-        Raises:
-            RecordsError: The source's engine failed.
-        """
+        """Count the records of each combination of values, with scores as bins, or raise RecordsError."""
         frame, binned = self.frame.select(*names, *scores), [f"bin of {name}" for name in scores]
         for name, bin_name in zip(scores, binned, strict=True):
             frame = _with_bins(frame, name, grid, bin_name)
@@ -106,7 +99,7 @@ class Table:
         return Counted(values, np.ones(len(values[names[0]]), dtype=np.int64))
 
     def first(self, name: str, wrong: Sequence[Any]) -> tuple[str, str]:
-        """Return the name of the first row, or else of the table, with one of these values; and the value."""
+        """Return the first row's name, or else the table's, with one of these values, and the value."""
         texts = {as_text([value])[0] for value in wrong}
         for place, value in self.in_order(name):
             if (text := as_text([value])[0]) in texts:
@@ -178,7 +171,6 @@ def _with_number_of_text(frame: nw.LazyFrame[Any], name: str) -> nw.LazyFrame[An
 
 
 def _by_halves(score: nw.Expr, grid: Grid, low: int, high: int) -> nw.Expr:
-    """Return, by bisection, the index of the last threshold that a score reaches."""
     if high - low == 1:
         return nw.lit(low)
     middle = (low + high) // 2
@@ -188,20 +180,17 @@ def _by_halves(score: nw.Expr, grid: Grid, low: int, high: int) -> nw.Expr:
 
 @dataclass(frozen=True)
 class Named:
-    """Records whose columns have other names: `names` maps ours to theirs."""
+    """Records whose columns have other names; `names` maps ours to theirs."""
 
     records: Any
     names: Mapping[str, str]
 
 
 def table_at(source: Any, names: Sequence[str], optional: str = "") -> Table:
-    """Return records as a table with these columns, reading only headers and schemas.
+    """Return records as a table with these columns, or raise RecordsError; read only headers and schemas.
 
     A source is a path, directory or glob of CSV or Parquet files, a frame that narwhals knows, or either of
     them as `Named`. The optional column may be missing.
-
-    Raises:
-        RecordsError: The source cannot be read, or lacks a column.
     """
     if isinstance(source, Named):
         theirs = {name: source.names.get(name, name) for name in names}
@@ -255,13 +244,13 @@ def _quoted(name: str) -> str:
 
 
 def _sql(files: Sequence[str]) -> str:
-    """Return files as a list in SQL, with patterns in local names escaped."""
+    """Return files as a list in SQL; escape patterns in local names."""
     names = [(file if "://" in file else glob.escape(file)).replace("'", "''") for file in files]
     return "[" + ", ".join(f"'{name}'" for name in names) + "]"
 
 
 def _of_csv(where: str, files: Sequence[str], names: Sequence[str], optional: str) -> Table:
-    """Read CSV; row numbers are a spreadsheet's, with the header and blank lines counted."""
+    """Read CSV; rows are numbered as in a spreadsheet, from the header on."""
     connection, kept = _engine().cursor(), [_kept_for_later(file) for file in files]
     paths = [f"/dev/fd/{copy.fileno()}" if copy else file for file, copy in zip(files, kept, strict=True)]
     shown = dict(zip(paths, files, strict=True))
@@ -326,7 +315,7 @@ def _of_csv(where: str, files: Sequence[str], names: Sequence[str], optional: st
 
 
 def _kept_for_later(file: str) -> Any:
-    """Return an unnamed copy of a pipe, which can be read once; None for a file."""
+    """Return an unnamed copy of a pipe, which is read twice; None for a file."""
     path = Path(file)
     if path.is_file() or not path.exists():
         return None
@@ -423,7 +412,7 @@ def _of_frame(source: Any, names: Sequence[str], optional: str) -> Table:
 
 
 def table_of(columns: Mapping[str, Any]) -> pd.DataFrame:
-    """Return columns as one table; raise RecordsError if their rows differ."""
+    """Return columns as one table, or raise RecordsError if their rows differ."""
     import pandas as pd
 
     indices = [column.index for column in columns.values() if isinstance(column, pd.Series)]

@@ -1,4 +1,4 @@
-"""JSON and TOML from others, read strictly, by msgspec, as the expected types.
+"""JSON and TOML from others, read strictly as the expected types.
 
 Functions import msgspec, so that commands start fast:
 docs/decisions/others.md#0023-what-the-structure-left-out.
@@ -26,7 +26,7 @@ _SHOWN = 40  # characters of an unknown name
 
 @dataclass(frozen=True)
 class Refusal:
-    """The refusal of a document: its error, place, expected kind, and remedy."""
+    """A document's refusal: error, place, expected kind, and remedy."""
 
     error: type[FairSharesError]
     where: str
@@ -39,12 +39,12 @@ class Refusal:
 
 
 def read_json(path: Path, refusal: Refusal, schema: int | None = None) -> Any:
-    """Return the content of a JSON file of at most `MAX_BYTES`; raise as `parse_json`."""
+    """Return a JSON file's content, at most `MAX_BYTES`, or raise as `parse_json`."""
     return parse_json(_read(path, refusal), refusal, schema)
 
 
 def read_toml(path: Path, refusal: Refusal) -> Any:
-    """Return the content of a TOML file, or raise the refusal's error."""
+    """Return a TOML file's content, or raise the refusal's error."""
     text = _read(path, refusal)
     try:
         return tomllib.loads(text.decode())
@@ -53,7 +53,7 @@ def read_toml(path: Path, refusal: Refusal) -> Any:
 
 
 def parse_json(text: bytes, refusal: Refusal, schema: int | None = None) -> Any:
-    """Return the content of JSON in UTF-8 without its "schema", which must equal `schema` if that is given.
+    """Return JSON's content without its "schema", which must equal `schema` if that is given.
 
     Raises the refusal's error, also for a repeated key, millions of values, or another schema.
     """
@@ -70,7 +70,7 @@ def parse_json(text: bytes, refusal: Refusal, schema: int | None = None) -> Any:
 
 
 def strict_json(text: bytes) -> Any:
-    """Return the content of JSON; raise ValueError or RecursionError as `parse_json` refuses."""
+    """Return JSON's content, or raise ValueError or RecursionError."""
     if sum(map(text.count, (b",", b"[", b"{"))) > _MAX_VALUES:
         raise ValueError("too many values")
     value = _STRICT.decode(text.decode())
@@ -113,7 +113,7 @@ def _as_type(kind: type[T], value: Any, refusal: Refusal, more: bool) -> T:
 
 
 def call(function: Callable[..., T], arguments: dict[str, Any], refusal: Refusal) -> T:
-    """Call a function with values by name, each of its parameter's type; raise as `as_type`."""
+    """Call a function with values by name, each of its parameter's type, or raise as `as_type`."""
     import msgspec
 
     parameters = signature(function, eval_str=True).parameters.values()

@@ -1,7 +1,6 @@
 """Scratch directories, locks, and files that only their owner can change.
 
-A killed process cannot clean up. So each maker of a scratch directory locks it, and removes unlocked ones
-beside it.
+A killed process cannot clean up. So makers of scratch directories lock them, and remove unlocked ones.
 """
 
 import errno
@@ -56,7 +55,7 @@ def hold(directory: Path) -> int:
 
 
 def remove_unless_held(directory: Path) -> None:
-    """Remove a scratch directory of this user if certainly no process holds it."""
+    """Remove this user's scratch directory if certainly no process holds it."""
     with suppress(OSError), _opened(directory, os.O_NOFOLLOW) as descriptor:  # it may be gone meanwhile
         ours = os.fstat(descriptor).st_uid == os.geteuid()
         if ours and _lock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB) and _is_still(directory, descriptor):
@@ -64,7 +63,7 @@ def remove_unless_held(directory: Path) -> None:
 
 
 def held_alone(directory: Path) -> int | None:
-    """Return a descriptor that one process at a time gets for this directory, else None."""
+    """Return a descriptor that one process at a time gets for a directory, else None."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     if _lock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB):
         return descriptor
@@ -74,7 +73,7 @@ def held_alone(directory: Path) -> int | None:
 
 @contextmanager
 def in_turn(directory: Path) -> Iterator[None]:
-    """Run the block while no other process is in such a block for this directory."""
+    """Run the block while no other process is in one for this directory."""
     with _opened(directory) as descriptor:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
@@ -106,7 +105,7 @@ def _lock(descriptor: int, operation: int) -> bool:
 
 
 def create_file(path: Path, *parts: bytes | Iterable[bytes]) -> None:
-    """Write a new file that only its owner reads, through to the disk; raise OSError if it exists."""
+    """Write a new file that only its owner reads, through to the disk, or raise OSError."""
     append(path, 0, *parts, flags=os.O_EXCL)
 
 
@@ -123,7 +122,7 @@ def append(path: Path, at: int, *parts: bytes | Iterable[bytes], flags: int = 0)
 
 
 def sync(directory: Path) -> None:
-    """Write a directory's entries through to the disk."""
+    """Write a directory's entries to the disk."""
     with _opened(directory) as descriptor:
         os.fsync(descriptor)
 
@@ -131,9 +130,7 @@ def sync(directory: Path) -> None:
 def open_regular(path: Path) -> BinaryIO:
     """Open for reading a file that others may have put there, without waiting and by no link.
 
-    Raises:
-        OSError: It is missing, or no regular file.
-    [test: tests/harness/system/test_files.py]
+    Raises OSError if it is missing, or no regular file.  [test: tests/harness/system/test_files.py]
     """
     if stat.S_ISREG(path.lstat().st_mode):  # opening a device may change it
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -151,7 +148,7 @@ def write_whole(path: Path, *parts: bytes | Iterable[bytes]) -> None:
 
 
 def writable_by_others(directory: Path) -> str | None:
-    """Return how others than this user could change a directory, None if they cannot."""
+    """Return how others than this user could change a directory, if they can."""
     status = directory.lstat()
     if not stat.S_ISDIR(status.st_mode):
         return f"{directory} is not a directory of its own"

@@ -19,15 +19,12 @@ def die_with_parent() -> None:
 
 
 def leashed(*command: str) -> list[str]:
-    """Return the command that runs `command` on a leash; the project has to be on PYTHONPATH."""
+    """Return the command that runs `command` on a leash; the project is on PYTHONPATH."""
     return [sys.executable, "-m", __name__, str(os.getpid()), *command]
 
 
 def birth(process: int) -> str:
-    """Return when a process began, in the kernel's ticks; "" if it has ended or there is no /proc.
-
-    With its number this identifies a process.
-    """
+    """Return when a process began, in the kernel's ticks; "" if ended or without /proc."""
     state, *more = _stat(process)
     return more[18] if state not in ("", "Z") else ""
 

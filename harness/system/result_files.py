@@ -1,4 +1,4 @@
-"""Results on disk: new directories, written whole or not at all, and files of earlier runs."""
+"""Results on disk: new directories, written whole or not at all, and earlier files."""
 
 import errno
 import json
@@ -17,20 +17,20 @@ SCHEMA = 1
 
 
 def read_result(path: Path | str, name: str) -> dict[str, Any]:
-    """Return a result file's content, given its path or directory; raise ResultFileError."""
+    """Return a result file's content, given its path or directory, or raise ResultFileError."""
     path = result_path(path, name)
     return {"schema": SCHEMA, **read_json(path, not_result(path, name), SCHEMA)}
 
 
 def not_result(path: Path, name: str) -> Refusal:
-    """Return the refusal of a file that is not the named one of a run."""
+    """Return the refusal of a file that is not this one of a run."""
     return Refusal(
         ResultFileError, str(path), f"the {name} of a run", "name the directory of a run as it left it"
     )
 
 
 def result_path(path: Path | str, name: str) -> Path:
-    """Return the path itself, or that of the named file if the path is a directory."""
+    """Return the path, or that of the named file in a directory."""
     path = Path(path)
     return path / name if path.is_dir() else path
 
@@ -41,7 +41,7 @@ def default_out(task: str) -> Path:
 
 
 def check_new(out: Path) -> None:
-    """Raise OptionError if the directory for a command's results exists."""
+    """Raise OptionError if a command's directory exists."""
     if out.exists():
         raise OptionError(f"{out} exists already; name another directory by {named('out')}.")
 
@@ -87,7 +87,7 @@ def _remove_empty(directories: Sequence[Path]) -> None:
 
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
-    """Write indented JSON, through to the disk; raise ValueError if a number is not finite."""
+    """Write indented JSON, through to the disk; raise ValueError for numbers that are not finite."""
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     with path.open("w", encoding="utf-8") as file:
         file.write(text)
@@ -96,12 +96,12 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
 
 
 def write_files(directory: Path, files: Mapping[str, Any]) -> None:
-    """Write files of JSON, by name, into a new directory; raise as `new_directory`."""
+    """Write files of JSON into a new directory, or raise as `new_directory`."""
     with new_directory(directory) as partial:
         write_all(partial, files)
 
 
 def write_all(directory: Path, files: Mapping[str, Any]) -> None:
-    """Write files of JSON, by name, into an existing directory."""
+    """Write files of JSON into an existing directory."""
     for name, fields in files.items():
         write_json(directory / name, fields)

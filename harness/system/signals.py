@@ -1,4 +1,4 @@
-"""Interrupts (Ctrl-C, termination, loss of the terminal): the first ends a command, after it cleaned up."""
+"""Interrupts: Ctrl-C, termination, loss of the terminal. The first ends a command, after it cleaned up."""
 
 import os
 import signal

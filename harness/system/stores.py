@@ -16,7 +16,7 @@ _AT_ONCE = 64  # requests to a store
 
 
 class File(NamedTuple):
-    """A file: its name without a directory, its size in bytes, and a function that opens it."""
+    """A file's name without a directory, size in bytes, and opener."""
 
     name: str
     size: int
@@ -67,9 +67,7 @@ def store_of(url: str) -> tuple[Any, str]:
     Guarantees: an sftp server's key is in `~/.ssh/known_hosts`.
     [test: tests/harness/clients/test_stores.py]
 
-    Raises:
-        MissingPackageError: The store's library is not installed.
-        ShareError: There is no such kind of store, or no answer.
+    Raises MissingPackageError for the store's library, or ShareError without such a store or an answer.
     """
     try:
         from fsspec import url_to_fs
@@ -89,7 +87,7 @@ def store_of(url: str) -> tuple[Any, str]:
 
 @cache
 def _known_keys_only() -> Any:
-    """Return the rule for sftp servers' keys; fsspec's own accepts any key."""
+    """Return the rule for sftp servers' keys; fsspec's own accepts any."""
     from paramiko import HostKeys, MissingHostKeyPolicy, PKey, SSHClient, SSHException
 
     class KnownKeysOnly(MissingHostKeyPolicy):  # type: ignore[misc]  # it has no type information

@@ -1,4 +1,4 @@
-"""Links between parties on one machine: loopback, or a relay that emulates a network."""
+"""Links between parties on one machine: loopback, or a relay."""
 
 import os
 import select
@@ -29,7 +29,7 @@ _MOST_BYTES = 1 << 25
 
 @dataclass(frozen=True)
 class Links:
-    """Per party, the ports at which it finds each party, itself included; a relay's measurements."""
+    """The ports at which each party finds each party, and a relay's measurements."""
 
     ports: tuple[tuple[int, ...], ...]
     measured: dict[str, str | float] | None = None
@@ -37,7 +37,7 @@ class Links:
 
 @contextmanager
 def links_between(ports: Sequence[int], network: Network | None) -> Iterator[Links]:
-    """Yield links between parties that listen on these ports; raise RelayError if the relay fails.
+    """Yield links between parties that listen on these ports, or raise RelayError.
 
     Guarantees: the relay's process is ended, and errors tell of its earlier end.
     [test: tests/commands/test_releases.py]
@@ -115,10 +115,7 @@ def _round_trip_s(here: socket.socket, there: socket.socket) -> float:
 
 
 def _bits_per_s(here: socket.socket, there: socket.socket, network: Network) -> float:
-    """Return the rate at which bytes arrive, net of the wanted delay.
-
-    A busy machine's measured delay is longer, and would raise the rate.
-    """
+    """Return the rate at which bytes arrive, net of the wanted delay; a busy machine's is longer."""
     size = max(1, min(_MOST_BYTES, int(network.bandwidth_bits_per_s / 8 * _PROBE_S)))
     with ThreadPoolExecutor(1) as pool:  # no buffer holds all of it
         started = time.perf_counter()

@@ -21,7 +21,7 @@ _PR_SET_TIMERSLACK = 29
 
 @dataclass
 class Link:
-    """A queue for all connections from one party to another, then a delay; `free_at` is when it is empty."""
+    """A queue for all connections from one party to another, empty at `free_at`, then a delay."""
 
     delay_s: float
     bytes_per_s: float
@@ -34,7 +34,7 @@ class Link:
 
     @property
     def room(self) -> float:
-        """The most bytes of one connection on their way."""
+        """The most bytes of a connection on their way."""
         return self.bytes_per_s * (min(self.delay_s, _LONGEST_S) + 2 * _AHEAD_S) + 2 * self.piece
 
     def arrival(self, size: int, now: float) -> float:
@@ -125,7 +125,7 @@ async def _main(delay_s: str, bytes_per_s: str, *pairs: str) -> None:
 
 
 def punctual_loop() -> asyncio.AbstractEventLoop:
-    """Return an event loop that wakes in time: epoll's timeouts are whole milliseconds."""
+    """Return an event loop that wakes in time; epoll's timeouts are whole milliseconds."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1)
     return asyncio.SelectorEventLoop(selectors.SelectSelector())

@@ -26,7 +26,7 @@ _ESTIMATE = "estimate"
 
 @dataclass(frozen=True)
 class Bytecode:
-    """A compiled program; each party's `Programs` links to `programs`."""
+    """A compiled program; parties' `Programs` link to `programs`."""
 
     programs: Path
     name: str
@@ -36,13 +36,13 @@ class Bytecode:
 
 
 def cache_directory() -> Path:
-    """Return the place of compiled programs, in `$XDG_CACHE_HOME` if it is absolute, else in `~/.cache`."""
+    """Return the place of compiled programs, in `$XDG_CACHE_HOME` if absolute, else in `~/.cache`."""
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (base if base.is_absolute() else Path.home() / ".cache") / "fairshares" / "bytecode"
 
 
 def is_cached(digest: str) -> bool:
-    """Return whether the program of this hash is compiled."""
+    """Return whether this program is compiled."""
     return (cache_directory() / digest / _ESTIMATE).is_file()
 
 
@@ -76,7 +76,7 @@ def compile_program(job: Job, home: Path, version: str, options: tuple[str, ...]
 
 
 def compilers_estimate(job: Job, home: Path, options: tuple[str, ...]) -> str:
-    """Return the compiler's output for the job's program, or raise CompileError; keep no bytecode."""
+    """Return the compiler's output, or raise CompileError; keep no bytecode."""
     with (
         cannot(f"compile in {gettempdir()}", CompileError),
         scratch_directory(Path(gettempdir())) as directory,
@@ -150,7 +150,7 @@ _FIX_TIME = 1778496164
 
 @dataclass(frozen=True)
 class Installation:
-    """A directory with MP-SPDZ in it; `fixed` tells whether its MAC check has no race."""
+    """A directory with MP-SPDZ in it; `fixed` if its MAC check has no race."""
 
     home: Path
     commit: str
@@ -168,7 +168,7 @@ class Installation:
         return f"{self.release} {self.commit}"
 
     def fault(self, virtual_machine: str) -> str | None:
-        """Return a sentence on what that program lacks here and its remedy; None if it can run."""
+        """Return what that program lacks here, with the remedy; None if it can run."""
         if not self.fixed:
             return (
                 f"{self.version} at {self.home} is older than the fix of 11 May 2026 to its MAC check; "
@@ -186,8 +186,7 @@ class Installation:
 def find_installation() -> Installation | str:
     """Return the user's MP-SPDZ, or a sentence on why there is none.
 
-    It is at `$MP_SPDZ_HOME` (`none` disables it, empty counts as unset), else at `~/MP-SPDZ` or
-    `/opt/MP-SPDZ`.
+    It is at `$MP_SPDZ_HOME` (`none` disables it, empty counts as unset), `~/MP-SPDZ` or `/opt/MP-SPDZ`.
     """
     chosen = os.environ.get("MP_SPDZ_HOME", "")
     if chosen == "none":

@@ -161,7 +161,7 @@ def batch_that_works(batch: int, estimate: str) -> int:
 
 
 def options_that_work(options: Sequence[str], estimate: str) -> tuple[str, ...]:
-    """Return the options with which spdz2k-party.x does not abort for a program's number of inputs.
+    """Return the options with which spdz2k-party.x does not abort.
 
     If n + 1, for a party's n inputs, is 14 modulo 16, the assertion of `batch_that_works` fails at 48 bits of
     security, but not at 64, which is slower.

@@ -1,6 +1,6 @@
-"""Has MP-SPDZ's virtual machines ask every peer for a certificate, by a preloaded library (see its `.c`).
+"""Has MP-SPDZ's virtual machines ask peers for certificates, by a preloaded library (see its `.c`).
 
-The library is built on first use, and tried on throw-away machines with this process as their peers.
+It is built on first use, and tried on throw-away machines with this process as their peers.
 """
 
 import hashlib
@@ -91,7 +91,7 @@ def let_in_by(
 ) -> bool:
     """Return whether a throw-away machine, as party 0, lets in stand-ins for all other parties.
 
-    A `library` must also note each certificate. `shown` tells whether stand-ins show those that are expected.
+    A `library` must also note each certificate. Stand-ins have the expected ones if `shown`, else none.
     """
     data, schedules = scratch / DATA, scratch / "Programs" / "Schedules"
     data.mkdir()
@@ -135,7 +135,7 @@ def let_in_by(
 def _is_let_in(
     process: subprocess.Popen[bytes], port: int, name: str, certificate: Path, *, shown: bool
 ) -> bool | None:
-    """Return whether the machine accepts a peer of that name; None if it is gone."""
+    """Return whether the machine accepts a peer; None if it is gone."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     if shown:

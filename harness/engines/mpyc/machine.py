@@ -1,4 +1,4 @@
-"""A running program's state: one party's MPyC runtime, and its two input files."""
+"""A running program's state: a party's MPyC runtime and input files."""
 
 import os
 from collections.abc import Callable
@@ -65,7 +65,7 @@ class Machine:
         )
 
     def own_elements(self, size: int) -> Any:
-        """Return the next `size` field elements of this party's binary input file."""
+        """Return the next field elements of this party's input file."""
         raw = self._read(self._elements).read(size * FIELD.value_bytes)
         if len(raw) < size * FIELD.value_bytes:
             raise ShareError(f"Party {self.mpc.pid} was given fewer input values than the program reads.")
@@ -75,7 +75,7 @@ class Machine:
         return words[:, 0].astype(object) + (words[:, 1].astype(object) << _BITS)
 
     def _read(self, path: Path) -> BinaryIO:
-        """Return an input file, open where it was left, as another process may yet write to it."""
+        """Return an input file, open where it was left, as another process may yet write."""
         if path not in self._files:
             self._files[path] = path.open("rb") if path.exists() else BytesIO()
         return self._files[path]

@@ -57,7 +57,7 @@ def unsupported(name: str) -> UnsupportedFeature:
 
 
 class _Closed(type):
-    """Makes a name that a class lacks, like `sint.Array`, an UnsupportedFeature."""
+    """Makes a missing name, like `sint.Array`, an UnsupportedFeature."""
 
     def __getattr__(cls, name: str) -> Any:
         _refuse(cls.__name__, name)
@@ -70,7 +70,7 @@ def _refuse(owner: str, name: str) -> NoReturn:
 
 
 class Value(metaclass=_Closed):
-    """A value that Python can neither compare nor decide by; `_lanes` is MPyC's or numpy's array, (n,)."""
+    """A value that Python can neither compare nor decide by; `_lanes` is an array, shape (n,)."""
 
     _machine: ClassVar[Machine]
     _lanes: Any
@@ -176,7 +176,7 @@ class Opened(_Vector, name="cint"):
 
 
 class Secret(_Vector, name="sint"):
-    """MP-SPDZ's sint: field elements, which are signed integers when compared or opened."""
+    """MP-SPDZ's sint: field elements, signed integers when compared or opened."""
 
     def __init__(self, value: Any, size: int | None = None) -> None:
         if isinstance(value, Secret | Bits):
@@ -187,7 +187,7 @@ class Secret(_Vector, name="sint"):
 
     @classmethod
     def get_input_from(cls, party: int, binary: bool = False, *, size: int = 1) -> Any:
-        """Return that party's next `size` input values; raise ShareError if they do not fit."""
+        """Return that party's next `size` input values, or raise ShareError."""
         if binary is not True:
             raise unsupported("sint.get_input_from without binary=True")
         return cls._of(cls._machine.share(_party(cls, party), cls._machine.own_elements, _count(size)))
@@ -199,7 +199,7 @@ class Secret(_Vector, name="sint"):
 
     @classmethod
     def read_from_file(cls, start: Any, *, size: int = 1) -> tuple[Any, list[Any]]:
-        """Return the end of the shares that were read, and a list of one vector of them."""
+        """Return where the read shares end, and a list of one vector of them."""
         place = start.place if isinstance(start, _Turn) else start
         return start + size, [cls._of(cls._machine.kept(place, _count(size)))]
 
@@ -210,7 +210,7 @@ class Secret(_Vector, name="sint"):
 
     @classmethod
     def dot_product(cls, x: Any, y: Any) -> Any:
-        """Return the inner product of two vectors, in one lane, or of two lists of vectors, lane by lane."""
+        """Return the inner product of two vectors, or lane by lane of two lists of vectors."""
         both_vectors, n = isinstance(x, Secret) and isinstance(y, Secret), len(x)
         lanes = {n} if both_vectors else {len(_secret(vector)) for vector in [*x, *y]}
         if n != len(y) or len(lanes) != 1:
@@ -256,7 +256,7 @@ class Secret(_Vector, name="sint"):
 
 
 class Bits(Value, name="sbits"):
-    """Secret bits, field elements 0 and 1, so that `sint(bits)` costs nothing."""
+    """Secret bits, field elements 0 and 1, so that `sint(bits)` is free."""
 
     def __and__(self, other: Any) -> Any:
         return self._of(self._lanes * self._same(other))
@@ -278,7 +278,7 @@ class Bits(Value, name="sbits"):
 
 
 class BitVector(Value, name="sbitvec"):
-    """MP-SPDZ's sbitvec, for parties' input of bits."""
+    """MP-SPDZ's sbitvec, for input of bits."""
 
     _width: ClassVar[int] = 0
     v: list[Bits]
@@ -288,7 +288,7 @@ class BitVector(Value, name="sbitvec"):
 
     @classmethod
     def get_type(cls, width: int) -> "type[BitVector]":
-        """Return the type for input of 1 to MAX_INPUT_WIDTH secret bits a lane."""
+        """Return the type for input of 1 to MAX_INPUT_WIDTH bits a lane."""
         if not 1 <= width <= MAX_INPUT_WIDTH:
             raise UnsupportedFeature(f"An input takes 1 to {MAX_INPUT_WIDTH} bits a lane, not {width}.")
 
@@ -336,7 +336,7 @@ def _check_point() -> None:
 
 @dataclass(frozen=True)
 class _Turn:
-    """The number of a turn, or a place among kept shares that follows from it."""
+    """A turn's number, or a place among kept shares that follows from it."""
 
     place: int
 

@@ -68,7 +68,7 @@ def _load_mpyc(config: dict[str, Any]) -> Any:
 
 
 def listen_on_loopback(loop: Any) -> None:
-    """Have the event loop bind servers to 127.0.0.1; MPyC names no host, which means every interface."""
+    """Have the event loop bind servers to 127.0.0.1; MPyC means every interface."""
     loop.create_server = partial(loop.create_server, host=LOOPBACK)
 
 
@@ -86,8 +86,7 @@ def _check_peers(mpc: Any) -> None:
 def execute(path: Path, arguments: Sequence[str], machine: Machine) -> None:
     """Run the program to its end; `arguments` begin with its name.
 
-    Raises UnsupportedFeature, DomainOverflow or CompileError, with file:line, or ShareError if the party's
-    input does not fit the program.
+    Raises UnsupportedFeature, DomainOverflow or CompileError, with file:line, or ShareError for wrong input.
     """
     try:
         exec(

@@ -1,4 +1,4 @@
-"""Keys and certificates, of a run or of hosts; only certificates travel."""
+"""Keys and certificates of runs or hosts; only certificates travel."""
 
 import hashlib
 from collections.abc import Iterable
@@ -91,7 +91,7 @@ def fingerprint(pem: bytes) -> str:
 
 
 def expecting(certificates: Iterable[Path]) -> dict[str, str]:
-    """Return the variable that names the certificates that a virtual machine accepts."""
+    """Return the variable that names certificates to accept."""
     return {"FAIRSHARES_PEERS": " ".join(fingerprint(one.read_bytes()) for one in certificates)}
 
 

@@ -1,4 +1,4 @@
-"""Handles of parties' processes, on this machine or, in `harness.hosts`, on others."""
+"""Handles of parties' processes."""
 
 import contextlib
 import json
@@ -80,7 +80,7 @@ class PartyProcess(ABC):
 
     @abstractmethod
     def start(self) -> None:
-        """Start it, or raise UsedDirectoryError if its directory was started before."""
+        """Start it, or raise UsedDirectoryError if it was started before."""
 
     @abstractmethod
     def certificate(self, seconds: float) -> str | None:
@@ -113,8 +113,8 @@ class PartyProcess(ABC):
 class LocalProcess(PartyProcess):
     """A party on this machine, in a new directory that only its owner reads.
 
-    `config` is for `harness.engines.parties.main`, but its `files` and `links` are put in the directory, and
-    the file `values` with the party's inputs is moved there.
+    `config` is for `harness.engines.parties.main`, but its `files` and `links`, and the file `values`, are moved
+    to the directory.
     """
 
     def __init__(self, job: Job, config: dict[str, Any], directory: Path, values: Path | None) -> None:
@@ -177,12 +177,12 @@ class LocalProcess(PartyProcess):
         return _WRONG_LINKS if code == 0 and self._config.get("notes_links") and not self._met_all() else code
 
     def met(self) -> dict[int, str]:
-        """Return the fingerprints of certificates that its links accepted, by party."""
+        """Return the certificates that its links accepted, as fingerprints by party."""
         noted = met(self._directory)
         return {party: text for party, text in self._peers.items() if text in noted}
 
     def _met_all(self) -> bool:
-        """Return whether its links accepted all other parties' certificates and, of others, its gateway's."""
+        """Return whether its links accepted the other parties' certificates, and of others its gateway's alone."""
         own = {fingerprint(path.read_bytes()) for path in (self._directory / DATA).glob("C*.pem")}
         return {*met(self._directory)} - own == {*self._peers.values()}
 
@@ -211,7 +211,7 @@ class LocalProcess(PartyProcess):
             move_piece(self._directory, self._job.pieces[self.number])
 
     def send(self, column: bytes) -> None:
-        """Hand it its column of a round, and wait until it has taken it."""
+        """Hand it its column of a round, and wait until that is taken."""
         with contextlib.suppress(BrokenPipeError, ValueError):  # it died, as its exit code will say
             self._process.stdin.buffer.write(column)
             self._process.stdin.buffer.flush()
@@ -226,7 +226,7 @@ class LocalProcess(PartyProcess):
 class PeakMemory:
     """Follows the peak resident memory of a process, and maybe of its children (Linux; else unknown).
 
-    A process that becomes another program starts anew, so that a party's preparation does not count.
+    A process that becomes another program starts anew.
     Guarantees: the peak misses at most the growth in the last hundredth of the time, or 10 ms.
     [test: tests/harness/engines/test_peak_memory.py]
     """
@@ -237,7 +237,7 @@ class PeakMemory:
         self._began = self._due = time.monotonic()
 
     def look_if_due(self) -> None:
-        """Look, unless the last look is too recent."""
+        """Look, unless the last look is recent."""
         now = time.monotonic()
         if now >= self._due:
             self.look()
@@ -302,7 +302,7 @@ def _lay_out(job: Job, config: dict[str, Any], directory: Path, values: Path | N
 
 
 def move_piece(source: Path, target: Path) -> None:
-    """Move a party's shares of noise, and the key that checks them, between its directory and the stock."""
+    """Move a party's shares of noise, with the key that checks them, from or to the stock."""
     for pattern in PIECE:
         for file in source.glob(pattern):
             place = target / file.relative_to(source)

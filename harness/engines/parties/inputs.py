@@ -1,4 +1,4 @@
-"""Inputs of a party besides its bits: values with its own noise, and columns that come round by round.
+"""Inputs of a party besides its bits: values with its own noise, and columns of rounds.
 
 A process beside the engine feeds it columns, with fresh bits or noise, by pipes, never by a disk.
 """
@@ -29,11 +29,6 @@ def with_noise(config: Mapping[str, Any], shares: bytes, drawn: npt.ArrayLike) -
 
     Guarantees: the program finds the noise, since another number of values raises ShareError.
     [test: tests/harness/engines/test_distributed_noise.py]
-
-    Args:
-        config: The `distributed_noise` of `Engine.config`.
-        shares: The party's column, or nothing.
-        drawn: Noise for each opened value.
     """
     domain = RINGS[config["domain"]]
     if len(shares) != config["values"] * domain.value_bytes:
@@ -60,7 +55,7 @@ def noise_of(config: Mapping[str, Any]) -> npt.ArrayLike:
 
 
 class _Column:
-    """A party's column as a circuit's secret vector: sums of shares are shares of sums."""
+    """A party's column as a circuit's vector: sums of shares are shares of sums."""
 
     def __init__(self, domain: Ring, words: Words) -> None:
         self._domain, self.words = domain, words
@@ -77,10 +72,7 @@ class _Column:
 
 
 def begin(config: dict[str, Any], columns: int) -> None:
-    """Put pipes where the engine reads values and bits, and start a process that fills them.
-
-    It reads each round's `column_bytes` from the descriptor `columns`, until that ends.
-    """
+    """Put pipes where the engine reads, and start a process that fills them from the descriptor `columns`."""
     pipes = os.pipe(), os.pipe()
     if os.fork() == 0:
         die_with_parent()

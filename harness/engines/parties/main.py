@@ -36,7 +36,7 @@ CLAIMED_EXIT = 17
 
 
 def main() -> int:
-    """Run the party that the current directory describes; return its exit code."""
+    """Run the party of the current directory; return its exit code."""
     try:
         return _main()
     except FairSharesError as error:
@@ -123,7 +123,7 @@ def _redirect_output() -> None:
 
 
 def _supply_secrets(config: dict[str, Any]) -> None:
-    """Put shares of clients' bits, this party's bits, and values with its noise in memory for the engine.
+    """Put shares of clients' bits, own bits, and values with own noise in memory for the engine.
 
     Bits and noise come fresh from the operating system; only a test program takes them from a file.
     """

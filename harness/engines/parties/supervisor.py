@@ -1,4 +1,4 @@
-"""Runs and watches the parties of one run, and says whose fault a failure is."""
+"""Runs and watches a run's parties, and says whose fault a failure is."""
 
 import math
 import random
@@ -46,7 +46,7 @@ _BLOCK = 16  # ports of one holder
 
 @contextmanager
 def free_ports(count: int) -> Iterator[list[int]]:
-    """Yield up to 15 free ports of this machine; raise UnsupportedError if there are too few.
+    """Yield up to 15 free ports of this machine, or raise UnsupportedError.
 
     Guarantees: no two holders on one machine share a port, as each binds the first port of its block.
     [test: tests/harness/engines/test_ports.py]
@@ -109,7 +109,7 @@ def _laid_out(
 
 
 class Rounds:
-    """Parties that stay up: in each round they take a column each, and print opened values."""
+    """Parties that take a column each per round, and print opened values."""
 
     def __init__(
         self, job: Job, parties: Sequence[LocalProcess], logs: list[BinaryIO], timeout_s: float
@@ -165,7 +165,7 @@ def rounds_of(
     timeout_s: float,
     starting: Callable[[], None] = no_charge,
 ) -> Iterator[Rounds]:
-    """Yield parties that take columns round by round, and end them as `run_parties` does."""
+    """Yield parties of rounds, and end them as `run_parties` does."""
     with (
         _laid_out(job, configs, work, [None] * len(configs)) as parties,
         _started(parties, timeout_s, starting),
@@ -303,7 +303,7 @@ def _end_of(
 
 
 def _one_of(parties: int, checks: Mapping[int, re.Match[str]]) -> str:
-    """Say who may have deviated by failed checks; a party that accuses two others may itself lie."""
+    """Say who may have deviated; a party that accuses two others may itself lie."""
     pairs = [{int(match[3]), int(match[4]), i} for i, match in checks.items() if match[3]]
     everybody = set(range(parties))
     who = " or ".join(map(str, sorted(everybody.intersection(*pairs) or everybody)))

@@ -15,17 +15,17 @@ LOOPBACK = "127.0.0.1"  # in `CONFIG`, where all parties are on one machine
 
 
 def values_file(party: int) -> str:
-    """Return the file of a party's values, in `DATA`."""
+    """Return the file of a party's values."""
     return f"Input-Binary-P{party}-0"
 
 
 def bits_file(party: int) -> str:
-    """Return the file of integers whose bits a party inputs, in `DATA`."""
+    """Return the file of integers whose bits a party inputs."""
     return f"Input-P{party}-0"
 
 
 def certificate_file(party: int) -> str:
-    """Return the file of a party's certificate, in `DATA` or `PEERS`."""
+    """Return the file of a party's certificate."""
     return f"P{party}.pem"
 
 

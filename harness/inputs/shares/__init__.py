@@ -1,4 +1,4 @@
-"""Clients' uploads: clients share; parties agree on uploads and add them up.
+"""Clients' uploads, and parties' agreement on them.
 
 Start with `file_format`, `client` and `party`. `client` seals uploads of a `task` for the parties' `keys`;
 `counting` opens them.

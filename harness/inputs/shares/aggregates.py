@@ -1,4 +1,4 @@
-"""Aggregates, a party's inputs to runs; docs/reference/share-files.md has the format."""
+"""Aggregates, parties' inputs to runs; docs/reference/share-files.md has the format."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ class Header:
 
     @cached_property
     def allowed(self) -> ClientPolicy:
-        """The runs that all clients allow; raises ShareError if the policy is invalid."""
+        """The runs that all clients allow; raises ShareError if invalid."""
         return client_policy_from_json(self.policy, _refusal("The aggregate's policy"))
 
     @property
@@ -69,7 +69,7 @@ def read_header(path: Path) -> Header:
 
 
 def read_uploads(path: Path) -> tuple[str, ...]:
-    """Return the uploads' identities; raise ShareError if the fingerprint differs."""
+    """Return the uploads' identities, or raise ShareError if the fingerprint differs."""
     with opened(path) as (header, file):
         identities = tuple(file.readline().decode(errors="replace").split())
     if (len(identities), hash_of(identities)) != (header.uploads, header.fingerprint):
@@ -78,7 +78,7 @@ def read_uploads(path: Path) -> tuple[str, ...]:
 
 
 def check_aggregates(paths: Sequence[Path]) -> Header:
-    """Return party 0's header; raise ShareError unless all parties' aggregates hold the same uploads."""
+    """Return party 0's header, or raise ShareError unless all aggregates hold the same uploads."""
     headers = [check_own(path, party) for party, path in enumerate(paths)]
     first = headers[0]
     if len(first.task.parties) != len(paths):
@@ -103,7 +103,7 @@ def check_aggregates(paths: Sequence[Path]) -> Header:
 
 
 def check_own(path: Path, party: int) -> Header:
-    """Return the header of this party's aggregate, or raise ShareError."""
+    """Return this party's aggregate's header, or raise ShareError."""
     header = read_header(path)
     if header.party != party:
         raise ShareError(f"{path} is not the aggregate of party {party}; run `aggregate` again.")
@@ -111,7 +111,7 @@ def check_own(path: Path, party: int) -> Header:
 
 
 def extract_values(aggregate_file: Path, out: Path) -> Path:
-    """Write an aggregate's values for engines; raise ShareError if it is damaged."""
+    """Write an aggregate's values for engines, or raise ShareError."""
     with opened(aggregate_file) as (header, file):
         file.readline()
         values = file.read()

@@ -59,11 +59,7 @@ def split_into_shares(values: Words, ring: Ring, parties: int) -> Iterator[tuple
 
 
 def in_uploads(records: ClientRecords, form: InputForm, smaller: int = 1) -> Iterator[ClientRecords]:
-    """Yield records in parts of about MAX_VALUES / `smaller` values, and report progress.
-
-    Raises:
-        ShareError: A client exceeds MAX_VALUES.
-    """
+    """Yield records in parts of about MAX_VALUES / `smaller` values, report progress, or raise ShareError."""
     values = count_columns(records.domain, form.name) * count_rows(records, form.name)
     at_once = records.clients * MAX_VALUES // max(1, values)
     if not at_once:
@@ -82,7 +78,7 @@ class _Counted:
 
 
 def of_what_is_left(records: ClientRecords, source: Path, file: Path) -> ClientRecords:
-    """Return records that may be shared: as many as a client's bound leaves after earlier uploads.
+    """Return the records that a client's bound leaves after earlier uploads.
 
     The file is written first, so records of an upload that fails count as shared.
     Guarantees: all uploads made with this file, even concurrent ones, together hold at most the domain's
@@ -133,7 +129,7 @@ class Opened:
 
 
 def identity_in(envelope: bytes) -> bytes:
-    """Return the identity that an envelope claims, 32 bytes."""
+    """Return the 32-byte identity that an envelope claims."""
     return envelope[36:68]
 
 
@@ -167,9 +163,7 @@ def seal_upload(task: Task, values: Integers, bounds: ClientPolicy | None) -> tu
 
 
 def share(task: Task, records: ClientRecords, out: Path, bounds: ClientPolicy | None = None) -> list[str]:
-    """Write an envelope per client and party to `out/party-<i>/`; return the uploads' identities.
-
-    Guarantees: all files appear, or none.
+    """Write all envelopes to `out/party-<i>/`, or none; return the uploads' identities.
 
     Raises:
         RecordsError: The records do not fit the encoding.
@@ -218,8 +212,8 @@ def share(task: Task, records: ClientRecords, out: Path, bounds: ClientPolicy | 
 def open_envelope(task: Task, party: int, keys: Mapping[bytes, bytes], envelope: bytes) -> Opened | str:
     """Open and check an envelope of the right length, or return the reason to leave it out.
 
-    Guarantees: parties that open envelopes of one identity, which is a digest of the bounds and of all
-    shares' salted digests, hold shares of one upload with the same bounds.
+    Guarantees: parties that open envelopes of one identity, a digest of the bounds and of all shares' salted
+    digests, hold shares of one upload with the same bounds.
     [test: tests/harness/inputs/test_envelopes.py]
     """
     head, sealed = envelope[:HEAD_BYTES], envelope[HEAD_BYTES:]

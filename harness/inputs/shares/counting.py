@@ -45,7 +45,7 @@ _Start = Callable[[bytes], Callable[[], _Batch]]  # starts opening envelopes; it
 
 
 class Part(NamedTuple):
-    """Counted uploads: sorted identities, and their values, shape (columns held, clients or 1, words)."""
+    """Counted uploads: sorted identities, and values, shape (columns held, clients or 1, words)."""
 
     digests: Digests
     values: Words
@@ -62,15 +62,11 @@ class Opener:
 
     @property
     def summed(self) -> bool:
-        """Whether clients' values are added up, or else listed."""
+        """Whether values are added up, or else listed."""
         return self.task.form == SPLIT.name
 
     def __call__(self, envelopes: bytes) -> _Batch:
-        """Open envelopes that stand end to end.
-
-        Returns:
-            For each the reason to leave it out, or its client's bounds or None; and the values of the rest.
-        """
+        """Return the reason to leave each envelope out, or its bounds or None; and the others' values."""
         answers: list[str | ClientPolicy | None] = []
         shares, size = [], self.task.envelope_bytes(self.party)
         for start in range(0, len(envelopes), size):
@@ -246,7 +242,7 @@ class Count:
         return next((key, keys[key.id]) for key in task.parties[self.opener.party].keys if key.id in keys)
 
     def _resume(self, checkpoint: Path) -> None:
-        """Restore a checkpoint, up to the first seal of another count."""
+        """Restore a checkpoint up to the first seal of another count."""
         ring, columns = self.opener.task.ring, len(self.opener.nothing.values)
         with checkpoint.open("rb") as file:
             left = os.fstat(file.fileno()).st_size
@@ -299,13 +295,13 @@ class Count:
 
     @property
     def policies(self) -> dict[str, ClientPolicy]:
-        """The runs that both client and task allow, by counted identity."""
+        """The runs that client and task allow, by counted identity."""
         allowed = self.opener.task.allowed
         bounds = {name: policy.and_also(allowed) for name, policy in self.bounds.items()}
         return {name: bounds.get(name, allowed) for name in self.identities}
 
     def write(self, out: Path, left_out: Mapping[str, int]) -> Header:
-        """Write the party's aggregate and remove the checkpoint; `left_out` counts other uploads by reason.
+        """Write the party's aggregate and remove the checkpoint; `left_out` counts other uploads.
 
         Raises:
             ShareError: Uploads are too few, too many, or gone although accepted, or writing fails.

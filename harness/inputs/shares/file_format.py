@@ -1,4 +1,4 @@
-"""Common parts of envelopes, tasks and aggregates; docs/reference/share-files.md has the formats."""
+"""Common parts of envelopes, tasks and aggregates (docs/reference/share-files.md)."""
 
 import hashlib
 import re
@@ -40,12 +40,12 @@ class ClientPolicy:
     unit: PrivacyUnit
 
     def covers(self, task: str, unit: PrivacyUnit, total: Guarantee) -> bool:
-        """Return whether a run is allowed after which the upload has spent `total`."""
+        """Return whether a run is allowed that brings the upload's loss to `total`."""
         within = total.epsilon <= self.total.epsilon and total.delta <= self.total.delta
         return task in self.tasks and unit in (self.unit, PrivacyUnit.CLIENT) and within
 
     def covers_all(self, other: "ClientPolicy") -> bool:
-        """Return whether this policy allows all that another allows."""
+        """Return whether all that another policy allows is allowed."""
         return all(self.covers(task, other.unit, other.total) for task in other.tasks)
 
     def and_also(self, other: "ClientPolicy") -> "ClientPolicy":

@@ -1,4 +1,4 @@
-"""Sets of uploads' identities, at 32 bytes each, since a party may have a hundred million."""
+"""Sets of up to a hundred million identities of uploads, at 32 bytes each."""
 
 from collections.abc import Iterable, Iterator, Set as AbstractSet
 from typing import Any, BinaryIO
@@ -19,7 +19,7 @@ def digests_in(raw: bytes | bytearray) -> Digests:
 
 
 class Identities(AbstractSet[str]):
-    """A set of identities (64 hexadecimal digits), as sorted, distinct digests."""
+    """A set of identities (64 hexadecimal digits), as sorted digests."""
 
     def __init__(self, digests: Digests) -> None:
         self.digests = digests
@@ -37,7 +37,7 @@ class Identities(AbstractSet[str]):
 
     @classmethod
     def read(cls, file: BinaryIO, number: int) -> "Identities":
-        """Read so many identities as `texts` wrote them, and a byte more; raise ValueError for others."""
+        """Read so many identities as `texts` writes them, and a byte more, or raise ValueError."""
         raw, left = bytearray(), max((2 * _BYTES + 1) * number, 1)
         while text := file.read(min(left, (2 * _BYTES + 1) * _AT_ONCE)):
             raw += bytes.fromhex(text.decode())
@@ -58,7 +58,7 @@ class Identities(AbstractSet[str]):
         return isinstance(name, str) and bool(self.has(digests_in(bytes.fromhex(name)))[0])
 
     def has(self, digests: Digests) -> NDArray[np.bool_]:
-        """Return which of these digests are in the set, shape (n,)."""
+        """Return which digests are in the set, shape (n,)."""
         if not len(self):
             return np.zeros(len(digests), dtype=bool)
         same = np.empty(len(digests), dtype=bool)

@@ -1,7 +1,7 @@
-"""A party's keys: public ones in tasks, secret ones in the party's own directory.
+"""A party's keys: public ones in tasks, secret ones in its own directory.
 
 Seals are HPKE in base mode (RFC 9180), which does not authenticate the sender; docs/reference/share-files.md
-has the formats. A P-256 key signs the party's lists of uploads.
+has the formats. A P-256 key signs lists of uploads.
 """
 
 import hashlib
@@ -51,7 +51,7 @@ def today() -> str:
 
 
 def is_date(text: str) -> bool:
-    """Return whether a text is a date such as 2027-12-31."""
+    """Return whether a text is a date like 2027-12-31."""
     try:
         return date.fromisoformat(text).isoformat() == text
     except ValueError:
@@ -80,7 +80,7 @@ class SealingKey:
 
     @property
     def id(self) -> bytes:
-        """The 8 bytes that name the key in envelopes."""
+        """The key's 8-byte name in envelopes."""
         return hashlib.sha256(self.raw).digest()[:8]
 
     @property
@@ -99,7 +99,7 @@ class SealingKey:
 
 
 def unseal(secret: bytes, sealed: bytes, info: bytes) -> bytes | None:
-    """Return the sealed bytes, or None if the key does not fit."""
+    """Return the sealed bytes, None if the key does not fit."""
     try:
         return (_HYBRID if len(secret) > _CURVE else _CURVES).decrypt(sealed, _secret(secret), info)
     except InvalidTag:
@@ -124,7 +124,7 @@ def _secret(raw: bytes) -> X25519PrivateKey | MLKEM768X25519PrivateKey:
 
 @dataclass(frozen=True)
 class SealingParty:
-    """A party's public description; before it has keys, `signing` is empty."""
+    """A party's public description; `signing` is empty before it has keys."""
 
     name: str
     address: str
@@ -193,7 +193,7 @@ def read_party(path: Path) -> SealingParty:
 
 
 def signing_key(directory: Path) -> ec.EllipticCurvePrivateKey:
-    """Return a directory's secret signing key, or raise ShareError."""
+    """Return a directory's signing key, or raise ShareError."""
     try:
         key = serialization.load_pem_private_key((directory / SIGNING).read_bytes(), None)
         assert isinstance(key, ec.EllipticCurvePrivateKey)
@@ -205,7 +205,7 @@ def signing_key(directory: Path) -> ec.EllipticCurvePrivateKey:
 
 
 def secrets_in(directory: Path) -> dict[bytes, bytes]:
-    """Return a directory's secret sealing keys by ID; raise ShareError if there are none, or invalid ones."""
+    """Return a directory's secret sealing keys by ID, or raise ShareError."""
     secrets = {}
     for path in sorted(directory.glob("*.key")):
         try:

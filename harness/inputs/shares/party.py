@@ -69,7 +69,7 @@ class UploadReport:
         return digest.hexdigest()
 
     def without(self, identities: Collection[str], reason: str = UNCOVERED) -> "UploadReport":
-        """Return the report without some uploads, for a reason."""
+        """Return the report without some uploads."""
         sound, before = Identities.of(self.sound), Identities.of(self.unsound.get(reason, ()))
         left_out = sound & Identities.of(identities)
         unsound = {**self.unsound, reason: before | left_out} if left_out else self.unsound
@@ -95,7 +95,7 @@ class _Head:
 
 
 def new_uploads(report: UploadReport, counted: CountedUploads) -> UploadReport:
-    """Return a report without uploads of earlier runs; raise UsedUploadsError if none is left."""
+    """Return a report without earlier runs' uploads, or raise UsedUploadsError if none is left."""
     before = counted(report.sound)
     new = report.without(before, COUNTED)
     if before and not new.sound:
@@ -163,8 +163,8 @@ def write_uploads(report: UploadReport, out: Path, key: ec.EllipticCurvePrivateK
 def read_lists(directory: Path, task: Task, *, signed: bool = True) -> Agreement:
     """Return the uploads that all parties accept, by their lists `party-<i>.uploads`.
 
-    Guarantees: if `signed`, each list is signed by the key that the task names for its party, whoever carried
-    it. Otherwise the caller has compared lists that hosts signed.
+    Guarantees: if `signed`, the key that the task names for its party signed each list. Otherwise the caller
+    has compared lists that hosts signed.
 
     Raises:
         ShareError: As `common_uploads`, or a list is missing, damaged, of another task, or not its party's.

@@ -1,4 +1,4 @@
-"""Parties' signatures of results and of lists of uploads."""
+"""Parties' signatures of results and lists of uploads."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ def signature_of(key: ec.EllipticCurvePrivateKey, kind: type[Any], text: str) ->
 
 
 def is_signature(signature: str, key: object, kind: type[Any], text: str) -> bool:
-    """Return whether a key's holder signed this text as of this kind."""
+    """Return whether a key's holder signed this text of this kind."""
     try:
         assert isinstance(key, ec.EllipticCurvePublicKey)
         key.verify(bytes.fromhex(signature), _to_sign(kind, text), _ALGORITHM)
@@ -25,5 +25,5 @@ def is_signature(signature: str, key: object, kind: type[Any], text: str) -> boo
 
 
 def _to_sign(kind: type[Any], text: str) -> bytes:
-    """Return the message to sign, with a prefix that only this kind uses."""
+    """Return the message to sign, with a prefix of this kind only."""
     return f"FairShares {kind.__name__.lower()} 1\n{text}".encode()

@@ -1,4 +1,4 @@
-"""A task: the facts of many clients' uploads, in one file that never changes."""
+"""A task: the facts of many clients' uploads, in a file that never changes."""
 
 import hashlib
 import json
@@ -82,7 +82,7 @@ class Task:
 
     @cached_property
     def domain(self) -> RecordDomain:
-        """The public facts about records; raises RecordDomainError if invalid."""
+        """The facts about records; raises RecordDomainError if invalid."""
         return domain_from_json(self.record_domain, "the task")
 
     @cached_property
@@ -125,7 +125,7 @@ class Task:
         return HEAD_BYTES + self.parties[party].keys[0].overhead + sealed
 
     def secrets(self, party: int, directory: Path) -> dict[bytes, bytes]:
-        """Return a party's secret keys for this task, by ID, or raise ShareError."""
+        """Return a party's secret keys by ID, or raise ShareError."""
         held = secrets_in(directory)
         own_keys = {key.id for key in self.parties[party].keys} & held.keys()
         if not own_keys:
@@ -142,7 +142,7 @@ class Task:
         return key
 
     def check_open(self) -> None:
-        """Raise ShareError after the last day, by this machine's clock."""
+        """Raise ShareError after the last day by this clock."""
         if today() > self.until:
             raise ShareError(
                 f"The task ended on {self.until}, and this machine's clock says {today()}: nothing was "
@@ -167,7 +167,7 @@ class Task:
 
 
 def task_from_bytes(text: bytes, where: str) -> Task:
-    """Return the task in a file's bytes; raise ShareError if it was changed or is none."""
+    """Return the task in a file's bytes, or raise ShareError."""
     refusal = _refusal(where)
     task = as_type(Task, parse_json(text, refusal), refusal)
     if task.text != text:
