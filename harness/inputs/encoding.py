@@ -35,8 +35,8 @@ def shared_over(form: InputForm, domain: Ring) -> Ring:
 def count_columns(domain: RecordDomain, form: str) -> int:
     """Return the number of values in a row, or raise RecordDomainError.
 
-    - `split`: a count per cell. Performance values: per group, the steps to both ends of the range; 0 and 0 for
-      other groups.
+    - `split`: a count per cell. Performance values: per group, the steps to both ends of the range; 0 and 0
+      for other groups.
     - `product` (PrivFairFL): indicators of all groups but the last, then counts per cell of one group.
       Predictions: per record, indicators of group, label and predicted label, each without the last.
     - `keys`: the record's cell, or with a contribution bound the cell in each slot.

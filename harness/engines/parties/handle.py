@@ -113,8 +113,8 @@ class PartyProcess(ABC):
 class LocalProcess(PartyProcess):
     """A party on this machine, in a new directory that only its owner reads.
 
-    `config` is for `harness.engines.parties.main`, but its `files` and `links`, and the file `values`, are moved
-    to the directory.
+    `config` is for `harness.engines.parties.main`, but its `files` and `links`, and the file `values`, move to
+    the directory.
     """
 
     def __init__(self, job: Job, config: dict[str, Any], directory: Path, values: Path | None) -> None:
@@ -182,7 +182,7 @@ class LocalProcess(PartyProcess):
         return {party: text for party, text in self._peers.items() if text in noted}
 
     def _met_all(self) -> bool:
-        """Return whether its links accepted the other parties' certificates, and of others its gateway's alone."""
+        """Return whether its links accepted all parties' certificates and, of others, only its gateway's."""
         own = {fingerprint(path.read_bytes()) for path in (self._directory / DATA).glob("C*.pem")}
         return {*met(self._directory)} - own == {*self._peers.values()}
 
