@@ -379,9 +379,8 @@ class Cap:
         """Return the cell in each slot, or -1, shape (slots, clients), by the records' clients and cells.
 
         Computes: for a plain bound, a client's records, or a uniform choice of them if they exceed the slots.
-        For weight one, with n records by cell and u uniform below n, slot j holds record
-        floor((j n + u) / slots): each holds slots / n of them on average, and a cell's share is off by less than
-        one slot.
+        For weight one, slot j holds record floor((j n + u) / slots) of n records by cell, u uniform below n. So
+        each holds slots / n of them on average, and a cell's share is off by less than one slot.
         Guarantees: no client fills more than its slots.
         [test: tests/harness/inputs/test_contribution_bounds.py]
         """

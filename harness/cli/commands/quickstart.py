@@ -169,8 +169,8 @@ def applicants(data: LoanApplications, rows: Indices, scores: Floats | None = No
 def simulated_counts(records: ClientRecords, noise: Noise) -> NoisyCounts:
     """Return counts as π_RW would open them, computed in the clear."""
     counts = reference.counts(records.group, records.label, *records.domain.shape)
-    counts = counts + simulated_noise(noise, np.random.default_rng(), counts.shape)
-    return NoisyCounts(records.domain, counts, noise)
+    noisy = counts + simulated_noise(noise, np.random.default_rng(), counts.shape)
+    return NoisyCounts(records.domain, noisy, noise)
 
 
 def simulated_curves(records: ClientRecords, scores: Floats, curves: NoisyCurves) -> NoisyCurves:

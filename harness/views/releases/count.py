@@ -35,7 +35,12 @@ def counts(estimated: GroupCounts) -> Iterator[Part]:
     yield Table(
         ["group", "label", "estimated count", f"{float(CONFIDENCE):.0%} interval"],
         [
-            [group, label, f"{estimated.estimates[s, y]:,.0f}", interval_shown(*estimated.intervals[s, y], 0)]
+            [
+                group,
+                label,
+                f"{estimated.estimates[s, y]:,.0f}",
+                interval_shown(*estimated.intervals[s, y], decimals=0),
+            ]
             for s, group in enumerate(estimated.domain.groups)
             for y, label in enumerate(estimated.domain.labels)
         ],
