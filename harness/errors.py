@@ -1,4 +1,4 @@
-"""Every mistake that a user, a client or a party can make, one class each.
+"""Every mistake of a user, a client or a party, one class each.
 
 A message says what is wrong and what to do. Before values are shared it may name a row, a column and a value,
 since the client itself reads it. From then on it holds sizes, names and party numbers, and never a share.
@@ -44,11 +44,7 @@ def named(field: str, value: object = "") -> str:
 
 @contextmanager
 def naming(written: Callable[[str, object], str]) -> Iterator[None]:
-    """Have messages name fields by `written`, such as `as_keyword`, while the block runs.
-
-    Raises:
-        MissingPackageError: The block needs the package of an extra.
-    """
+    """Have messages name fields by `written` in the block; raise MissingPackageError for extras."""
     token = _WRITTEN.set(written)
     try:
         yield
@@ -65,7 +61,7 @@ def naming(written: Callable[[str, object], str]) -> Iterator[None]:
 
 
 class FairSharesError(Exception):
-    """Base of all errors that end a command with a sentence and no traceback."""
+    """Base of all errors that end a command with a sentence."""
 
     __module__ = "fairshares"  # where users find it, and its subclasses, whatever moves
 
@@ -74,7 +70,7 @@ class FairSharesError(Exception):
 
 
 def refuse(error: type[FairSharesError], *rules: tuple[object, str]) -> None:
-    """Raise an error with the message of the first rule that is broken, if any is."""
+    """Raise an error with the first broken rule's message, if any."""
     for broken, message in rules:
         if broken:
             raise error(message)
@@ -90,7 +86,7 @@ def cannot(do: str, error: type[FairSharesError], remedy: str = "") -> Iterator[
 
 
 class MissingPackageError(FairSharesError):
-    """A package that some functions need is missing."""
+    """A needed package is missing."""
 
 
 class OptionError(FairSharesError):
@@ -98,7 +94,7 @@ class OptionError(FairSharesError):
 
 
 class RecordsError(FairSharesError):
-    """A records file cannot be read or breaks the declared domain."""
+    """A records file is unreadable or breaks the declared domain."""
 
 
 class RecordDomainError(FairSharesError):
@@ -106,7 +102,7 @@ class RecordDomainError(FairSharesError):
 
 
 class FeaturesError(FairSharesError):
-    """Features are not declared as ranges and categories, or a table lacks one."""
+    """Features are not ranges and categories, or a table lacks one."""
 
 
 class ThresholdGridError(FairSharesError):
@@ -126,7 +122,7 @@ class UndefinedRateError(FairSharesError):
 
 
 class TooNoisyError(FairSharesError):
-    """The noise hides whether a group has any records with a label."""
+    """The noise hides whether a group has records with a label."""
 
 
 class InfeasibleError(FairSharesError):
@@ -142,11 +138,11 @@ class WriteError(FairSharesError):
 
 
 class ShareError(FairSharesError):
-    """An upload is damaged, belongs elsewhere, or does not fit the others."""
+    """An upload is damaged, belongs elsewhere, or does not fit others."""
 
 
 class UnsupportedError(FairSharesError):
-    """Security model, protocol and input encoding do not fit, or the model is unavailable."""
+    """Model, protocol and encoding do not fit, or the model is unavailable."""
 
 
 class CompileError(FairSharesError):
@@ -154,7 +150,7 @@ class CompileError(FairSharesError):
 
 
 class UsedDirectoryError(FairSharesError):
-    """A party's directory was started before; a second start could release the same noise twice."""
+    """A party was started before; a second start could release the same noise twice."""
 
 
 class CertificateError(FairSharesError):
@@ -162,7 +158,7 @@ class CertificateError(FairSharesError):
 
 
 class HostsFileError(FairSharesError):
-    """`hosts.toml` is unreadable or lacks a host's entries."""
+    """`hosts.toml` is unreadable or lacks entries."""
 
 
 class HostUnreachableError(FairSharesError):
@@ -170,7 +166,7 @@ class HostUnreachableError(FairSharesError):
 
 
 class HostUnfitError(FairSharesError):
-    """A host lacks something that a run needs; nothing has run."""
+    """A host lacks something for a run; nothing has run."""
 
 
 class PolicyError(FairSharesError):
@@ -182,23 +178,23 @@ class SignatureError(FairSharesError):
 
 
 class ClientError(FairSharesError):
-    """A client did not send its values, or broke the rules of sending."""
+    """A client did not send its values, or broke the rules."""
 
 
 class MaskError(FairSharesError):
-    """The parties' messages to a client contradict each other; the client sent nothing."""
+    """The parties' messages to a client contradict each other; it sent nothing."""
 
 
 class PartyFailedError(FairSharesError):
-    """A party failed; the others were stopped and nothing was written."""
+    """A party failed; the others were stopped, nothing was written."""
 
 
 class PartyTimeoutError(FairSharesError):
-    """The parties did not finish in time; all were stopped and nothing was written."""
+    """The parties did not finish in time; nothing was written."""
 
 
 class RelayError(FairSharesError):
-    """The emulated network did not start, or ended before the parties."""
+    """The emulated network did not start, or ended early."""
 
 
 class OutputError(FairSharesError):
@@ -206,7 +202,7 @@ class OutputError(FairSharesError):
 
 
 class ResultFileError(FairSharesError):
-    """A result file of an earlier run is unreadable or malformed."""
+    """An earlier run's result file is unreadable or malformed."""
 
 
 class ExperimentError(FairSharesError):
@@ -222,7 +218,7 @@ class UnsupportedFeature(FairSharesError):
 
 
 class DomainOverflow(FairSharesError):
-    """An opened value left [-2^63, 2^63), where MP-SPDZ would wrap around."""
+    """An opened value left [-2^63, 2^63), where MP-SPDZ wraps around."""
 
 
 class AuditError(FairSharesError):
@@ -230,15 +226,15 @@ class AuditError(FairSharesError):
 
 
 class LedgerError(FairSharesError):
-    """The privacy ledger is locked, damaged, read-only, or of another version."""
+    """The ledger is locked, damaged, read-only, or of another version."""
 
 
 class BudgetError(FairSharesError):
-    """A run would spend more than its population's budget leaves."""
+    """A run would exceed its population's budget."""
 
 
 class PopulationError(FairSharesError):
-    """A run names no population, or contradicts its entries in the ledger."""
+    """A run names no population, or contradicts its ledger."""
 
 
 class UsedUploadsError(FairSharesError):
@@ -250,8 +246,8 @@ class StockError(FairSharesError):
 
 
 class UsedNoiseError(StockError):
-    """Another run used this noise made ahead."""
+    """Another run used this noise."""
 
 
 class PlanError(FairSharesError):
-    """The costs of a run cannot be predicted."""
+    """A run's costs cannot be predicted."""

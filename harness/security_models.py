@@ -1,4 +1,4 @@
-"""The security models of protocols: how many parties compute, and which collusion they withstand."""
+"""Security models: numbers of parties, and the collusion that they withstand."""
 
 from dataclasses import dataclass
 
@@ -42,10 +42,7 @@ class SecurityModel:
     replicated: bool = False
 
     def batch(self, lanes: int, keys: int = 0) -> int | None:
-        """Return the batch size for noisy values and sorted keys, None for the machine's choice.
-
-        docs/decisions/0008-cost-of-noise.md has the reasons.
-        """
+        """Return the batch size, None for the machine's choice: docs/decisions/0008-cost-of-noise.md."""
         if self.batches is None or not lanes:
             return None
         least, most = self.batches
@@ -54,7 +51,7 @@ class SecurityModel:
     def security_bits(self, compared: int) -> int | None:
         """Return b: a run's engine security fails with probability 2^-b at most; None without such a term.
 
-        Checks count once, since a noticed cheat ends the run; the masks' probabilities add up.
+        Checks count once, since a noticed cheat ends the run; masks' probabilities add up.
         [test: tests/harness/pipeline/test_manifest.py]
         """
         if self.statistical_security_bits is None or self.active:
@@ -73,11 +70,11 @@ class SecurityModel:
 
     @property
     def tolerates(self) -> str:
-        """The adversary that the engine withstands in fact: "passive" or "active"."""
+        """The adversary that the engine withstands in fact."""
         return "passive" if self.broken else self.adversary
 
     def refusal(self, path: InputPath) -> str | None:
-        """Return the reason why clients' values cannot take this path, if any."""
+        """Return why clients' values cannot take this path, if so."""
         if path is not REPLICATED or self.replicated:
             return None
         able = " or ".join(model.name for model in MODELS.values() if model.replicated)
@@ -118,7 +115,7 @@ MODELS: dict[str, SecurityModel] = {
 
 
 def get_model(name: str) -> SecurityModel:
-    """Return the model of that name; raise OptionError if there is none."""
+    """Return a model, or raise OptionError."""
     if name not in MODELS:
         raise OptionError(f"There is no model {name!r}; choose one of {', '.join(MODELS)}.")
     return MODELS[name]

@@ -72,7 +72,7 @@ class Commands(Program):
         )
 
     def parse_tasks(self) -> None:
-        """Find the command and its options, or report invalid ones."""
+        """Find the command and its options, or report mistakes."""
         commands = {name: self.collection[name] for name in self.collection.task_names}
         flags = self.initial_context.flags
         of_all = {flag: flags[flag].takes_value for flag in self.initial_context.flag_names()}

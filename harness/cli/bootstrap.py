@@ -1,6 +1,6 @@
 """Makes the project's virtual environments from lock files, and starts invoke.
 
-It runs before any package is installed, so it imports little, from the standard library.
+It runs before any package is installed, so it imports little.
 """
 
 import fcntl
@@ -24,7 +24,7 @@ _STAMP = "fairshares-lock"  # in a complete environment: its sources
 
 
 def main(arguments: Sequence[str], project: Path = PROJECT) -> int:
-    """Run invoke in the project's environment, made first if needed; return an exit code if that fails.
+    """Run invoke in the project's environment, or return an exit code if that cannot be made.
 
     Guarantees: the working directory stays the user's, so relative paths in options keep their meaning.
     [test: tests/commands/test_bootstrap.py]
@@ -75,7 +75,7 @@ def _is_current(environment: Path, locks: Sequence[Path]) -> bool:
 
 
 def _stamp(environment: Path, locks: Sequence[Path]) -> set[str]:
-    """Return digests of the lock files, and the interpreter's real path, which upgrades may change."""
+    """Return digests of the lock files, and the interpreter's real path."""
     digests = {hashlib.sha256(lock.read_bytes()).hexdigest() for lock in locks}
     return digests | {os.path.realpath(environment / "bin" / "python")}
 
@@ -118,10 +118,7 @@ def _make_alone(environment: Path, locks: Sequence[Path]) -> None:
 
 
 def _make(environment: Path, locks: Sequence[Path], held: int) -> None:
-    """Make the environment beside its place, so that processes in an older one can finish.
-
-    pip holds the lock too, so that the next process waits for it if this one is killed.
-    """
+    """Make the environment beside its place, for processes in an older one; pip holds the lock too."""
     new, old = (environment.with_name(f"{environment.name}.{which}") for which in ("partial", "old"))
     _remove(new, old)  # of a start that was killed
     pip = [
@@ -144,7 +141,6 @@ def _make(environment: Path, locks: Sequence[Path], held: int) -> None:
 
 
 def _rename_inside(new: Path, environment: Path) -> None:
-    """Make scripts and settings name the environment's later place."""
     for file in [new / "pyvenv.cfg", *(new / "bin").iterdir()]:
         text = b"" if file.is_symlink() or file.is_dir() else file.read_bytes()
         if os.fsencode(new) in text and b"\0" not in text:

@@ -1,4 +1,4 @@
-"""The options of all commands: a class for each, with constants for common ones."""
+"""The options of all commands, a class for each."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ from harness.training.request import TrainRequest
 
 
 def parse_last_day(text: str, option: str) -> str:
-    """Return a day, by UTC, that is not over."""
+    """Return a day that is not over in UTC."""
     from harness.inputs.shares.keys import is_date, today  # slow to load
 
     if not is_date(text):

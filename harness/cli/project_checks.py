@@ -1,4 +1,4 @@
-"""The project's own checks, and its documentation site."""
+"""The project's own checks and documentation site."""
 
 import os
 import subprocess
@@ -30,10 +30,7 @@ BESIDE_TESTS = {"mypy": ("-m", "mypy")}
 
 
 def run_checks(pytest_arguments: Sequence[str] = (), *, everything: bool = False) -> int:
-    """Run every check, name those that failed, and return an exit code.
-
-    `everything` includes exhaustive tests (`tests/exhaustive.toml`).
-    """
+    """Run every check, with `everything` also exhaustive tests; name failures; return an exit code."""
     chosen = () if everything else DEFAULT_ONLY
     with ThreadPoolExecutor() as pool:
         beside = {name: pool.submit(_run, command, lock_held=True) for name, command in BESIDE_TESTS.items()}
@@ -50,7 +47,7 @@ def run_checks(pytest_arguments: Sequence[str] = (), *, everything: bool = False
 
 
 def build_docs(project: Path = PROJECT) -> int:
-    """Build the documentation site in its own environment; return an exit code, 0 without warnings."""
+    """Build the documentation site in its own environment; return an exit code."""
     docs, environment = project / "docs", project / ".venv-docs"
     site = docs / "_build"
     code = ensure(environment, docs / LOCK)

@@ -1,4 +1,4 @@
-"""Presents a command's outcome on the terminal, as JSON, or as a page."""
+"""Presents a command's outcome."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ from harness.views.rendering.html import write_page
 
 
 def tell(task: str, title: str, shown: View, fields: Callable[[], dict[str, Any]], *, plot: bool) -> None:
-    """Show the outcome of a command that runs nothing; with `plot`, write a page or raise WriteError."""
+    """Show the outcome of a command that runs nothing, or write its page, or raise WriteError."""
     target = default_out(task)
     if plot:
         shown = list(shown)
@@ -27,7 +27,7 @@ def tell(task: str, title: str, shown: View, fields: Callable[[], dict[str, Any]
 
 
 def write_beside(directory: Path, title: str, subtitle: str, view: Sequence[Part]) -> None:
-    """Write a page whole beside existing results, or raise WriteError."""
+    """Write a page beside results, whole, or raise WriteError."""
     with (
         cannot(f"write the report into {directory}", WriteError, "the results are there"),
         scratch_directory(directory) as partial,
@@ -48,10 +48,7 @@ def present(
     problem: FairSharesError | None = None,
     file: str = "",
 ) -> None:
-    """Show the answer and its facts, in short or in full; write the report with --plot; raise a problem.
-
-    `file` is the answer's, by default named for the manifest's task.
-    """
+    """Show an answer and its facts, in short or in full; write its report; raise a problem."""
     terminal.show(*answer)
     if not terminal.output.quiet:
         terminal.show(*(full if terminal.output.verbose else short))

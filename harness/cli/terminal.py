@@ -54,7 +54,7 @@ output = Output()  # of the command that runs
 
 
 def say(text: str, console: Console | None = None) -> None:
-    """Print prose, wrapped on a terminal, else on one line."""
+    """Print prose, wrapped on a terminal."""
     _say(as_called(text), console or out, "announcement")
 
 
@@ -71,7 +71,7 @@ def show(*parts: Part) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print a command's outcome on stdout for programs."""
+    """Print an outcome for programs on stdout."""
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
@@ -99,8 +99,7 @@ def ending_well(of_command: Output) -> Iterator[None]:
     """Make a command end well: our own errors in one sentence, without traceback, and an exit code.
 
     Termination, and the loss of the terminal, count as Ctrl-C, so that parties are stopped and shares
-    removed. With `json`, stdout holds only JSON, and stderr JSON lines; with `quiet`, stderr holds only
-    errors.
+    removed. With `json`, stdout holds only JSON, and stderr JSON lines; with `quiet`, stderr only errors.
     [test: tests/commands/test_faults.py]
     """
     global output
@@ -133,7 +132,7 @@ def _end(mark: str, *texts: str) -> None:
 class Steps:
     """Shows each step with its time on stderr; a call ends one step and starts the next.
 
-    Without a terminal, a long step reports every few seconds.
+    Without a terminal, long steps report every few seconds.
     """
 
     def __init__(self, display: RichProgress, names: dict[str, str]) -> None:
@@ -148,13 +147,13 @@ class Steps:
         self._told, self._far = time.monotonic(), ""
 
     def detail(self, text: str) -> None:
-        """Show the progress of the running step."""
+        """Show the step's progress."""
         if self._running is not None:
             self._far = text
             self._display.update(self._running[0], description=f"{self._running[1]}: {escape(text)}")
 
     def count(self, done: int, of: int) -> None:
-        """Show how many parts of the running step are done, and the remaining time."""
+        """Show how many parts of the step are done, and the remaining time."""
         if self._running is None:
             return
         elapsed = time.monotonic() - self._running[2]
@@ -163,14 +162,14 @@ class Steps:
             self.tell_log()
 
     def tell_log(self) -> None:
-        """Report the running step in a log, unless just done."""
+        """Report the step in a log, unless just done."""
         running, now = self._running, time.monotonic()
         if running is not None and now - self._told > _TOLD_EVERY_S and _is_log():
             self._told = now
             say(plain(f"{running[1]}: {self._far or 'running'}, {now - running[2]:.0f} s so far"), err)
 
     def finish(self) -> None:
-        """End the running step, if any."""
+        """End the step, if any."""
         if self._running is not None:
             row, name, begun = self._running
             self._display.update(row, completed=1, description=name)

@@ -1,4 +1,4 @@
-"""The users' commands, each a class of options with a function."""
+"""The users' commands."""
 
 from typing import Any, ClassVar
 
@@ -15,7 +15,7 @@ from harness.request.releases import CALLS
 
 
 class ReleaseOptions(Options):
-    """A command's options besides its call's; `earlier` are those for earlier results, the main one first."""
+    """A command's options besides its call's; `earlier` are those for earlier results."""
 
     earlier: ClassVar[tuple[str, ...]] = ()
     preprocess: Any = None
@@ -35,7 +35,7 @@ class ReleaseOptions(Options):
     plot = PLOT
 
     def __init__(self, **given: Any) -> None:
-        """Read the options; refuse a new run's beside earlier results."""
+        """Read the options, or refuse a new run's beside earlier results."""
         again, of_both = self.earlier[:1], (*self.earlier, "out", "plot")
         for name, text in given.items() if any(map(given.get, again)) else ():
             if text not in ("", False, self.declared[name].default) and name not in of_both:

@@ -34,8 +34,7 @@ def times_of(party_mpc_s: Sequence[float], compile_s: float, **known: float | No
 class RunRecord:
     """The program, engine and cost of a run, as in manifests.
 
-    Of `times`, by the names in `TIMES`, unknown ones are None. The computation's include preprocessing, but
-    neither start-up nor compilation.
+    Unknown times are None. The computation's include preprocessing, but neither start-up nor compilation.
     """
 
     engine: str | None = None
@@ -85,7 +84,7 @@ class DistributedNoiseInput:
         samples: Number of samples that each party draws.
         values: Number of the party's values that the program reads.
         blocks: Number of histograms, their bins, and bins per block of each level (see `circuits.blocks`), if
-            noise is added to sums of values. None puts noise behind the values.
+            noise is added to sums. None puts noise behind the values.
     """
 
     samples: int
@@ -98,12 +97,10 @@ class Job:
     """One program with its arguments and each party's input.
 
     Attributes:
-        arguments: In the order of `spec.arguments`.
         party_inputs: Per party, a file of values in the model's domain, little-endian.
         fair_bits: (width, lanes) of each block of random bits that every party draws as it starts.
         given_bits: Per party, a test's integers in place of random bits or noise.
-        clients: Those that send while the parties run.
-        compile_options: Replace the model's, if there are any.
+        compile_options: In place of the model's, if any.
         own: None if the program adds noise itself.
         pieces: Per party, the directory for shares of noise made ahead.
     """
@@ -160,7 +157,7 @@ class Job:
         return max((slots, *(lanes for _, lanes in self.fair_bits)))
 
     def batch(self, model: SecurityModel) -> int | None:
-        """Return the size of batches, None for the machine's choice."""
+        """Return the batch size, None for the machine's choice."""
         # All keys are sorted at once, and all scores are compared with a threshold at once.
         by_record = KEYS.name in self.spec.input_forms or "thresholds" in self.spec.arguments
         return model.batch(self.lanes, int(self._named_arguments["records"]) if by_record else 0)
@@ -191,7 +188,7 @@ class Job:
             self._check_distributed_noise(model)
 
     def distributed_noise(self, model: SecurityModel) -> DistributedNoise | None:
-        """Return the distribution of each party's own noise, if any, or raise UnsupportedError."""
+        """Return each party's own noise, if any, or raise UnsupportedError."""
         if not self.spec.draws_distributed_noise:
             return None
         named, honest = self._named_arguments, model.parties - model.corruptions
@@ -220,7 +217,7 @@ class Job:
         )
 
     def _check_bits(self) -> None:
-        """Check the number of bits for the coins: missing ones would be zeros, a noise that all know."""
+        """Check the number of bits; missing ones would be zeros, a noise that all know."""
         try:
             needed = input_widths(self.spec.fair_bits(self._named_arguments))
         except (ArithmeticError, LookupError, ValueError):
@@ -238,7 +235,7 @@ class EngineResult(RunRecord):
     Attributes:
         outputs: By name of the `OUT` line, equal at all parties.
         left_out: Number of clients that the parties left out, by reason.
-        signed: Hosts' signatures, see `harness.hosts.signed_results`.
+        signed: See `harness.hosts.signed_results`.
     """
 
     model: SecurityModel
@@ -311,8 +308,7 @@ def parse_outputs(logs: Sequence[Sequence[str]], names: Sequence[str]) -> dict[s
     Other lines are ignored. Without names anything may be printed.
     [test: tests/harness/engines/test_output_parser.py]
 
-    Raises:
-        OutputError: Lines break the guarantee. The message has names and parties, never a value.
+    Raises OutputError, which has names and parties, never a value.
     """
     if not logs:
         raise OutputError("No party printed anything; the run has no result.")

@@ -68,10 +68,10 @@ class Engine(Runner):
 
     @abstractmethod
     def availability(self, model: SecurityModel) -> str | None:
-        """Return what a model lacks here, with the remedy, in a sentence; None if it can run."""
+        """Return what a model lacks here, and the remedy; None if it can run."""
 
     def fault_of_links(self, model: SecurityModel) -> str | None:  # noqa: ARG002
-        """Return why the parties' links do not ask for certificates; None if all do."""
+        """Return why links do not ask for certificates; None if all do."""
         return None
 
     @abstractmethod
@@ -217,7 +217,7 @@ class Engine(Runner):
         values: int,
         starting: Callable[[], None] = no_charge,
     ) -> Iterator[Rounds]:
-        """Yield the job's parties for `number` rounds of so many values; otherwise as `run`."""
+        """Yield the job's parties for `number` rounds of so many values; else as `run`."""
         prepared = self.prepared(job, model)
         with free_ports(model.parties) as ports:
             configs = [

@@ -85,7 +85,6 @@ def sources_of(source: Path) -> list[Path]:
 
 
 def _circuits_in(text: str) -> set[str] | None:
-    """Return the circuits that a text imports, None if unclear."""
     try:
         nodes = [*ast.walk(_parsed(text))]
     except SyntaxError:

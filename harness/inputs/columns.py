@@ -137,11 +137,7 @@ def _plain(name: str) -> str:
 
 
 def present(path: str, header: list[str], names: Sequence[str], optional: str) -> list[str]:
-    """Return the columns to read, with the optional one if the header has it in some spelling.
-
-    Raises:
-        RecordsError: Another column is missing, or one is repeated.
-    """
+    """Return the columns to read, with the optional one if the header has it, or raise RecordsError."""
     if _plain(optional) not in map(_plain, header):
         names = [name for name in names if name != optional]
     refuse(
@@ -178,7 +174,7 @@ _MISSING = ("None", "nan", "NaN", "<NA>", "NaT")  # what Python, numpy and panda
 def as_text(values: Sequence[Any]) -> list[str]:
     """Return values as texts of a CSV file, "" for a missing one.
 
-    Floats that are all whole become integers, since missing values turn integers to floats.
+    Floats that are all whole become integers: missing values made them floats.
     """
     floats = [value for value in values if isinstance(value, float) and not math.isnan(value)]
     are_whole = all(abs(value) < 2**53 and value % 1 == 0 for value in floats)

@@ -115,7 +115,7 @@ def _capped(records: ClientRecords, cap: Cap, form: InputForm) -> Integers:
 
 
 def _valued_slots(records: ClientRecords) -> Integers:
-    """Return a slot per client: the group's code, value + steps above it; 0 without a value."""
+    """Return a slot per client: the group's code, and value + steps above it; 0 if none."""
     domain, slots = records.domain, np.zeros((1, records.clients), dtype=np.int64)
     assert records.detail is not None and domain.values is not None
     value = (records.detail + domain.values.steps) << slot_bits(len(domain.groups))

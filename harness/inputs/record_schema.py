@@ -133,7 +133,7 @@ class RecordDomain:
     def shape(self) -> tuple[int, ...]:
         """The numbers of groups, labels and, if any, score bins or predictions.
 
-        With several scores each (score, group) is a group; its labels are the score's and any other.
+        With several scores each (score, group) is a group, with the score's label and any other.
         """
         if self.values:
             return len(self.groups), 2  # sums of distances from the lower and the upper end of the range
@@ -379,8 +379,8 @@ class Cap:
         """Return the cell in each slot, or -1, shape (slots, clients), by the records' clients and cells.
 
         Computes: for a plain bound, a client's records, or a uniform choice of them if they exceed the slots.
-        For weight one, slot j holds record floor((j n + u) / slots) of n records by cell, u uniform below n. So
-        each holds slots / n of them on average, and a cell's share is off by less than one slot.
+        For weight one, slot j holds record floor((j n + u) / slots) of n records by cell, u uniform below n.
+        Each holds slots / n of them on average, and a cell's share is off by less than one slot.
         Guarantees: no client fills more than its slots.
         [test: tests/harness/inputs/test_contribution_bounds.py]
         """

@@ -48,7 +48,7 @@ class ClientRecords:
         client_ids: Names, shape (M,), indexed by `client`.
         detail: Score bins, predicted labels or steps of values; with several scores, shape (n, labels).
         count: Number of records in each entry.
-        columns: Dtypes of client_id, group and label; empty if unknown.
+        columns: Dtypes of client_id, group and label, if known.
     """
 
     domain: RecordDomain
@@ -155,7 +155,7 @@ class ClientRecords:
         return replace(self, **{**of_each, **changes})
 
     def check_unit(self, unit: str, cap: object) -> None:
-        """Raise OptionError if clients are to be protected but records are clients."""
+        """Raise OptionError if records are clients, and clients are to be protected."""
         if self.each_is_client and (unit == "client" or cap):
             raise OptionError(
                 "Without a column client_id each record is a client of its own, so none has several to be "
@@ -229,9 +229,7 @@ def read_records(
     or with `say` left out and reported; client_id is then required, and an empty source is one client
     without records.
 
-    Raises:
-        RecordsError: The message names the source, and the row and value if there is one.
-        RecordDomainError: An inferred domain has fewer than two groups or labels.
+    Raises RecordsError, which names the source and row, or RecordDomainError.
     [test: tests/harness/inputs/test_frames.py]
     """
     names = _columns(kind, cut, domain)
@@ -375,7 +373,6 @@ class _Check:
     def __call__(
         self, wrong: npt.ArrayLike, fault: str, mend: str, column: str, known: Sequence[str] = ()
     ) -> None:
-        """Leave lines out; {} in `fault` stands for the value."""
         lines = np.flatnonzero(np.asarray(wrong, dtype=bool) & self.kept)
         if not len(lines):
             return
@@ -401,7 +398,7 @@ def _added_up(place: npt.NDArray[np.int64], count: npt.NDArray[np.int64], size: 
 def _drawn(
     client: npt.NDArray[np.int64], count: npt.NDArray[np.int64], most: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Return how many records of each line a random choice of `most` per client has."""
+    """Return each line's number of records in a random choice of `most` per client."""
     line = np.repeat(np.arange(len(client)), count)
     order = np.lexsort((np.frombuffer(os.urandom(8 * len(line)), dtype=np.uint64), client[line]))
     counts = np.bincount(client[line])

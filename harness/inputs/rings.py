@@ -72,7 +72,7 @@ class Ring:
 class Field127(Ring):
     """Integers modulo the Mersenne prime 2^127 - 1, for MPyC.
 
-    A uniform 127-bit string is a uniform element but for 2^-127, as all ones also stand for 0.
+    Uniform 127-bit strings are uniform elements but for 2^-127: all ones also stand for 0.
     """
 
     name: str = "field127"

@@ -21,7 +21,7 @@ MOST = 10**7  # clients, records, cells, or integers of a program
 class Federation:
     """The size of a federation, and the content of its records.
 
-    `thresholds` and `cap` are 0 if there are none. With performance values each client has one record.
+    `thresholds` and `cap` may be 0. With performance values each client has one record.
     """
 
     clients: int

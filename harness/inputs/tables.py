@@ -67,7 +67,7 @@ class Table:
     Attributes:
         where: The source's name in messages.
         dtypes: By column, as pandas writes them; "" for a CSV file's texts.
-        in_order: Yields each row's name in messages, and its value; nothing if rows are unordered.
+        in_order: Yields each row's name and value; nothing if rows are unordered.
         faults: Reports or refuses malformed rows of CSV files that were read.
         by_file: Yields each CSV file's name and a column's texts there.
     """
@@ -244,7 +244,6 @@ def _quoted(name: str) -> str:
 
 
 def _sql(files: Sequence[str]) -> str:
-    """Return files as a list in SQL; escape patterns in local names."""
     names = [(file if "://" in file else glob.escape(file)).replace("'", "''") for file in files]
     return "[" + ", ".join(f"'{name}'" for name in names) + "]"
 

@@ -55,7 +55,7 @@ def read_toml(path: Path, refusal: Refusal) -> Any:
 def parse_json(text: bytes, refusal: Refusal, schema: int | None = None) -> Any:
     """Return JSON's content without its "schema", which must equal `schema` if that is given.
 
-    Raises the refusal's error, also for a repeated key, millions of values, or another schema.
+    Raises the refusal's error, also for repeated keys or millions of values.
     """
     try:
         value = strict_json(text)
@@ -82,8 +82,8 @@ def strict_json(text: bytes) -> Any:
 def as_type(kind: type[T], value: Any, refusal: Refusal, *, more: bool = False) -> T:
     """Return a value as a type, such as a dataclass, or raise the refusal's error or the type's own.
 
-    Nothing is converted, but a whole number is also a float. `more` allows keys that the type does not have.
-    Guarantees: messages hold names and types, no value.  [test: tests/harness/system/test_documents.py]
+    Nothing is converted, but whole numbers are also floats. `more` allows keys that the type does not have.
+    Guarantees: messages hold no value.  [test: tests/harness/system/test_documents.py]
     """
     try:
         return _as_type(kind, value, refusal, more)

@@ -96,7 +96,6 @@ def _is_still(directory: Path, descriptor: int) -> bool:
 
 
 def _lock(descriptor: int, operation: int) -> bool:
-    """Return whether a lock was got; some file systems have none."""
     try:
         fcntl.flock(descriptor, operation)
     except OSError:

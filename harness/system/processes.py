@@ -1,6 +1,6 @@
 """Facts about processes, and a leash, which ends a process with its parent, even if that is killed.
 
-As a program it takes the parent's process number and a command.
+As a program it takes the parent's number and a command.
 """
 
 import ctypes
@@ -35,7 +35,6 @@ def is_stopped(process: int) -> bool:
 
 
 def _stat(process: int) -> list[str]:
-    """Return the fields of /proc/PID/stat from the state on, or an empty state."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -50,9 +50,7 @@ def check_new(out: Path) -> None:
 def new_directory(out: Path) -> Iterator[Path]:
     """Yield a private directory that becomes `out` at the end, and vanishes on an error.
 
-    Raises:
-        OptionError: `out` exists, or nothing can be made beside it.
-        WriteError: A file cannot be written, or `out` was made meanwhile.
+    Raises OptionError if `out` cannot be, or WriteError if writing fails or `out` was made meanwhile.
     """
     check_new(out)
     ours = [parent for parent in out.parents if not parent.exists()]

@@ -29,9 +29,7 @@ def files_in(place: Path | str, suffix: str, *, fetch: bool = True) -> Iterator[
     A store's library lists all at once, at a kilobyte of memory a file. With `fetch`, small files of a store
     are fetched many at a time, before they are read.
 
-    Raises:
-        OSError: There is no such directory.
-        ShareError: A store refuses; also as `store_of`.
+    Raises OSError for a directory; ShareError or as `store_of` for a store.
     """
     if isinstance(place, Path):
         with os.scandir(place) as entries:
@@ -67,7 +65,7 @@ def store_of(url: str) -> tuple[Any, str]:
     Guarantees: an sftp server's key is in `~/.ssh/known_hosts`.
     [test: tests/harness/clients/test_stores.py]
 
-    Raises MissingPackageError for the store's library, or ShareError without such a store or an answer.
+    Raises MissingPackageError, or ShareError without such a store or an answer.
     """
     try:
         from fsspec import url_to_fs
@@ -87,7 +85,7 @@ def store_of(url: str) -> tuple[Any, str]:
 
 @cache
 def _known_keys_only() -> Any:
-    """Return the rule for sftp servers' keys; fsspec's own accepts any."""
+    """Return the rule for sftp servers' keys; fsspec's accepts any."""
     from paramiko import HostKeys, MissingHostKeyPolicy, PKey, SSHClient, SSHException
 
     class KnownKeysOnly(MissingHostKeyPolicy):  # type: ignore[misc]  # it has no type information

@@ -31,7 +31,7 @@ CLEAN_STEPS = {"connect": "Connecting", "clean": "Cleaning"}
 def findings(
     facts_by_host: Sequence[Mapping[str, Any]], marks: Sequence[Mapping[str, bool | None]], model: str
 ) -> Iterator[Part]:
-    """Show a row per host, and a sentence per fault; None marks a check that was not made."""
+    """Show a row per host, and a sentence per fault; None marks a missing check."""
     yield Table(
         ["party", "host", *marks[0]],
         [
@@ -71,10 +71,7 @@ def certificates(
     fingerprints_by_party: Mapping[str, Mapping[int, str]],
     exported: Path | None = None,
 ) -> Table:
-    """Show fingerprints, by which owners detect exchanged certificates.
-
-    `exported` is the file of the host's own certificate, if its owner set it up.
-    """
+    """Show fingerprints, by which owners detect exchanged certificates."""
     return Table(
         ["party", "host", "engine", "SHA-256 of its certificate"],
         [
@@ -164,7 +161,7 @@ def signers(
     source: str,
     compared: bool,
 ) -> Iterator[Part]:
-    """Show the signers of a run's results; `compared` tells whether their certificates are known."""
+    """Show a run's signers; `compared` tells whether their certificates are known."""
     yield f"All {len(statements)} hosts signed these results: {what}, {spent_text(spent)}."
     yield Line("Run", f"{ran['run']}, started {ran['started']}")
     yield Line("Population", ran["population"] or "none was named")

@@ -1,4 +1,4 @@
-"""The ledger: populations' spending and budgets, and a run's charge."""
+"""Populations' spending and budgets, and a run's charge."""
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -30,7 +30,7 @@ _COLUMNS = ["run", "started (UTC)", "task", "security", "ε", "δ", "status", "r
 
 
 def charge(charging: Entry, asked_for_none: bool) -> str:
-    """Say where a run was charged, and what its population has spent and left."""
+    """Say where a run was charged, and what its population has left."""
     population = charging.population
     if population is None:
         return NOT_CHARGED if asked_for_none else f"{NOT_CHARGED} {named('population', 'NAME')} tracks it."

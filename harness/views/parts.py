@@ -15,11 +15,11 @@ if TYPE_CHECKING:  # takes a second to load
 
 
 class Good(str):
-    """Good news, green where there are colors."""
+    """Good news, green."""
 
 
 class Bad(str):
-    """Bad news, red where there are colors."""
+    """Bad news, red."""
 
 
 class Stacked(str):
@@ -81,16 +81,13 @@ class Table:
 
     @property
     def aligned(self) -> str:
-        """The alignment of each column, "l" or "r"."""
+        """Each column's alignment."""
         return self.alignment or "l" + "r" * (len(self.columns) - 1)
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure, `height` inches high; a terminal omits it.
-
-    `name` is for its file, and `description` for readers who cannot see it.
-    """
+    """A figure, `height` inches high, for pages; `description` is for readers who cannot see it."""
 
     name: str
     draw: Callable[[axes.Axes], object]
@@ -100,7 +97,7 @@ class Picture:
 
 
 def from_least_to_most(what: str, values: Mapping[str, float], decimals: int) -> Findings:
-    """Say which values, and whose, are the least and the most; NaN is left out."""
+    """Say which values, and whose, are the least and the most, but for NaN."""
     ranked = sorted((value, name) for name, value in values.items() if not math.isnan(value))
     ends = [f"{value:,.{decimals}f} ({name})" for value, name in ranked]
     return Findings([f"{what} {ends[0]} to {ends[-1]}."] if ends else [])

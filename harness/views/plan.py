@@ -1,4 +1,4 @@
-"""Plans: expected results of releases, and their costs in each model."""
+"""Plans: expected results, and costs in each model."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,7 +40,7 @@ _UNPROTECTED = (
 
 
 def plan(asked_for: Plan) -> Iterator[Part]:
-    """Show the expected results of each release, then the costs."""
+    """Show the expected results, then the costs."""
     stages, releases = asked_for.stages, asked_for.releases
     if len(stages) > 1:
         of_cap, after = stages
@@ -277,7 +277,7 @@ def _bytes(count: float) -> str:
 
 
 def to_json(plan: Plan) -> dict[str, Any]:
-    """Return a plan as JSON, with the inputs of its last release."""
+    """Return a plan as JSON."""
     stages, network, last = plan.stages, plan.network, plan.stages[-1]
     valued, sized = last.statistic.kind is RecordKind.VALUE, last.statistic.kind is RecordKind.SIZE
     return {

@@ -46,7 +46,7 @@ TOLD = {  # metrics in pictures: how to read them, and the value of the line to 
 
 @dataclass(frozen=True)
 class Quickstart:
-    """The private releases and the evaluation; `fallbacks` counts splits without thresholds."""
+    """The releases and the evaluation; `fallbacks` counts splits without thresholds."""
 
     weights: Weights
     thresholds: Thresholds
@@ -78,7 +78,7 @@ def in_short(study: Quickstart) -> Iterator[Part]:
 
 
 def quickstart(study: Quickstart) -> Iterator[Part]:
-    """Show the answer, and the private releases with loss and costs."""
+    """Show the answer, and the releases with loss and costs."""
     yield Findings([verdict_on(study.evaluation)])
     yield from answer(study)
     yield Heading("DP sample weights", f" of {study.clients:,} applicants")
@@ -103,7 +103,7 @@ def quickstart(study: Quickstart) -> Iterator[Part]:
 
 
 def answer(study: Quickstart, metrics: Iterable[str] = METRICS) -> Iterator[Part]:
-    """Show models' gain in fairness, and its cost in accuracy."""
+    """Show models' gain in fairness, and its cost."""
     yield Heading(
         "Before and after", ": evaluation in the clear, on public data and without a privacy guarantee"
     )
@@ -123,7 +123,7 @@ def answer(study: Quickstart, metrics: Iterable[str] = METRICS) -> Iterator[Part
 
 
 def verdict_on(evaluation: pd.DataFrame) -> str:
-    """Name the mitigation with the smallest gap, with improvement and cost."""
+    """Name the fairest mitigation, its improvement and cost."""
     gap, figures = "demographic_parity_difference", summary(evaluation).set_index(["metric", "model"])["mean"]
     best = str(figures[gap].drop(UNMITIGATED).idxmin())
     changed: Any = changes(evaluation).set_index(["model", "metric"])
@@ -163,7 +163,7 @@ def _parts(manifest: dict[str, Any]) -> Iterator[Part]:
 
 
 def before_after(evaluation: pd.DataFrame, splits: int, metrics: Iterable[str] = METRICS) -> Iterator[Part]:
-    """Show each model's metrics over the splits, and with all metrics also their changes."""
+    """Show each model's metrics over the splits, maybe also changes."""
     names = list(evaluation["model"].unique())  # unmitigated first
     figures = summary(evaluation).set_index(["metric", "model"])
     for metric, (phrase, at) in TOLD.items():

@@ -1,4 +1,4 @@
-"""Common parts of all runs: steps, privacy, costs and place."""
+"""Common parts of all runs."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,13 +42,12 @@ CAP_STEPS = {  # of a run that chooses a bound before another
 
 @dataclass(frozen=True)
 class ReleaseView:
-    """The presentation of a release.
+    """A release's presentation.
 
     Attributes:
-        steps: Names of steps.
         what: The result, in the plural.
         show: Takes a result and its manifest.
-        hints: Takes options and a run; returns further remarks.
+        hints: Takes options and a run; returns remarks.
     """
 
     steps: Mapping[str, str]
@@ -58,7 +57,7 @@ class ReleaseView:
 
 
 def view_of(task: str) -> ReleaseView:
-    """Load and return the `VIEW` of a release."""
+    """Load and return a release's `VIEW`."""
     view: ReleaseView = import_module(f"harness.views.releases.{task}").VIEW
     return view
 
@@ -97,7 +96,7 @@ def security_models(rows: Sequence[dict[str, Any]]) -> Iterator[Part]:
 
 
 def results(directory: Path, page: bool = False) -> Line:
-    """Show the path of the results or of their page."""
+    """Show the results' path, or their page's."""
     return Line("Results", str(directory / PAGE if page else directory))
 
 
@@ -151,14 +150,14 @@ def privacy(manifest: dict[str, Any], typed: str = "") -> Iterator[Part]:
 
 
 def guaranteed(manifest: dict[str, Any]) -> Picture:
-    """Show what the guarantees of a run and its parts imply at every ε."""
+    """Picture the guarantees of a run and its parts."""
     all_of_it = "all together" if "parts" in manifest else manifest["task"]
     releases = {**manifest.get("parts", {}), all_of_it: manifest}
     return at_every_epsilon({name: read_statement(release).exact for name, release in releases.items()})
 
 
 def at_every_epsilon(guarantees: Mapping[str, Guarantee]) -> Picture:
-    """Show what guarantees imply at every ε."""
+    """Picture what guarantees imply at every ε."""
     return deltas(
         "privacy",
         {
@@ -183,7 +182,7 @@ def _implied(stated: Guarantee, epsilon: Fraction) -> float:
 
 
 def in_short(manifest: dict[str, Any], typed: str = "", here: bool = False) -> Sentences:
-    """Show a run's privacy in three lines; see `PrivacyStatement.in_short`."""
+    """Show a run's privacy in three lines."""
     return Sentences(read_statement(manifest).in_short(typed, here))
 
 

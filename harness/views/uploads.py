@@ -1,4 +1,4 @@
-"""The costs of many uploads to a party."""
+"""The costs of many uploads."""
 
 from harness.forecast.uploads import UploadCosts
 from harness.views.parts import Table

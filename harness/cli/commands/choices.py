@@ -1,4 +1,4 @@
-"""Readers of options that many commands share."""
+"""Readers of common options."""
 
 import re
 from pathlib import Path

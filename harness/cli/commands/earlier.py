@@ -1,4 +1,4 @@
-"""Post-processing of earlier results, which spends no ε."""
+"""Post-processing of earlier results, for no ε."""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from harness.views.run import in_short, privacy, view_of
 
 
 def again(options: Any) -> None:
-    """Add up a chain's counts, or choose thresholds on earlier curves."""
+    """Add up a chain's counts, or choose thresholds again."""
     found: Any
     target, task = options.out or default_out(options.task), options.task
     if task == "weights":

@@ -53,7 +53,7 @@ def check(options: HostsCheckOptions) -> None:
 
 
 def setup(options: HostsSetupOptions) -> None:
-    """Set up all hosts of a file or, for its owner, this one."""
+    """Set up all hosts or, for its owner, this one."""
     text = None
     if options.policy:
         checked_policy(options.policy, str(options.policy))
@@ -78,7 +78,7 @@ def setup(options: HostsSetupOptions) -> None:
 
 
 def policy(options: HostsPolicyOptions) -> None:
-    """Check and show a host's policy, by default a new one."""
+    """Check and show a host's policy."""
     directory = options.directory
     if not directory.is_dir():
         raise OptionError(

@@ -10,7 +10,7 @@ from harness.views import ledger as view
 
 
 def ledger(options: LedgerOptions) -> None:
-    """Set a budget or retire a population on request; show the ledger."""
+    """Show the ledger; set a budget or retire a population first."""
     path, populations = populations_of(
         options.population, options.budget, options.ledger, options.retire, announce
     )

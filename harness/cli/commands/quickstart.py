@@ -66,8 +66,8 @@ def quickstart(options: QuickstartOptions) -> None:
 def run(model: SecurityModel, spends: Guarantee, out: Path, progress: cli.Steps) -> view.Quickstart:
     """Run π_RW and π_ROC on the training applicants' shares, mitigate, and assess on the others.
 
-    The fixed split uses the results. The other splits, which show how figures vary, simulate the releases in
-    the clear, as the data are public. If a run fails, `out` does not exist.
+    The fixed split uses the results; others, which show how figures vary, simulate the releases in the clear,
+    as the data are public. If a run fails, `out` does not exist.
     """
     progress("records")
     data = load_loanapp()
@@ -167,14 +167,14 @@ def applicants(data: LoanApplications, rows: Indices, scores: Floats | None = No
 
 
 def simulated_counts(records: ClientRecords, noise: Noise) -> NoisyCounts:
-    """Return counts as π_RW would open them, computed in the clear."""
+    """Return counts as π_RW would open them."""
     counts = reference.counts(records.group, records.label, *records.domain.shape)
     noisy = counts + simulated_noise(noise, np.random.default_rng(), counts.shape)
     return NoisyCounts(records.domain, noisy, noise)
 
 
 def simulated_curves(records: ClientRecords, scores: Floats, curves: NoisyCurves) -> NoisyCurves:
-    """Return curves as π_ROC would open them, computed in the clear."""
+    """Return curves as π_ROC would open them."""
     pair, pairs = records.group * len(records.domain.labels) + records.label, records.domain.cells
     grid = tuple(curves.curves.thresholds.tolist())
     tree = CountTree(len(grid), curves.blocks)

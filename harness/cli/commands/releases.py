@@ -1,4 +1,4 @@
-"""Common steps of commands that release a statistic."""
+"""Releases."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -57,7 +57,7 @@ except SystemExit: pass
 
 
 def release(options: Any) -> None:
-    """Run a release and show its result, or go on with earlier results."""
+    """Run a release, or go on with earlier results, and show the result."""
     if options.earlier and getattr(options, options.earlier[0]):
         from harness.cli.commands.earlier import again  # a new run needs none of it
 
@@ -98,7 +98,7 @@ def release(options: Any) -> None:
 
 
 def released(options: Any, steps: Mapping[str, str]) -> Run[Any] | None:
-    """Run a release; return None after a plan, or after making noise ahead."""
+    """Run a release; return None after a plan, or noise made ahead."""
     if options.plan is not None:
         _plan(options)
         return None
@@ -124,7 +124,6 @@ def released(options: Any, steps: Mapping[str, str]) -> Run[Any] | None:
 
 
 def _at_hosts(options: Any) -> tuple[Any, "HostsRunner", Any]:
-    """Return the options with a model, the hosts, and the hosts' shares."""
     from harness.hosts.runner import HostsRunner, HostsSource  # slow to load
 
     fleet, model = chosen_hosts(options.hosts, options.security)
@@ -137,7 +136,6 @@ def _say_cap(*chosen: Any) -> None:
 
 
 def _invited(options: Any, settings: RunSettings) -> InvitedSource:
-    """Return the source of invited clients, and say how to send."""
     directory, clients = options.invite, options.clients
     domain = declared_domain(options)
     if domain is None:
@@ -154,7 +152,7 @@ def _invited(options: Any, settings: RunSettings) -> InvitedSource:
 
 
 def make_noise(options: Any, steps: Mapping[str, str], make: Callable[[Any, Progress], Made]) -> None:
-    """Make the noise of several runs by `make`, and show its costs."""
+    """Make noise of several runs by `make`, and show its costs."""
     others = [name for name in ("records", *OF_RUNS) if name != "hosts" and getattr(options, name, None)]
     if others:
         raise OptionError(

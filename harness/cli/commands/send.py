@@ -95,7 +95,6 @@ def _nothing_sent() -> Iterator[None]:
 
 
 def _sentences(request: Request, attempts: int = 0) -> list[str]:
-    """Return a client's terms; parties on other terms get nothing."""
     model, distribution = request.security, request.own_distribution
     learns = who_learns_nothing(model, distribution is not None)
     if model.tolerates == "active":
@@ -127,7 +126,6 @@ def _sentences(request: Request, attempts: int = 0) -> list[str]:
 
 
 def _servers(servers: Sequence[Server], invitation: str, known: Sequence[str] | None) -> list[str]:
-    """Return sentences on the parties; raise ShareError for unknown certificates."""
     try:
         fingerprints = [fingerprint(server.certificate.encode()) for server in servers]
     except ValueError:

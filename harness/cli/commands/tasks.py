@@ -266,7 +266,7 @@ def own(place: Path | str, party: int) -> Path | str:
 
 
 def policy_in(options: ShareOptions | TaskOptions | OfTask, kind: RecordKind) -> ClientPolicy | None:
-    """Return the runs that the client allows, None for all; raise OptionError for conflicts."""
+    """Return the runs that the client allows, None for all, or raise OptionError."""
     if not options.epsilon:
         for name in ("delta", "for_tasks", "privacy_unit"):
             if getattr(options, name):
@@ -283,7 +283,6 @@ def policy_in(options: ShareOptions | TaskOptions | OfTask, kind: RecordKind) ->
 
 
 def _stricter(options: ShareOptions | OfTask, task: Task) -> ClientPolicy | None:
-    """Return the options' policy, None for the task's."""
     named_tasks = options.for_tasks or ([*task.allowed.tasks] if options.epsilon else None)
     return policy_in(options.but(for_tasks=named_tasks), task.domain.kind)
 

@@ -39,7 +39,7 @@ class Links:
 def links_between(ports: Sequence[int], network: Network | None) -> Iterator[Links]:
     """Yield links between parties that listen on these ports, or raise RelayError.
 
-    Guarantees: the relay's process is ended, and errors tell of its earlier end.
+    Guarantees: the relay's process ends, and errors tell of an earlier end.
     [test: tests/commands/test_releases.py]
     """
     if network is None:
@@ -115,7 +115,7 @@ def _round_trip_s(here: socket.socket, there: socket.socket) -> float:
 
 
 def _bits_per_s(here: socket.socket, there: socket.socket, network: Network) -> float:
-    """Return the rate at which bytes arrive, net of the wanted delay; a busy machine's is longer."""
+    """Return the rate at which bytes arrive, net of the wanted delay."""
     size = max(1, min(_MOST_BYTES, int(network.bandwidth_bits_per_s / 8 * _PROBE_S)))
     with ThreadPoolExecutor(1) as pool:  # no buffer holds all of it
         started = time.perf_counter()

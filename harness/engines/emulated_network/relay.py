@@ -29,7 +29,7 @@ class Link:
 
     @property
     def piece(self) -> int:
-        """Bytes passed on at once, so that connections take turns: a millisecond's, at least a packet."""
+        """Bytes passed on at once, so that connections take turns."""
         return min(1 << 16, max(1448, int(self.bytes_per_s * 1e-3)))
 
     @property
@@ -86,7 +86,6 @@ class _Way:
 
 
 async def _listen(links: Links, a: int, b: int, port: int) -> int:
-    """Relay connections for a to b's port; return the port for them."""
     server = await asyncio.start_server(partial(_carry, links, a, b, port), HOST, 0)
     return int(server.sockets[0].getsockname()[1])
 

@@ -1,6 +1,6 @@
 """Finds the user's build of MP-SPDZ, and compiles programs.
 
-Bytecode is kept by a hash of all that it depends on, since MP-SPDZ names it without compile options.
+Bytecode is kept by a hash of all that it depends on; MP-SPDZ's own names leave out options.
 """
 
 import os
@@ -54,13 +54,11 @@ def compile_options(job: Job, model: SecurityModel) -> tuple[str, ...]:
 
 
 def compile_program(job: Job, home: Path, version: str, options: tuple[str, ...]) -> Bytecode:
-    """Compile the job's program for MP-SPDZ's `version` (release and commit), or find it compiled.
+    """Compile the job's program for MP-SPDZ's `version`, or find it compiled; or raise CompileError.
 
     Guarantees: a cached program is complete, from the same sources, arguments and options, by the same
     MP-SPDZ, and only this user could change it: a changed program could leave out the noise.
     [test: tests/programs/test_bytecode.py]
-
-    Raises CompileError, also if others can write to the cache.
     """
     digest = program_hash(job, (*options, version))
     name = "-".join([job.spec.name, *(argument.replace("/", "_") for argument in job.arguments)])
@@ -76,7 +74,7 @@ def compile_program(job: Job, home: Path, version: str, options: tuple[str, ...]
 
 
 def compilers_estimate(job: Job, home: Path, options: tuple[str, ...]) -> str:
-    """Return the compiler's output, or raise CompileError; keep no bytecode."""
+    """Return the compiler's output, or raise CompileError."""
     with (
         cannot(f"compile in {gettempdir()}", CompileError),
         scratch_directory(Path(gettempdir())) as directory,

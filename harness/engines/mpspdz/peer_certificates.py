@@ -1,6 +1,6 @@
 """Has MP-SPDZ's virtual machines ask peers for certificates, by a preloaded library (see its `.c`).
 
-It is built on first use, and tried on throw-away machines with this process as their peers.
+It is tried on throw-away machines with this process as their peers.
 """
 
 import hashlib
@@ -31,13 +31,11 @@ _LETS_IN = "A virtual machine of MP-SPDZ lets in a peer that shows no certificat
 
 
 def asking_library(machine: Path, parties: int, options: Sequence[str]) -> Path:
-    """Return the library that makes a machine with these options ask its peers for certificates.
+    """Return the library that makes a machine ask its peers for certificates, or raise UnsupportedError.
 
     Guarantees: the machine lets in and notes peers with the right certificates, and lets in none without.
-    Both were tried, once for each build of MP-SPDZ and of the library.
+    Both were tried, once for each build of MP-SPDZ and of the library, which only this user can change.
     [test: tests/harness/engines/test_peer_certificates.py]
-
-    Raises UnsupportedError if that fails, or others could change the library.
     """
     directory = cache_directory().parent / "links"
     try:
@@ -91,7 +89,7 @@ def let_in_by(
 ) -> bool:
     """Return whether a throw-away machine, as party 0, lets in stand-ins for all other parties.
 
-    A `library` must also note each certificate. Stand-ins have the expected ones if `shown`, else none.
+    Their certificates are the expected ones if `shown`. A `library` must also note them.
     """
     data, schedules = scratch / DATA, scratch / "Programs" / "Schedules"
     data.mkdir()
@@ -135,7 +133,6 @@ def let_in_by(
 def _is_let_in(
     process: subprocess.Popen[bytes], port: int, name: str, certificate: Path, *, shown: bool
 ) -> bool | None:
-    """Return whether the machine accepts a peer; None if it is gone."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     if shown:

@@ -75,7 +75,7 @@ class Machine:
         return words[:, 0].astype(object) + (words[:, 1].astype(object) << _BITS)
 
     def _read(self, path: Path) -> BinaryIO:
-        """Return an input file, open where it was left, as another process may yet write."""
+        """Return an input file, open where it was left, as it may grow."""
         if path not in self._files:
             self._files[path] = path.open("rb") if path.exists() else BytesIO()
         return self._files[path]

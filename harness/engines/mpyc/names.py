@@ -109,7 +109,6 @@ class _Vector(Value, name="vector"):
         return self.get_vector(index % len(self), 1)
 
     def get_vector(self, base: int, size: int) -> Any:
-        """Return `size` lanes from `base` on."""
         if base < 0 or not 0 < size <= len(self) - base:
             raise UnsupportedFeature(f"A vector of {len(self)} has no lanes {base} to {base + size}.")
         return self._of(self._lanes[base : base + size])
@@ -336,7 +335,7 @@ def _check_point() -> None:
 
 @dataclass(frozen=True)
 class _Turn:
-    """A turn's number, or a place among kept shares that follows from it."""
+    """A turn's number, or a place among kept shares."""
 
     place: int
 

@@ -51,7 +51,7 @@ def _lay_out_certificates(party: int, parties: int) -> None:
 
 
 def _load_mpyc(config: dict[str, Any]) -> Any:
-    """Import MPyC, which reads options from the command line and the environment as it loads."""
+    """Import MPyC, which reads options from `sys.argv` and the environment as it loads."""
     for name in [name for name in os.environ if name.startswith("MPYC_")]:
         del os.environ[name]
     sys.argv = [

@@ -47,12 +47,11 @@ def make_key(directory: Path, stem: str, common_name: str, lifetime: timedelta =
 def trust(certificate: Path, directory: Path, common_name: str) -> None:
     """Copy a certificate into `directory` and link it under OpenSSL's name for its subject.
 
-    Guarantees: it names one subject, which is its issuer, and nothing else. A subjectAltName would replace
-    the subject, and an authority could sign in other parties' names.
+    Guarantees: it names one subject, which is its issuer, and nothing else. A subjectAltName would replace the
+    subject, and an authority could sign in others' names.
     [test: tests/harness/engines/test_certificates.py]
 
-    Raises:
-        CertificateError: It breaks the guarantee, bears another name, or is out of date.
+    Raises CertificateError, also for another name or date.
     """
     copy = directory / certificate.name
     if copy != certificate:
@@ -98,8 +97,8 @@ def expecting(certificates: Iterable[Path]) -> dict[str, str]:
 def subject_hash(name: x509.Name) -> str:
     """Return OpenSSL's hash (X509_NAME_hash_ex) of a subject that is one common name.
 
-    It is the first four bytes, little-endian, of the SHA-1 of the canonical name: UTF-8, ASCII in lower case,
-    single spaces, without the outer sequence's header.
+    It begins the SHA-1 of the canonical name (UTF-8, ASCII in lower case, single spaces, without the outer
+    sequence's header): four bytes, little-endian.
     [test: tests/harness/engines/test_certificates.py]
     """
     (attribute,) = name.get_attributes_for_oid(NameOID.COMMON_NAME)

@@ -113,8 +113,8 @@ class PartyProcess(ABC):
 class LocalProcess(PartyProcess):
     """A party on this machine, in a new directory that only its owner reads.
 
-    `config` is for `harness.engines.parties.main`. Its `files` and `links`, and the file `values`, move to the
-    directory.
+    `config` is for `harness.engines.parties.main`. Its `files` and `links`, and the file `values`, move to
+    the directory.
     """
 
     def __init__(self, job: Job, config: dict[str, Any], directory: Path, values: Path | None) -> None:

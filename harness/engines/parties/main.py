@@ -1,8 +1,8 @@
 """One party's process: claims its directory, makes its key, draws its bits or noise, becomes the engine.
 
 It starts in the party's directory with the time in seconds since 1970, prints `ready` when its certificate is
-there, and goes on at `go`, when the others' are there; columns of rounds may follow. Later output goes to
-`log`. No other process sees its key, bits or noise.
+there, and goes on at `go`, when the others' are. Later output goes to `log`. No other process sees its key,
+bits or noise.
 """
 
 import contextlib
@@ -83,10 +83,7 @@ def _main() -> int:
 
 
 def _dump_no_core() -> None:
-    """Prevent core dumps, which would hold shares, a key and bits.
-
-    At a limit of 1 Linux makes none; at 0 it still serves a program that collects them.
-    """
+    """Prevent core dumps of secrets; at a limit of 0 Linux would still pass them to a collecting program."""
     hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0) if hard == 0 else (1, 1))
 
@@ -125,7 +122,7 @@ def _redirect_output() -> None:
 def _supply_secrets(config: dict[str, Any]) -> None:
     """Put shares of clients' bits, own bits, and values with own noise in memory for the engine.
 
-    Bits and noise come fresh from the operating system; only a test program takes them from a file.
+    Bits and noise come fresh from the operating system, but for a test program's.
     """
     data, party, own = Path(DATA), config["party"], config.get("distributed_noise")
     shared, file = data / SHARED_BITS, data / GIVEN_BITS

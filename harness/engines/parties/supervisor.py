@@ -86,7 +86,7 @@ def run_parties(
     Guarantees: afterwards, also after KeyboardInterrupt, all processes have ended and `work`, which must be
     new, is gone.  [test: tests/commands/test_faults.py]
 
-    Raises UsedDirectoryError, PartyTimeoutError, or PartyFailedError, which names the first party to fail.
+    Raises UsedDirectoryError, PartyTimeoutError, or PartyFailedError for the first party to fail.
     """
     fronts = [(front["host"], front["port"]) for config in configs if (front := config.get("front"))]
     with _laid_out(job, configs, work, job.party_inputs) as parties:
@@ -184,7 +184,7 @@ def run_to_completion(
 ) -> list[PartyState]:
     """Start parties on any machines, exchange their certificates, and wait for their end.
 
-    Clients, who find gateways at `addresses`, begin once the certificates are there. Raises as `run_parties`.
+    Clients find gateways at `addresses`, and begin then. Raises as `run_parties`.
     Guarantees: afterwards all processes have ended.  [test: tests/commands/test_faults.py]
     """
     with _started(parties, timeout_s, starting) as (certificates, deadline):
@@ -273,7 +273,7 @@ def _failure(
 
 
 def _culprits(codes: Mapping[int, int], errors: Sequence[Sequence[str]], failed: Sequence[int]) -> list[int]:
-    """Return the failed parties that did more than lose a peer, the likeliest first."""
+    """Return failed parties that did more than lose a peer, the likeliest first."""
     lost = LOST_PEER.fullmatch
     # A party that lost its peer fails right after it, and may be seen first.
     return [
@@ -303,7 +303,7 @@ def _end_of(
 
 
 def _one_of(parties: int, checks: Mapping[int, re.Match[str]]) -> str:
-    """Say who may have deviated; a party that accuses two others may itself lie."""
+    """Say who may have deviated; a party that accuses two others may lie."""
     pairs = [{int(match[3]), int(match[4]), i} for i, match in checks.items() if match[3]]
     everybody = set(range(parties))
     who = " or ".join(map(str, sorted(everybody.intersection(*pairs) or everybody)))

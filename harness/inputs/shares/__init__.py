@@ -1,5 +1,4 @@
 """Clients' uploads, and parties' agreement on them.
 
-Start with `file_format`, `client` and `party`. `client` seals uploads of a `task` for the parties' `keys`;
-`counting` opens them.
+Start with `file_format`, `client` and `party`. `client` seals uploads of a `task`; `counting` opens them.
 """

@@ -78,14 +78,11 @@ class _Counted:
 
 
 def of_what_is_left(records: ClientRecords, source: Path, file: Path) -> ClientRecords:
-    """Return the records that a client's bound leaves after earlier uploads.
+    """Return the records that a client's bound leaves after earlier uploads, or raise RecordsError.
 
     The file is written first, so records of an upload that fails count as shared.
     Guarantees: all uploads made with this file, even concurrent ones, together hold at most the domain's
     bound of a client's records, if there is one, and come from different sources.
-
-    Raises:
-        RecordsError: The file cannot be read or written, or the source was shared before.
     [test: tests/harness/inputs/test_counted.py]
     """
     refusal = Refusal(RecordsError, str(file), "what share --counted writes", "restore it, or name another")
@@ -140,8 +137,7 @@ def seal_upload(task: Task, values: Integers, bounds: ClientPolicy | None) -> tu
     Guarantees: all parties' envelopes but one, even opened, are independent of the values; the task fixes
     their lengths.
 
-    Raises:
-        ShareError: A party's keys have expired, or bounds are too long.
+    Raises ShareError if keys have expired or bounds are too long.
     [test: tests/harness/inputs/test_envelopes.py]
     """
     salted = [
@@ -165,10 +161,7 @@ def seal_upload(task: Task, values: Integers, bounds: ClientPolicy | None) -> tu
 def share(task: Task, records: ClientRecords, out: Path, bounds: ClientPolicy | None = None) -> list[str]:
     """Write all envelopes to `out/party-<i>/`, or none; return the uploads' identities.
 
-    Raises:
-        RecordsError: The records do not fit the encoding.
-        ShareError: As `seal_upload`, or writing fails.
-    [test: tests/harness/inputs/test_shares_places.py]
+    Raises RecordsError or ShareError.  [test: tests/harness/inputs/test_shares_places.py]
     """
     names = [f"party-{i}" for i in range(len(task.parties))]
     new = [path for path in (*(out / name for name in names), out, *out.parents) if not path.exists()]

@@ -111,7 +111,7 @@ class Count:
     Args:
         opener: Opens envelopes.
         accepted: The identities that all parties accept; by default all that can be opened.
-        checkpoint: A file that keeps the count across restarts, sealed for the party itself.
+        checkpoint: A file, sealed for the party, that keeps the count across restarts.
     """
 
     def __init__(
@@ -179,7 +179,6 @@ class Count:
             self._finish(start, 0)
 
     def _finish(self, start: _Start, most: int) -> None:
-        """Start opening the batch, and count until at most `most` batches wait."""
         names = [*self._batch]
         for identity, wanted in zip(names, self._wanted(digests_in(b"".join(names))), strict=True):
             if not wanted:
@@ -301,11 +300,7 @@ class Count:
         return {name: bounds.get(name, allowed) for name in self.identities}
 
     def write(self, out: Path, left_out: Mapping[str, int]) -> Header:
-        """Write the party's aggregate and remove the checkpoint; `left_out` counts other uploads.
-
-        Raises:
-            ShareError: Uploads are too few, too many, or gone although accepted, or writing fails.
-        """
+        """Write the aggregate, with numbers of others, and remove the checkpoint; or raise ShareError."""
         task = self.opener.task
         identities, digest = self.identities, hashlib.sha256()
         clients = len(identities)
@@ -335,7 +330,6 @@ class Count:
 
 @contextmanager
 def _pool(opener: Opener, processes: int, cluster: str | None) -> Iterator[tuple[_Start, int]]:
-    """Yield a function that starts opening envelopes, and the limit of waiting batches."""
     if cluster:
         from distributed import Client, KilledWorker
 

@@ -168,7 +168,7 @@ class SealingParty:
         return active[0]
 
     def with_new_key(self, directory: Path, until: str, hybrid: bool) -> "SealingParty":
-        """Make a sealing key, and a missing signing key; return the party with both."""
+        """Return the party with a new sealing key, and a signing key."""
         curve = X25519PrivateKey.generate()
         secret, public = curve.private_bytes_raw(), curve.public_key().public_bytes_raw()
         if hybrid:

@@ -108,12 +108,9 @@ def new_uploads(report: UploadReport, counted: CountedUploads) -> UploadReport:
 
 
 def common_uploads(reports: Sequence[UploadReport]) -> Agreement:
-    """Choose the uploads that are sound at every party, given reports in the parties' order.
+    """Choose the uploads that are sound at every party, or raise ShareError.
 
-    Guarantees: the result depends only on the parties' lists.
-
-    Raises:
-        ShareError: No upload is sound everywhere, or tasks differ.
+    Guarantees: the result depends only on the parties' lists, which are in their order.
     [test: tests/harness/inputs/test_agreeing.py]
     """
     for report in reports:
@@ -161,13 +158,10 @@ def write_uploads(report: UploadReport, out: Path, key: ec.EllipticCurvePrivateK
 
 
 def read_lists(directory: Path, task: Task, *, signed: bool = True) -> Agreement:
-    """Return the uploads that all parties accept, by their lists `party-<i>.uploads`.
+    """Return the uploads that all parties accept, by their lists `party-<i>.uploads`; or raise ShareError.
 
     Guarantees: if `signed`, the key that the task names for its party signed each list. Otherwise the caller
     has compared lists that hosts signed.
-
-    Raises:
-        ShareError: As `common_uploads`, or a list is missing, damaged, of another task, or not its party's.
     [test: tests/harness/inputs/test_agreeing.py]
     """
     reports = [_read_list(path) for path in sorted(directory.glob(f"*{LIST_SUFFIX}"))]

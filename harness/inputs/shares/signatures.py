@@ -25,5 +25,4 @@ def is_signature(signature: str, key: object, kind: type[Any], text: str) -> boo
 
 
 def _to_sign(kind: type[Any], text: str) -> bytes:
-    """Return the message to sign, with a prefix of this kind only."""
     return f"FairShares {kind.__name__.lower()} 1\n{text}".encode()

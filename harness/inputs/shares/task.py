@@ -133,7 +133,7 @@ class Task:
         return {key: held[key] for key in own_keys}
 
     def signer(self, party: int, directory: Path) -> ec.EllipticCurvePrivateKey:
-        """Return a party's secret signing key, or raise ShareError."""
+        """Return a party's signing key, or raise ShareError."""
         key = signing_key(directory)
         if key.public_key() != self.parties[party].verifier:
             raise ShareError(

@@ -23,7 +23,7 @@ STEPS = {
 
 
 def cap(found: ChosenCap, clients: int) -> Iterator[Part]:
-    """Show a bound, then the command lines that come next."""
+    """Show a bound, and what comes next."""
     yield Findings(
         [
             f"The cap is {found.cap:,} of a client's records, out of caps up to {found.caps[-1]:,}.",
@@ -57,7 +57,7 @@ def going_on_with(chosen: ChosenCap, clients: int, left: Guarantee) -> Iterator[
 
 
 def noise_moves(noise: int) -> str:
-    """Begin a sentence on the noise of a choice."""
+    """Begin a sentence on a choice's noise."""
     return (
         f"Noise moves such a comparison by up to {noise:,} clients, with at least "
         f"{float(CONFIDENCE):.0%} probability"

@@ -55,12 +55,12 @@ def confusion(found: Confusion) -> Iterator[Part]:
 
 
 def rates_of(estimates: Confusion | GroupThresholds, at: Any) -> Floats:
-    """Return `RATES` and their intervals at an index, (rates, 3)."""
+    """Return `RATES` with intervals at an index, shape (rates, 3)."""
     return np.array([[estimates.rates[name][at], *estimates.intervals[name][at]] for name in RATES])
 
 
 def rates_shown(rates: Floats) -> Iterable[str]:
-    """Return each rate above its interval, for a table."""
+    """Return each rate above its interval."""
     return [Stacked(f"{rate:.3f}\n{interval_shown(low, high, 3)}") for rate, low, high in rates.tolist()]
 
 

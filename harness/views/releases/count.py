@@ -16,7 +16,7 @@ STEPS = {**run.STEPS, "run": "parties: run π_COUNT", "read": "derive counts fro
 
 
 def counts(estimated: GroupCounts) -> Iterator[Part]:
-    """Show counts, their errors, and their privacy by size."""
+    """Show counts, errors, and privacy by size."""
     estimates = by_cell(estimated.domain, estimated.estimates)
     yield from_least_to_most("Counts go from", estimates, 0)
     yield intervals(
@@ -36,10 +36,8 @@ def counts(estimated: GroupCounts) -> Iterator[Part]:
         ["group", "label", "estimated count", f"{float(CONFIDENCE):.0%} interval"],
         [
             [
-                group,
-                label,
-                f"{estimated.estimates[s, y]:,.0f}",
-                interval_shown(*estimated.intervals[s, y], decimals=0),
+                *(group, label, f"{estimated.estimates[s, y]:,.0f}"),
+                interval_shown(estimated.intervals[s, y, 0], estimated.intervals[s, y, 1], 0),
             ]
             for s, group in enumerate(estimated.domain.groups)
             for y, label in enumerate(estimated.domain.labels)
@@ -64,7 +62,7 @@ def counts(estimated: GroupCounts) -> Iterator[Part]:
 
 
 def guarantee(epsilon: Fraction, delta: Fraction) -> tuple[str, str]:
-    """Return a record's ε and δ for a table."""
+    """Return a record's ε and δ as texts."""
     return digits_up(epsilon, 3), digits_up(delta, 2)
 
 

@@ -1,4 +1,4 @@
-"""Means of groups and the gaps between them."""
+"""Means of groups, and their gaps."""
 
 import math
 from collections.abc import Iterable, Iterator

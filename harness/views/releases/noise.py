@@ -16,7 +16,7 @@ STEPS = {
 
 
 def noise(sampler: Sampler, summary: Mapping[str, Any], manifest: dict[str, Any]) -> Iterator[Part]:
-    """Show a summary of samples, the protection by a secret sample, and costs."""
+    """Show samples in summary, the protection by a secret one, and costs."""
     samples = summary["samples"]
     extremes = zip(("least", "largest"), summary["extremes"], summary["exact_extremes"], strict=True)
     yield Table(

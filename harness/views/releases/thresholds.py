@@ -22,7 +22,7 @@ STEPS = {
 
 
 def thresholds(result: Thresholds) -> Iterator[Part]:
-    """Show each group's rule, or else its size, and the curves."""
+    """Show each group's rule, or else its size, and curves."""
     curves = result.curves.curves
     yield Findings([f"Warning: {caution}" for caution in result.cautions])
     yield roc(curves, result.thresholds)

@@ -21,8 +21,8 @@ def weights(result: GroupWeights) -> Iterator[Part]:
     by_name = by_cell(result.domain, result.weights)
     yield from_least_to_most("Weights go from", by_name, 4)
     widest = int(((result.interval[..., 1] - result.interval[..., 0]) / result.weights).argmax())
-    ends = interval_shown(*result.interval.reshape(-1, 2)[widest], decimals=4)
-    yield Findings([f"The least certain is that of {list(by_name)[widest]}, {ends}."])
+    low, high = result.interval.reshape(-1, 2)[widest]
+    yield Findings([f"The least certain is that of {list(by_name)[widest]}, {interval_shown(low, high, 4)}."])
     yield intervals(
         "weights",
         list(by_name),
@@ -44,7 +44,7 @@ def weights(result: GroupWeights) -> Iterator[Part]:
                 (f"below {step}, so {step}: " if result.floored[s, y] else "")
                 + f"{result.noisy_counts[s, y] / result.unit:,.1f}",
                 f"{result.weights[s, y]:,.4f}",
-                interval_shown(*result.interval[s, y], decimals=4),
+                interval_shown(result.interval[s, y, 0], result.interval[s, y, 1], 4),
             ]
             for s, group in enumerate(result.domain.groups)
             for y, label in enumerate(result.domain.labels)

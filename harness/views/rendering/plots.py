@@ -1,4 +1,4 @@
-"""Pictures of released and public results, for reports, files and `plot()`.
+"""Pictures of released and public results.
 
 They draw on given axes, so that matplotlib, which takes a second to load, is not loaded here.
 """
@@ -36,7 +36,7 @@ _LONGEST = 28  # characters of a name in a picture; a table beside it has the wh
 
 
 def with_ends(values: Any, ends: Any) -> Floats:
-    """Return estimates with their intervals' ends, (n, 3), NaN without any."""
+    """Return estimates with their intervals' ends, shape (n, 3), NaN without any."""
     estimates = np.asarray(values, dtype=float)[..., np.newaxis]
     known = np.full((*estimates.shape[:-1], 2), np.nan) if ends is None else np.asarray(ends, dtype=float)
     return np.concatenate([estimates, known], axis=-1).reshape(-1, 3)
@@ -104,7 +104,7 @@ def _intervals(
 
 
 def matrices(groups: Sequence[str], labels: Sequence[str], counts: Floats) -> Picture:
-    """Picture noisy confusion matrices, (groups, labels, predicted labels), shaded by labels' shares."""
+    """Picture noisy confusion matrices, (groups, labels, predicted labels)."""
     return Picture(
         "matrices",
         partial(_matrices, groups, labels, counts),
@@ -132,8 +132,8 @@ def _matrices(groups: Sequence[str], labels: Sequence[str], counts: Floats, axes
 def roc(curves: GroupCurves, chosen: GroupThresholds | None = None) -> Picture:
     """Picture each group's ROC curve, its possible area given the noise, and the chosen points.
 
-    Bands hold the rates that `noise_bands` allows at 95 % for all thresholds. Randomization reaches points
-    off a curve. A group with an undefined rate has no curve.
+    Bands hold the rates that `noise_bands` allows at 95 %. Randomization reaches points off a curve. A group
+    with an undefined rate has no curve.
     """
     return Picture(
         "roc",
@@ -184,7 +184,7 @@ Curve = tuple[Fraction, Callable[[Fraction], float]]
 
 
 def deltas(name: str, curves: Mapping[str, Curve], caption: str) -> Picture:
-    """Picture up to 28 curves of δ at each ε, with a marker at the requested ε."""
+    """Picture up to 28 curves of δ at each ε, and the requested ε."""
     return Picture(
         name,
         partial(_deltas, curves),
@@ -242,13 +242,11 @@ def _spent(populations: Sequence[Population], names: Sequence[str], axes: Axes) 
 
 
 def _look(i: int) -> tuple[str, str, Any]:
-    """Return a series' color, marker and line style, distinct for the first 28."""
     n = len(COLOURS)
     return COLOURS[i % n], MARKERS[(i + i // n) % n], STYLES[i % len(STYLES)]
 
 
 def _short(name: str) -> str:
-    """Return a name on at most two lines, without its middle."""
     lines = textwrap.wrap(printable(name), _LONGEST) or [""]
     return "\n".join(lines if len(lines) < 3 else (lines[0], f"… {lines[-1]}"))
 

@@ -27,7 +27,7 @@ _TONES = {Good: "green", Bad: "red"}
 
 
 def render(view: View, console: Console) -> None:
-    """Print a view; a terminal wraps prose.
+    """Print a view.
 
     Guarantees: names and paths are shown without markup and control characters.
     [test: tests/harness/views/test_html.py]
@@ -66,7 +66,7 @@ def _say(text: Text, console: Console) -> None:
 
 
 def _table(part: Table, console: Console) -> None:
-    """Print a table and its caption; if words would break, print rows as lists."""
+    """Print a table, or lists if words would break."""
     kept = every = list(range(len(part.columns)))
     if (widths := _widths(part, kept, console.width)) is None:
         kept = [k for k in every if part.columns[k] not in part.if_wide]
