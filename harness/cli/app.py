@@ -89,8 +89,10 @@ class Commands(Program):
             with ending_well(Output(json=self.args.json.value or "--json" in words)):
                 raise OptionError(str(error)) from None
         if filled and not self.args.quiet.value:
-            as_json = json.dumps({"announcement": filled}, ensure_ascii=False)
-            print(as_json if self.args.json.value else filled, file=sys.stderr)
+            print(
+                json.dumps({"announcement": filled}, ensure_ascii=False) if self.args.json.value else filled,
+                file=sys.stderr,
+            )
 
     def execute(self) -> None:
         """Run the command, and end it well."""

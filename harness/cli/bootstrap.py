@@ -81,7 +81,7 @@ def _stamp(environment: Path, locks: Sequence[Path]) -> set[str]:
 
 
 def spelled_out(arguments: Sequence[str]) -> list[str]:
-    """Return arguments as invoke takes them; none list all commands, `X --help` explains X."""
+    """Return arguments as invoke takes them."""
     help_flags = [argument for argument in arguments if argument in ("-h", "--help")]
     if not arguments or (help_flags and len(arguments) == 1):
         return ["--list"]

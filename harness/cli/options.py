@@ -37,8 +37,10 @@ def parse_last_day(text: str, option: str) -> str:
     if not is_date(text):
         raise OptionError(f"{named(option)} must be a day, as 2027-12-31 is; got {text!r}.")
     if text < today():
-        clock = f"this machine's clock says {today()}. Name a later day, or correct the clock."
-        raise OptionError(f"{named(option, text)} is over: {clock}")
+        raise OptionError(
+            f"{named(option, text)} is over: this machine's clock says {today()}. Name a later day, or "
+            "correct the clock."
+        )
     return text
 
 

@@ -199,11 +199,16 @@ class Engine(Runner):
                     for pair in zip(ports[parties::2], ports[parties + 1 :: 2], strict=True)
                 ]
             with links_between(ports[:parties], network) as links:
-                configs = [
-                    {**self.config(prepared, i, [(LOOPBACK, port) for port in seen]), **front}
-                    for i, (seen, front) in enumerate(zip(links.ports, fronts, strict=True))
-                ]
-                logs = run_parties(job, configs, work, timeout_s, starting)
+                logs = run_parties(
+                    job,
+                    [
+                        {**self.config(prepared, i, [(LOOPBACK, port) for port in seen]), **front}
+                        for i, (seen, front) in enumerate(zip(links.ports, fronts, strict=True))
+                    ],
+                    work,
+                    timeout_s,
+                    starting,
+                )
         return replace(self.result(prepared, logs, time.monotonic() - started), network=links.measured)
 
     @contextmanager

@@ -295,7 +295,7 @@ def grid_to_json(grid: Grid) -> int | list[float]:
 
 
 def bins_of(scores: npt.NDArray[np.float64], grid: Grid) -> npt.NDArray[np.int64]:
-    """Return each score's bin, the index of the last threshold that it reaches."""
+    """Return each score's bin, the last threshold that it reaches."""
     return np.searchsorted(np.asarray(grid), scores, side="right") - 1
 
 

@@ -45,9 +45,8 @@ def read_json(path: Path, refusal: Refusal, schema: int | None = None) -> Any:
 
 def read_toml(path: Path, refusal: Refusal) -> Any:
     """Return a TOML file's content, or raise the refusal's error."""
-    text = _read(path, refusal)
     try:
-        return tomllib.loads(text.decode())
+        return tomllib.loads(_read(path, refusal).decode())
     except (ValueError, RecursionError) as error:
         refusal.say(f"it is not TOML in UTF-8, {error}")
 

@@ -110,8 +110,7 @@ def create_file(path: Path, *parts: bytes | Iterable[bytes]) -> None:
 
 def append(path: Path, at: int, *parts: bytes | Iterable[bytes], flags: int = 0) -> None:
     """Replace all but the first `at` bytes of a file, new or not, through to the disk."""
-    descriptor = os.open(path, os.O_CREAT | os.O_NOFOLLOW | os.O_WRONLY | flags, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
+    with os.fdopen(os.open(path, os.O_CREAT | os.O_NOFOLLOW | os.O_WRONLY | flags, 0o600), "wb") as file:
         file.truncate(at)
         file.seek(at)
         for part in parts:

@@ -124,9 +124,8 @@ def policy(directory: Path, fields: Mapping[str, Any], spent: Sequence[Populatio
     coordinators = fields["coordinators"]
     whose = (
         "everybody who can start the agent" if coordinators is None else ", ".join(coordinators) or "nobody"
-    )
-    more = "; with benchmark runs" if fields["benchmark"] else ""
-    yield Line("Policy", f"{directory / 'policy.toml'}, for runs of {whose}{more}")
+    ) + "; with benchmark runs" * fields["benchmark"]
+    yield Line("Policy", f"{directory / 'policy.toml'}, for runs of {whose}")
     yield Table(
         ["population", "tasks", "models", "unit", "relation", "ε, δ per run", "ε, δ in total"],
         [

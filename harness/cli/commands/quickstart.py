@@ -59,8 +59,11 @@ def quickstart(options: QuickstartOptions) -> None:
     target = options.out or default_out("quickstart")
     with cli.steps(view.STEPS) as begin:
         done = run(model, options.guarantee, target, begin)
-    shown = view.quickstart(done) if cli.output.verbose else view.in_short(done)
-    cli.show(Heading(view.TITLE, f": {done.subtitle}"), *shown, results(target, page=True))
+    cli.show(
+        Heading(view.TITLE, f": {done.subtitle}"),
+        *(view.quickstart(done) if cli.output.verbose else view.in_short(done)),
+        results(target, page=True),
+    )
 
 
 def run(model: SecurityModel, spends: Guarantee, out: Path, progress: cli.Steps) -> view.Quickstart:
@@ -74,7 +77,6 @@ def run(model: SecurityModel, spends: Guarantee, out: Path, progress: cli.Steps)
     train, test = data.split(FIXED_SPLIT)
     scores = cache(lambda seed: held_out_scores(data, data.split(seed)[0]))
     part, delta = spends.epsilon * _WEIGHTS_SHARE, spends.delta / 2
-    rest = spends.epsilon - part
     choice = ThresholdChoice(CONSTRAINT, OBJECTIVE, tolerance=0.0, deterministic=False)
 
     with new_directory(out) as directory:
@@ -89,7 +91,9 @@ def run(model: SecurityModel, spends: Guarantee, out: Path, progress: cli.Steps)
         curves = run_release(
             ThresholdsStatistic(CurvesStatistic(), choice),
             RecordsSource(applicants(data, train, scores(FIXED_SPLIT))),
-            RunSettings(ThresholdsRequest(epsilon=1, security=model).spending(Guarantee(rest, delta))),
+            RunSettings(
+                ThresholdsRequest(epsilon=1, security=model).spending(Guarantee(spends.epsilon - part, delta))
+            ),
             directory / "thresholds",
             partial(_second, progress),
         )

@@ -225,8 +225,8 @@ def uploads(options: UploadsOptions) -> None:
         begin("aggregate")
         count = Count(opener)
         count.add(own(options.shares, options.party))
-    charged = None if options.population == UNCHARGED else options.population
-    listed = new_uploads(count.report(), partial(ledger.counted, charged, options.chain or ""))
+    population = None if options.population == UNCHARGED else options.population
+    listed = new_uploads(count.report(), partial(ledger.counted, population, options.chain or ""))
     write_uploads(listed, options.out, key)
     why = described({reason: len(names) for reason, names in sorted(listed.unsound.items())})
     say(

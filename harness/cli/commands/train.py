@@ -34,13 +34,12 @@ def train(options: TrainOptions) -> None:
     full = [*run_view.statement(manifest, "the model", typed), run_view.one_machine(True), *after]
     thresholds = trained_model.thresholds.found if trained_model.thresholds else None
     weights = trained_model.weights.found.weights if trained_model.weights else None
-    shown = list(view.training(trained_model.model, manifest, weights, thresholds))
     present(
         options,
         manifest,
         target,
         "Training",
-        shown,
+        list(view.training(trained_model.model, manifest, weights, thresholds)),
         short,
         full,
         thresholds.problem if thresholds else None,

@@ -64,8 +64,11 @@ def compile_program(job: Job, home: Path, version: str, options: tuple[str, ...]
     name = "-".join([job.spec.name, *(argument.replace("/", "_") for argument in job.arguments)])
     cache = cache_directory()
     final, compile_s, started = cache / digest, 0.0, time.monotonic()
-    remedy = "make room there, or set XDG_CACHE_HOME to another directory of yours"
-    with cannot(f"keep compiled programs in {cache}", CompileError, remedy):
+    with cannot(
+        f"keep compiled programs in {cache}",
+        CompileError,
+        "make room there, or set XDG_CACHE_HOME to another directory of yours",
+    ):
         if not is_cached(digest):
             _fill(final, job, home, options)
             compile_s = time.monotonic() - started

@@ -65,8 +65,7 @@ class MpSpdzEngine(Engine):
 
     def program_hash(self, job: Job, model: SecurityModel) -> str:
         job.check_parties(model)
-        installation = find_installation()
-        version = installation.full_version if isinstance(installation, Installation) else ""
+        version = getattr(find_installation(), "full_version", "")  # a text says why there is none
         return program_hash(job, (*compile_options(job, model), version))
 
     def is_compiled(self, job: Job, model: SecurityModel) -> bool:

@@ -186,7 +186,7 @@ class Secret(_Vector, name="sint"):
 
     @classmethod
     def get_input_from(cls, party: int, binary: bool = False, *, size: int = 1) -> Any:
-        """Return that party's next `size` input values, or raise ShareError."""
+        """Return that party's next input values, or raise ShareError."""
         if binary is not True:
             raise unsupported("sint.get_input_from without binary=True")
         return cls._of(cls._machine.share(_party(cls, party), cls._machine.own_elements, _count(size)))

@@ -47,8 +47,8 @@ def make_key(directory: Path, stem: str, common_name: str, lifetime: timedelta =
 def trust(certificate: Path, directory: Path, common_name: str) -> None:
     """Copy a certificate into `directory` and link it under OpenSSL's name for its subject.
 
-    Guarantees: it names one subject, which is its issuer, and nothing else. A subjectAltName would replace the
-    subject, and an authority could sign in others' names.
+    Guarantees: it names one subject, which is its issuer, and nothing else. A subjectAltName would replace
+    the subject, and an authority could sign in others' names.
     [test: tests/harness/engines/test_certificates.py]
 
     Raises CertificateError, also for another name or date.

@@ -256,8 +256,9 @@ class Count:
                 values = ring.from_bytes(plain[end : end + size]).reshape(columns, -1, ring.words)
                 self._take(Part(digests_in(plain[8:end]), values))
                 for name, bound in json.loads(plain[end + size :]).items():
-                    refusal = Refusal(ShareError, str(checkpoint), "this party's count", "remove it")
-                    self.bounds[name] = client_policy_from_json(bound, refusal)
+                    self.bounds[name] = client_policy_from_json(
+                        bound, Refusal(ShareError, str(checkpoint), "this party's count", "remove it")
+                    )
                 self._unsaved.clear()
                 self._went_on(sealed)
 
@@ -275,8 +276,9 @@ class Count:
                 self._leave_out(name, UNREADABLE)
 
     def _leave_out(self, name: str, reason: str) -> None:
-        digest = hashlib.sha256(os.fsencode(name)).digest()
-        self._unsound[reason] += bytes.fromhex(name) if _IDENTITY.fullmatch(name) else digest
+        self._unsound[reason] += (
+            bytes.fromhex(name) if _IDENTITY.fullmatch(name) else hashlib.sha256(os.fsencode(name)).digest()
+        )
 
     @property
     def gone(self) -> Identities:

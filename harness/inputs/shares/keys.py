@@ -180,8 +180,11 @@ class SealingParty:
         signing = directory / SIGNING
         if not signing.exists():
             create_file(signing, ec.generate_private_key(ec.SECP256R1()).private_bytes(*_PEM))
-        point = signing_key(directory).public_key().public_bytes(*_POINT)
-        party = replace(self, keys=[*self.keys, key], signing=point.hex())
+        party = replace(
+            self,
+            keys=[*self.keys, key],
+            signing=signing_key(directory).public_key().public_bytes(*_POINT).hex(),
+        )
         write_whole(directory / FILE, json.dumps(asdict(party), indent=1).encode() + b"\n")
         return party
 

@@ -121,8 +121,13 @@ class Task:
 
     def envelope_bytes(self, party: int) -> int:
         """Return the length of a party's envelopes."""
-        sealed = BOUNDS_BYTES + 32 * len(self.parties) + sum(size for _, size in self.pieces(party))
-        return HEAD_BYTES + self.parties[party].keys[0].overhead + sealed
+        return (
+            HEAD_BYTES
+            + self.parties[party].keys[0].overhead
+            + BOUNDS_BYTES
+            + 32 * len(self.parties)
+            + sum(size for _, size in self.pieces(party))
+        )
 
     def secrets(self, party: int, directory: Path) -> dict[bytes, bytes]:
         """Return a party's secret keys by ID, or raise ShareError."""

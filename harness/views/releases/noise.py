@@ -18,7 +18,6 @@ STEPS = {
 def noise(sampler: Sampler, summary: Mapping[str, Any], manifest: dict[str, Any]) -> Iterator[Part]:
     """Show samples in summary, the protection by a secret one, and costs."""
     samples = summary["samples"]
-    extremes = zip(("least", "largest"), summary["extremes"], summary["exact_extremes"], strict=True)
     yield Table(
         [f"{samples:,} samples, sampler {sampler.name}", "revealed", "exact distribution"],
         [
@@ -28,7 +27,12 @@ def noise(sampler: Sampler, summary: Mapping[str, Any], manifest: dict[str, Any]
                 f"{summary['mean_square']:,.4f}",
                 f"{summary['exact_mean_square']:,.4f}",
             ],
-            *([name, f"{measured:,.6g}", f"{exact:,.6g}"] for name, measured, exact in extremes),
+            *(
+                [name, f"{measured:,.6g}", f"{exact:,.6g}"]
+                for name, measured, exact in zip(
+                    ("least", "largest"), summary["extremes"], summary["exact_extremes"], strict=True
+                )
+            ),
         ],
     )
     verdict = "within" if summary["distance"] <= summary["distance_bound"] else Bad("beyond")

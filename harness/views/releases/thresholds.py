@@ -28,10 +28,14 @@ def thresholds(result: Thresholds) -> Iterator[Part]:
     yield roc(curves, result.thresholds)
     if result.thresholds is None:
         yield Findings([f"No thresholds follow from these curves. {result.problem or ''}"])
-        sizes = zip(curves.groups, curves.positives, curves.negatives, strict=True)
         yield Table(
             ["group", "positives", "negatives"],
-            [[group, f"{positives:,.1f}", f"{negatives:,.1f}"] for group, positives, negatives in sizes],
+            [
+                [group, f"{positives:,.1f}", f"{negatives:,.1f}"]
+                for group, positives, negatives in zip(
+                    curves.groups, curves.positives, curves.negatives, strict=True
+                )
+            ],
         )
     else:
         yield from rules(result.thresholds, constant_prediction(curves, result.thresholds.objective))

@@ -208,7 +208,7 @@ def _deltas(curves: Mapping[str, Curve], axes: Axes) -> None:
 
 
 def spent(populations: Sequence[Population]) -> Picture:
-    """Picture populations' spending over time, beside their budgets."""
+    """Picture populations' spending over time, and their budgets."""
     names = [population.name for population in populations]
     return Picture(
         "spent",
