@@ -1,6 +1,6 @@
 """Makes the project's virtual environments from lock files, and starts invoke.
 
-It runs before any package is installed, so it imports little.
+It runs before any package is installed.
 """
 
 import fcntl

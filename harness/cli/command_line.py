@@ -135,8 +135,8 @@ def fill_in(given: Sequence[ParserContext], commands: Mapping[str, Command]) -> 
 
     content = read_toml(FILE, Refusal(OptionError, str(FILE), "a file of options", _WAY_OUT))
     tables = {name: table for name, table in content.items() if isinstance(table, dict)}
-    options = {name: option for command in commands.values() for name, option in command.options.items()}
     for_all = {name: value for name, value in content.items() if name not in tables}
+    options = {name: option for command in commands.values() for name, option in command.options.items()}
     texts = {"": _texts("no command has", for_all, options)}
     for name, table in tables.items():
         if name not in commands:

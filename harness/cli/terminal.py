@@ -71,7 +71,7 @@ def show(*parts: Part) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print an outcome for programs on stdout."""
+    """Print JSON on stdout."""
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
 

@@ -114,7 +114,8 @@ class RecordDomain:
                 "The domain has a cap: there is no cap to choose; leave the cap out.",
             ),
         )
-        for what, values in [("group", self.groups), ("label", self.labels)][: 1 if self.values else 2]:
+        lists = {"group": self.groups} if self.values else {"group": self.groups, "label": self.labels}
+        for what, values in lists.items():
             refuse(
                 RecordDomainError,
                 (

@@ -112,7 +112,7 @@ def _as_type(kind: type[T], value: Any, refusal: Refusal, more: bool) -> T:
 
 
 def call(function: Callable[..., T], arguments: dict[str, Any], refusal: Refusal) -> T:
-    """Call a function with values by name, each of its parameter's type, or raise as `as_type`."""
+    """Call a function with values of its parameters' types by name, or raise as `as_type`."""
     import msgspec
 
     parameters = signature(function, eval_str=True).parameters.values()

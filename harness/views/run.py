@@ -210,8 +210,7 @@ def left_out(manifest: dict[str, Any]) -> Iterator[str]:
 def seconds_and_traffic(manifest: dict[str, Any], each: str = "") -> str:
     """Say how long the computation took, and how much was sent."""
     rounds = "" if manifest["rounds"] is None else f", {manifest['rounds']} rounds"
-    seconds = f"{manifest['mpc_s']:.3f} s in the computation"
-    return f"{seconds}, {each}{sent(manifest)} sent by all parties{rounds}"
+    return f"{manifest['mpc_s']:.3f} s in the computation, {each}{sent(manifest)} sent by all parties{rounds}"
 
 
 def sent(manifest: dict[str, Any]) -> str:

@@ -17,7 +17,7 @@ class EmbeddedEngine(Engine):
     """Interprets programs of the portable subset (`names.PORTABLE`) on MPyC, a process per party.
 
     Guarantees: passive security against one of three parties, with a statistical distance of at most 2^-61
-    per compared integer. Parties on one machine listen on 127.0.0.1 only, and connections need the run's
+    per compared integer. Parties on one machine listen on 127.0.0.1 only; connections need the run's
     certificates.  [test: tests/commands/test_parties.py]
     """
 

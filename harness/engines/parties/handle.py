@@ -302,7 +302,7 @@ def _lay_out(job: Job, config: dict[str, Any], directory: Path, values: Path | N
 
 
 def move_piece(source: Path, target: Path) -> None:
-    """Move a party's shares of noise, with the key that checks them, from or to the stock."""
+    """Move a party's shares of noise, and the key that checks them, from or to the stock."""
     for pattern in PIECE:
         for file in source.glob(pattern):
             place = target / file.relative_to(source)

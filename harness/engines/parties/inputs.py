@@ -72,7 +72,7 @@ class _Column:
 
 
 def begin(config: dict[str, Any], columns: int) -> None:
-    """Put pipes where the engine reads, and start a process that fills them from the descriptor `columns`."""
+    """Put pipes where the engine reads, and a process that fills them from the descriptor `columns`."""
     pipes = os.pipe(), os.pipe()
     if os.fork() == 0:
         die_with_parent()

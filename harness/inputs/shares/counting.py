@@ -88,7 +88,7 @@ class Opener:
         return Part(digests_in(b""), values)
 
     def together(self, *parts: Part) -> Part:
-        """Merge parts without common uploads; a single part may be unsorted."""
+        """Merge parts without common uploads; one may be unsorted."""
         digests = np.concatenate([part.digests for part in parts])
         values = self._joined(*(part.values for part in parts))
         if not self.summed:
