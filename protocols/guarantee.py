@@ -41,10 +41,10 @@ class Budget:
     """The most that all releases about one population may spend.
 
     Attributes:
-        delta: None sets no limit.
-        order: Order of the Rényi divergences by which a ledger adds up runs.
-        runs: How many runs, all with the same noise, were declared before the first. `order` and `runs` need
-            a delta and exclude each other.
+        epsilon: In all.
+        delta: In all; None sets no limit.
+        order: Order of the Rényi divergences by which a ledger adds up runs; needs a delta.
+        runs: How many runs, all with the same noise, were declared before the first; instead of `order`.
     """
 
     epsilon: Fraction
@@ -62,7 +62,7 @@ class Budget:
         return total.epsilon <= self.epsilon and (self.delta is None or total.delta <= self.delta)
 
     def left(self, spent: Guarantee) -> "Budget":
-        """Return the unspent rest, 0 where more was spent than the budget now allows."""
+        """Return the unspent rest, at least 0."""
         delta = None if self.delta is None else max(Fraction(0), self.delta - spent.delta)
         return Budget(max(Fraction(0), self.epsilon - spent.epsilon), delta)
 
@@ -80,7 +80,7 @@ def compose(guarantees: Iterable[Guarantee]) -> Guarantee:
 def renyi_order(epsilon: Fraction, delta: Fraction) -> int:
     """Return the order that fits most identical runs into a budget, for nearly Gaussian losses.
 
-    A filter is valid with any order, so floats may choose it.
+    Floats may choose it, as a filter is valid with any order.
     """
     need = -math.log(delta * (1 - 2 * LOST - SUMMED))
 

@@ -70,12 +70,12 @@ class Moves:
 def guarantee_of_distributed(noise: DistributedNoise, moves: Moves, epsilon: Fraction) -> Guarantee:
     """Return the guarantee of the honest parties' noises.
 
-    Computes: for Laplace noise, epsilon is the rate times all units, and delta adds up bounds of the moved
-    values at their shares of epsilon: a move by s as s moves by 1; convex in s, so the fewest values that
-    move are worst. For Gaussian noise, delta is that of all losses together at the given epsilon and the
-    worst way to share amounts; for several records of a client it comes from Gaussian DP and `distance`.
-    Guarantees: upper bounds, of the exact distribution of the sum.  [test:
-    tests/protocols/test_distributed_noise.py]
+    Computes: for Laplace noise, the rate times all units, and the sum of bounds of the moved values' deltas
+    at their shares of epsilon. A move by s counts as s moves by 1; convex in s, so the fewest moved values
+    are worst. For Gaussian noise, delta of all losses together at the given epsilon, for the worst way to
+    share amounts; for several records of a client by Gaussian DP and `distance`.
+    Guarantees: upper bounds, of the exact distribution of the sum.
+    [test: tests/protocols/test_distributed_noise.py]
     """
     if noise.distribution is NoiseDistribution.LAPLACE:
         per_unit = move_delta(noise, 1, noise.rate) / (exp_bounds(noise.rate)[0] - 1)
@@ -94,9 +94,9 @@ def guarantee_of_distributed(noise: DistributedNoise, moves: Moves, epsilon: Fra
 
 
 def _shared(amount: int) -> list[tuple[int, ...]]:
-    """Return moves of one or two values that dominate every move by a and amount - a.
+    """Return moves of one or two values that dominate every move by a and amount - a (theorem 15).
 
-    Proof: theorem 15.  [test: tests/protocols/test_distributed_noise.py]
+    [test: tests/protocols/test_distributed_noise.py]
     """
     moves: list[tuple[int, ...]] = [(amount,)]
     rest = 0  # how much the other value moves by at most, so far
@@ -131,11 +131,10 @@ def _loss(noise: DistributedNoise, moved: int, step: Fraction) -> LossDistributi
 
 
 def rho(noise: DistributedNoise) -> Fraction:
-    """Return rho with D_alpha <= alpha rho s^2, alpha whole, for the ideal sum moved by s.
+    """Return rho with D_alpha <= alpha rho s^2, alpha whole, for the ideal sum moved by s (theorem 4).
 
-    The ideal sum has `honest` independent discrete Gaussians with the table's ratio. It is within a factor
-    e^(+-tau) of the discrete Gaussian of its variance.
-    Proof: theorem 4.  [test: tests/protocols/test_distributed_noise.py]
+    The ideal sum has `honest` independent discrete Gaussians with the table's ratio.
+    [test: tests/protocols/test_distributed_noise.py]
     """
     one = noise.rate * noise.honest  # 1 / (2 sigma_i^2)
     if noise.honest == 1:
@@ -169,12 +168,11 @@ def _power_below(exponent: Fraction) -> Fraction:
 
 
 def gaussian_square(curvature: Fraction) -> Fraction:
-    """Return mu^2: if -ln P is convex by `curvature` at most, a move by s is s mu-Gaussian DP.
-
-    Proof: theorem 4.  [test: tests/protocols/test_rounds.py]
+    """Return mu^2: if -ln P is convex by `curvature` at most, a move by s is s mu-Gaussian DP (theorem 4).
 
     Raises:
         ValueError: The curvature is above 1/2.
+    [test: tests/protocols/test_rounds.py]
     """
     if curvature > Fraction(1, 2):
         raise ValueError(
@@ -243,7 +241,7 @@ def design_distributed(
 def gaussian_rate(squares: int, epsilon: Fraction, delta: Fraction) -> float:
     """Return 1 / (2 sigma^2) of continuous Gaussian noise with this delta, for moves of this squared norm.
 
-    Only + - * / and correctly rounded functions, so that all hosts derive the same rate.
+    All hosts derive the same rate, as only correctly rounded functions are used.
     [test: tests/protocols/test_distributed_noise.py]
     """
     low, high = 1e-9, 1e3  # of the move over sigma

@@ -23,13 +23,7 @@ Masses = tuple[Fraction, Fraction]  # of the same outcomes, under a data set and
 
 @dataclass
 class Gates:
-    """Cost of a circuit.
-
-    Attributes:
-        gates: ANDs of vectors.
-        ands: ANDs of single bits.
-        depth: ANDs one after the other.
-    """
+    """Cost of a circuit: ANDs of vectors, ANDs of single bits, and ANDs one after the other."""
 
     gates: int = 0
     ands: int = 0
@@ -60,9 +54,7 @@ class Wire:
 
 @dataclass(frozen=True)
 class PrivacyCurve:
-    """Delta as an exact function of epsilon.
-
-    Source: the hockey-stick divergence, delta(epsilon) = max over events E of P(E) - e^epsilon Q(E).
+    """Delta as an exact function of epsilon: the largest P(E) - e^epsilon Q(E) over events E.
 
     Attributes:
         pairs: Per pair of neighbors that may be the worst, the masses (p, q) of all outcomes with the same p
@@ -137,10 +129,10 @@ def curve_of_coins(coins: tuple[Coin, ...], sensitivity: int = 1) -> PrivacyCurv
     Computes: for counts that differ by s, the ratio on one side of zero depends on low bits and the length of
     a carry: at most 2^b (k - b + 1) groups, b the bits of s, k the coins. Else atom by atom.
     Guarantees: equal to `curve_of_distribution` of the enumerated distribution.
-    [test: tests/protocols/test_exact_privacy.py]
 
     Raises:
         ValueError: The sensitivity is not from 1 to 64 and below 2^k.
+    [test: tests/protocols/test_exact_privacy.py]
     """
     if not 1 <= sensitivity <= min(MAX_SENSITIVITY, (1 << len(coins)) - 1):
         raise ValueError(
@@ -217,9 +209,8 @@ def composed(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
 
 
 def values_moved(release: LinearQueries, neighbors: Neighbors) -> int:
-    """Return the L1 sensitivity of the noisy values.
+    """Return the largest L1 distance between the noisy values of any two neighboring data sets.
 
-    Guarantees: equal to the largest L1 distance between the values of any two neighboring data sets.
     [test: tests/harness/privacy/test_audit_releases.py, tests/harness/clients/test_exchanged_records.py]
     """
     if release.amounts:

@@ -25,11 +25,7 @@ _ONE = 1 << _FIXED
 class LossDistribution:
     """A distribution of the privacy loss that no adversary beats.
 
-    Attributes:
-        step: Of losses.
-        lowest: Loss of the first mass, in steps.
-        masses: Times 2^192.
-        certain: Mass, times 2^192, that tells the data sets apart for certain.
+    Masses, times 2^192, are of losses from `lowest` steps up; the mass `certain` tells the data sets apart.
     """
 
     step: Fraction
@@ -63,13 +59,14 @@ def loss_distribution(
 ) -> LossDistribution:
     """Return the distribution of the loss of these outcomes.
 
-    Guarantees: `delta` is never below the outcomes' own.  [test: tests/protocols/test_losses.py]
+    Guarantees: `delta` is never below the outcomes' own.
 
     Args:
         outcomes: Masses under the data set and under its neighbor, times `total`.
         total: Of all masses.
         step: At most 1.
         most: Steps on either side of 0. Larger losses count as infinite; smaller ones are raised to -most.
+    [test: tests/protocols/test_losses.py]
     """
     powers = _powers(step, most)
     low, _ = exp_bounds(step)

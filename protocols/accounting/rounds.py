@@ -1,7 +1,6 @@
 """Guarantee of many rounds of noisy sums together, by Gaussian DP, and the noise for it.
 
-Neighbors' sums of integer vectors are apart by a bounded norm; a round may depend on what earlier ones
-revealed.
+Neighbors' sums of integer vectors differ by a bounded norm. A round may depend on what earlier ones revealed.
 """
 
 import math
@@ -42,7 +41,7 @@ class Concentrated:
     Source: Dong, Roth and Su 2022.
 
     Attributes:
-        rho: D_alpha <= alpha rho for every alpha > 1; delta at epsilon is at most that of `gaussian_delta`.
+        rho: D_alpha <= alpha rho for every alpha > 1.
         certain: Mass of either neighbor that this leaves out.
         apart: Total variation distance from distributions for which all this holds.
     """
@@ -62,13 +61,9 @@ class Concentrated:
 
 @dataclass(frozen=True)
 class RoundsPlan:
-    """Noise for rounds, and its guarantee.
+    """Noise of each coordinate, as arguments of the program, too, and its guarantee for all rounds together.
 
-    Attributes:
-        noise: Of each coordinate.
-        distribution: The program's arguments for it.
-        exact: Guarantee of all rounds together, at the requested epsilon.
-        loss: The same at every epsilon.
+    `exact` is at the requested epsilon, `loss` at every one.
     """
 
     noise: RoundNoise
@@ -87,15 +82,19 @@ def plan_rounds(
 ) -> RoundsPlan:
     """Choose the noise of each coordinate of each round, with nearly as little as possible.
 
-    Guarantees: exact.epsilon <= epsilon and exact.delta <= delta, for all rounds together.
-    [test: tests/protocols/test_rounds.py]
+    Guarantees: `exact` is within epsilon and delta, for all rounds together.
 
-    `squares` bounds the squared norm by which two neighbors' sums of a round differ. `epsilon` is at most 32.
-    `distributed` are the numbers of parties and of honest parties, for discrete Gaussian noise; None: joint
-    noise.
-
+    Args:
+        squares: Bounds the squared norm by which two neighbors' sums of a round differ.
+        coordinates: Of a sum.
+        rounds: At least 1.
+        epsilon: At most 32.
+        delta: Below 1.
+        distributed: The numbers of parties and of honest parties, for discrete Gaussian noise. None: joint
+            noise.
     Raises:
         ValueError: No noise reaches these; the message says why.
+    [test: tests/protocols/test_rounds.py]
     """
     if not (0 < epsilon <= 32 and 0 < delta < 1 and rounds >= 1 and squares >= 1):
         raise ValueError("epsilon must be above 0 and at most 32, delta between 0 and 1")
@@ -124,15 +123,14 @@ def plan_rounds(
 
 
 def gaussian_loss(noise: RoundNoise, lost: Fraction, farthest: int) -> tuple[Fraction, Fraction]:
-    """Return mu^2 and d: a move by s, up to `farthest`, is s mu-Gaussian DP but for d.
+    """Return mu^2 and d: a move by s, up to `farthest`, is s mu-Gaussian DP but for d (theorem 4).
 
-    Computes: theorem 4 of docs/explanation/theorems.md. For joint noise its L is that of the table without
-    its ends, and d, about `lost`, is their mass. For distributed noise L is twice its rho, and d the
-    `distance` of all honest tables.
-    [test: tests/protocols/test_rounds.py]
+    Computes: for joint noise L of the table without its ends, whose mass is d, about `lost`. For distributed
+    noise L is twice its rho, and d the `distance` of all honest tables.
 
     Raises:
         ValueError: There is no L up to 1/2.
+    [test: tests/protocols/test_rounds.py]
     """
     if isinstance(noise, DistributedNoise):
         curvature, apart = 2 * rho(noise), noise.honest * distance(noise)

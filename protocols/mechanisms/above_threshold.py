@@ -33,10 +33,10 @@ def allowed_above(epsilon: Fraction, counts: int, missing_in: int = 1) -> int:
     Computes: with cap τ the error of `counts` numbers is about counts τ / epsilon + missing_in · sum of
     max(0, n_k - τ). It falls with τ as long as more than counts / (epsilon · missing_in) clients exceed τ.
     Guarantees: the least τ that at most c clients exceed minimizes it.
-    [test: tests/protocols/test_above_threshold.py]
 
-    `epsilon` > 0 is that of a number which one record moves by 1; a client's records share it. A record
+    `epsilon` > 0 is that of a number which a record moves by 1, and a client's records share it. A record
     beyond the cap is missing in `missing_in` numbers.
+    [test: tests/protocols/test_above_threshold.py]
     """
     return math.ceil(Fraction(counts) / (epsilon * missing_in)) - 1
 
@@ -52,7 +52,7 @@ def distribution_of_first_below(
 ) -> Floats:
     """Return the probability of each revealed index, the last for none: shape (n + 1,), float64.
 
-    `coins` are those of all noise, `counts` are E_i in order, `bound` is c.
+    All noise has these coins; `counts` are E_i in order, `bound` is c.
     """
     magnitudes = np.ones(1)
     for coin in coins:

@@ -1,7 +1,6 @@
 """A histogram as a tree of block counts, for cumulative counts with one epsilon.
 
-A record is in one block of every level. A cumulative count is a sum of few blocks, so its noise grows with
-their number only.
+A record is in one block of every level. A cumulative count sums few blocks, so it has little noise.
 """
 
 import math
@@ -25,12 +24,8 @@ MAX_LEVELS = 8
 class CountTree:
     """Blocks of neighboring bins, on several levels, aligned at the highest bin.
 
-    The lowest block of a level holds the rest. Nodes are numbered level by level, bins first, from the lowest
-    up.
-
-    Attributes:
-        blocks: Bins per block of each level, from 1 up, each a multiple of the one before. (1,) is the flat
-            histogram.
+    A level has `blocks` bins per block, from 1 up, each number a multiple of the one before; its lowest block
+    holds the rest. Nodes are numbered level by level, bins first, from the lowest up.
     """
 
     bins: int
@@ -75,10 +70,10 @@ class CountTree:
         """Return the matrix, shape (bins, nodes), from unbiased nodes to least-squares cumulative counts.
 
         Source: Hay et al. 2010, for any number of children.
-        Computes: row j estimates the records in bins j and above, for noise of equal variance. The bins'
-        covariance is, for bins alone, the identity; each block that is measured, too, takes its share from it
-        (Sherman and Morrison).
-        Guarantees: the least-squares solution; unbiased.  [test: tests/protocols/test_count_tree.py]
+        Computes: row j estimates the records in bins j and above, for noise of equal variance. The covariance
+        of the bins alone is the identity; each block takes its share from it (Sherman and Morrison).
+        Guarantees: the least-squares solution; unbiased.
+        [test: tests/protocols/test_count_tree.py]
         """
         covariance = np.eye(self.bins)
         starts = [np.unique(self.block_of(level), return_index=True)[1] for level in range(len(self.blocks))]
@@ -92,7 +87,8 @@ class CountTree:
     def mean_variance(self) -> float:
         """Return the mean variance of the least-squares cumulative counts, for noise of variance 1.
 
-        Guarantees: that of `estimator`, without the matrix.  [test: tests/protocols/test_count_tree.py]
+        Guarantees: that of `estimator`, without the matrix.
+        [test: tests/protocols/test_count_tree.py]
         """
         return float(_variances(self.blocks, self.bins)[1].mean())
 
@@ -101,8 +97,8 @@ class CountTree:
 def _variances(blocks: tuple[int, ...], bins: int) -> tuple[Floats, Floats]:
     """Return, per cumulative count of some bins, its covariance with their sum, and its variance.
 
-    Computes: as `estimator`, block by block from the top. A block's own noisy value divides the covariances c
-    by 1 + the variance of its sum, and takes their product with c from the variances.
+    Computes: as `estimator`, block by block from the top. A block's noisy value divides the covariances c by
+    1 + the variance of its sum, and takes their product with c from the variances.
     """
     *smaller, size = blocks
     if not smaller:
@@ -129,10 +125,10 @@ def best_tree(
 
     Computes: for each number of levels a descent over the blocks, until more levels do not help.
     Guarantees: no neighbor (a block's factor one more or less) is better.
-    [test: tests/protocols/test_count_tree.py]
 
     Raises:
         ValueError: No noise fits epsilon and delta.
+    [test: tests/protocols/test_count_tree.py]
     """
     best, least = CountTree(bins, (1,)), float("inf")
     for levels in range(1, MAX_LEVELS + 1):

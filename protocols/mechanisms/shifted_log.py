@@ -29,11 +29,8 @@ _SHARES = 64  # parts of epsilon in the search
 class ShiftedLog:
     """g(n) = log2(n + offset) in straight lines between powers of 2, in units of 2^-E, from 2^o up.
 
-    Source: Finley et al. 2024 (shifted logarithm); Mitchell 1962 (straight lines); see `pi_count.mpc`.
-
-    Attributes:
-        offset: At least 1.
-        most: At least 1; larger counts lie on the last straight line.
+    Source: Finley et al. 2024 (shifted logarithm); Mitchell 1962 (straight lines); see `pi_count.mpc`. Counts
+    above `most` lie on the last straight line; both numbers are at least 1.
     """
 
     offset: int
@@ -51,7 +48,7 @@ class ShiftedLog:
 
     @property
     def lines_above_first(self) -> int:
-        """How many straight lines follow the first; a count takes as many comparisons."""
+        """The number of straight lines after the first; a count takes as many comparisons."""
         return self.bits - 1 - self.lowest
 
     def step(self, count: int) -> int:
@@ -97,7 +94,8 @@ class ShiftedLog:
     def guarantee_at(self, count: int, coins: tuple[Coin, ...]) -> Guarantee:
         """Return the guarantee of a record, added or removed, in a group with `count` records.
 
-        Guarantees: never rises with the count.  [test: tests/protocols/test_shifted_log.py]
+        Guarantees: never rises with the count.
+        [test: tests/protocols/test_shifted_log.py]
         """
         return guarantee_of_moves(coins, [(self.step(count),)])
 
@@ -113,10 +111,10 @@ def expected_errors(distribution: ShiftedLog, counts: npt.ArrayLike, coins: Sequ
 def worst_relative_error(distribution: ShiftedLog, least: int, coins: Sequence[Coin | float]) -> float:
     """Return a bound of E|estimate - n| / n over whole n from `least` to `distribution.most`.
 
-    Computes: errors at up to 512 counts per power of two. Between two of these counts, a < b, the error is at
-    most its upward part at b, its downward part at a, and b - a together, as estimates rise with the count.
-    The bound is exact where all counts are computed, and else at most 1/512 of n too large.  [test:
-    tests/protocols/test_shifted_log.py]
+    Computes: errors at up to 512 counts per power of two. Between two of these, a < b, the error is at most
+    its upward part at b, its downward part at a, and b - a together. The bound is exact where all counts are
+    computed, and else at most 1/512 of n too large.
+    [test: tests/protocols/test_shifted_log.py]
     """
     points = _points(least, distribution.most)
     above, below = _error_parts(distribution, points, coins)
@@ -219,7 +217,7 @@ def _error_parts(
 ) -> tuple[Floats, Floats]:
     """Return E max(estimate - n, 0) and E max(n - estimate, 0) at each count.
 
-    The estimate is one straight line per power of 2: mass and mean of the noise's magnitude between its ends
+    The estimate is a straight line per power of 2: mass and mean of the noise's magnitude between its ends
     suffice.
     """
     unit, lines = float(1 << distribution.bits), distribution.bits - distribution.lowest

@@ -1,8 +1,7 @@
 """Noise of a revealed value: joint, the sum of the parties' own samples, or several of these.
 
 Errors are those of value + `offset`, which is unbiased. Sums of errors have float masses on a grid, right
-within a relative 10^-9 in each tail; quantiles allow for that. Parties draw from tables, and guarantees come
-from exact convolutions of these.
+within a relative 10^-9 in each tail; quantiles allow for that.
 """
 
 import os
@@ -48,13 +47,10 @@ class NoiseDistribution(StrEnum):
 
 @dataclass(frozen=True)
 class DistributedNoise:
-    """Noise that each party draws for itself and adds before a value is revealed.
+    """Noise that each party draws for itself, from -edge to edge, and adds before a value is revealed.
 
-    Attributes:
-        rate: Of the honest parties' sum: P(x) is nearly proportional to e^(-rate |x|) for Laplace, to
-            e^(-rate x^2) for Gaussian.
-        edge: A party's noise is from -edge to edge.
-        honest: How many parties, at least, nobody corrupts.
+    The rate is that of the sum of the `honest` parties that, at least, nobody corrupts: P(x) is nearly
+    proportional to e^(-rate |x|) for Laplace, to e^(-rate x^2) for Gaussian.
     """
 
     distribution: NoiseDistribution
@@ -79,8 +75,8 @@ class DistributedNoise:
         """P(-edge), .., P(edge) of one party's noise, times 2^128; symmetric.
 
         Computes, in fixed point: Laplace: the difference of two negative binomials of shape 1 / honest with
-        ratio e^-rate; Gaussian: g^(x^2), g = e^(-rate honest). Ratios are rounded up. Probabilities are
-        rounded down to multiples of 2^-128; the rest goes to 0.
+        ratio e^-rate; Gaussian: g^(x^2), g = e^(-rate honest). Ratios are rounded up, probabilities down to
+        multiples of 2^-128; the rest goes to 0.
 
         Raises:
             ValueError: An end's probability is 0.
@@ -90,7 +86,8 @@ class DistributedNoise:
     def summed(self, terms: int) -> tuple[int, ...]:
         """Return P(-terms edge), .., P(terms edge) of `terms` parties' sum, times 2^(128 terms).
 
-        Guarantees: exact.  [test: tests/protocols/test_tables.py]
+        Guarantees: exact.
+        [test: tests/protocols/test_tables.py]
         """
         return _summed(self.weights, terms)
 
@@ -99,7 +96,8 @@ class DistributedNoise:
 
         Computes: inversion of a word of 128 bits, by a fixed number of comparisons without branches. Memory
         accesses depend on the word.
-        Guarantees: exact probabilities.  [test: tests/protocols/test_tables.py]
+        Guarantees: exact probabilities.
+        [test: tests/protocols/test_tables.py]
         """
         high, low = _cumulative(self.weights)
         steps = high.size.bit_length() - 1
@@ -254,12 +252,10 @@ def error_bound(noise: Noise, failure: Fraction) -> Fraction:
 
 @dataclass(frozen=True)
 class Distribution:
-    """A discrete distribution on an even grid.
+    """A discrete distribution on an even grid, with the mass of start + i step.
 
-    Attributes:
-        masses: Of start + i step.
-        lost: Missing mass, which counts as beyond every quantile.
-        slack: How far the sum may be from its place on the grid.
+    The mass `lost` is missing, and counts as beyond every quantile. The sum is at most `slack` from its
+    place.
     """
 
     start: float
@@ -365,7 +361,7 @@ def simulated_noise(noise: Noise, rng: np.random.Generator, shape: tuple[int, ..
 def _errors_of_coins(coins: tuple[Coin, ...], positive: bool) -> Distribution:
     """Return the distribution of an error, or of its positive part.
 
-    Bits of the magnitude below the highest 10 are dropped and become slack.
+    Bits of the magnitude below the highest 10 become slack.
     """
     low = max(0, len(coins) - _FINE_BITS)
     magnitudes = np.array([float(p) for g, p in probability_mass(coins[low:]).items() if g >= 0])

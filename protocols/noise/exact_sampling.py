@@ -44,10 +44,10 @@ def below(bound: int, n: int) -> Integers:
 
 
 def _exponential_coins(numerators: Integers, denominator: int) -> Bools:
-    """Toss coins of probability e^(-u/t), 0 <= u <= t.
+    """Toss coins of probability e^(-u/t), 0 <= u <= t, by von Neumann's series.
 
-    Source: von Neumann's series: the first failure of coins u/(t k), k = 1, 2, .., is at an odd k with
-    probability 1 - u/t + (u/t)^2/2! - ..
+    The first failure of coins u/(t k), k = 1, 2, .., is at an odd k with probability 1 - u/t + (u/t)^2/2! -
+    ..
     """
     tossed = np.zeros(len(numerators), dtype=bool)
     alive, k = np.arange(len(numerators)), 1
@@ -63,10 +63,11 @@ def discrete_laplace(scale: Fraction, n: int) -> Integers:
     """Return n samples X with P(X = x) proportional to e^(-|x| / scale), x any integer.
 
     Source: Canonne, Kamath and Steinke 2020, "The discrete Gaussian for differential privacy", section 5.
-    Guarantees: exact.  [test: tests/statistical/test_local_dp.py]
+    Guarantees: exact.
 
     Raises:
         ValueError: The scale's numerator, in lowest terms, is not from 1 to 2^50.
+    [test: tests/statistical/test_local_dp.py]
     """
     t, s = scale.numerator, scale.denominator
     if not 1 <= t <= MAX_NUMERATOR:

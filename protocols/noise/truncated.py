@@ -41,7 +41,8 @@ def guarantee_of_moves(
 
     Computes: theorem 8, at the worst move; `shared` amounts may be those of several counts.
     Guarantees: exact deltas, for shared amounts where no atom is lighter than one further out; epsilon up to
-    the rounding of `log_upper_bound`, once per unit.  [test: tests/protocols/test_exact_moves.py]
+    the rounding of `log_upper_bound`, once per unit.
+    [test: tests/protocols/test_exact_moves.py]
     """
     listed = set(moves)
     bound = uncovered_at_most if shared else outer_mass
@@ -54,7 +55,8 @@ def uncovered_at_most(coins: tuple[Coin, ...], amount: int) -> Fraction:
     """Return a bound of the mass uncovered by one count of this amount, or by several that share it.
 
     Computes: the mass for one count if no atom is lighter than one further out, else a geometric series of
-    the worst ratio. Proof: theorem 11.  [test: tests/protocols/test_exact_moves.py]
+    the worst ratio (theorem 11).
+    [test: tests/protocols/test_exact_moves.py]
     """
     odds = accumulate((coin.odds for coin in coins), mul, initial=Fraction(1))
     falls = amount <= 1 << len(coins) and all(
@@ -67,10 +69,9 @@ def uncovered_at_most(coins: tuple[Coin, ...], amount: int) -> Fraction:
 
 
 def guarantee_of_clients(coins: tuple[Coin, ...], nodes: int, cap: int) -> Guarantee:
-    """Return the guarantee of counts for a client with up to `cap` records.
+    """Return the guarantee of counts for a client with up to `cap` records, each in `nodes` counts.
 
-    Computes: theorem 9 for records in `nodes` counts, one per level. Exchanged records count on twice as many
-    levels (theorem 10).
+    Computes: theorem 9. Exchanged records count on twice as many levels (theorem 10).
     Guarantees: deltas of basic composition, for every way to spread.
     [test: tests/harness/releases/test_client_unit.py, tests/harness/clients/test_exchanged_records.py]
     """
@@ -79,9 +80,9 @@ def guarantee_of_clients(coins: tuple[Coin, ...], nodes: int, cap: int) -> Guara
 
 
 def most_uncovered(coins: tuple[Coin, ...], units: int) -> Fraction:
-    """Return a bound of the mass uncovered by counts that move by `units` in all.
+    """Return û of theorem 9, a bound of the mass uncovered by counts that move by `units` in all.
 
-    Computes: û of theorem 9. It is exact for one count where atoms do not get lighter inwards.
+    It is exact for one count where atoms do not get lighter inwards.
     """
     total = heaviest = before = Fraction(0)
     for uncovered in (outer_mass(coins, s) for s in range(1, units + 1)):
@@ -119,7 +120,7 @@ def largest_noise(coins: tuple[Coin, ...]) -> int:
 
 
 def mean_square_error(coins: tuple[Coin, ...]) -> Fraction:
-    """Return E[(X + 1/2)^2] = E[(G + 1/2)^2], the error of a revealed value + 1/2, exactly."""
+    """Return E[(X + 1/2)^2] = E[(G + 1/2)^2], exactly."""
     chances = [coin.probability for coin in coins]
     mean = sum(((1 << i) * p for i, p in enumerate(chances)), Fraction(1, 2))
     return mean**2 + sum((1 << 2 * i) * p * (1 - p) for i, p in enumerate(chances))
