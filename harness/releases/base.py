@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 
 from harness.errors import OptionError, UnsupportedError, named
-from harness.inputs.record_schema import RecordDomain, RecordKind, cap_from_json, scale_of
+from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, cap_from_json, scale_of
 from harness.postprocessing.curves import CurveNoise
 from harness.postprocessing.reweighing.formulas import BALANCED, KAMIRAN_CALDERS, LABEL
 from harness.request.base import Request
@@ -316,9 +316,14 @@ def statistic_of(request: Request) -> Statistic[Any]:
 
 def domain_of(fields: Mapping[str, Any], kind: RecordKind = RecordKind.NONE) -> RecordDomain:
     """Return a result file's domain, without the maximum count."""
-    cap = fields["privacy"].get("cap")
-    stated_cap = None if cap is None else cap_from_json(cap, "manifest.json")
-    return RecordDomain(tuple(fields["groups"]), tuple(fields["labels"]), kind=kind, cap=stated_cap)
+    return RecordDomain(
+        tuple(fields["groups"]), tuple(fields["labels"]), kind=kind, cap=stated_cap(fields["privacy"])
+    )
+
+
+def stated_cap(privacy: Mapping[str, Any]) -> Cap | None:
+    """Return the contribution bound that a result file's privacy statement has, if any."""
+    return cap_from_json(privacy["cap"], "manifest.json") if "cap" in privacy else None
 
 
 def floats(values: Any) -> Floats:

@@ -108,9 +108,12 @@ def confusion(counts: NoisyCounts, positive: int | None = None) -> Confusion:
         ),
         "selection_rate": (predicted, everybody - predicted, (labels, labels * others)),
     }
-    rates = {name: _share(a, b) for name, (a, b, _) in pairs.items()}
-    intervals = {name: share_intervals(a, b, cells, counts.noise) for name, (a, b, cells) in pairs.items()}
-    return Confusion(counts, rates, intervals, positive)
+    return Confusion(
+        counts,
+        rates={name: _share(a, b) for name, (a, b, _) in pairs.items()},
+        intervals={name: share_intervals(a, b, cells, counts.noise) for name, (a, b, cells) in pairs.items()},
+        positive=positive,
+    )
 
 
 def _share(a: Floats, b: Floats) -> Floats:

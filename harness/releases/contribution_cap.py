@@ -9,8 +9,6 @@ from harness.errors import OutputError, RecordDomainError, named
 from harness.inputs.record_schema import (
     DEFAULT_THRESHOLDS,
     MAX_CAP,
-    MAX_THRESHOLDS,
-    MAX_TOTAL,
     RecordDomain,
     RecordKind,
     caps_to_choose_from,
@@ -56,10 +54,6 @@ class CapTarget:
     thresholds: int = DEFAULT_THRESHOLDS
     malleable_slots: bool = False
     counts: int = 1
-
-    def __post_init__(self) -> None:
-        if not 2 <= self.thresholds <= MAX_THRESHOLDS or not 1 <= self.counts <= MAX_TOTAL:
-            raise ValueError(f"a release has 2 to {MAX_THRESHOLDS} thresholds, and a count at least")
 
     def allowed_above(self, domain: RecordDomain) -> int:
         """Return how many clients should exceed the bound, so that the release errs least.

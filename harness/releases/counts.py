@@ -66,11 +66,10 @@ class GroupCounts:
 
 def privacy_by_size(distribution: ShiftedLog, coins: tuple[Coin, ...]) -> list[dict[str, float]]:
     """Return a record's (ε, δ), added or removed, by the number of records in its cell alone."""
-    sizes = [size for size in SIZES if size <= distribution.most]
-    guarantees = [(size, distribution.guarantee_at(size, coins)) for size in sizes]
+    guarantees = {size: distribution.guarantee_at(size, coins) for size in SIZES if size <= distribution.most}
     return [
         {"records": size, "epsilon": float_up(guarantee.epsilon), "delta": float_up(guarantee.delta)}
-        for size, guarantee in guarantees
+        for size, guarantee in guarantees.items()
     ]
 
 
@@ -98,9 +97,13 @@ class CountStatistic(Statistic[GroupCounts]):
     def read_files(cls, files: Files) -> GroupCounts:
         fields = files["count.json"]
         target = ErrorTarget(*(fields[name] for name in ("relative_error", "error_from", "error_to")))
-        counts, intervals = floats(fields["counts"]), floats(fields["counts_interval"])
         return GroupCounts(
-            domain_of(fields), counts, intervals, fields["offset"], target, fields["privacy_by_size"]
+            domain_of(fields),
+            estimates=floats(fields["counts"]),
+            intervals=floats(fields["counts_interval"]),
+            offset=fields["offset"],
+            target=target,
+            privacy_by_size=fields["privacy_by_size"],
         )
 
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[GroupCounts]:
@@ -125,10 +128,13 @@ class CountStatistic(Statistic[GroupCounts]):
             most = distribution.highest(clients * domain.max_count)
             values = read_unbiased(opened["logarithms"], "logarithms", domain.cells, most, plan.coins)
             table = values.reshape(domain.shape)
-            intervals = distribution.interval(table, plan.coins, (1 - CONFIDENCE) / domain.cells)
-            by_size = privacy_by_size(distribution, plan.coins)
             return GroupCounts(
-                domain, distribution.estimate(table), intervals, distribution.offset, self.target, by_size
+                domain,
+                estimates=distribution.estimate(table),
+                intervals=distribution.interval(table, plan.coins, (1 - CONFIDENCE) / domain.cells),
+                offset=distribution.offset,
+                target=self.target,
+                privacy_by_size=privacy_by_size(distribution, plan.coins),
             )
 
         return PreparedRelease(self.spec, release, domain, arguments, plan, read)

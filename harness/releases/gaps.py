@@ -83,8 +83,7 @@ class Gaps:
     @property
     def values(self) -> ValueGrid:
         """The declared grid."""
-        assert self.domain.values is not None
-        return self.domain.values
+        return grid_of(self.domain)
 
     def to_json(self) -> dict[str, Any]:
         """Return the own fields of `gap.json`."""
@@ -103,6 +102,12 @@ class Gaps:
         }
 
 
+def grid_of(domain: RecordDomain) -> ValueGrid:
+    """Return the grid that a domain of performance values declares."""
+    assert domain.values is not None
+    return domain.values
+
+
 def gaps(opened: Floats, domain: RecordDomain, plan: NoisePlan) -> Gaps:
     """Derive means and gaps from unbiased sums of steps + v and steps - v per group, shape (2 groups,).
 
@@ -114,10 +119,9 @@ def gaps(opened: Floats, domain: RecordDomain, plan: NoisePlan) -> Gaps:
     Edge cases: a group whose size may be 0, as far as the noise tells, gets the whole range.
     [test: tests/statistical/test_gaps.py]
     """
-    values = domain.values
-    assert values is not None
+    values, noise = grid_of(domain), plan.noise
     from_below, from_above = opened[::2], opened[1::2]
-    sizes, rounding, noise = from_below + from_above, 0.5 / values.steps, plan.noise
+    sizes, rounding = from_below + from_above, 0.5 / values.steps
     ends, boxes = (
         2 * share_intervals(from_below, from_above, (1, 1), noise, failure) - 1
         for failure in (float(1 - CONFIDENCE), (float(1 - CONFIDENCE) - DIFFERENCE_FAILURE) / 2)
@@ -209,8 +213,7 @@ class GapStatistic(Statistic[Gaps]):
         )
 
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[Gaps]:
-        assert domain.values is not None
-        arguments = {"groups": len(domain.groups), "steps": domain.values.steps}
+        arguments = {"groups": len(domain.groups), "steps": grid_of(domain).steps}
         plan = plan_release(self.spec, arguments, release, domain)
 
         def read(opened: Opened, clients: int) -> Gaps:
@@ -222,9 +225,8 @@ class GapStatistic(Statistic[Gaps]):
         return PreparedRelease(self.spec, release, domain, arguments, plan, read)
 
     def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
-        domain = prepared.domain
-        assert domain.values is not None
-        noise, steps = deviation(prepared.plan.noise, domain) / math.sqrt(2), domain.values.steps
+        domain, steps = prepared.domain, grid_of(prepared.domain).steps
+        noise = deviation(prepared.plan.noise, domain) / math.sqrt(2)
         means = noise * mean_errors(sizes, steps)
         errors = dict(zip(domain.groups, means[:, 0].tolist(), strict=True))
         return ExpectedError(noise / steps, "mean, share of the range", errors, expected_gap(means))

@@ -22,7 +22,6 @@ from harness.inputs.record_schema import (
     Cap,
     RecordDomain,
     RecordKind,
-    cap_from_json,
     scale_of,
     shown,
 )
@@ -45,6 +44,7 @@ from harness.releases.base import (
     only,
     plan_release,
     rates_from_json,
+    stated_cap,
     table_of,
 )
 from harness.request.base import Request
@@ -163,11 +163,10 @@ class CurvesStatistic(Statistic[NoisyCurves]):
         count_columns(domain, next(iter(self.spec.input_forms)))  # raises if the encoding cannot hold it
         positive = domain.labels[domain.positive(self.positive)]
         tree = self._tree(release, domain)
-        blocks = ".".join(map(str, tree.blocks))
         arguments = {
             **_histograms(len(domain.groups), len(domain.labels)),
             "bins": domain.shape[-1],
-            "blocks": blocks,
+            "blocks": ".".join(map(str, tree.blocks)),
         }
         plan = plan_release(self.spec, arguments, release, domain)
 
@@ -185,24 +184,17 @@ class CurvesStatistic(Statistic[NoisyCurves]):
             return CountTree(bins, (1,))
         neighbors, share = release.neighbors_in(domain), domain.score_columns
         with fitting(release.epsilon, release.delta):
-            terms = (release.epsilon / share, release.delta / share, release.own_distribution)
-            return best_tree(bins, neighbors, *terms)
+            return best_tree(
+                bins, neighbors, release.epsilon / share, release.delta / share, release.own_distribution
+            )
 
     def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
-        return _expected_error(prepared.read(_nothing(prepared), 0), prepared.domain, sizes)
-
-
-def _nothing(prepared: PreparedRelease[Any]) -> Opened:
-    """Return the opened integers for no records and no noise."""
-    return {"nodes": (0,) * prepared.plan.nodes}
-
-
-def _expected_error(curves: NoisyCurves, domain: RecordDomain, sizes: Floats) -> ExpectedError:
-    noise = curves.curves.noise
-    assert noise is not None
-    rates = curve_errors(noise, sizes)
-    count = math.sqrt(float((noise.standard_errors()[:-1] ** 2).mean()))
-    return ExpectedError(count, "rate", by_cell(domain, rates), expected_gap(rates))
+        domain = prepared.domain
+        tree = self._tree(prepared.release, domain)
+        noise = curve_noise(tree.bins, tree.blocks, domain.cap, prepared.plan.noise)
+        rates = curve_errors(noise, sizes)
+        count = math.sqrt(float((noise.standard_errors()[:-1] ** 2).mean()))
+        return ExpectedError(count, "rate", by_cell(domain, rates), expected_gap(rates))
 
 
 def noisy_curves(
@@ -221,9 +213,15 @@ def noisy_curves(
 
     def of(number: int, at: int) -> GroupCurves:
         above, below = counts[number, :, at], counts[number, :, 1 - at]
-        totals = (above[:, -1], below[:, -1])
-        grid = np.array(domain.thresholds)
-        return GroupCurves(domain.groups, grid, above[:, :-1], below[:, :-1], *totals, curve)
+        return GroupCurves(
+            domain.groups,
+            thresholds=np.array(domain.thresholds),
+            tp=above[:, :-1],
+            fp=below[:, :-1],
+            positives=above[:, -1],
+            negatives=below[:, -1],
+            noise=curve,
+        )
 
     at = domain.labels.index(positive)
     if domain.score_columns == 1:
@@ -253,16 +251,16 @@ def curves_from_json(fields: Mapping[str, Any], privacy: Mapping[str, Any]) -> N
     grid = np.array(fields["thresholds"], dtype=float)
     blocks = tuple(fields["blocks"])
     node = noise_from_json(fields)
-    cap = cap_from_json(privacy["cap"], "manifest.json") if "cap" in privacy else None
-    noise = curve_noise(len(grid), blocks, cap, node)
+    noise = curve_noise(len(grid), blocks, stated_cap(privacy), node)
 
     def of(counts: Mapping[str, Any]) -> GroupCurves:
         tp, fp, positives, negatives = (np.array(counts[name], dtype=float) for name in names)
         return GroupCurves(tuple(fields["groups"]), grid, tp, fp, positives, negatives, noise)
 
     others = {label: of(counts) for label, counts in fields.get("others", {}).items()}
-    labels = (fields["positive_label"], fields["negative_label"])
-    return NoisyCurves(*labels, blocks, node, of(fields), others)
+    return NoisyCurves(
+        fields["positive_label"], fields["negative_label"], blocks, node, curves=of(fields), others=others
+    )
 
 
 def _chosen_in(fields: Mapping[str, Any]) -> GroupThresholds:
@@ -292,7 +290,6 @@ def curve_noise(bins: int, blocks: tuple[int, ...], cap: Cap | None, node: Noise
         ValueError: There is no tree with these blocks.
     """
     # A client that weighs 1 counts as 1, not as its number of slots.
-
     return CurveNoise(curve_map(CountTree(bins, blocks)) / scale_of(cap), node)
 
 
@@ -334,10 +331,14 @@ class Thresholds:
         files = {CURVES: self.curves.to_json()}
         if self.thresholds is None:
             return files
-        chosen = {"positive_label": self.curves.positive, **self.thresholds.to_json()}
         others = {name: thresholds and thresholds.to_json() for name, thresholds in self.others.items()}
-        chosen |= {"others": others} if others else {}
-        return {**files, "thresholds.json": {**chosen, "cautions": self.cautions}}
+        files["thresholds.json"] = {
+            "positive_label": self.curves.positive,
+            **self.thresholds.to_json(),
+            **({"others": others} if others else {}),
+            "cautions": self.cautions,
+        }
+        return files
 
     @cached_property
     def cautions(self) -> list[str]:
@@ -403,7 +404,7 @@ class ThresholdsStatistic(Statistic[Thresholds]):
         return PreparedRelease(self.spec, release, domain, curves.arguments, curves.plan, read)
 
     def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
-        return _expected_error(prepared.read(_nothing(prepared), 0).curves, prepared.domain, sizes)
+        return self.curves.expected_error(prepared, sizes)
 
     def files(self, found: Thresholds) -> Mapping[str, Mapping[str, Any]]:
         return found.files()

@@ -155,12 +155,11 @@ class Request(Spending):
         Where clients are the unit and their shares wait for the run, it counts slots unless another encoding
         is chosen.
         """
-        from protocols.accounting.calibration import PrivacyUnit
         from protocols.spec import CLIENTS, PROTOCOLS, SLOTS
 
         default = next(iter(self.protocols))
         variant = self.variant or default
-        of_clients = self.privacy_unit is PrivacyUnit.CLIENT and self.input_path is not CLIENTS
+        of_clients = self.privacy_unit == "client" and self.input_path is not CLIENTS
         form = self.input_form or (SLOTS.name if of_clients else "")
         if self.slots and variant == default and form == SLOTS.name:
             return PROTOCOLS[self.slots]
@@ -203,9 +202,7 @@ class Request(Spending):
     @property
     def malleable_slots(self) -> bool:
         """Whether a party can move clients' records between cells; noise is then for exchanged records."""
-        from protocols.accounting.calibration import PrivacyUnit
-
-        of_clients = self.privacy_unit is PrivacyUnit.CLIENT
+        of_clients = self.privacy_unit == "client"
         return of_clients and self.form.exchangeable and self.security.tolerates == "active"
 
     @property
@@ -224,8 +221,9 @@ class Request(Spending):
         """Return the neighbors that noise is made for; errors as `relation_for`."""
         from protocols.accounting.calibration import Neighbors
 
-        most = domain.cap.slots if domain.cap else 1
-        return Neighbors(self.relation_in(domain), most, self.malleable_slots)
+        return Neighbors(
+            self.relation_in(domain), domain.cap.slots if domain.cap else 1, self.malleable_slots
+        )
 
     def to_json(self) -> dict[str, str]:
         """Return the fields with values, as `request_from_json` reads them."""

@@ -275,14 +275,26 @@ class GapRequest(SumsRequest):
 _COUNT = whole(1, in_module("protocols.mechanisms.shifted_log:MOST_COUNT"))
 
 
-class ErrorOptions(Options):
-    """The error that π_COUNT keeps to."""
+class CountRequest(
+    Request,
+    epsilon={
+        "help": "the ε of a record in a small group, which is charged; in larger groups a record's ε is "
+        "smaller"
+    },
+):
+    """Count records per group and label, with more privacy for larger groups (π_COUNT)."""
+
+    task = "count"
+    statistic = "counts:CountStatistic"
+    protocols: ClassVar = {"logarithms": "pi_count"}
 
     relative_error = usual(
         "0.1", parse_share, "average relative error of a count: 0.1 (default) is a tenth of it"
     )
     error_from = usual("100", _COUNT, "the smallest count that has to keep to --relative-error")
     error_to = usual("1048576", _COUNT, "the largest")
+    neighboring_relation = SumsRequest.neighboring_relation
+    offline = SumsRequest.offline
 
     @property
     def target(self) -> ErrorTarget:
@@ -299,24 +311,6 @@ class ErrorOptions(Options):
                 f"{named('error_from', low)} is above {named('error_to', high)}; give a range of counts."
             )
         return ErrorTarget(self.relative_error, low, high)
-
-
-class CountRequest(
-    ErrorOptions,
-    Request,
-    epsilon={
-        "help": "the ε of a record in a small group, which is charged; in larger groups a record's ε is "
-        "smaller"
-    },
-):
-    """Count records per group and label, with more privacy for larger groups (π_COUNT)."""
-
-    task = "count"
-    statistic = "counts:CountStatistic"
-    protocols: ClassVar = {"logarithms": "pi_count"}
-
-    neighboring_relation = SumsRequest.neighboring_relation
-    offline = SumsRequest.offline
 
 
 class CapRequest(Request):

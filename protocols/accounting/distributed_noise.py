@@ -119,8 +119,10 @@ def move_delta(noise: DistributedNoise, moved: int, epsilon: Fraction) -> Fracti
 
 @lru_cache(maxsize=64)
 def _losses(noise: DistributedNoise, move: tuple[int, ...], step: Fraction) -> LossDistribution:
-    losses = [_loss(noise, amount, step).times(n) for amount, n in Counter(move).items()]
-    return reduce(LossDistribution.composed, losses)
+    return reduce(
+        LossDistribution.composed,
+        (_loss(noise, amount, step).times(n) for amount, n in Counter(move).items()),
+    )
 
 
 @lru_cache(maxsize=64)
@@ -137,8 +139,6 @@ def rho(noise: DistributedNoise) -> Fraction:
     [test: tests/protocols/test_distributed_noise.py]
     """
     one = noise.rate * noise.honest  # 1 / (2 sigma_i^2)
-    if noise.honest == 1:
-        return noise.rate
     tau = Fraction(0)
     for j in range(1, noise.honest):
         exponent = 2 * _PI_SQUARED * Fraction(j, j + 1) / (2 * one)

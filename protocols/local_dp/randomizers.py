@@ -75,10 +75,6 @@ class Reports:
     groups: Integers
     values: Integers
 
-    def __post_init__(self) -> None:
-        if self.groups.shape != self.values.shape or self.groups.ndim != 1:
-            raise ValueError("reports have one group and one value per client")
-
 
 @dataclass(frozen=True)
 class Grr:

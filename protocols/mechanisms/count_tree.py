@@ -174,13 +174,8 @@ def square_root_error(bins: int, neighbors: Neighbors, epsilon: Fraction, delta:
     """
     squares = np.cumsum(np.cumprod([1.0, *(1 - 1 / (2 * k) for k in range(1, bins))]) ** 2)
     moved = neighbors.cap * math.sqrt((1 + neighbors.are_replaced) * squares[-1])
-    low, high = 1e-3, 1e6  # of the standard deviation, for a move of 1
-    while high / low > 1 + 1e-9:
-        sigma = math.sqrt(low * high)
-        ends = [(float(epsilon) * sigma + sign / (2 * sigma)) / math.sqrt(2) for sign in (-1, 1)]
-        fits = math.erfc(ends[0]) - math.exp(epsilon) * math.erfc(ends[1]) <= 2 * float(delta)
-        low, high = (low, sigma) if fits else (sigma, high)
-    return high * moved * math.sqrt(squares.mean())
+    sigma = math.sqrt(1 / (2 * gaussian_rate(1, epsilon, delta)))  # for a move of 1
+    return sigma * moved * math.sqrt(squares.mean())
 
 
 def _descend(bins: int, levels: int) -> CountTree | None:

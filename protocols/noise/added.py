@@ -234,11 +234,13 @@ def largest(noise: Noise) -> int:
 
 def mean_square_error(noise: Noise) -> Fraction:
     """Return the mean square error, exactly."""
-    errors = (
-        one.mean_square_error if isinstance(one, DistributedNoise) else truncated.mean_square_error(one)
-        for one in singles(noise)
+    return sum(
+        (
+            one.mean_square_error if isinstance(one, DistributedNoise) else truncated.mean_square_error(one)
+            for one in singles(noise)
+        ),
+        Fraction(0),
     )
-    return sum(errors, Fraction(0))
 
 
 def error_bound(noise: Noise, failure: Fraction) -> Fraction:
