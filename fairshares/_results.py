@@ -258,14 +258,15 @@ class ThresholdsResult(Result):
         They count records with at least that score. They are unbiased, so maybe negative, and not monotone.
         """
         curves = self._found.curves.curves
-        levels = [self._as_given(curves.groups), curves.thresholds]
         return pd.DataFrame(
             {
                 "true_positives": curves.tp.ravel(),
                 "false_positives": curves.fp.ravel(),
                 "standard_error": np.tile(curves.noise.standard_errors()[:-1], len(curves.groups)),
             },
-            pd.MultiIndex.from_product(levels, names=["group", "threshold"]),
+            pd.MultiIndex.from_product(
+                [self._as_given(curves.groups), curves.thresholds], names=["group", "threshold"]
+            ),
         )
 
     @property
@@ -310,8 +311,8 @@ class ThresholdsResult(Result):
         from fairshares import GroupThresholdPredictor
 
         curves = self._found.curves
-        two = self._as_given((curves.negative, curves.positive), "label") if curves.negative else None
-        values = None if two is None else [*two.to_numpy()]
+        pair = curves.negative, curves.positive
+        values = [*self._as_given(pair, "label").to_numpy()] if curves.negative else None
         return GroupThresholdPredictor(self._rules, estimator, unseen_group, curves.positive, values)
 
     def choose(

@@ -64,8 +64,8 @@ def released(task: str, records: Any, **given: Any) -> Any:
         settings = settings_of(call)
         with steps({**CAP_STEPS, **view_of(task).steps}) as begin:
             if call.shares:
-                shares = SharesSource(call.shares)
-                run = run_release(statistic_of(settings.release), shares, settings, out, begin)
+                statistic = statistic_of(settings.release)
+                run = run_release(statistic, SharesSource(call.shares), settings, out, begin)
                 notes = [*weights_view.chain(run.manifest), one_machine(False)]
             else:
                 run, notes = run_on_records(call, source, settings, out, begin), [one_machine(True)]
@@ -102,9 +102,8 @@ def trained(**given: Any) -> _results.TrainResult:
         given = _read(given)
         source, features = _source(records, columns), _features_of(declared)
         request = TrainRequest(**given, records=TABLE, features=TABLE)
-        out = request.out or Path(scratch) / TASK
         with steps(STEPS) as begin:
-            model = train_on(request, source, features, out, begin)
+            model = train_on(request, source, features, request.out or Path(scratch) / TASK, begin)
         notes = [one_machine(True), ledger_view.charge(model.charging, request.population == UNCHARGED)]
         parts: dict[str, Any] = {
             name: _results.result_of(run.files, run.found)

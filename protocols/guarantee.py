@@ -63,8 +63,10 @@ class Budget:
 
     def left(self, spent: Guarantee) -> "Budget":
         """Return the unspent rest, at least 0."""
-        delta = None if self.delta is None else max(Fraction(0), self.delta - spent.delta)
-        return Budget(max(Fraction(0), self.epsilon - spent.epsilon), delta)
+        return Budget(
+            epsilon=max(Fraction(0), self.epsilon - spent.epsilon),
+            delta=None if self.delta is None else max(Fraction(0), self.delta - spent.delta),
+        )
 
 
 def compose(guarantees: Iterable[Guarantee]) -> Guarantee:

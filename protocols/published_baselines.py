@@ -135,8 +135,7 @@ def mp_spdz_log(x: int) -> int:
     length = x.bit_length()
     mantissa = (x << TOTAL_BITS - 1 - length) >> TOTAL_BITS - 1 - FRACTION_BITS
     exponent = length - FRACTION_BITS if x else 0
-    quotient = _divide(_cubic(_NUMERATOR, mantissa), _cubic(_DENOMINATOR, mantissa))
-    log2 = quotient + (exponent << FRACTION_BITS)
+    log2 = _divide(_cubic(_NUMERATOR, mantissa), _cubic(_DENOMINATOR, mantissa)) + (exponent << FRACTION_BITS)
     return nearest(log2 * round(math.log(2) * ONE), FRACTION_BITS)
 
 

@@ -55,12 +55,6 @@ Declared = tuple[ProtocolSpec, dict[str, int | str]]
 """A protocol, and those arguments of its program that its linear map depends on."""
 
 
-def only(opened: Opened) -> tuple[int, ...]:
-    """Return the integers of the only opened line."""
-    (values,) = opened.values()
-    return values
-
-
 @dataclass(frozen=True)
 class ExpectedError:
     """Expected errors, as root mean squares over the noise.
@@ -87,10 +81,6 @@ class ExpectedError:
     def known(self) -> bool:
         """Whether the noise is small enough for these figures."""
         return self.worst <= FIRST_ORDER
-
-    def records_for(self, records: int, error: float) -> int:
-        """Return how many records bring the worst error down to `error`."""
-        return math.ceil(records * self.worst / error)
 
 
 @dataclass(frozen=True)
@@ -127,7 +117,7 @@ def deviation(noise: Noise, domain: RecordDomain) -> float:
 
 def by_cell(domain: RecordDomain, values: Floats) -> dict[str, float]:
     """Return values of shape (groups, labels) by their cells' names."""
-    names = [", ".join(pair) for pair in product(domain.groups, domain.labels)]
+    names = map(", ".join, product(domain.groups, domain.labels))
     return dict(zip(names, values.ravel().tolist(), strict=True))
 
 
@@ -361,8 +351,7 @@ def plan_release(
         )
     with fitting(release.epsilon, release.delta):
         queries = spec.release({name: str(value) for name, value in arguments.items()})
-        neighbors, epsilon = release.neighbors_in(domain), release.epsilon if epsilon is None else epsilon
-        terms = (queries, neighbors, epsilon, release.delta)
+        terms = (queries, release.neighbors_in(domain), epsilon or release.epsilon, release.delta)
         if release.own is None:
             plan = plan_noise(*terms)
         else:

@@ -145,8 +145,11 @@ class ConfusionStatistic(Statistic[Confusion]):
         domain = domain_of(fields, RecordKind.PREDICTION)
         counts = NoisyCounts(domain, np.array(fields["noisy_counts"]) * scale_of(domain.cap), ())
         cells = [fields["rates"][group][label] for group in domain.groups for label in domain.labels]
-        rates = rates_from_json(cells, (len(domain.groups), len(domain.labels)), RATES)
-        return Confusion(counts, *rates, positive_in(domain, fields["positive_label"] or ""))
+        return Confusion(
+            counts,
+            *rates_from_json(cells, (len(domain.groups), len(domain.labels)), RATES),
+            positive=positive_in(domain, fields["positive_label"] or ""),
+        )
 
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[Confusion]:
         positive = positive_in(domain, self.positive_label or "")

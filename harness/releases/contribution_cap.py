@@ -77,8 +77,9 @@ class CapTarget:
             return allowed_above(epsilon / RATIOS, cells * predictions)
         neighbors = Neighbors(NeighboringRelation.ZERO_OUT_ONE, malleable_slots=self.malleable_slots)
         tree = best_tree(self.thresholds, neighbors, self.spends.epsilon, self.spends.delta)
-        released = cells * counts_of_curves(tree)
-        return allowed_above(epsilon / CURVE_RATIOS, released, (self.thresholds + 1) // 2)
+        return allowed_above(
+            epsilon / CURVE_RATIOS, cells * counts_of_curves(tree), (self.thresholds + 1) // 2
+        )
 
 
 def counts_of_curves(tree: CountTree) -> int:
@@ -169,9 +170,10 @@ class CapStatistic(Statistic[ChosenCap]):
         return PreparedRelease(self.spec, release, domain, arguments, plan, read)
 
     def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedCap:  # noqa: ARG002
-        above = int(str(prepared.arguments["above"]))
         return ExpectedCap(
-            caps_to_choose_from(prepared.domain.max_count), above, comparison_noise(prepared.plan)
+            caps_to_choose_from(prepared.domain.max_count),
+            above=int(str(prepared.arguments["above"])),
+            noise=comparison_noise(prepared.plan),
         )
 
 

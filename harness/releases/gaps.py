@@ -25,7 +25,6 @@ from harness.releases.base import (
     expected_gap,
     floats,
     mean_errors,
-    only,
     plan_release,
 )
 from harness.request.base import Request
@@ -217,9 +216,8 @@ class GapStatistic(Statistic[Gaps]):
         plan = plan_release(self.spec, arguments, release, domain)
 
         def read(opened: Opened, clients: int) -> Gaps:
-            sums = read_unbiased(
-                only(opened), "sums", domain.cells, clients * domain.max_contribution, plan.noise
-            )
+            (values,) = opened.values()
+            sums = read_unbiased(values, "sums", domain.cells, clients * domain.max_contribution, plan.noise)
             return gaps(sums, domain, plan)
 
         return PreparedRelease(self.spec, release, domain, arguments, plan, read)

@@ -41,7 +41,6 @@ from harness.releases.base import (
     curve_errors,
     expected_gap,
     fitting,
-    only,
     plan_release,
     rates_from_json,
     stated_cap,
@@ -171,9 +170,8 @@ class CurvesStatistic(Statistic[NoisyCurves]):
         plan = plan_release(self.spec, arguments, release, domain)
 
         def read(opened: Opened, clients: int) -> NoisyCurves:
-            nodes = read_unbiased(
-                only(opened), "nodes", plan.nodes, clients * domain.max_contribution, plan.noise
-            )
+            (values,) = opened.values()
+            nodes = read_unbiased(values, "nodes", plan.nodes, clients * domain.max_contribution, plan.noise)
             return noisy_curves(nodes, domain, positive, tree, plan.noise)
 
         return PreparedRelease(self.spec, release, domain, arguments, plan, read)
@@ -350,8 +348,11 @@ class Thresholds:
 
 def thresholds_on(curves: NoisyCurves, choice: ThresholdChoice) -> Thresholds:
     """Choose thresholds on released curves for each label, or say why there are none."""
-    others = {label: _chosen(of, choice)[0] for label, of in curves.others.items()}
-    return Thresholds(curves, *_chosen(curves.curves, choice), others)
+    return Thresholds(
+        curves,
+        *_chosen(curves.curves, choice),
+        others={label: _chosen(of, choice)[0] for label, of in curves.others.items()},
+    )
 
 
 def _chosen(

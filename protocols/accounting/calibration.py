@@ -202,8 +202,8 @@ def possible_moves(release: LinearQueries, neighbors: Neighbors) -> frozenset[tu
     if not release.amounts:
         return frozenset([(1,) * nodes_changed(release, replace(neighbors, cap=1))])
     records = [release.record(cell) for cell in range(release.cells)]
-    always = neighbors.relation is NeighboringRelation.REPLACE_ONE
-    before: list[dict[int, int]] = [*records * neighbors.are_replaced, *[{}] * (not always)]
+    nothing: list[dict[int, int]] = [{}] * (neighbors.relation is not NeighboringRelation.REPLACE_ONE)
+    before = [*records * neighbors.are_replaced, *nothing]
     moves = (
         sorted(filter(None, (abs(one.get(n, 0) - other.get(n, 0)) for n in {*one, *other})))
         for one in records

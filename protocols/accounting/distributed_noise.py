@@ -5,7 +5,7 @@ Theorems are those of docs/explanation/theorems.md.
 
 import math
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, reduce
@@ -111,10 +111,13 @@ def _shared(amount: int) -> list[tuple[int, ...]]:
 def move_delta(noise: DistributedNoise, moved: int, epsilon: Fraction) -> Fraction:
     """Return the exact hockey-stick divergence at epsilon of a value that moves by `moved`, up or down."""
     ratio = int(exp_bounds(epsilon)[0] * (1 << _FIXED))
-    weights = noise.summed(noise.honest)
-    pairs = zip(weights, (0,) * moved + weights, strict=False)
-    total = sum(max(0, (p << _FIXED) - ratio * q) for p, q in pairs)
+    total = sum(max(0, (p << _FIXED) - ratio * q) for p, q in _outcomes(noise, moved))
     return Fraction(total, 1 << _FIXED + BITS * noise.honest)
+
+
+def _outcomes(noise: DistributedNoise, moved: int) -> Iterator[tuple[int, int]]:
+    weights = noise.summed(noise.honest)
+    return zip(weights, (0,) * moved + weights, strict=False)  # the neighbor's last values have no p
 
 
 @lru_cache(maxsize=64)
@@ -127,9 +130,7 @@ def _losses(noise: DistributedNoise, move: tuple[int, ...], step: Fraction) -> L
 
 @lru_cache(maxsize=64)
 def _loss(noise: DistributedNoise, moved: int, step: Fraction) -> LossDistribution:
-    weights = noise.summed(noise.honest)
-    outcomes = zip(weights, (0,) * moved + weights, strict=False)  # the neighbor's last values have no p
-    return loss_distribution(outcomes, 1 << BITS * noise.honest, step)
+    return loss_distribution(_outcomes(noise, moved), 1 << BITS * noise.honest, step)
 
 
 def rho(noise: DistributedNoise) -> Fraction:

@@ -242,7 +242,7 @@ def amounts_moved(release: LinearQueries, neighbors: Neighbors) -> set[tuple[int
 def impossible_mass(coins: tuple[Coin, ...], amounts: Iterable[int]) -> Fraction:
     """Return a bound of the mass that tells neighbors apart for certain."""
     top = (1 << len(coins)) - 1
-    return sum((sum((_mass(coins, top - n) for n in range(a)), _ZERO) for a in amounts), _ZERO) / 2
+    return sum((_mass(coins, top - n) for a in amounts for n in range(a)), _ZERO) / 2
 
 
 def impossible_mass_of_clients(coins: tuple[Coin, ...], nodes: int, cap: int) -> Fraction:

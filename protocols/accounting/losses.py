@@ -69,8 +69,7 @@ def loss_distribution(
     [test: tests/protocols/test_losses.py]
     """
     powers = _powers(step, most)
-    low, _ = exp_bounds(step)
-    apart = _ONE - 1 - _reciprocal(low)  # 1 - e^-step, rounded down
+    apart = _ONE - 1 - _reciprocal(exp_bounds(step)[0])  # 1 - e^-step, rounded down
     masses, certain = [0] * (2 * most + 2), 0
     for p, q in outcomes:
         mass = _up(p << BITS, total)

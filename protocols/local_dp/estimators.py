@@ -175,8 +175,8 @@ def half_width(mechanism: Mechanism, sizes: Sequence[float], weights: Floats, fa
         )
         return (sum(psi, np.zeros(len(s))) + level) / s
 
-    guess = math.sqrt(2 * level / variance(mechanism, sizes, weights))
-    return least_value(bounds, min(guess, most) / 1e3, most * (1 - 1e-9))
+    guess = min(math.sqrt(2 * level / variance(mechanism, sizes, weights)), most)
+    return least_value(bounds, guess / 1e3, most * (1 - 1e-9))
 
 
 def least_value(function: Callable[[Floats], Floats], low: float, high: float) -> float:

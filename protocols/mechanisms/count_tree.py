@@ -63,8 +63,7 @@ class CountTree:
         blocks = np.stack([self.block_of(level) for level in range(len(self.blocks))], axis=1)
         first = histograms * np.cumsum([0, *self.counts[:-1]])
         nodes = [first + h * np.array(self.counts) + blocks for h in range(histograms)]
-        columns = tuple(tuple(column) for column in np.concatenate(nodes).tolist())
-        return LinearQueries(histograms * self.nodes, columns)
+        return LinearQueries(histograms * self.nodes, tuple(map(tuple, np.concatenate(nodes).tolist())))
 
     def estimator(self) -> Floats:
         """Return the matrix, shape (bins, nodes), from unbiased nodes to least-squares cumulative counts.

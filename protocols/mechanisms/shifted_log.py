@@ -68,8 +68,7 @@ class ShiftedLog:
         """Return g at real counts >= 0."""
         shifted = np.asarray(counts, dtype=np.float64) + self.offset
         power = np.clip(np.frexp(shifted)[1] - 1.0, self.lowest, self.bits - 1)
-        unit = 2.0**self.bits
-        return (power - self.lowest) * unit + (shifted / 2.0**power - 1) * unit
+        return ((power - self.lowest) + (shifted / 2.0**power - 1)) * 2.0**self.bits
 
     def highest(self, count: int) -> int:
         """Return g at a whole count, also above `most`."""
@@ -204,10 +203,9 @@ def _ideal_coins(epsilon: Fraction) -> list[float]:
 
 def _points(least: int, most: int) -> Floats:
     """Return counts from `least` to `most`, 512 at most per power of two."""
-    powers = range(least.bit_length() - 1, most.bit_length())
     points = [
         np.arange(max(least, 1 << power), min(2 << power, most + 1), max(1, (1 << power) // _POINTS))
-        for power in powers
+        for power in range(least.bit_length() - 1, most.bit_length())
     ]
     return np.unique(np.concatenate([*points, [most]])).astype(np.float64)
 

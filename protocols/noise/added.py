@@ -145,8 +145,11 @@ class DistributedNoise:
         Raises:
             ValueError, KeyError, TypeError: The parameters are invalid.
         """
-        edge, parties, honest = (int(fields[name]) for name in ("edge", "parties", "honest"))
-        return cls(NoiseDistribution(fields["distribution"]), Fraction(fields["rate"]), edge, parties, honest)
+        return cls(
+            NoiseDistribution(fields["distribution"]),
+            Fraction(fields["rate"]),
+            *(int(fields[name]) for name in ("edge", "parties", "honest")),
+        )
 
 
 @lru_cache(maxsize=16)

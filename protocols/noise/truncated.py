@@ -94,8 +94,7 @@ def most_uncovered(coins: tuple[Coin, ...], units: int) -> Fraction:
 def log_upper_bound(ratio: Fraction) -> Fraction:
     """Return the least multiple of 10^-12 that is at least ln(ratio), ratio >= 1; all is rounded up."""
     with gmpy2.context(precision=256, round=gmpy2.RoundUp):
-        parts = int(gmpy2.ceil(gmpy2.log(gmpy2.mpq(ratio)) * _EPSILON_GRID))
-    return Fraction(parts, _EPSILON_GRID)
+        return Fraction(int(gmpy2.ceil(gmpy2.log(gmpy2.mpq(ratio)) * _EPSILON_GRID)), _EPSILON_GRID)
 
 
 def probability_mass(coins: tuple[Coin, ...]) -> dict[int, Fraction]:
