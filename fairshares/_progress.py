@@ -18,11 +18,7 @@ _SHOWN_AFTER_S = 2.0
 
 @contextmanager
 def steps(names: Mapping[str, str]) -> Iterator[Begin]:
-    """Yield a function that is told each step that begins; show nothing where nobody looks.
-
-    Args:
-        names: Shown texts by step.
-    """
+    """Yield a function that is told each step, named as `names` shows it; silent where nobody looks."""
     console = Console(stderr=True)
     if console.is_jupyter:  # where a terminal's signs erase nothing, and stderr is red
         from IPython.display import display

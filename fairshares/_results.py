@@ -1,4 +1,4 @@
-"""Results of calls: small frozen objects that print as the terminal shows them and render in notebooks."""
+"""Results of calls: frozen objects that print as on a terminal and render in notebooks."""
 
 from __future__ import annotations
 
@@ -38,13 +38,7 @@ if TYPE_CHECKING:
 class Privacy:
     """The (ε, δ)-differential privacy of a release, with exact bounds.
 
-    Attributes:
-        epsilon: Rounded up.
-        delta: Rounded up.
-        epsilon_exact: A rational upper bound.
-        delta_exact: A rational upper bound.
-        unit: The protected unit, a record or a client.
-        relation: Between neighboring data sets.
+    Floats are rounded up; `unit` is a record or a client, `relation` that of neighboring data sets.
     """
 
     epsilon: float
@@ -107,7 +101,6 @@ class Result(Shown):
 
     @property
     def _opened_by(self) -> dict[str, Any]:
-        """Return the manifest of the run that opened the values behind this result."""
         return self.manifest.get("curves_of", {"manifest": self.manifest})["manifest"]
 
     def _shown(self) -> Iterable[Part]:
@@ -120,7 +113,7 @@ class Result(Shown):
         return pd.MultiIndex.from_product(values, names=names)
 
     def _as_given(self, names: Iterable[str], column: str = "group") -> pd.Index:
-        """Return a column's names as values of the caller's records, in their dtype."""
+        """Return a column's names as in the caller's records, in their dtype."""
         return as_index([*names], self._opened_by.get("columns", {}).get(column)).rename(column)
 
     def _table(self, intervals: npt.NDArray[np.float64]) -> pd.DataFrame:
@@ -255,7 +248,7 @@ class ThresholdsResult(Result):
     def curves(self) -> pd.DataFrame:
         """Noisy true_positives and false_positives, and their standard_error, by (group, threshold).
 
-        They count records with at least that score. They are unbiased, so maybe negative, and not monotone.
+        They count records with at least that score, are unbiased, so maybe negative, and not monotone.
         """
         curves = self._found.curves.curves
         return pd.DataFrame(
@@ -300,8 +293,7 @@ class ThresholdsResult(Result):
     ) -> GroupThresholdPredictor:
         """Return a scikit-learn classifier that applies the rules to a model's scores.
 
-        It predicts the labels of the records; of more than two labels, 1 for the positive one and 0 for
-        others.
+        It predicts the labels of the records; of more than two, 1 for the positive one, else 0.
 
         Args:
             estimator: A fitted model of two classes with `predict_proba`. None: X will hold scores.
@@ -417,11 +409,7 @@ def result_of(files: Files, found: Any, notes: Sequence[Part] = ()) -> Result:
 
 
 def load(directory: Path) -> Result:
-    """Return an earlier run's result.
-
-    Raises:
-        ResultFileError: It is damaged, or of something else.
-    """
+    """Return an earlier run's result; raise ResultFileError if it is damaged, or of something else."""
     if read_result(directory / MANIFEST, MANIFEST).get("task") != "train":
         return _read(directory)
     from harness.training.logistic import FILE, LogisticModel

@@ -47,13 +47,7 @@ _OF_DOMAIN = ("groups", "labels", "max_count", "thresholds")  # as a dict
 
 
 def released(task: str, records: Any, **given: Any) -> Any:
-    """Run a release on a table, a file or columns, and return its result.
-
-    Args:
-        task: A name in `CALLS`.
-        records: As the call takes them.
-        given: The columns and the call's fields, by name.
-    """
+    """Run a release, a name in `CALLS`, on records as the call takes them, and return its result."""
     columns = _columns_of(given)
     with naming(as_keyword), TemporaryDirectory(prefix="fairshares-") as scratch:
         given = _read(given)
@@ -76,12 +70,7 @@ def released(task: str, records: Any, **given: Any) -> Any:
 
 
 def added_up(*directories: Path) -> Any:
-    """Return the sum of a chain's runs.
-
-    Raises:
-        ResultFileError: A directory is of something else, or damaged.
-        SignatureError: A signature is not right.
-    """
+    """Return the sum of a chain's runs; raise ResultFileError or SignatureError."""
     from harness.hosts.signed_results import verify  # loads cryptography
 
     weights, files = add_up(directories, verify)
@@ -125,11 +114,7 @@ def _features_of(declared: Any) -> Features:
 
 
 def planned(**given: Any) -> _shown.Plan:
-    """Plan a release.
-
-    Raises:
-        TypeError: An argument is unknown.
-    """
+    """Plan a release; raise TypeError if an argument is unknown."""
     table, task, columns = given.pop("from_records"), given.pop("task"), _columns_of(given)
     with naming(as_keyword), steps(STEPS) as begin:
         kind = CALLS[parse_choice("task", task, list(CALLS))]
@@ -178,9 +163,6 @@ def _read(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments, arrays as lists, and groups and labels as a column of records has them.
 
     A domain that is a dict is spread over arguments of its own.
-
-    Raises:
-        OptionError: The dict has other names, or they are given twice; or an argument is empty.
     """
     if isinstance(domain := given.get("domain"), Mapping):
         for name in domain:
@@ -210,11 +192,7 @@ def _plain(value: Any) -> Any:
 def _source(records: Any, columns: Mapping[str, Any]) -> Named:
     """Return the records with columns under our names, as `table_at` takes them.
 
-    Args:
-        records: As the call takes them.
-        columns: None for the column of that name, the name of another one, or values.
-    Raises:
-        RecordsError: They do not belong to the same rows, or to rows that have no order.
+    A column is None, for the one of that name, the name of another one, or values.
     """
     names = {name: column for name, column in columns.items() if isinstance(column, str)}
     arrays = {name: column for name, column in columns.items() if column is not None and name not in names}
