@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def block_sizes(text: str) -> list[int]:
-    """Read the bins per block of each level, from 1 up, as 1.14.182."""
+    """Read the bins per block of each level, as 1.14.182."""
     sizes = [int(size) for size in text.split(".")]
     assert sizes[0] == 1 and all(size > 1 for size in sizes[1:])
     return sizes
@@ -18,8 +18,8 @@ def count_blocks(histograms: int, bins: int, sizes) -> int:
 def block_sums(secret_integer, counts, histograms: int, bins: int, sizes):
     """Add up the bins of each block, without communication.
 
-    Blocks are aligned at the highest bin; a level's lowest block holds the rest. `counts` goes histogram by
-    histogram, lowest first, and so does each level of the result.
+    Blocks are aligned at the highest bin. `counts` and each level of the result go by histogram, lowest bin
+    first.
     """
     values = [counts]
     for size in sizes[1:]:

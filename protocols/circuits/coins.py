@@ -50,12 +50,9 @@ class Coin:
 
 
 def exp_bounds(x: Fraction) -> tuple[Fraction, Fraction]:
-    """Enclose e^x between rationals (lower, upper), relatively less than 2^-100 apart.
+    """Enclose e^x, 0 <= x <= 64, between rationals (lower, upper), relatively less than 2^-100 apart.
 
     Computes: Taylor's series; from n >= 2x on terms at least halve.
-
-    Raises:
-        ValueError: x is not from 0 to 64.
     """
     if not 0 <= x <= 64:
         raise ValueError(f"exp_bounds takes 0 <= x <= 64, not {x}")
@@ -72,10 +69,9 @@ def exp_bounds(x: Fraction) -> tuple[Fraction, Fraction]:
 
 
 def worst_ratio(coins: tuple[Coin, ...]) -> Fraction:
-    """Return e^epsilon of the sampler for sensitivity 1, exactly.
+    """Return e^epsilon of the sampler for sensitivity 1, exactly: docs/explanation/noise.md, theorem 1.
 
-    Source: docs/explanation/noise.md, theorem 1.
-    Guarantees: max over neighboring atoms, both ways.  [test: tests/protocols/test_truncated_noise.py]
+    [test: tests/protocols/test_truncated_noise.py]
     """
     worst, below = Fraction(1), Fraction(1)
     for coin in coins:
@@ -104,23 +100,21 @@ def check(coins: tuple[Coin, ...], epsilon: Fraction, delta_bits: int) -> None:
 
 @lru_cache(maxsize=64)
 def design_coins(epsilon: Fraction, delta_bits: int) -> tuple[Coin, ...]:
-    """Find the coins with the fewest AND gates that are private and accurate.
+    """Find the coins with the fewest AND gates that are private and accurate, lowest first, at most 30.
 
     Source: truncated geometric bits (Dwork et al. 2006, "Our data, ourselves"); the ratios and the dyadic
     search are ours.
-    Computes: a frontier search, lowest coin first. Coin t must have odds >= e^-epsilon times the product of
-    the odds below it.
+    Computes: a frontier search. Coin t must have odds >= e^-epsilon times the product of the odds below it.
+    At large epsilon a second coin only serves delta.
     Guarantees: the result passes `check`; its mean square error is at most 1.02 times that of the ideal,
-    untruncated sampler at the same epsilon.  [test: tests/protocols/test_coins.py]
-    Edge cases: at large epsilon a second coin only serves delta.
+    untruncated sampler at the same epsilon.
 
     Args:
         epsilon: Per unit of sensitivity, rational, in [10^-7, 20].
         delta_bits: In [20, 128]; the outermost atom weighs at most 2^-delta_bits.
-    Returns:
-        At most 30 coins, for the bits of the magnitude, lowest first.
     Raises:
         ValueError: A parameter is out of range, or 30 coins do not reach them.
+    [test: tests/protocols/test_coins.py]
     """
     if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
         raise ValueError(f"epsilon per unit must be between 10^-7 and 20, not {float(epsilon):g}")
@@ -160,14 +154,7 @@ def design_coins(epsilon: Fraction, delta_bits: int) -> tuple[Coin, ...]:
 
 @dataclass(frozen=True)
 class _Partial:
-    """The lowest coins of a design.
-
-    Attributes:
-        odds: Product of the coins' odds.
-        edge: Product of their numerators.
-        mean, variance: Of their part of the magnitude.
-        below: `odds` as a float.
-    """
+    """The lowest coins of a design: products of odds and numerators, mean and variance of their magnitude."""
 
     coins: tuple[Coin, ...]
     gates: int

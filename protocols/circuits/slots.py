@@ -25,8 +25,7 @@ def slot_blocks(slots: int, per_lane: int) -> list[tuple[int, int]]:
     """Divide slots into blocks of (slots per lane, lanes), none left over and none added.
 
     With several slots in a lane, blocks have `MOST_LANES` lanes, except that one may have fewer or one more.
-    A party could fill an added slot. No block has one lane where others have more, as MP-SPDZ would read it
-    out of order.
+    A party could fill an added slot, and MP-SPDZ would read a block of one lane out of order.
     [test: tests/protocols/test_slots.py, tests/programs/test_pi_rw_slots.py]
     """
     lanes, rest = divmod(slots, per_lane)
@@ -50,9 +49,10 @@ def cell_of_code(code: int, cells: int) -> int:
 def cell_indicators(bits, cells: int) -> list:
     """Return, per cell, whether a slot's code stands for it.
 
-    Computes: indicators of the low bits, of which the highest bit splits only as many as it has to. cells + 1
+    Computes: indicators of the low bits, of which the highest bit splits only as many as it has to: cells + 1
     - slot_bits ANDs, one fewer where all are split.
-    Guarantees: one indicator is 1 at most, whatever the bits.  [test: tests/protocols/test_slots.py]
+    Guarantees: one indicator is 1 at most, whatever the bits.
+    [test: tests/protocols/test_slots.py]
     """
     *low, high = bits
     found = _one_hot(low) if low else []
@@ -78,10 +78,7 @@ def _one_hot(bits) -> list:
 
 
 def bit_count(bits) -> list:
-    """Return how many of the bits are 1, lane by lane, as bits, lowest first.
-
-    Computes: full and half adders, one AND each.
-    """
+    """Return how many of the bits are 1, lane by lane, as bits, lowest first, by one AND an adder."""
     columns, weight = [list(bits)], 0
     while weight < len(columns):
         column, carries = columns[weight], []
@@ -116,8 +113,7 @@ def counts_of_slots(
     """Count, per cell, the slots that stand for it.
 
     Each party inputs XOR shares of all slots' bits, as `slot_blocks` divides them, or by the path
-    `REPLICATED` holds shares of slots as integers. `memory` is MP-SPDZ's sbits, for_range and break_point, if
-    `per_lane` is above 1.
+    `REPLICATED` holds shares of slots as integers. `memory` is MP-SPDZ's sbits, for_range and break_point.
     """
     total = 0
     names = secret_integer, bit_vector, memory
@@ -144,10 +140,9 @@ def sums_of_slots(
     memory=(),
     path: str = "shares",
 ):
-    """Add up, per group, slots' steps + v, then steps - v.
+    """Add up, per group, slots' steps + v, then steps - v, as `counts_of_slots` counts.
 
     A slot is the code of a group, then v + steps, lowest bit first; a value above the range counts nowhere.
-    All else is as for `counts_of_slots`.
     """
     total, width, names = 0, slot_bits(groups), (secret_integer, bit_vector, memory)
     for found in _blocks(names, path, parties, slots, per_lane, width + value_bits(steps)):

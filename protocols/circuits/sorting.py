@@ -1,7 +1,7 @@
 """Counts of secret keys, by a sorting network on secret bits among public markers.
 
-A plane is one bit of all keys, 64 to a word, in the engine's memory. An element's place has `place_bits`
-bits: in layout A the high 6 are the lane in a word, in layout B the low 6; the others are the word's number.
+A plane is one bit of all keys, 64 to a word, in the engine's memory. Of the `place_bits` bits of an element's
+place, the high 6 are the lane in a word in layout A, the low 6 in layout B; the others are the word's number.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ class MarkerRanks:
     Source: bitonic sorting on the shuffle network (Batcher 1968; Stone 1971), then a reverse banyan network,
     which monotone compact packets do not congest (Nassimi and Sahni 1981).
     Computes: sorts (key, is a record) with one marker (j, 0) per j, so that marker j is at place j - 1 plus
-    the number of keys below j. Then each marker moves to place j and carries that origin. 2^p places take
+    the number of keys below j. Each marker then moves to place j and carries that origin. 2^p places take
     p(p+1)/2 * 2^(p-1) compared pairs of 2 (key bits + 1) ANDs, and p * 2^(p-1) routed pairs of about 16.
     Guarantees: operations and addresses depend on the numbers of records and cells only; keys above `cells`
-    count nowhere.  [test: tests/programs/test_pi_roc_records.py]
+    count nowhere.
+    [test: tests/programs/test_pi_roc_records.py]
     """
 
     def __init__(self, names, records: int, cells: int) -> None:
@@ -54,10 +55,7 @@ class MarkerRanks:
         self._halves = self._sbits.get_type(WORD * self._half)
 
     def of(self, key, secret_integer):
-        """Return the ranks as one secret vector.
-
-        `key` is `key_bits` secret bits of `records` + `missing` lanes each, lowest first.
-        """
+        """Return the ranks as one secret vector, for `key_bits` secret bits of each key, lowest first."""
         sorted_planes = 1 + self.key_bits
         routed_planes = 1 + max(self.key_bits, self.place_bits)
         self._memory = self._word.malloc(routed_planes * self._words)
@@ -106,8 +104,7 @@ class MarkerRanks:
     def _sort(self, planes: int) -> None:
         """Sort in layout A, lowest first.
 
-        A merge of 2^p places sorts downwards where bit p of the place is 1, by inverting all bits there, once
-        that bit separates the halves of the memory.
+        A merge of 2^p places sorts downwards where bit p of the place is 1: all bits are inverted there.
         """
         lanes_from = self._word_bits  # in layout A higher bits of places are lanes
 
