@@ -38,13 +38,10 @@ NOTHING = Guarantee(Fraction(0), Fraction(0))  # spent where nothing is released
 
 @dataclass(frozen=True)
 class Budget:
-    """The most that all releases about one population may spend.
+    """The most that all releases about one population may spend; a delta of None sets no limit.
 
-    Attributes:
-        epsilon: In all.
-        delta: In all; None sets no limit.
-        order: Order of the Rényi divergences by which a ledger adds up runs; needs a delta.
-        runs: How many runs, all with the same noise, were declared before the first; instead of `order`.
+    With an `order`, a ledger adds up Rényi divergences; with `runs`, so many with the same noise were
+    declared before the first. These two need a delta and exclude each other.
     """
 
     epsilon: Fraction
@@ -70,9 +67,8 @@ class Budget:
 
 
 def compose(guarantees: Iterable[Guarantee]) -> Guarantee:
-    """Return the guarantee of several releases together, for one privacy unit under one relation.
+    """Return the sum of guarantees (basic composition), for one privacy unit under one relation.
 
-    Computes: the sums of epsilon and of delta (basic composition), exactly.
     Guarantees: holds although later releases are chosen after earlier ones were seen.
     [test: tests/protocols/test_calibration.py]
     """

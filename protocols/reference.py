@@ -42,9 +42,9 @@ def _table(indices: tuple[Integers, ...], shape: tuple[int, ...]) -> Integers:
 
 
 def noise_of_bits(coins: Sequence[tuple[int, int]], bits: Sequence[int]) -> int:
-    """Return the noise of given fair bits, by comparing integers.
+    """Return the noise of given fair bits, the sign, then each coin's, by comparing integers.
 
-    `coins` are (numerator, bits), lowest first; `bits` are the sign, then each coin's, lowest first.
+    `coins` are (numerator, bits); all is lowest first.
     """
     stream = iter(bits)
     sign = next(stream)
@@ -72,7 +72,7 @@ def gaussian_of_bits(coins: Sequence[tuple[int, int]], added: Sequence[int], bit
 
 
 def first_below(sizes: Sequence[int], caps: Sequence[int], above: int, noise: Sequence[int]) -> int:
-    """Return how many caps come before the first that few enough clients exceed, with noise on both sides.
+    """Return how many caps come before the first that few enough clients exceed.
 
     `noise` is that of `above`, then of each cap's count.
     """
@@ -91,7 +91,7 @@ def sums_from_ends(group: Sequence[int], value: Sequence[int], groups: int, step
 def shifted_log(count: int, offset: int, most: int) -> int:
     """Return log2(count + offset) - o in units of 2^-E, o the whole part of log2(offset).
 
-    Computes: straight lines between powers of 2; the last line goes on above `most`.
+    Straight lines join the powers of 2; the last goes on above `most`.
     """
     bits = (offset + most).bit_length()
     power = min((count + offset).bit_length(), bits) - 1

@@ -1,4 +1,4 @@
-"""Arguments, queries and revealed values of each protocol, as data for engines, reports and audits."""
+"""Arguments, queries and revealed values of each protocol, as data."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -24,10 +24,7 @@ from protocols.mechanisms.shifted_log import ShiftedLog
 class InputPath:
     """A way by which clients' values reach the parties.
 
-    Attributes:
-        described: As in manifests.
-        authenticated: Whether no active party can change a value unnoticed.
-        portable: Whether every engine has it.
+    By an `authenticated` one no active party can change a value unnoticed. Every engine has `portable` ones.
     """
 
     name: str
@@ -48,11 +45,13 @@ class InputForm:
     """How clients' values enter a program.
 
     Attributes:
-        multiplies_client_values: Whether a client's value is a factor of a secret x secret product. Then
-            plain additive shares are not safe against an active party.
-        summed_by_party: Whether each party adds up its column before the run, whatever the number of clients.
+        name: A key of `INPUT_FORMS`.
+        multiplies_client_values: Whether secret products take them as factors. Plain additive shares are then
+            not safe against an active party.
+        summed_by_party: Whether each party adds up its column before the run.
         public: What the execution shows besides the domain.
-        capped: Who keeps a client to its contribution bound, where clients can be the privacy unit.
+        path: How they come.
+        capped: Who enforces the contribution bound, where clients can be the privacy unit.
         shares_bits: Whether bits are shared, by XOR.
     """
 
@@ -67,8 +66,7 @@ class InputForm:
     def by(self, path: InputPath) -> "InputForm":
         """Return the same form for values that come by `path`.
 
-        A party cannot add up what clients send. Replicated shares are integers, and those of a slot's code
-        have bits.
+        A party cannot add up what clients send; replicated shares are integers.
         """
         return replace(
             self,
@@ -81,7 +79,7 @@ class InputForm:
     def exchangeable(self) -> bool:
         """Whether a party that changes its share of a slot can put a record into an empty one.
 
-        True if the form enforces the contribution bound, as any bits are then a record or none.
+        It can if the form enforces the bound: any bits are then a record or none.
         """
         return self.capped == ENFORCED and not self.path.authenticated
 
@@ -104,21 +102,23 @@ class ProtocolSpec:
         name: The program `Programs/Source/<name>.mpc`.
         source: Paper and protocol.
         arguments: The program's, in order.
+        input_forms: By name.
         outputs: Names of the `OUT` lines.
         revealed: Opened values, and to whom.
-        release: Maps arguments by name, and `steps` where values are on a grid, to the queries that are
-            answered with noise, from which every guarantee is derived. None: no guarantee can be stated.
+        release: Maps arguments by name to the queries that are answered with noise, from which every
+            guarantee is derived. None: no guarantee can be stated.
         portable: Whether the program keeps to the embedded engine's subset.
         input_paths: Those that its text has.
         uses_edabits: Whether it turns integers into bits; MP-SPDZ makes edaBits by the thousand.
-        linear: Whether it only adds, except for products of its input form, so that a shifted share shifts
-            the result, no more. Otherwise active models run it on bits alone, which stay bits.
+        linear: Whether it only adds, apart from products of its input form, so that a shifted share only
+            shifts the result. Active models run others on bits alone.
         slot_bits: Maps arguments to the bits of a slot, where slots are shared bit by bit.
         fair_bits: Maps arguments to a party's fair bits per noise sample.
-        compared: Maps arguments to the number of compared integers, each of whose masks in a field fails with
-            a small probability. Not known of programs that are not portable.
-        distributed_noise: Whether it has a place for that (`with_distributed_noise`).
-        makes_piece, uses_piece: Whether it keeps shares of noise for another run, or takes such shares.
+        compared: Maps arguments of portable programs to the number of compared integers, each of whose masks
+            in a field fails with a small probability.
+        distributed_noise: Whether `with_distributed_noise` finds a place for it.
+        makes_piece: Whether it keeps shares of noise for another run.
+        uses_piece: Whether it takes such shares.
         made_up: Whether it is for benchmarks, on made-up records alone.
     [test: tests/harness/engines/test_mpyc_masks.py]
     """
@@ -159,11 +159,7 @@ class ProtocolSpec:
 
 
 def declared_release(spec: ProtocolSpec, arguments: Mapping[str, str]) -> LinearQueries:
-    """Return a protocol's linear queries.
-
-    Raises:
-        ValueError: It declares none.
-    """
+    """Return a protocol's linear queries, or raise ValueError."""
     release = spec.release(arguments) if spec.release else None
     if not isinstance(release, LinearQueries):
         raise ValueError(f"{spec.name} declares no linear map, so nothing says what one record changes in it")
@@ -235,8 +231,8 @@ PI_RW_SLOTS = replace(
 def _blocks_of_bins(arguments: Mapping[str, str]) -> LinearQueries:
     """Return the release of trees, of `score_columns` sets of groups if records have several scores.
 
-    Such a record is in one bin of each set, in the histogram of its group and of having the set's label.
-    Listed are records with all scores in one bin; others move as many nodes.
+    Such a record is in one bin of each set, in the histogram of its group and of having the set's label. Only
+    records with all scores in one bin are listed; others move as many nodes.
     """
     sizes, bins = tuple(map(int, arguments["blocks"].split("."))), int(arguments["bins"])
     one = CountTree(bins, sizes).release(_cells(arguments))
@@ -398,8 +394,7 @@ PI_ROUNDS = ProtocolSpec(
 def with_distributed_noise(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec | None:
     """Return the protocol with distributed noise, if it has a place for it.
 
-    Where each party holds a column of sums, it is π_SUM. Elsewhere the parties' noises are one more input
-    vector.
+    It is π_SUM where each party holds a column of sums; else the noises are one more input vector.
     """
     if not spec.distributed_noise:
         return None
@@ -411,8 +406,7 @@ def with_distributed_noise(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec 
 def with_noise_made_ahead(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec | None:
     """Return the protocol with joint noise made before, if it has a place for it.
 
-    Where each party holds a column of sums, it is π_SUM again. Elsewhere noise comes from parties' files;
-    replicated shares lie in the same file, so they exclude it.
+    Noise is in the parties' columns or files; replicated shares lie in the same file, so they exclude it.
     """
     if not (spec.distributed_noise or spec.name == PI_COUNT.name) or form.path is REPLICATED:
         return None

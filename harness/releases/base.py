@@ -1,7 +1,6 @@
 """The interface of a statistic: the class to implement, what it prepares for a run, and expected errors.
 
-Expected errors follow from the noise's exact variance and declared shares of groups and labels, to first
-order in noise over counts. Figures of a tenth or more only say that there is too much noise.
+Expected errors follow from the noise's exact variance, to first order in noise over counts.
 """
 
 import math
@@ -124,8 +123,7 @@ def by_cell(domain: RecordDomain, values: Floats) -> dict[str, float]:
 def weight_errors(counts: Floats, reweighing: str) -> Floats:
     """Return the relative errors of weights, shape (k, m), for noise of variance 1 in each count.
 
-    Computes: derivatives, by all counts, of the logarithms of N / C(s, y) (balanced), N / C(y) (label), and
-    C(s) C(y) / (N C(s, y)) (Kamiran-Calders).
+    Computes: derivatives of the logarithms of the weights by all counts.
     [test: tests/harness/releases/test_expected_errors.py]
     """
     groups, labels = counts.shape
@@ -144,10 +142,7 @@ def weight_errors(counts: Floats, reweighing: str) -> Floats:
 
 
 def rate_errors(sizes: Floats, labels: int) -> Floats:
-    """Return the errors of predictions' rates, shape (k, m), for noise of variance 1 in each count.
-
-    Computes: a count over its row's sum, for rates of 1 / labels.
-    """
+    """Return errors of rates of 1 / labels, shape (k, m), for noise of variance 1 in each count."""
     p = 1 / labels
     return np.asarray(math.sqrt((1 - p) ** 2 + (labels - 1) * p**2) / sizes)
 
@@ -156,7 +151,6 @@ def curve_errors(noise: CurveNoise, sizes: Floats) -> Floats:
     """Return the errors of true and false positive rates over all thresholds, shape (k, 2).
 
     Computes: a count over the total, both linear in the nodes' noise; rates fall evenly along the thresholds.
-    Making curves monotone only lowers the errors.
     [test: tests/harness/releases/test_expected_errors.py]
     """
     above, total = noise.linear[:-1], noise.linear[-1:]
@@ -167,7 +161,7 @@ def curve_errors(noise: CurveNoise, sizes: Floats) -> Floats:
 
 
 def mean_errors(sizes: Floats, steps: int) -> Floats:
-    """Return the errors of means at the range's ends, as shares of it, for noise of variance 1."""
+    """Return errors of means at the range's ends, as shares of it, for noise of variance 1."""
     return np.asarray(math.sqrt(2) / (2 * steps * sizes))
 
 
@@ -185,8 +179,8 @@ def expected_gap(errors: Floats) -> float:
 class PreparedRelease(Generic[R]):
     """A release of one domain, prepared once per run.
 
-    `arguments` are the program's that follow from the domain. `read` turns the opened integers of so many
-    clients into the result, or raises OutputError, without a value, if this protocol cannot have opened them.
+    `read` turns the opened integers of so many clients into the result, or raises OutputError, without a
+    value, if this protocol cannot have opened them.
     """
 
     spec: ProtocolSpec
@@ -204,13 +198,10 @@ class PreparedRelease(Generic[R]):
 
 @dataclass(frozen=True)
 class AuditTarget:
-    """A command's release, for an audit, which derives the guarantee anew from the program's linear map.
+    """A command's release, whose guarantee an audit derives anew from the program's linear map.
 
-    Attributes:
-        sizes: Default sizes, by option.
-        cells: Returns how many cells records have.
-        declared: Returns the protocol and its arguments.
-        relations: The neighboring relations that the command allows.
+    By sizes, of which there are defaults, `cells` returns how many cells records have, and `declared` the
+    protocol and its arguments.
     """
 
     sizes: Mapping[str, int]
@@ -247,9 +238,7 @@ def table_of(spec: ProtocolSpec) -> AuditTarget:
 class Statistic(ABC, Generic[R]):
     """A statistic: its protocol for a domain, and the result of what that opens.
 
-    Attributes:
-        kind: What records hold besides group and label.
-        audited: Targets of `./inv audit --release`, by name.
+    `kind` is what records hold besides group and label, `audited` the targets of `./inv audit --release`.
     """
 
     name: ClassVar[str]

@@ -38,12 +38,9 @@ RATES = ("true_positive_rate", "false_positive_rate", "selection_rate")
 class Confusion:
     """Each group's confusion matrix, and each class's rates against the rest.
 
-    Attributes:
-        counts: Shape (groups, labels, predicted labels).
-        rates: By name, shape (groups, labels); NaN is 0/0.
-        intervals: By name, shape (groups, labels, 2). Each holds its rate of the counted records with
-            probability `CONFIDENCE`, over the noise.
-        positive: The index of the label whose rates matter; None for all.
+    Rates, by name, have shape (groups, labels); NaN is 0/0. Each interval holds its rate of the counted
+    records with probability `CONFIDENCE`, over the noise. `positive` is the label whose rates matter; None:
+    all.
     """
 
     counts: NoisyCounts
@@ -91,7 +88,6 @@ def confusion(counts: NoisyCounts, positive: int | None = None) -> Confusion:
 
     Computes: a / (a + b) for sums a, b of disjoint counts; negative sums count as 0.
     Guarantees: each interval covers its rate of the true counts with probability at least 95 %.
-    Edge cases: a class without records, by the noisy counts, has NaN as its true positive rate.
     [test: tests/statistical/test_intervals.py]
     """
     table = counts.table

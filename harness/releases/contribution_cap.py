@@ -46,7 +46,7 @@ CONFIDENCE = Fraction(95, 100)
 class CapTarget:
     """The release that the bound is for: its name, budget, and curves' thresholds or number of counts.
 
-    `malleable_slots` tells whether its noise is for exchanged records, as in active models.
+    With `malleable_slots` its noise is for exchanged records, as in active models.
     """
 
     task: str
@@ -58,13 +58,11 @@ class CapTarget:
     def allowed_above(self, domain: RecordDomain) -> int:
         """Return how many clients should exceed the bound, so that the release errs least.
 
-        Computes: `above_threshold.allowed_above`. Counts: a record beyond the bound is missing in one of
-        them. Weights and rates of predictions: the counts of all cells, with `RATIOS` times as many clients.
-        Curves: cumulative counts, one per cell and threshold, with `CURVE_RATIOS` times as many clients, as
-        thresholds follow from rates. By the tree's exact variance, the counts together err `counts_of_curves`
-        times as much as one count with all of ε, and evenly spread scores put a record into half of its
-        cell's counts. The tree is the best one for a bound of 1; errors grow in proportion to the bound, up
-        to the noise's rounding.
+        Computes: `above_threshold.allowed_above`. Weights and rates of predictions: the counts of all cells,
+        with `RATIOS` times as many clients. Curves: cumulative counts, one per cell and threshold, with
+        `CURVE_RATIOS` times as many clients. They err `counts_of_curves` times as much as one count with all
+        of ε; evenly spread scores put a record into half of its cell's counts. The tree is the best one for a
+        bound of 1, as errors grow in proportion to it.
         Guarantees: the least error of such a sum, but for ratios.
         [test: tests/harness/releases/test_contribution_cap.py]
         """
@@ -85,7 +83,7 @@ class CapTarget:
 def counts_of_curves(tree: CountTree) -> int:
     """Return the error of all of a tree's cumulative counts, in units of one count's without a tree.
 
-    Computes: bins · levels · the root of their mean variance, as a node's noise is for ε / levels.
+    A node's noise is for ε / levels.
     """
     return math.ceil(tree.bins * len(tree.blocks) * math.sqrt(tree.mean_variance()))
 
@@ -180,7 +178,7 @@ class CapStatistic(Statistic[ChosenCap]):
 def comparison_noise(plan: NoisePlan) -> int:
     """Return how many clients noise moves a comparison by at most, with probability `CONFIDENCE`.
 
-    Computes: a quantile of the sum of the count's and the bound's noises, which are symmetric.
+    It is a quantile of the sum of two noises, which are symmetric.
     """
     return math.ceil(noise_sum(plan.coins, 2).quantile(float(1 - CONFIDENCE) / 2))
 

@@ -38,7 +38,7 @@ SIZES = (0, *(10**power for power in range(1, 7)))  # sizes of cells whose priva
 class GroupCounts:
     """Estimated counts, shape (groups, labels), from 0 to the distribution's `most`.
 
-    The intervals, up to `most`, all hold at once with probability `CONFIDENCE` over the noise.
+    The intervals all hold at once with probability `CONFIDENCE` over the noise.
     """
 
     domain: RecordDomain
@@ -65,7 +65,7 @@ class GroupCounts:
 
 
 def privacy_by_size(distribution: ShiftedLog, coins: tuple[Coin, ...]) -> list[dict[str, float]]:
-    """Return a record's (ε, δ), added or removed, by the number of records in its cell alone."""
+    """Return a record's (ε, δ), added or removed, by the number of records in its cell."""
     guarantees = {size: distribution.guarantee_at(size, coins) for size in SIZES if size <= distribution.most}
     return [
         {"records": size, "epsilon": float_up(guarantee.epsilon), "delta": float_up(guarantee.delta)}

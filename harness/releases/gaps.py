@@ -39,10 +39,7 @@ USEFUL = 0.1  # of the range: a useful accuracy of gaps
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate in the range's unit, or NaN, with an interval within the possible values.
-
-    `says_something` tells whether it excludes any of them.
-    """
+    """An estimate in the range's unit, or NaN, and whether its interval excludes any possible value."""
 
     estimate: float
     low: float
@@ -68,8 +65,7 @@ class Interval:
 class Gaps:
     """Groups' noisy sizes in clients, which may be 0 if `near_zero`, means, and gaps of pairs.
 
-    A gap is the first mean minus the second. `useful` clients in each of two groups determine their gap to a
-    tenth of the range.
+    `useful` clients in each of two groups determine their gap to a tenth of the range.
     """
 
     domain: RecordDomain
@@ -110,12 +106,12 @@ def grid_of(domain: RecordDomain) -> ValueGrid:
 def gaps(opened: Floats, domain: RecordDomain, plan: NoisePlan) -> Gaps:
     """Derive means and gaps from unbiased sums of steps + v and steps - v per group, shape (2 groups,).
 
-    Computes: with the sums p, q of distances from the lower and the upper end, mean = (p - q) / (p + q), cut
-    to the range. Its interval is that of the share p / (p + q); a gap's is what the four noises allow on
-    either side of the difference of estimates. Each mean adds half a step, as clients round to the nearest.
+    Computes: with the sums p, q of distances from either end, mean = (p - q) / (p + q), cut to the range. Its
+    interval is that of the share p / (p + q); a gap's is what the four noises allow on either side of the
+    difference of estimates. Each mean adds half a step, as clients round to the nearest. A group that may be
+    empty, as far as the noise tells, gets the whole range.
     Guarantees: each interval holds its mean or gap of the clients' values with probability at least 95 %,
     over the noise.
-    Edge cases: a group whose size may be 0, as far as the noise tells, gets the whole range.
     [test: tests/statistical/test_gaps.py]
     """
     values, noise = grid_of(domain), plan.noise

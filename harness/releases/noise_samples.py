@@ -100,8 +100,8 @@ def own_sampler(
 def summarise(samples: Sequence[int], sampler: Sampler) -> dict[str, Any]:
     """Compare samples with the sampler's exact distribution.
 
-    `distance` is the largest one between the distribution functions; `distance_bound` is what fair noise
-    exceeds with probability FALSE_ALARM at most (DKW, for any distribution).
+    `distance` is between the distribution functions; fair noise exceeds `distance_bound` with probability
+    FALSE_ALARM at most (DKW, for any distribution).
     """
     n, centre = len(samples), float(sampler.centre)
     return {

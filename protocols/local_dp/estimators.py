@@ -1,10 +1,8 @@
 """Group means and gaps from locally private reports: estimates, exact variances, valid intervals.
 
-Formulas are in the scale from -1 to 1, for d groups; results are in the declared range. There a is the
-probability that a group is kept, p = (1 - a) / (d - 1) that of each other group, and c the gain of a kept
-value.
-
-Source: Juarez and Korolova 2022, Definition 7, Theorem 9, Eqs. 19 and 20, derived again for any d.
+Source: Juarez and Korolova 2022, Definition 7, Theorem 9, Eqs. 19 and 20, derived again for any number d of
+groups, in the scale from -1 to 1; results are in the declared range. A group is kept with probability a,
+replaced by each other one with p = (1 - a) / (d - 1); c is the gain of a kept value.
 """
 
 import math
@@ -37,11 +35,7 @@ class Tally:
 
 
 def tally(reports: Reports, mechanism: Mechanism) -> Tally:
-    """Count reports and add up their values, in the scale from -1 to 1.
-
-    Raises:
-        ValueError: A report names no declared group.
-    """
+    """Count reports and sum their values, from -1 to 1; raise ValueError for a group that is not declared."""
     d = mechanism.grr.groups
     if reports.groups.size and not 0 <= reports.groups.min() <= reports.groups.max() < d:
         raise ValueError(f"a report names a group that is none of the declared 0 to {d - 1}")
@@ -51,14 +45,11 @@ def tally(reports: Reports, mechanism: Mechanism) -> Tally:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean or a gap in the declared range's unit, with an interval.
+    """A mean of one group, or a gap of two, in the declared range's unit, with an interval in the range.
 
-    Attributes:
-        groups: One for a mean, two for a gap.
-        value: Unbiased where group sizes are known, so it may leave the range; nan if a size is estimated at
-            0 or less.
-        low, high: Interval, cut to what the range allows.
-        says_something: Whether the interval excludes any of the range; False: too few clients.
+    With known group sizes the value is unbiased, so it may leave the range; it is nan where a size is
+    estimated at 0 or less. If not even one possible value is excluded, the interval does not
+    `says_something`.
     """
 
     groups: tuple[int, ...]
@@ -69,7 +60,7 @@ class Estimate:
 
 
 def estimate_sizes(totals: Tally, mechanism: Mechanism) -> Floats:
-    """Return each group's estimated size, unbiased, shape (d,): (reports - p K) / (a - p), K clients."""
+    """Return each group's estimated size, unbiased, shape (d,)."""
     keep, move = _grr(mechanism)
     return np.asarray((totals.counts - move * totals.clients) / (keep - move), dtype=np.float64)
 
@@ -88,12 +79,12 @@ def estimate_means(
 ) -> list[Estimate]:
     """Estimate each group's mean value: sum of reported values / (a c n), n its true or estimated size.
 
-    Guarantees: each interval holds with at least this confidence; they may fail together.
-    [test: tests/statistical/test_local_dp.py]
-    Edge cases: the interval of a group that may have size 0 is the whole range.
+    Guarantees: each interval holds with at least this confidence; that of a group that may be empty is the
+    range.
 
     Raises:
         ValueError: The sizes do not add up to the clients.
+    [test: tests/statistical/test_local_dp.py]
     """
     return [_in_range(mean, mechanism) for mean in _means(totals, mechanism, sizes, 1 - confidence)]
 
@@ -106,8 +97,8 @@ def estimate_gaps(
 ) -> list[Estimate]:
     """Estimate mean of A - mean of B for all pairs A < B, signed: absolute values would be biased upwards.
 
-    Computes: with known sizes the interval is `half_width` of the difference itself, else a difference of
-    intervals with half the failure each. All else is as for `estimate_means`.
+    With known sizes the interval is `half_width` of the difference, else a difference of intervals with half
+    the failure each. All else is as for `estimate_means`.
     """
     failure = 1 - confidence
     means = _means(totals, mechanism, sizes, failure / 2)
@@ -123,7 +114,7 @@ def estimate_gaps(
 
 
 def mean_weights(sizes: Sequence[float], group: int) -> Floats:
-    """Return the weights, shape (d,), that estimate a group's mean; sizes are above 0."""
+    """Return the weights, shape (d,), that estimate a group's mean."""
     return np.asarray(np.eye(len(sizes))[group] / sizes[group])
 
 
@@ -137,13 +128,10 @@ def variance(
 ) -> float:
     """Return the variance of the sum over groups of weight x (sum of the reported values) / (a c).
 
-    Computes: a client adds the weight of its reported group times v', whose mean is c v if the group is kept
-    and 0 if it moved. One mean with d = 2 gives Eqs. 19 and 20. Two groups' means are uncorrelated (Theorem
-    9, for any d).
+    One mean with d = 2 gives Eqs. 19 and 20. Two groups' means are uncorrelated (Theorem 9, for any d).
+    `mean_squares` are E[v^2] per group, in the scale from -1 to 1; None: the worst.
     Guarantees: exact for M_R; for M_L at most 1/(4 steps^2) per kept client too large.
     [test: tests/protocols/test_local_estimates.py]
-
-    `mean_squares` are E[v^2] per group, in the scale from -1 to 1; None: the worst.
     """
     keep, move = _grr(mechanism)
     gain, total = mechanism.gain, 0.0
@@ -159,8 +147,9 @@ def half_width(mechanism: Mechanism, sizes: Sequence[float], weights: Floats, fa
     """Return t with P(|estimate - truth| >= t) <= failure, whatever the values.
 
     Computes: Chernoff's bound, min over s > 0 of (Psi(s) + ln(2 / failure)) / s, where Psi(s) bounds the sum
-    over clients of ln E[e^(s (T - E[T]))], T a client's contribution, at the worst values. -s gives the same.
-    Guarantees: holds for every n, in floating-point arithmetic.  [test: tests/statistical/test_local_dp.py]
+    over clients of ln E[e^(s (T - E[T]))], T a client's contribution. -s gives the same.
+    Guarantees: holds for every n, in floating-point arithmetic.
+    [test: tests/statistical/test_local_dp.py]
     """
     keep, move = _grr(mechanism)
     slopes = weights / (keep * mechanism.gain)
@@ -190,9 +179,9 @@ def least_value(function: Callable[[Floats], Floats], low: float, high: float) -
 
 
 def least_enough(enough: Callable[[float], bool], start: float = 1.0) -> int:
-    """Return a number that is enough, at most 1 % above one that is not.
+    """Return a number that is enough, at most 1 % above one that is not; more is always enough, too.
 
-    More is always enough, too. Half of `start`, which is at least 1, is assumed not to be.
+    Half of `start` is assumed not to be.
     """
     high = start
     while not enough(high):
@@ -209,8 +198,8 @@ def _means(
 ) -> list[Estimate]:
     """Return means in the scale from -1 to 1, with uncut intervals.
 
-    Estimated sizes and sums each take half of the failure. A kept client spreads more than a moved one (a >=
-    p), so the largest size in its interval gives the widest bound of the sum.
+    Estimated sizes and sums each take half of the failure. As a >= p, a kept client spreads more than a moved
+    one, so the largest size in its interval gives the widest bound of the sum.
     """
     groups, clients = mechanism.grr.groups, totals.clients
     if sizes is not None and (len(sizes) != groups or min(sizes) < 0 or sum(sizes) != clients):
