@@ -1,4 +1,4 @@
-"""The calls and their arguments. Their dependencies are imported when they are called."""
+"""The calls and their arguments. Dependencies are imported when a call is made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One line of progress, on a terminal or in a notebook, for calls of more than two seconds."""
+"""One line of progress for calls of more than two seconds."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ _SHOWN_AFTER_S = 2.0
 
 @contextmanager
 def steps(names: Mapping[str, str]) -> Iterator[Begin]:
-    """Yield a function that is told each step, named as `names` shows it; silent where nobody looks."""
+    """Yield a function that takes each step as it begins; silent where nobody looks."""
     console = Console(stderr=True)
     if console.is_jupyter:  # where a terminal's signs erase nothing, and stderr is red
         from IPython.display import display

@@ -107,13 +107,11 @@ class Result(Shown):
         return run_view.view_of(self.manifest["task"]).show(self._found, self.manifest)
 
     def _index(self, *names: str) -> pd.MultiIndex:
-        """Return the domain's cells: (group, label), or with more labels after them."""
         domain = getattr(self._found, "domain", None) or self._found.counts.domain
         values = [self._as_given(domain.groups), *[self._as_given(domain.labels, "label")] * (len(names) - 1)]
         return pd.MultiIndex.from_product(values, names=names)
 
     def _as_given(self, names: Iterable[str], column: str = "group") -> pd.Index:
-        """Return a column's names as in the caller's records, in their dtype."""
         return as_index([*names], self._opened_by.get("columns", {}).get(column)).rename(column)
 
     def _table(self, intervals: npt.NDArray[np.float64]) -> pd.DataFrame:
@@ -128,7 +126,7 @@ class WeightsResult(Result):
 
     @property
     def weights(self) -> pd.Series:
-        """The weights by (group, label), as they are in the records; positive, shape (k·m,)."""
+        """The weights by (group, label), positive, shape (k·m,)."""
         return self._series(self._found.weights, "sample_weight")
 
     @property
@@ -241,7 +239,7 @@ class ThresholdsResult(Result):
 
     @property
     def problem(self) -> FairSharesError | None:
-        """Why the curves allow no rules; they are kept, as their ε is spent."""
+        """Why the curves allow no rules; their ε is spent."""
         return self._found.problem
 
     @property
@@ -269,7 +267,6 @@ class ThresholdsResult(Result):
 
     @property
     def _rules(self) -> dict[str, ThresholdRule]:
-        """Return the rules by the groups' names in the file, to the last bit."""
         return {group: rule_from_json(rule.to_json(), group) for group, rule in self._chosen.rules.items()}
 
     @property
@@ -356,12 +353,7 @@ class ThresholdsResult(Result):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class TrainResult(Result):
-    """A model, and the weights and thresholds released with it; `privacy` is of all together.
-
-    Attributes:
-        weights: The weights that records had in training, if any.
-        thresholds: Thresholds of the model's scores, if any.
-    """
+    """A model, the weights that records had in training, and thresholds of its scores, if any."""
 
     weights: WeightsResult | None = None
     thresholds: ThresholdsResult | None = None
@@ -401,7 +393,7 @@ _RESULTS: dict[str, type[Result]] = {
 
 
 def result_of(files: Files, found: Any, notes: Sequence[Part] = ()) -> Result:
-    """Return the result of a run; `found` is as its statistic gives it, and notes are printed below."""
+    """Return the result of a run, as its statistic gives it, with notes that are printed below."""
     # The file of weights has the weights alone.
     return _RESULTS[files[MANIFEST]["task"]](
         files, found.weights if isinstance(found, Weights) else found, notes
@@ -409,7 +401,7 @@ def result_of(files: Files, found: Any, notes: Sequence[Part] = ()) -> Result:
 
 
 def load(directory: Path) -> Result:
-    """Return an earlier run's result; raise ResultFileError if it is damaged, or of something else."""
+    """Return an earlier run's result, or raise ResultFileError."""
     if read_result(directory / MANIFEST, MANIFEST).get("task") != "train":
         return _read(directory)
     from harness.training.logistic import FILE, LogisticModel

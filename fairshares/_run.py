@@ -47,7 +47,7 @@ _OF_DOMAIN = ("groups", "labels", "max_count", "thresholds")  # as a dict
 
 
 def released(task: str, records: Any, **given: Any) -> Any:
-    """Run a release, a name in `CALLS`, on records as the call takes them, and return its result."""
+    """Run a release, a name in `CALLS`, on records, and return its result."""
     columns = _columns_of(given)
     with naming(as_keyword), TemporaryDirectory(prefix="fairshares-") as scratch:
         given = _read(given)
@@ -135,7 +135,7 @@ def planned(**given: Any) -> _shown.Plan:
 
 
 def preprocessed(task: str, runs: int, **given: Any) -> pd.DataFrame:
-    """Make noise for later calls of a task, whose fields are given."""
+    """Make noise for later calls of a task."""
     with naming(as_keyword), steps({}) as begin:
         if parse_choice("task", task, [*CALLS, "train"]) == "train":
             from harness.training.run import preprocessed as made_for  # as in `trained`
@@ -150,7 +150,7 @@ def preprocessed(task: str, runs: int, **given: Any) -> pd.DataFrame:
 
 
 def spent(**given: Any) -> _shown.Spent:
-    """Return the contents of a ledger: a population, its budget, the ledger's file."""
+    """Return the contents of a ledger."""
     with naming(as_keyword):
         population, retire, account = given.pop("population"), given.pop("retire"), Account(**given)
         path, populations = populations_of(population, account.budget, account.ledger, retire)
@@ -192,7 +192,7 @@ def _plain(value: Any) -> Any:
 def _source(records: Any, columns: Mapping[str, Any]) -> Named:
     """Return the records with columns under our names, as `table_at` takes them.
 
-    A column is None, for the one of that name, the name of another one, or values.
+    A column is None, the name of another one, or values.
     """
     names = {name: column for name, column in columns.items() if isinstance(column, str)}
     arrays = {name: column for name, column in columns.items() if column is not None and name not in names}

@@ -1,4 +1,4 @@
-"""The base of results, plans and ledgers: they print as on a terminal, and render in notebooks."""
+"""The base of results, plans and ledgers: they print, and render in notebooks."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Shown:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Report(Shown):
-    """A plan, or the contents of a ledger; `fields` is all of it, as the command's `--json`."""
+    """A plan, or the contents of a ledger; `fields` is all of it, as of `--json`."""
 
     fields: dict[str, Any]
     _parts: Sequence[Part]

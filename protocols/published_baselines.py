@@ -146,7 +146,7 @@ def nearest(value: int, bits: int) -> int:
 
 
 def _cubic(coefficients: tuple[float, ...], x: int) -> int:
-    """Evaluate a polynomial of degree 3, rounding powers one by one, their combination once."""
+    """Evaluate a cubic, rounding powers one by one, their combination once."""
     square = nearest(x * x, FRACTION_BITS)
     powers = (x, square, nearest(square * x, FRACTION_BITS))
     terms = sum(round(c * ONE) * power for c, power in zip(coefficients[1:], powers, strict=True))

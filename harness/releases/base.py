@@ -248,7 +248,7 @@ class Statistic(ABC, Generic[R]):
 
     @classmethod
     def of(cls, request: Any) -> Self:
-        """Return the statistic that a request asks for, whose options its fields are."""
+        """Return the statistic that a request asks for."""
         return cls(**{field.name: getattr(request, field.name) for field in fields(cls)})  # type: ignore[arg-type]
 
     @abstractmethod
@@ -301,7 +301,7 @@ def domain_of(fields: Mapping[str, Any], kind: RecordKind = RecordKind.NONE) -> 
 
 
 def stated_cap(privacy: Mapping[str, Any]) -> Cap | None:
-    """Return the contribution bound that a result file's privacy statement has, if any."""
+    """Return the contribution bound that a privacy statement has, if any."""
     return cap_from_json(privacy["cap"], "manifest.json") if "cap" in privacy else None
 
 

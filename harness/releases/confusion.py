@@ -79,7 +79,7 @@ class Confusion:
 
 
 def positive_in(domain: RecordDomain, label: str) -> int | None:
-    """Return the index of the label whose rates matter, or None for all of more than two."""
+    """Return the label's index; of none the last of two, or None for all of more."""
     return domain.positive(label) if label or len(domain.labels) == 2 else None
 
 
@@ -123,7 +123,7 @@ def _predictions(spec: ProtocolSpec) -> AuditTarget:
 
 @dataclass(frozen=True)
 class ConfusionStatistic(Statistic[Confusion]):
-    """Confusion matrices; an empty `positive` means the last of two labels, or all of more."""
+    """Confusion matrices."""
 
     spec: ProtocolSpec = PI_CF
     positive_label: str | None = None

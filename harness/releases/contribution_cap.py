@@ -138,7 +138,7 @@ class CapStatistic(Statistic[ChosenCap]):
         return CapStatistic(target, request.spec)
 
     def allowed_above(self, release: Request, domain: RecordDomain) -> int:
-        """Return how many clients may exceed the bound; raise OptionError if no noise fits the target."""
+        """Return how many clients may exceed the bound, or raise OptionError."""
         malleable = self.target.malleable_slots and release.security.tolerates == "active"
         with fitting(release.epsilon, release.delta):
             return replace(self.target, malleable_slots=malleable).allowed_above(domain)

@@ -54,7 +54,7 @@ class Sampler:
 
 @lru_cache(maxsize=16)
 def joint_sampler(epsilon: Fraction, delta: Fraction) -> Sampler:
-    """Return the sampler of joint noise; raise OptionError if none fits."""
+    """Return the sampler of joint noise, or raise OptionError."""
     grid = Fraction(epsilon * _EPSILON_GRID // 1, _EPSILON_GRID)
     bits = bits_at_most(delta)
     with fitting(epsilon, delta):
@@ -75,7 +75,7 @@ def joint_sampler(epsilon: Fraction, delta: Fraction) -> Sampler:
 def own_sampler(
     distribution: NoiseDistribution, epsilon: Fraction, delta: Fraction, model: SecurityModel
 ) -> Sampler:
-    """Return the sampler of the sum of the parties' own noises; raise OptionError if none fits."""
+    """Return the sampler of the sum of the parties' own noises, or raise OptionError."""
     with fitting(epsilon, delta):
         plan = plan_distributed_noise(
             *(each_cell_once(1), Neighbors(NeighboringRelation.ADD_OR_REMOVE_ONE), epsilon, delta),

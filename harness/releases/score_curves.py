@@ -92,7 +92,7 @@ class NoisyCurves:
         }
 
     def for_positive(self, label: str) -> "NoisyCurves":
-        """Return the curves with another positive label, or raise RecordDomainError; "" keeps the label."""
+        """Return the curves with another positive label, or raise RecordDomainError."""
         if label in ("", self.positive):
             return self
         if label in self.others:

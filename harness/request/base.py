@@ -86,12 +86,9 @@ class Run(Options):
 class Request(Spending):
     """A release: what is revealed, about whom, and with which guarantee.
 
-    Attributes:
-        protocols: Names of its protocols by variant, the default first.
-        slots: The protocol where clients are the unit, or "".
-        online: Whether clients can send during the run.
-        statistic: Its class, as `module:class` in `harness.releases`.
-        of_call: Fields that its call adds or changes, by name.
+    `protocols` are names by variant, the default first; `slots` is the protocol where clients are the unit.
+    `online` tells whether clients can send during the run. `statistic` is `module:class` in
+    `harness.releases`. `of_call` has the fields that its call adds or changes.
     """
 
     task: ClassVar[str]
@@ -152,8 +149,8 @@ class Request(Spending):
     def spec(self) -> ProtocolSpec:
         """The protocol of the chosen variant.
 
-        Where clients are the unit and their shares wait for the run, it counts slots unless another encoding
-        is chosen.
+        Where clients are the unit and shares wait for the run, it counts slots unless another encoding is
+        chosen.
         """
         from protocols.spec import CLIENTS, PROTOCOLS, SLOTS
 
@@ -176,7 +173,7 @@ class Request(Spending):
         return distribution_of(self.noise)
 
     def program_of(self, spec: ProtocolSpec) -> ProtocolSpec:
-        """Return a protocol with this noise and input path; raise OptionError if it cannot add the noise."""
+        """Return a protocol with this noise and input path, or raise OptionError."""
         from protocols.spec import REPLICATED, with_distributed_noise, with_noise_made_ahead
 
         if self.offline:
@@ -207,7 +204,7 @@ class Request(Spending):
 
     @property
     def own(self) -> tuple[NoiseDistribution, int, int] | None:
-        """Distributed noise's distribution, how many parties add it, and how many may be corrupt."""
+        """Distributed noise's distribution, and the numbers of parties and of corrupt ones."""
         distribution = self.own_distribution
         return (distribution, self.security.parties, self.security.corruptions) if distribution else None
 

@@ -1,4 +1,4 @@
-"""Declarations of fields, for a command's flag, a call's keyword, a file's key and messages to hosts."""
+"""Declarations of fields: a command's flag, a call's keyword, a file's key, a message to hosts."""
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -21,8 +21,8 @@ Reader = Callable[[Any, str], T]
 class Option(Generic[T]):
     """A field of a request: the value on an instance, the option itself on the class.
 
-    `parse` is None for a switch. `default` is the text that counts if none is given, `example` one for a
-    required field, and `unless` the option that makes this one optional.
+    `parse` is None for a switch. `default` counts if nothing is given. A required field has an `example`, and
+    `unless` names the option that makes it optional.
     """
 
     parse: Reader[T] | None

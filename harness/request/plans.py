@@ -78,8 +78,7 @@ _MORE = re.compile(",(?=(?:network|error|units)=)")
 def parse_plan(text: str, option: str = "plan") -> dict[str, str]:
     """Read a plan as texts of `Expected`'s fields.
 
-    It begins with clients (`100`), clients and records (`100,300`) or `file`; extras such as `network=wan`
-    follow.
+    It begins with clients (`100`), clients and records (`100,300`) or `file`; `network=wan` may follow.
     """
     sizes, *more = _MORE.split(text)
     match = _SIZES.fullmatch(sizes)

@@ -1,6 +1,6 @@
 """Readers of options: each takes a text or a Python value and the field's name, and returns the value.
 
-All raise OptionError. Limits are imported at run time, so that a command's help needs no module of theirs.
+All raise OptionError. Limits are imported at run time, as a command's help needs none.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def parse_epsilon(text: str, option: str = "epsilon") -> Fraction:
 def number(
     what: str, good: Callable[[Fraction], bool], kind: Callable[[Fraction], N]
 ) -> Callable[[str, str], N]:
-    """Return a reader of numbers that are `good`, which `what` describes, also when rounded to `kind`."""
+    """Return a reader of numbers that are `good`, also when rounded to `kind`; `what` describes them."""
 
     def parse(text: str, option: str) -> N:
         value = _between(text, good)
@@ -286,7 +286,7 @@ def _between(text: str, good: Callable[[Fraction], bool]) -> Fraction | None:
 
 
 def parse_budget(given: str | Sequence[object], option: str = "budget") -> guarantee.Budget:
-    """Read a budget: `3` (ε) or `3,1e-6` (ε,δ); then `renyi` or a number of equal runs is its rule."""
+    """Read a budget: `3` (ε), `3,1e-6` (ε,δ), then how runs add up: `renyi`, or a number of equal runs."""
     text = as_text(given)
     first, *rest = text.split(",")
     epsilon, more = exact_number(first), [exact_number(delta) for delta in rest[:1]]

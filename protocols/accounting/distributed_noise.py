@@ -162,7 +162,7 @@ def distance(noise: DistributedNoise) -> Fraction:
 
 
 def _power_below(exponent: Fraction) -> Fraction:
-    """Return an upper bound of e^-exponent, also for a ratio rounded up, as a table's."""
+    """Return an upper bound of e^-exponent, also for a table's ratio, which is rounded up."""
     whole, rest = divmod(exponent, 32)
     slack = Fraction((1 << BITS) + 1, 1 << BITS)
     return slack / (exp_bounds(rest)[0] * exp_bounds(Fraction(32))[0] ** min(whole, 8))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Tally:
-    """How many samples are in an event fixed beforehand; `moved` would be if the count were one larger."""
+    """Samples in an event fixed beforehand; `moved` would be if the count were one larger."""
 
     samples: int
     hits: int
@@ -61,7 +61,6 @@ def _entropy(a: float, p: float) -> float:
 
 
 def _reach(inside: Callable[[float], bool], most: float) -> float:
-    """Return, rounded up, how far `inside` holds."""
     low, high = 0.0, most
     while high - low > 1e-12:
         middle = (low + high) / 2

@@ -23,7 +23,7 @@ Masses = tuple[Fraction, Fraction]  # of the same outcomes, under a data set and
 
 @dataclass
 class Gates:
-    """Cost of a circuit: ANDs of vectors, ANDs of single bits, and ANDs one after the other."""
+    """ANDs of vectors, of single bits, and one after the other."""
 
     gates: int = 0
     ands: int = 0
@@ -152,7 +152,7 @@ def curve_of_coins(coins: tuple[Coin, ...], sensitivity: int = 1) -> PrivacyCurv
 
 
 def _mass(coins: tuple[Coin, ...], n: int) -> Fraction:
-    """Return P(G = n mod 2^k) for k coins, the bits of G."""
+    """Return P(G = n mod 2^k), G of k bits."""
     return prod(
         (coin.probability if n >> i & 1 else 1 - coin.probability for i, coin in enumerate(coins)),
         start=Fraction(1),
@@ -246,7 +246,7 @@ def impossible_mass(coins: tuple[Coin, ...], amounts: Iterable[int]) -> Fraction
 
 
 def impossible_mass_of_clients(coins: tuple[Coin, ...], nodes: int, cap: int) -> Fraction:
-    """Return `impossible_mass` of `cap` records that come or go at once, in `nodes` counts each."""
+    """Return `impossible_mass` of `cap` records at once, in `nodes` counts each."""
     top, scale = (1 << len(coins)) - 1, 1 << sum(coin.bits for coin in coins)
     uncovered, heaviest = [0], [0]  # times the scale: by one count that moves by s; by counts, by s in all
     for n in range(cap):

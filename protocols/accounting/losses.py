@@ -100,12 +100,11 @@ def _up(numerator: int, denominator: int) -> int:
 
 
 def _reciprocal(x: Fraction) -> int:
-    """Return 1 / x in fixed point, rounded down."""
     return (x.denominator << _FIXED) // x.numerator
 
 
 def _trimmed(step: Fraction, lowest: int, masses: list[int], certain: int) -> LossDistribution:
-    """Remove negligible ends: the lowest losses are raised, the highest become certain."""
+    """Raise negligible lowest losses; make negligible highest ones certain."""
     below, above = list(accumulate(masses)), list(accumulate(reversed(masses)))
     start, end = bisect_right(below, _NEGLIGIBLE), len(masses) - bisect_right(above, _NEGLIGIBLE)
     start = min(start, max(0, end - 1))

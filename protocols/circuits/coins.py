@@ -154,7 +154,7 @@ def design_coins(epsilon: Fraction, delta_bits: int) -> tuple[Coin, ...]:
 
 @dataclass(frozen=True)
 class _Partial:
-    """The lowest coins of a design: products of odds and numerators, mean and variance of their magnitude."""
+    """The lowest coins of a design, with sums and products over them."""
 
     coins: tuple[Coin, ...]
     gates: int

@@ -135,7 +135,6 @@ def to_integer(bits, secret_integer):
 
 
 def _and_all(bits):
-    """Return (depth, AND) of (depth, bit) pairs, the shallowest first."""
     while len(bits) > 1:
         (_, a), (depth, b), *bits = sorted(bits, key=lambda pair: pair[0])
         bits.append((depth + 1, a & b))

@@ -41,7 +41,7 @@ def slot_blocks(slots: int, per_lane: int) -> list[tuple[int, int]]:
 
 
 def cell_of_code(code: int, cells: int) -> int:
-    """Return the cell of a code, -1 for none; the highest bit counts only where cells need it."""
+    """Return the cell of a code, -1 for none."""
     low = code % (1 << (slot_bits(cells) - 1))
     return (code if low + (1 << (slot_bits(cells) - 1)) <= cells else low) - 1
 
@@ -159,7 +159,6 @@ def sums_of_slots(
 
 
 def _in_groups(code, value, groups: int, steps: int):
-    """Return each group's members, and there the bits of their values."""
     on_the_grid = flip(Coin(2 * steps + 1, len(value)), value)  # value < 2 steps + 1
     members = [one & on_the_grid for one in cell_indicators(code, groups)]
     return members, [[member & bit for bit in value] for member in members]
@@ -187,7 +186,6 @@ def _blocks(names, path: str, parties: int, slots: int, per_lane: int, width: in
 
 
 def _read_in_a_loop(bit_vector, parties: int, lanes: int, n_bits: int, times: int, memory):
-    """Return the bits of `times` calls of `xor_of_inputs`."""
     sbits, for_range, break_point = memory
     words = lanes // _WORD
     place = sbits.get_type(_WORD).malloc(n_bits * times * words)

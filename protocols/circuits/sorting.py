@@ -210,7 +210,7 @@ class MarkerRanks:
         self._break_point()
 
     def _shuffle(self, planes: int) -> None:
-        """Rotate the word's number: its highest bit becomes the lowest."""
+        """Rotate the word's number to the left."""
 
         @self._for_range(self._half)
         def _(i):
@@ -237,7 +237,7 @@ class MarkerRanks:
         self._copy_back(planes)
 
     def _unshuffle(self, planes: int) -> None:
-        """Rotate the word's number: its lowest bit becomes the highest."""
+        """Rotate the word's number to the right."""
 
         @self._for_range(self._half)
         def _(i):

@@ -35,7 +35,7 @@ class Tally:
 
 
 def tally(reports: Reports, mechanism: Mechanism) -> Tally:
-    """Count reports and sum their values, from -1 to 1; raise ValueError for a group that is not declared."""
+    """Count reports and sum their values, from -1 to 1; raise ValueError for an unknown group."""
     d = mechanism.grr.groups
     if reports.groups.size and not 0 <= reports.groups.min() <= reports.groups.max() < d:
         raise ValueError(f"a report names a group that is none of the declared 0 to {d - 1}")

@@ -202,7 +202,7 @@ def _ideal_coins(epsilon: Fraction) -> list[float]:
 
 
 def _points(least: int, most: int) -> Floats:
-    """Return counts from `least` to `most`, 512 at most per power of two."""
+    """Return counts from `least` to `most`, at most 512 per power of two."""
     points = [
         np.arange(max(least, 1 << power), min(2 << power, most + 1), max(1, (1 << power) // _POINTS))
         for power in range(least.bit_length() - 1, most.bit_length())

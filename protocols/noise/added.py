@@ -192,7 +192,7 @@ def convolution(factors: Sequence[Sequence[int]]) -> list[int]:
 
 @lru_cache(maxsize=16)
 def _cumulative(weights: tuple[int, ...]) -> tuple[Words, Words]:
-    """Return high and low words of cumulative weights less 1, padded with the largest."""
+    """Return cumulative weights less 1 in two words, padded with the largest."""
     sums = [min(total, 1 << BITS) - 1 for total in accumulate(weights)]
     sums += [(1 << BITS) - 1] * ((1 << len(sums).bit_length()) - len(sums))
     high, low = ([total >> shift & ((1 << 64) - 1) for total in sums] for shift in (64, 0))
@@ -303,7 +303,6 @@ def repeated_sum(one: T, terms: int, added: Callable[[T, T], T]) -> T:
 
 
 def _on_grid(one: Distribution, step: float) -> Distribution:
-    """Round values to multiples of a step; the slack grows by as much."""
     places = np.rint(one.values / step).astype(np.int64)
     masses = np.bincount(places - places[0], one.masses).astype(np.float64)
     return Distribution(float(places[0] * step), step, masses, one.lost, one.slack + step / 2)
