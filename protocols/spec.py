@@ -44,15 +44,10 @@ PATHS: dict[str, InputPath] = {path.name: path for path in (SHARES, CLIENTS, REP
 class InputForm:
     """How clients' values enter a program.
 
-    Attributes:
-        name: A key of `INPUT_FORMS`.
-        multiplies_client_values: Whether secret products take them as factors. Plain additive shares are then
-            not safe against an active party.
-        summed_by_party: Whether each party adds up its column before the run.
-        public: What the execution shows besides the domain.
-        path: How they come.
-        capped: Who enforces the contribution bound, where clients can be the privacy unit.
-        shares_bits: Whether bits are shared, by XOR.
+    If secret products take them as factors, plain additive shares are not safe against an active party.
+    `summed_by_party` says that each party adds up its column before the run. `public` is what the execution
+    shows besides the domain, `capped` who enforces the contribution bound where clients can be the unit. Bits
+    are shared by XOR.
     """
 
     name: str
@@ -96,30 +91,15 @@ def _cells(arguments: Mapping[str, str]) -> int:
 
 @dataclass(frozen=True)
 class ProtocolSpec:
-    """One protocol, independent of any engine.
+    """One protocol, independent of any engine: the program `Programs/Source/<name>.mpc`.
 
-    Attributes:
-        name: The program `Programs/Source/<name>.mpc`.
-        source: Paper and protocol.
-        arguments: The program's, in order.
-        input_forms: By name.
-        outputs: Names of the `OUT` lines.
-        revealed: Opened values, and to whom.
-        release: Maps arguments by name to the queries that are answered with noise, from which every
-            guarantee is derived. None: no guarantee can be stated.
-        portable: Whether the program keeps to the embedded engine's subset.
-        input_paths: Those that its text has.
-        uses_edabits: Whether it turns integers into bits; MP-SPDZ makes edaBits by the thousand.
-        linear: Whether it only adds, apart from products of its input form, so that a shifted share only
-            shifts the result. Active models run others on bits alone.
-        slot_bits: Maps arguments to the bits of a slot, where slots are shared bit by bit.
-        fair_bits: Maps arguments to a party's fair bits per noise sample.
-        compared: Maps arguments of portable programs to the number of compared integers, each of whose masks
-            in a field fails with a small probability.
-        distributed_noise: Whether `with_distributed_noise` finds a place for it.
-        makes_piece: Whether it keeps shares of noise for another run.
-        uses_piece: Whether it takes such shares.
-        made_up: Whether it is for benchmarks, on made-up records alone.
+    `release` maps arguments by name to the queries that are answered with noise, from which every guarantee
+    is derived; without it none can be stated. `slot_bits`, `fair_bits` and `compared` map them to a slot's
+    bits, a party's fair bits per sample, and the number of compared integers, each of whose masks in a field
+    fails with a small probability. `portable` programs keep to the embedded engine's subset. A `linear` one
+    only adds, apart from products of its input form, so that a shifted share only shifts the result; active
+    models run others on bits alone. MP-SPDZ makes edaBits, for integers that become bits, by the thousand. A
+    program that `makes_piece` keeps noise for one that `uses_piece`; `made_up` ones are for benchmarks alone.
     [test: tests/harness/engines/test_mpyc_masks.py]
     """
 
@@ -231,8 +211,8 @@ PI_RW_SLOTS = replace(
 def _blocks_of_bins(arguments: Mapping[str, str]) -> LinearQueries:
     """Return the release of trees, of `score_columns` sets of groups if records have several scores.
 
-    Such a record is in one bin of each set, in the histogram of its group and of having the set's label. Only
-    records with all scores in one bin are listed; others move as many nodes.
+    Such a record is in one bin of each set, in the histogram of its group and of having the set's label.
+    Listed are records with all scores in one bin; others move as many nodes.
     """
     sizes, bins = tuple(map(int, arguments["blocks"].split("."))), int(arguments["bins"])
     one = CountTree(bins, sizes).release(_cells(arguments))

@@ -59,10 +59,9 @@ class CapTarget:
         """Return how many clients should exceed the bound, so that the release errs least.
 
         Computes: `above_threshold.allowed_above`. Weights and rates of predictions: the counts of all cells,
-        with `RATIOS` times as many clients. Curves: cumulative counts, one per cell and threshold, with
-        `CURVE_RATIOS` times as many clients. They err `counts_of_curves` times as much as one count with all
-        of ε; evenly spread scores put a record into half of its cell's counts. The tree is the best one for a
-        bound of 1, as errors grow in proportion to it.
+        with `RATIOS` times as many clients. Curves: cumulative counts of the best tree for a bound of 1, with
+        `CURVE_RATIOS` times as many clients; evenly spread scores put a record into half of its cell's
+        counts.
         Guarantees: the least error of such a sum, but for ratios.
         [test: tests/harness/releases/test_contribution_cap.py]
         """

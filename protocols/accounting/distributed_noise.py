@@ -70,10 +70,9 @@ class Moves:
 def guarantee_of_distributed(noise: DistributedNoise, moves: Moves, epsilon: Fraction) -> Guarantee:
     """Return the guarantee of the honest parties' noises.
 
-    Computes: for Laplace noise, the rate times all units, and the sum of bounds of the moved values' deltas
-    at their shares of epsilon. A move by s counts as s moves by 1; convex in s, so the fewest moved values
-    are worst. For Gaussian noise, delta of all losses together at the given epsilon, for the worst way to
-    share amounts; for several records of a client by Gaussian DP and `distance`.
+    Computes: for Laplace noise, the rate times all units, and bounds of the moved values' deltas at their
+    shares of epsilon; a move by s counts as s moves by 1. For Gaussian noise, delta of all losses together,
+    for the worst way to share amounts; for several records of a client by Gaussian DP and `distance`.
     Guarantees: upper bounds, of the exact distribution of the sum.
     [test: tests/protocols/test_distributed_noise.py]
     """

@@ -57,15 +57,10 @@ class LossDistribution:
 def loss_distribution(
     outcomes: Iterable[tuple[int, int]], total: int, step: Fraction, most: int = 1 << 13
 ) -> LossDistribution:
-    """Return the distribution of the loss of these outcomes.
+    """Return the distribution of the loss of outcomes, pairs of masses times `total`, in steps of at most 1.
 
+    Losses of more than `most` steps count as infinite; smaller ones than -most are raised to it.
     Guarantees: `delta` is never below the outcomes' own.
-
-    Args:
-        outcomes: Masses under the data set and under its neighbor, times `total`.
-        total: Of all masses.
-        step: At most 1.
-        most: Steps on either side of 0. Larger losses count as infinite; smaller ones are raised to -most.
     [test: tests/protocols/test_losses.py]
     """
     powers = _powers(step, most)

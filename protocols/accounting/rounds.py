@@ -82,16 +82,11 @@ def plan_rounds(
 ) -> RoundsPlan:
     """Choose the noise of each coordinate of each round, with nearly as little as possible.
 
+    `squares` bounds the squared norm by which two neighbors' sums of a round differ; `epsilon` is at most 32.
+    `distributed` are the numbers of parties and of honest parties, for discrete Gaussian noise; None: joint
+    noise.
     Guarantees: `exact` is within epsilon and delta, for all rounds together.
 
-    Args:
-        squares: Bounds the squared norm by which two neighbors' sums of a round differ.
-        coordinates: Of a sum.
-        rounds: At least 1.
-        epsilon: At most 32.
-        delta: Below 1.
-        distributed: The numbers of parties and of honest parties, for discrete Gaussian noise. None: joint
-            noise.
     Raises:
         ValueError: No noise reaches these; the message says why.
     [test: tests/protocols/test_rounds.py]

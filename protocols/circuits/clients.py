@@ -13,8 +13,7 @@ DIGEST_WORDS = 4  # of 64 bits: SHA-256
 def checks(parts: int) -> int:
     """Return how many random subset sums are compared per part, for `parts` clients at most.
 
-    A changed mask passes each with probability 1/2. As a party may try client after client, the number grows
-    with their logarithm.
+    A changed mask passes each with probability 1/2, and a party may try client after client.
     """
     return CHECKS + (parts - 1).bit_length()
 
@@ -23,7 +22,7 @@ def front(listen_for_clients, accept_client_connection, get_cmdline_arg):
     """Wait for the party's own front; return its connection number.
 
     Later messages go to the number, which is random and known on the party's host only: MP-SPDZ accepts
-    clients without a certificate. Number and port are run-time arguments.
+    clients without a certificate.
     """
     port, number = get_cmdline_arg(0)._v, get_cmdline_arg(1)._v
     listen_for_clients(port)
@@ -40,16 +39,14 @@ def columns_of_clients(
     sums in place of products, which are unsound modulo 2^64.
     Computes: clients choose subsets of the masks r, whose sums plus random offsets the parties check and
     open. A client compares, and only then sends its values plus r. A client of which parties hold different
-    data counts as 0. Each of `parts` equal runs of values is an upload, or a part of it, checked on its own.
+    data counts as 0. Each of `parts` equal runs of values is checked on its own.
     Guarantees: if a party alters what clients learn of r modulo 2^64, each of these clients notices, but for
     2^-CHECKS.
     [test: tests/harness/clients/test_input_masks.py]
-    No client, whatever it does or leaves undone, ends the run or has parties compute on different numbers.
-    [test: tests/commands/test_clients.py]
-    Reveals: digests of what clients sent to all parties alike; subset sums, uniform by their offsets; to each
-    client its own masks and offsets.
-
-    `secret`, `public` and `personal` are MP-SPDZ's sint, cint and personal.
+    No client ends the run or has parties compute on different numbers.  [test:
+    tests/commands/test_clients.py]
+    Reveals: digests of what clients sent; subset sums, uniform by their offsets; to each client its own masks
+    and offsets.
     """
     size = columns * clients
     words = DIGEST_WORDS * parts

@@ -105,13 +105,9 @@ def design_coins(epsilon: Fraction, delta_bits: int) -> tuple[Coin, ...]:
     Source: truncated geometric bits (Dwork et al. 2006, "Our data, ourselves"); the ratios and the dyadic
     search are ours.
     Computes: a frontier search. Coin t must have odds >= e^-epsilon times the product of the odds below it.
-    At large epsilon a second coin only serves delta.
     Guarantees: the result passes `check`; its mean square error is at most 1.02 times that of the ideal,
-    untruncated sampler at the same epsilon.
+    untruncated sampler. epsilon is per unit of sensitivity, in [10^-7, 20], delta_bits in [20, 128].
 
-    Args:
-        epsilon: Per unit of sensitivity, rational, in [10^-7, 20].
-        delta_bits: In [20, 128]; the outermost atom weighs at most 2^-delta_bits.
     Raises:
         ValueError: A parameter is out of range, or 30 coins do not reach them.
     [test: tests/protocols/test_coins.py]

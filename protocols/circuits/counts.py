@@ -32,8 +32,7 @@ def counts_by_product(secret_integer, columns, clients: int, groups: int, labels
     """Count records per (group, label) from group indicators and label counts, label fastest.
 
     Source: PrivFairFL, Protocol 2, lines 2-8, for any number of groups: the last one has no column.
-    Computes: C(s, y) = <T_s, LC_y>; (groups - 1) * labels * clients multiplications, opened once per inner
-    product. `columns` are groups - 1 columns of indicators, then `labels` of counts.
+    Computes: C(s, y) = <T_s, LC_y>, opened once per inner product.
     """
 
     def column(j):
@@ -54,8 +53,7 @@ def confusion_by_product(secret_integer, columns, records: int, groups: int, lab
     Source: PrivFairFL, Protocol 3 and Table 5: for 2 groups and 2 labels tp, ys, ps and tps of every record,
     four multiplications. The last group and label have no column.
     Computes: (labels - 1)^2 multiplications per record opened one by one, and (groups - 1) * (labels^2 - 1)
-    in inner products, each opened once. `columns` are groups - 1 of groups, labels - 1 of labels, labels - 1
-    of predictions.
+    in inner products, each opened once.
     """
 
     def column(j):

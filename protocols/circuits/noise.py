@@ -39,12 +39,11 @@ def default_noise(secret_integer, bit_vector, parties: int, lanes: int, *law, tu
     [test: tests/protocols/test_programs.py, tests/protocols/test_truncated_noise.py]
     Distributed noise has the guarantee of honest parties' samples.
     [test: tests/harness/engines/test_distributed_noise.py]
-    Parties may take shares of joint noise that was made before.
+    Parties may take shares of noise that was made before, after `turn` earlier rounds.
     [test: tests/harness/pipeline/test_preprocessing.py]
     Reveals: nothing.
 
-    `law` is a unit's epsilon, rational, and delta_bits; or the `OWN_ARGUMENTS`; or the `KEPT_ARGUMENTS`, of
-    which `turn` earlier rounds have taken their parts.
+    `law` is a unit's epsilon and delta_bits, the `OWN_ARGUMENTS` or the `KEPT_ARGUMENTS`.
     """
     if len(law) == len(OWN_ARGUMENTS):
         return input_columns(secret_integer, parties, lanes)
@@ -82,8 +81,7 @@ def flip(coin, fair):
 
     Computes: the numerator's runs of equal bits, highest first, make a chain t_k = a_k & ~t_(k+1), a_k: the
     run's bits are all as the numerator's. With p_k = a_1 & ... & a_k, t_1 is p_1 ^ ... ^ p_k ^ (p_k &
-    t_(k+1)) for any k; the k of least depth is taken. That is bits - 1 ANDs, about half as deep as there are
-    runs, or as a balanced tree for one run.
+    t_(k+1)) for any k; the k of least depth is taken. That is bits - 1 ANDs.
     [test: tests/protocols/test_truncated_noise.py]
     """
     assert len(fair) == coin.bits

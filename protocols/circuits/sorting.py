@@ -32,8 +32,7 @@ class MarkerRanks:
     Source: bitonic sorting on the shuffle network (Batcher 1968; Stone 1971), then a reverse banyan network,
     which monotone compact packets do not congest (Nassimi and Sahni 1981).
     Computes: sorts (key, is a record) with one marker (j, 0) per j, so that marker j is at place j - 1 plus
-    the number of keys below j. Each marker then moves to place j and carries that origin. 2^p places take
-    p(p+1)/2 * 2^(p-1) compared pairs of 2 (key bits + 1) ANDs, and p * 2^(p-1) routed pairs of about 16.
+    the number of keys below j. Each marker then moves to place j and carries that origin.
     Guarantees: operations and addresses depend on the numbers of records and cells only; keys above `cells`
     count nowhere.
     [test: tests/programs/test_pi_roc_records.py]

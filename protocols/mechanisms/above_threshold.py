@@ -31,11 +31,9 @@ def allowed_above(epsilon: Fraction, counts: int, missing_in: int = 1) -> int:
 
     Source: Amin et al. 2019, Section 3, for one sum: ceil(1/epsilon) - 1 clients exceed the best cap.
     Computes: with cap τ the error of `counts` numbers is about counts τ / epsilon + missing_in · sum of
-    max(0, n_k - τ). It falls with τ as long as more than counts / (epsilon · missing_in) clients exceed τ.
+    max(0, n_k - τ), where `epsilon` is that of a number which a record moves by 1. It falls with τ as long as
+    more than counts / (epsilon · missing_in) clients exceed τ.
     Guarantees: the least τ that at most c clients exceed minimizes it.
-
-    `epsilon` > 0 is that of a number which a record moves by 1, and a client's records share it. A record
-    beyond the cap is missing in `missing_in` numbers.
     [test: tests/protocols/test_above_threshold.py]
     """
     return math.ceil(Fraction(counts) / (epsilon * missing_in)) - 1

@@ -69,8 +69,8 @@ class CountTree:
         """Return the matrix, shape (bins, nodes), from unbiased nodes to least-squares cumulative counts.
 
         Source: Hay et al. 2010, for any number of children.
-        Computes: row j estimates the records in bins j and above, for noise of equal variance. The covariance
-        of the bins alone is the identity; each block takes its share from it (Sherman and Morrison).
+        Computes: row j estimates the records in bins j and above. The covariance of the bins alone is the
+        identity; each block takes its share from it (Sherman and Morrison).
         Guarantees: the least-squares solution; unbiased.
         [test: tests/protocols/test_count_tree.py]
         """
@@ -167,8 +167,8 @@ def square_root_error(bins: int, neighbors: Neighbors, epsilon: Fraction, delta:
     """Return the RMS error of cumulative counts by the square-root factorization, in floats, for plans.
 
     Source: Fichtenberger, Henzinger and Upadhyay 2023; noise: Balle and Wang 2018, theorem 8.
-    Computes: the matrix of cumulative sums is R R, R lower triangular with c_k = (2k choose k)/4^k on its
-    k-th diagonal. R x gets Gaussian noise; a record moves it by a column of R at most, a replaced one by two.
+    Computes: the matrix of cumulative sums is R R, R lower triangular with (2k choose k)/4^k on its k-th
+    diagonal. R x gets Gaussian noise; a record moves it by a column of R at most, a replaced one by two.
     [test: tests/protocols/test_count_tree.py]
     """
     squares = np.cumsum(np.cumprod([1.0, *(1 - 1 / (2 * k) for k in range(1, bins))]) ** 2)

@@ -111,8 +111,7 @@ def worst_relative_error(distribution: ShiftedLog, least: int, coins: Sequence[C
     """Return a bound of E|estimate - n| / n over whole n from `least` to `distribution.most`.
 
     Computes: errors at up to 512 counts per power of two. Between two of these, a < b, the error is at most
-    its upward part at b, its downward part at a, and b - a together. The bound is exact where all counts are
-    computed, and else at most 1/512 of n too large.
+    its upward part at b, its downward part at a, and b - a together, at most 1/512 of n too large.
     [test: tests/protocols/test_shifted_log.py]
     """
     points = _points(least, distribution.most)
@@ -155,13 +154,11 @@ class ErrorTarget:
 def plan_logarithm(
     target: ErrorTarget, neighbors: Neighbors, epsilon: Fraction, delta: Fraction
 ) -> tuple[ShiftedLog, Fraction]:
-    """Choose the logarithm and the noise that protect large groups best, within an error and a budget.
+    """Choose the logarithm and its charged epsilon that protect large groups best within an error.
 
     Computes: the most noise that keeps to the target, for the least power of 2 as offset with which a record
     in a small group spends at most epsilon. With offset > most it is plain noise.
 
-    Returns:
-        The logarithm, and the epsilon that the release is charged.
     Raises:
         ValueError: Not even plain noise reaches the target; the message says what it reaches.
     """

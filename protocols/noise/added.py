@@ -74,9 +74,9 @@ class DistributedNoise:
     def weights(self) -> tuple[int, ...]:
         """P(-edge), .., P(edge) of one party's noise, times 2^128; symmetric.
 
-        Computes, in fixed point: Laplace: the difference of two negative binomials of shape 1 / honest with
-        ratio e^-rate; Gaussian: g^(x^2), g = e^(-rate honest). Ratios are rounded up, probabilities down to
-        multiples of 2^-128; the rest goes to 0.
+        Computes: Laplace: the difference of two negative binomials of shape 1 / honest with ratio e^-rate;
+        Gaussian: g^(x^2), g = e^(-rate honest). Ratios are rounded up, probabilities down; the rest goes to
+        0.
 
         Raises:
             ValueError: An end's probability is 0.
