@@ -133,7 +133,7 @@ def load(directory: Path | str, *others: Path | str) -> Any:
 
     Args:
         directory: Of a run of weights, confusion, thresholds, gap, count, cap or train.
-        others: Directories of further runs of its chain of weights, whose counts are added up.
+        others: Further runs of its chain of weights, whose counts are added up.
     Returns:
         The result of that call.
     Raises:

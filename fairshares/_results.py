@@ -143,8 +143,7 @@ class WeightsResult(Result):
         """Return each row's weight, for `fit(X, y, sample_weight=...)`.
 
         Args:
-            group: Of each row, shape (n,): a pandas Series, numpy array or list. 1, 1.0 and "1" are the same
-                label.
+            group: Of each row, shape (n,): a pandas Series, numpy array or list. 1, 1.0 and "1" are the same.
             label: As group, with the same index.
         Returns:
             Shape (n,), with the index of these, else 0, 1, 2 ...

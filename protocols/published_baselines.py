@@ -32,9 +32,8 @@ def laplace_distribution(scale: Fraction, logarithm: Logarithm, *, rounded: bool
 
     Source: PrivFairFL, Protocol 1, with sgn(u) = 2 GTE(u, 0) - 1 for its GTE(u, 0), which would make every
     negative u 0.
-    Computes: -b sgn(u) ln(1 - 2|u|) for u uniform on the multiples of 2^-16 in [-1/2, 1/2), by counting
-    draws. The scale b has 16 fractional bits. Rounding is half up. u = -1/2 asks for ln(0), and is left out
-    if the logarithm raises ValueError.
+    Computes: -b sgn(u) ln(1 - 2|u|) for u uniform on the multiples of 2^-16 in [-1/2, 1/2). Rounding is half
+    up. u = -1/2, which asks for ln(0), is left out if the logarithm raises ValueError.
 
     Raises:
         OverflowError: MP-SPDZ's fixed-point numbers would wrap around.

@@ -56,14 +56,10 @@ Declared = tuple[ProtocolSpec, dict[str, int | str]]
 
 @dataclass(frozen=True)
 class ExpectedError:
-    """Expected errors, as root mean squares over the noise.
+    """Expected errors, as root mean squares over the noise; `what` says of what `each` is.
 
-    Attributes:
-        count: Of an opened count, in records; of curves, of the records at or above a threshold; of
-            performance values, of a group's size in clients.
-        what: The quantity that `each` is an error of.
-        each: By group, and label where there is one.
-        gap: The mean difference between equal groups; None for weights.
+    `count` is of an opened count, in records, of a curve at a threshold, or of a group's size in clients.
+    `gap` is the mean difference between equal groups; None for weights.
     """
 
     count: float

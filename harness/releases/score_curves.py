@@ -59,13 +59,10 @@ CURVES = "curves.json"
 
 @dataclass(frozen=True, eq=False)
 class NoisyCurves:
-    """Public score curves of each group's positives and negatives.
+    """Public score curves of each group's positives and negatives, from nodes with this noise.
 
-    Attributes:
-        negative: The other label; "" with more than two labels.
-        blocks: Bins per opened block of each level.
-        noise: The noise of each node.
-        others: With more than two labels, each other label's curves by its own scores.
+    `blocks` are bins per opened block of each level. With more than two labels there is no negative label,
+    and `others` has each other label's curves by its own scores.
     """
 
     positive: str

@@ -86,9 +86,9 @@ class Run(Options):
 class Request(Spending):
     """A release: what is revealed, about whom, and with which guarantee.
 
-    `protocols` are names by variant, the default first; `slots` is the protocol where clients are the unit.
-    `online` tells whether clients can send during the run. `statistic` is `module:class` in
-    `harness.releases`. `of_call` has the fields that its call adds or changes.
+    `protocols` are names by variant, the default first; `slots` is the one where clients are the unit.
+    Clients can send during an `online` run. `statistic` is `module:class` in `harness.releases`. `of_call`
+    has the fields that a call adds or changes.
     """
 
     task: ClassVar[str]

@@ -29,11 +29,8 @@ _EPSILON_GRID = 10**12  # a value's epsilon, which names the compiled program, i
 class LinearQueries:
     """Nodes that are integer combinations of disjoint cells; a record is in one cell.
 
-    Attributes:
-        nodes: How many.
-        columns: Per cell, the distinct nodes that a record in it changes.
-        amounts: By how much, per cell and node; empty: each by 1.
-        shared: Whether only the corners of a record's possible cells are listed (theorem 11).
+    A record in a cell changes the nodes of its column, by its amounts, or by 1 without. If `shared`, only the
+    corners of a record's possible cells are listed (theorem 11).
     """
 
     nodes: int
@@ -122,8 +119,8 @@ class PrivacyUnit(StrEnum):
 class Neighbors:
     """Two data sets that the released values must not tell apart.
 
-    Where clients are zeroed out, `cap` is how many records of each count. `malleable_slots` says that a party
-    can flip bits of a slot, so a record that goes may leave another in its place.
+    Where clients are zeroed out, `cap` records of each count. With `malleable_slots` a party can flip bits of
+    a slot, so a record that goes may leave another in its place.
     """
 
     relation: NeighboringRelation
@@ -138,10 +135,10 @@ class Neighbors:
 
 @dataclass(frozen=True)
 class NoisePlan:
-    """The noise of one release, and its guarantee.
+    """The noise of one release, joint by `coins` or distributed as `own`, and its guarantee.
 
-    Values of two neighbors differ by `changed` in all (L1 sensitivity), and each by `largest`. A release of
-    an index has no `release`. Noise is either joint, of `coins`, or distributed, `own`.
+    All values of two neighbors differ by `changed` (L1 sensitivity), each by `largest`. An index has no
+    `release`.
     """
 
     neighbors: Neighbors
@@ -328,8 +325,8 @@ def bits_at_most(delta: Fraction) -> int:
 def guarantee_of_first_below(coins: tuple[Coin, ...], queries: int) -> Guarantee:
     """Return the guarantee of the index of the first noisy count at or below a noisy bound.
 
-    Source: AboveThreshold (Dwork and Roth 2014, Algorithm 1); theorem 12.
-    Guarantees: for counts that all move in the same direction; others would need a third ratio.
+    Source: AboveThreshold (Dwork and Roth 2014, Algorithm 1), for counts that move in the same direction;
+    theorem 12.
     [test: tests/protocols/test_above_threshold.py, by enumeration]
     """
     return Guarantee(2 * log_upper_bound(worst_ratio(coins)), (queries + 1) * edge_mass(coins))

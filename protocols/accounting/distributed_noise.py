@@ -33,9 +33,8 @@ _PI_SQUARED = Fraction(98696, 10000)  # rounded down
 class Moves:
     """How far two neighbors' noisy values are apart, in all ways that may be the worst.
 
-    Attributes:
-        each: Ways, each with the amounts by which values move for one record.
-        cap: How many records move at once. Above 1, `each` is one way, a move by 1 for each level.
+    `each` way has the amounts by which values move for one record; `cap` records move at once. Above 1 there
+    is one way, a move by 1 for each level.
     """
 
     each: Collection[tuple[int, ...]]
@@ -201,8 +200,6 @@ def design_distributed(
     honest: int,
 ) -> tuple[DistributedNoise, Guarantee]:
     """Choose a table that keeps to epsilon and delta with nearly as little noise as possible.
-
-    Computes: continuous formulas, then less rate or more edge until the table's guarantee is enough.
 
     Raises:
         ValueError: No table does.

@@ -56,9 +56,7 @@ class Wire:
 class PrivacyCurve:
     """Delta as an exact function of epsilon: the largest P(E) - e^epsilon Q(E) over events E.
 
-    Attributes:
-        pairs: Per pair of neighbors that may be the worst, the masses (p, q) of all outcomes with the same p
-            / q, falling, q = 0 first.
+    Per pair of neighbors it has the masses (p, q) of all outcomes with the same p / q, falling, q = 0 first.
     """
 
     pairs: tuple[tuple[Masses, ...], ...]
@@ -127,11 +125,11 @@ def curve_of_coins(coins: tuple[Coin, ...], sensitivity: int = 1) -> PrivacyCurv
     """Return the privacy of the default noise, for any number of coins.
 
     Computes: for counts that differ by s, the ratio on one side of zero depends on low bits and the length of
-    a carry: at most 2^b (k - b + 1) groups, b the bits of s, k the coins. Else atom by atom.
+    a carry. Else atom by atom.
     Guarantees: equal to `curve_of_distribution` of the enumerated distribution.
 
     Raises:
-        ValueError: The sensitivity is not from 1 to 64 and below 2^k.
+        ValueError: The sensitivity is not from 1 to 64 and below 2^k, for k coins.
     [test: tests/protocols/test_exact_privacy.py]
     """
     if not 1 <= sensitivity <= min(MAX_SENSITIVITY, (1 << len(coins)) - 1):
@@ -190,9 +188,7 @@ def _grouped(masses: Iterable[Masses]) -> tuple[Masses, ...]:
 
 
 def composed(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
-    """Return the exact privacy of several values with independent noise.
-
-    The curves list their pairs of neighbors in the same order.
+    """Return the exact privacy of values with independent noise, whose curves list neighbors in one order.
 
     Raises:
         ValueError: One step would take more than 50 000 products.

@@ -1,8 +1,7 @@
 """Privacy losses of many independent noises together, never too low.
 
-An outcome whose loss lies between two multiples of a step is split into two with these losses and, together,
-its masses; no test does worse on them (Doroshenko et al. 2022, "Connect the dots"). All is in integers,
-rounded towards larger losses.
+An outcome whose loss lies between two multiples of a step is split into two with these losses (Doroshenko et
+al. 2022, "Connect the dots"). All is in integers, rounded towards larger losses.
 """
 
 from bisect import bisect_right

@@ -40,10 +40,7 @@ class Concentrated:
 
     Source: Dong, Roth and Su 2022.
 
-    Attributes:
-        rho: D_alpha <= alpha rho for every alpha > 1.
-        certain: Mass of either neighbor that this leaves out.
-        apart: Total variation distance from distributions for which all this holds.
+    That is the mass `certain` of either neighbor, and distributions `apart` by this total variation distance.
     """
 
     rho: Fraction
@@ -120,8 +117,8 @@ def plan_rounds(
 def gaussian_loss(noise: RoundNoise, lost: Fraction, farthest: int) -> tuple[Fraction, Fraction]:
     """Return mu^2 and d: a move by s, up to `farthest`, is s mu-Gaussian DP but for d (theorem 4).
 
-    Computes: for joint noise L of the table without its ends, whose mass is d, about `lost`. For distributed
-    noise L is twice its rho, and d the `distance` of all honest tables.
+    For joint noise d, about `lost`, is the mass of the table's ends; else the `distance` of all honest
+    tables.
 
     Raises:
         ValueError: There is no L up to 1/2.

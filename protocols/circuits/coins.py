@@ -1,7 +1,6 @@
 """Coins for the default noise: dyadic, cheap, checked in exact rationals.
 
-MP-SPDZ's compiler runs it too. Floats only rank candidates, by + - * /, so that every Python derives the same
-coins.
+Floats only rank candidates, by + - * /, so that every Python derives the same coins.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Joint Gaussian noise, as a circuit and as a table.
+"""Joint Gaussian noise, as a circuit and as a table; `protocols.accounting.rounds` has its privacy.
 
 Source: inversion from a table of cumulative probabilities; subdivision by binomial weights, as of B-splines
-(Lane and Riesenfeld 1980). The choice of both is ours; `protocols.accounting.rounds` has their privacy.
+(Lane and Riesenfeld 1980). The choice of both is ours.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class JointGaussian:
     """Noise near a discrete Gaussian, made by all parties and known to none; its mean is 0.
 
     The coarse sample is k or -1 - k, k = 0, .., steps, with a probability nearly proportional to e^(-rate (k
-    + 1/2)^2); rate (steps + 1/2)^2 is 256 at most. It is refined `levels` >= 1 times.
+    + 1/2)^2). It is refined `levels` >= 1 times.
     """
 
     rate: Fraction

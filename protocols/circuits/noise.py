@@ -1,6 +1,6 @@
 """The default noise as a circuit: truncated geometric bits, a sign by complement.
 
-Source: Dwork et al. 2006, "Our data, ourselves" (geometric bits); the sign by complement is ours.
+Source: Dwork et al. 2006, "Our data, ourselves" (geometric bits); the sign is ours.
 
 Bits are anything with & ^ ~ that holds n lanes.
 """
@@ -113,7 +113,7 @@ def _chain(runs, k):
 def two_sided_geometric(coins, fair) -> list:
     """Map fair bits to two's complement bits of a noise sample per lane, lowest first.
 
-    Computes: G = sum of 2^i flip(coin_i); X = G if the sign bit is 0, -1-G if it is 1, so X + 1/2 has mean 0.
+    Computes: G = sum of 2^i flip(coin_i); X = G if the sign bit is 0, -1-G if it is 1.
     Guarantees: `coins.check` gives its (epsilon, delta).
     [test: tests/protocols/test_truncated_noise.py, by full enumeration]
     """

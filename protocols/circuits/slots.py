@@ -24,7 +24,6 @@ def slot_bits(cells: int) -> int:
 def slot_blocks(slots: int, per_lane: int) -> list[tuple[int, int]]:
     """Divide slots into blocks of (slots per lane, lanes), none left over and none added.
 
-    With several slots in a lane, blocks have `MOST_LANES` lanes, except that one may have fewer or one more.
     A party could fill an added slot, and MP-SPDZ would read a block of one lane out of order.
     [test: tests/protocols/test_slots.py, tests/programs/test_pi_rw_slots.py]
     """
@@ -49,8 +48,7 @@ def cell_of_code(code: int, cells: int) -> int:
 def cell_indicators(bits, cells: int) -> list:
     """Return, per cell, whether a slot's code stands for it.
 
-    Computes: indicators of the low bits, of which the highest bit splits only as many as it has to: cells + 1
-    - slot_bits ANDs, one fewer where all are split.
+    Computes: indicators of the low bits, of which the highest bit splits only as many as it has to.
     Guarantees: one indicator is 1 at most, whatever the bits.
     [test: tests/protocols/test_slots.py]
     """
@@ -112,8 +110,8 @@ def counts_of_slots(
 ):
     """Count, per cell, the slots that stand for it.
 
-    Each party inputs XOR shares of all slots' bits, as `slot_blocks` divides them, or by the path
-    `REPLICATED` holds shares of slots as integers. `memory` is MP-SPDZ's sbits, for_range and break_point.
+    Each party inputs XOR shares of all slots' bits, as `slot_blocks` divides them, or holds replicated shares
+    of slots as integers. `memory` is MP-SPDZ's sbits, for_range and break_point.
     """
     total = 0
     names = secret_integer, bit_vector, memory

@@ -1,8 +1,8 @@
 """Group means and gaps from locally private reports: estimates, exact variances, valid intervals.
 
 Source: Juarez and Korolova 2022, Definition 7, Theorem 9, Eqs. 19 and 20, derived again for any number d of
-groups, in the scale from -1 to 1; results are in the declared range. A group is kept with probability a,
-replaced by each other one with p = (1 - a) / (d - 1); c is the gain of a kept value.
+groups, in the scale from -1 to 1. A group is kept with probability a, replaced by each other one with p = (1
+- a) / (d - 1); c is the gain of a kept value.
 """
 
 import math
@@ -47,9 +47,8 @@ def tally(reports: Reports, mechanism: Mechanism) -> Tally:
 class Estimate:
     """A mean of one group, or a gap of two, in the declared range's unit, with an interval in the range.
 
-    With known group sizes the value is unbiased, so it may leave the range; it is nan where a size is
-    estimated at 0 or less. If not even one possible value is excluded, the interval does not
-    `says_something`.
+    With known group sizes the value is unbiased; it is nan where a size is estimated at 0 or less. An
+    interval that `says_something` excludes a possible value.
     """
 
     groups: tuple[int, ...]
@@ -97,8 +96,7 @@ def estimate_gaps(
 ) -> list[Estimate]:
     """Estimate mean of A - mean of B for all pairs A < B, signed: absolute values would be biased upwards.
 
-    With known sizes the interval is `half_width` of the difference, else a difference of intervals with half
-    the failure each. All else is as for `estimate_means`.
+    All else is as for `estimate_means`.
     """
     failure = 1 - confidence
     means = _means(totals, mechanism, sizes, failure / 2)
@@ -198,8 +196,8 @@ def _means(
 ) -> list[Estimate]:
     """Return means in the scale from -1 to 1, with uncut intervals.
 
-    Estimated sizes and sums each take half of the failure. As a >= p, a kept client spreads more than a moved
-    one, so the largest size in its interval gives the widest bound of the sum.
+    Estimated sizes and sums each take half of the failure. A kept client spreads more than a moved one, so
+    the largest size in its interval gives the widest bound of the sum.
     """
     groups, clients = mechanism.grr.groups, totals.clients
     if sizes is not None and (len(sizes) != groups or min(sizes) < 0 or sum(sizes) != clients):

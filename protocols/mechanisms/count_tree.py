@@ -24,8 +24,8 @@ MAX_LEVELS = 8
 class CountTree:
     """Blocks of neighboring bins, on several levels, aligned at the highest bin.
 
-    A level has `blocks` bins per block, from 1 up, each number a multiple of the one before; its lowest block
-    holds the rest. Nodes are numbered level by level, bins first, from the lowest up.
+    A level has `blocks` bins per block, from 1 up, each number a multiple of the one before; the lowest block
+    holds the rest. Nodes are numbered level by level, from the lowest up.
     """
 
     bins: int
@@ -96,8 +96,7 @@ class CountTree:
 def _variances(blocks: tuple[int, ...], bins: int) -> tuple[Floats, Floats]:
     """Return, per cumulative count of some bins, its covariance with their sum, and its variance.
 
-    Computes: as `estimator`, block by block from the top. A block's noisy value divides the covariances c by
-    1 + the variance of its sum, and takes their product with c from the variances.
+    Computes: as `estimator`, block by block from the top.
     """
     *smaller, size = blocks
     if not smaller:

@@ -30,7 +30,7 @@ class ShiftedLog:
     """g(n) = log2(n + offset) in straight lines between powers of 2, in units of 2^-E, from 2^o up.
 
     Source: Finley et al. 2024 (shifted logarithm); Mitchell 1962 (straight lines); see `pi_count.mpc`. Counts
-    above `most` lie on the last straight line; both numbers are at least 1.
+    above `most` lie on the last line.
     """
 
     offset: int

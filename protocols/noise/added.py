@@ -1,7 +1,7 @@
 """Noise of a revealed value: joint, the sum of the parties' own samples, or several of these.
 
-Errors are those of value + `offset`, which is unbiased. Sums of errors have float masses on a grid, right
-within a relative 10^-9 in each tail; quantiles allow for that.
+Errors are those of value + `offset`, which is unbiased. Sums of errors have float masses on a grid; quantiles
+allow for a relative error of 10^-9.
 """
 
 import os
@@ -49,8 +49,8 @@ class NoiseDistribution(StrEnum):
 class DistributedNoise:
     """Noise that each party draws for itself, from -edge to edge, and adds before a value is revealed.
 
-    The rate is that of the sum of the `honest` parties that, at least, nobody corrupts: P(x) is nearly
-    proportional to e^(-rate |x|) for Laplace, to e^(-rate x^2) for Gaussian.
+    The rate is of the sum of `honest` parties: P(x) is nearly proportional to e^(-rate |x|) for Laplace, to
+    e^(-rate x^2) for Gaussian.
     """
 
     distribution: NoiseDistribution

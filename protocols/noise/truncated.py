@@ -40,8 +40,7 @@ def guarantee_of_moves(
     """Return the guarantee if counts move by any of `moves`, an amount per moved count.
 
     Computes: theorem 8, at the worst move; `shared` amounts may be those of several counts.
-    Guarantees: exact deltas, for shared amounts where no atom is lighter than one further out; epsilon up to
-    the rounding of `log_upper_bound`, once per unit.
+    Guarantees: exact deltas, for shared amounts where no atom is lighter than one further out.
     [test: tests/protocols/test_exact_moves.py]
     """
     listed = set(moves)
