@@ -29,9 +29,10 @@ def steps(names: Mapping[str, str]) -> Iterator[Begin]:
             flush=lambda: None,
         )
         console = Console(file=told, force_terminal=True, force_jupyter=False)  # type: ignore[arg-type]
-    columns = SpinnerColumn(), TextColumn("{task.description}{task.fields[far]}"), TimeElapsedColumn()
     shown = Progress(
-        *columns,
+        SpinnerColumn(),
+        TextColumn("{task.description}{task.fields[far]}"),
+        TimeElapsedColumn(),
         console=console,
         transient=True,
         redirect_stdout=False,

@@ -148,6 +148,9 @@ class CountStatistic(Statistic[GroupCounts]):
                     f"{named('error_to', distribution.most)} is below the {size:,.0f} records of {name}, and "
                     "no count is estimated above it; give a larger one."
                 )
-            error = float(expected_errors(distribution, size, coins)) / size
-            errors[name] = ExpectedCount(size, error, distribution.guarantee_at(int(size), coins))
+            errors[name] = ExpectedCount(
+                records=size,
+                error=float(expected_errors(distribution, size, coins)) / size,
+                guarantee=distribution.guarantee_at(int(size), coins),
+            )
         return ExpectedCounts(errors, distribution, self.target)

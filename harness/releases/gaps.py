@@ -222,5 +222,9 @@ class GapStatistic(Statistic[Gaps]):
         domain, steps = prepared.domain, grid_of(prepared.domain).steps
         noise = deviation(prepared.plan.noise, domain) / math.sqrt(2)
         means = noise * mean_errors(sizes, steps)
-        errors = dict(zip(domain.groups, means[:, 0].tolist(), strict=True))
-        return ExpectedError(noise / steps, "mean, share of the range", errors, expected_gap(means))
+        return ExpectedError(
+            count=noise / steps,
+            what="mean, share of the range",
+            each=dict(zip(domain.groups, means[:, 0].tolist(), strict=True)),
+            gap=expected_gap(means),
+        )

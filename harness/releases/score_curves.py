@@ -252,9 +252,13 @@ def curves_from_json(fields: Mapping[str, Any], privacy: Mapping[str, Any]) -> N
         tp, fp, positives, negatives = (np.array(counts[name], dtype=float) for name in names)
         return GroupCurves(tuple(fields["groups"]), grid, tp, fp, positives, negatives, noise)
 
-    others = {label: of(counts) for label, counts in fields.get("others", {}).items()}
     return NoisyCurves(
-        fields["positive_label"], fields["negative_label"], blocks, node, curves=of(fields), others=others
+        positive=fields["positive_label"],
+        negative=fields["negative_label"],
+        blocks=blocks,
+        noise=node,
+        curves=of(fields),
+        others={label: of(counts) for label, counts in fields.get("others", {}).items()},
     )
 
 
@@ -390,8 +394,11 @@ class ThresholdsStatistic(Statistic[Thresholds]):
         if "thresholds.json" not in files:
             return Thresholds(curves, None)
         fields = files["thresholds.json"]
-        others = {label: of and _chosen_in(of) for label, of in fields.get("others", {}).items()}
-        return Thresholds(curves.for_positive(fields["positive_label"]), _chosen_in(fields), others=others)
+        return Thresholds(
+            curves.for_positive(fields["positive_label"]),
+            _chosen_in(fields),
+            others={label: of and _chosen_in(of) for label, of in fields.get("others", {}).items()},
+        )
 
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[Thresholds]:
         curves = self.curves.prepare(release, domain)

@@ -155,12 +155,11 @@ def parse_heads(text: str, option: str = "seen") -> list[str]:
 
 def parse_whole(option: str, text: str, least: int, most: int) -> int:
     """Read a whole number from `least` to `most`."""
-    read = number(
+    return number(
         f"a whole number from {least} to {most}",
         lambda value: least <= value <= most and value.denominator == 1,
         int,
-    )
-    return read(text, option)
+    )(text, option)
 
 
 def parse_cap(text: str, option: str = "cap") -> Cap:

@@ -45,8 +45,12 @@ class LossDistribution:
 
     def composed(self, other: "LossDistribution") -> "LossDistribution":
         """Return the distribution of both losses together; they have the same step."""
-        masses = [-(-product >> BITS) for product in convolution([self.masses, other.masses])]
-        return _trimmed(self.step, self.lowest + other.lowest, masses, self.certain + other.certain)
+        return _trimmed(
+            self.step,
+            lowest=self.lowest + other.lowest,
+            masses=[-(-product >> BITS) for product in convolution([self.masses, other.masses])],
+            certain=self.certain + other.certain,
+        )
 
     def times(self, n: int) -> "LossDistribution":
         """Return the distribution of n >= 1 such losses together."""

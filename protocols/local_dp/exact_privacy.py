@@ -37,8 +37,7 @@ def epsilon_of_r(mechanism: MechanismR) -> Fraction:
 
     Probabilities are affine in the value, so ends of the range are worst; three groups stand for all.
     """
-    groups = range(min(mechanism.grr.groups, 3))
-    inputs = [(group, Fraction(end)) for group in groups for end in (-1, 1)]
+    inputs = [(group, Fraction(end)) for group in range(min(mechanism.grr.groups, 3)) for end in (-1, 1)]
     return log_upper_bound(worst_ratio(distribution_of_r(mechanism, *one) for one in inputs))
 
 

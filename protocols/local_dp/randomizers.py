@@ -247,8 +247,7 @@ class MechanismR(Mechanism):
 
     def _perturb_values(self, scaled: Floats, kept: Bools) -> Integers:
         bits = round_at_random((1 + np.where(kept, scaled, 0.0)) / 2)
-        lies = ~coins(self.truth, len(bits))
-        return 2 * (bits ^ lies) - 1
+        return 2 * (bits ^ ~coins(self.truth, len(bits))) - 1
 
 
 @dataclass(frozen=True)

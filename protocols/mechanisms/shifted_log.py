@@ -186,10 +186,9 @@ def plan_logarithm(
 
 def _least_share(target: ErrorTarget, distribution: ShiftedLog, unit: Fraction) -> int:
     shares = range(_SHARES // 4, _SHARES)
-    index = bisect_left(
+    return shares.start + bisect_left(
         shares, True, key=lambda share: target.met_by(distribution, _ideal_coins(unit * share / _SHARES))
     )
-    return shares.start + index
 
 
 def _ideal_coins(epsilon: Fraction) -> list[float]:

@@ -388,8 +388,7 @@ def _errors_of_tables(noise: DistributedNoise) -> Distribution:
 def _errors_of_several(several: Several) -> Distribution:
     parts = [noise_sum(single, terms) for single, terms in Counter(several.each).items()]
     step = sum(one.step * one.masses.size for one in parts) / _GRID
-    rounded = (_on_grid(one, step) for one in parts)
-    return reduce(_added, rounded, Distribution(0.0, step, np.ones(1)))
+    return reduce(_added, (_on_grid(one, step) for one in parts), Distribution(0.0, step, np.ones(1)))
 
 
 def _masses(noise: DistributedNoise) -> Floats:

@@ -148,6 +148,5 @@ def error_bound(coins: tuple[Coin, ...], failure: Fraction) -> Fraction:
 
     [test: tests/protocols/test_truncated_noise.py]
     """
-    values = range(1, 1 << len(coins))
-    least = bisect_left(values, 1 - failure, key=lambda n: magnitude_below(coins, n))
+    least = bisect_left(range(1, 1 << len(coins)), 1 - failure, key=lambda n: magnitude_below(coins, n))
     return least + Fraction(1, 2)
