@@ -41,7 +41,7 @@ class Budget:
     """The most that all releases about one population may spend; a delta of None sets no limit.
 
     With an `order`, a ledger adds up Rényi divergences; with `runs`, so many with the same noise were
-    declared before the first. These two need a delta and exclude each other.
+    declared before the first.
     """
 
     epsilon: Fraction
@@ -78,7 +78,7 @@ def compose(guarantees: Iterable[Guarantee]) -> Guarantee:
 def renyi_order(epsilon: Fraction, delta: Fraction) -> int:
     """Return the order that fits most identical runs into a budget, for nearly Gaussian losses.
 
-    Floats may choose it, as a filter is valid with any order.
+    Floats may choose it, as any order is valid.
     """
     need = -math.log(delta * (1 - 2 * LOST - SUMMED))
 

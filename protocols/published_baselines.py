@@ -66,7 +66,7 @@ def protocol_4(groups: int, thresholds: int) -> LinearQueries:
 def each_threshold(histograms: int, thresholds: int) -> LinearQueries:
     """Return the release of counts at or above, and below, every threshold.
 
-    The cell (histogram, b), b = 1 .. thresholds, holds the records that pass b thresholds.
+    The cell (histogram, b) holds the records that pass b >= 1 thresholds.
     """
     columns = tuple(
         tuple(2 * h * thresholds + (t if t < passed else thresholds + t) for t in range(thresholds))
@@ -116,7 +116,7 @@ def mp_spdz_log(x: int) -> int:
     """Return MP-SPDZ's `log_fx(x, e)` with `sfix.round_nearest = True`, to the last bit, in units of 2^-16.
 
     Source: MP-SPDZ's `Compiler/mpc_math.py` and `Compiler/library.py` at 16 of 31 bits in a ring of 64. It
-    returns about -4.03 for x = 0, without an error.
+    returns about -4.03 for x = 0.
     Guarantees: equal to MP-SPDZ's, for every argument that π_LAP has.
 
     Raises:

@@ -23,7 +23,7 @@ def block_counts(
 ) -> list[int]:
     """Count records per block of score bins: by level, pair, and from the lowest scores up.
 
-    `pair` indexes (group, label); `sizes` are thresholds per block of each level, counted from the end.
+    `sizes` are thresholds per block of each level, counted from the end.
     """
     counted = []
     for size in sizes:
@@ -42,10 +42,7 @@ def _table(indices: tuple[Integers, ...], shape: tuple[int, ...]) -> Integers:
 
 
 def noise_of_bits(coins: Sequence[tuple[int, int]], bits: Sequence[int]) -> int:
-    """Return the noise of given fair bits, the sign, then each coin's, by comparing integers.
-
-    `coins` are (numerator, bits); all is lowest first.
-    """
+    """Return the noise of fair bits, the sign, then each coin's, for (numerator, bits), lowest first."""
     stream = iter(bits)
     sign = next(stream)
     magnitude = 0
@@ -56,10 +53,9 @@ def noise_of_bits(coins: Sequence[tuple[int, int]], bits: Sequence[int]) -> int:
 
 
 def gaussian_of_bits(coins: Sequence[tuple[int, int]], added: Sequence[int], bits: Sequence[int]) -> int:
-    """Return the joint Gaussian noise of given fair bits, by comparing integers.
+    """Return the joint Gaussian noise of fair bits: the sign, the word, lowest first, and those to add.
 
-    `coins` are (numerator, bits) of each probability; `added` are numbers of bits added at each doubling;
-    `bits` are the sign, the word, lowest first, and those to add.
+    `coins` are (numerator, bits) of each probability, `added` numbers of bits added at each doubling.
     """
     width = max(of_coin for _, of_coin in coins)
     word = sum(bit << i for i, bit in enumerate(bits[1 : 1 + width]))
@@ -89,10 +85,7 @@ def sums_from_ends(group: Sequence[int], value: Sequence[int], groups: int, step
 
 
 def shifted_log(count: int, offset: int, most: int) -> int:
-    """Return log2(count + offset) - o in units of 2^-E, o the whole part of log2(offset).
-
-    Straight lines join the powers of 2; the last goes on above `most`.
-    """
+    """Return log2(count + offset) - o in units of 2^-E, in straight lines between powers of 2."""
     bits = (offset + most).bit_length()
     power = min((count + offset).bit_length(), bits) - 1
     return (power - offset.bit_length() << bits) + (count + offset << bits - power)

@@ -22,10 +22,7 @@ from protocols.mechanisms.shifted_log import ShiftedLog
 
 @dataclass(frozen=True)
 class InputPath:
-    """A way by which clients' values reach the parties.
-
-    By an `authenticated` one no active party can change a value unnoticed. Every engine has `portable` ones.
-    """
+    """A way of clients' values to the parties; no active party changes authenticated ones unnoticed."""
 
     name: str
     described: str
@@ -59,10 +56,7 @@ class InputForm:
     shares_bits: bool = False
 
     def by(self, path: InputPath) -> "InputForm":
-        """Return the same form for values that come by `path`.
-
-        A party cannot add up what clients send; replicated shares are integers.
-        """
+        """Return the same form for values that come by `path`."""
         return replace(
             self,
             path=path,
@@ -72,10 +66,7 @@ class InputForm:
 
     @property
     def exchangeable(self) -> bool:
-        """Whether a party that changes its share of a slot can put a record into an empty one.
-
-        It can if the form enforces the bound: any bits are then a record or none.
-        """
+        """Whether a party that changes its share of a slot can put a record into an empty one."""
         return self.capped == ENFORCED and not self.path.authenticated
 
 
@@ -98,8 +89,8 @@ class ProtocolSpec:
     bits, a party's fair bits per sample, and the number of compared integers, each of whose masks in a field
     fails with a small probability. `portable` programs keep to the embedded engine's subset. A `linear` one
     only adds, apart from products of its input form, so that a shifted share only shifts the result; active
-    models run others on bits alone. MP-SPDZ makes edaBits, for integers that become bits, by the thousand. A
-    program that `makes_piece` keeps noise for one that `uses_piece`; `made_up` ones are for benchmarks alone.
+    models run others on bits alone. MP-SPDZ makes edaBits by the thousand. A program that `makes_piece` keeps
+    noise for one that `uses_piece`.
     [test: tests/harness/engines/test_mpyc_masks.py]
     """
 
@@ -211,7 +202,6 @@ PI_RW_SLOTS = replace(
 def _blocks_of_bins(arguments: Mapping[str, str]) -> LinearQueries:
     """Return the release of trees, of `score_columns` sets of groups if records have several scores.
 
-    Such a record is in one bin of each set, in the histogram of its group and of having the set's label.
     Listed are records with all scores in one bin; others move as many nodes.
     """
     sizes, bins = tuple(map(int, arguments["blocks"].split("."))), int(arguments["bins"])
@@ -372,10 +362,7 @@ PI_ROUNDS = ProtocolSpec(
 
 
 def with_distributed_noise(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec | None:
-    """Return the protocol with distributed noise, if it has a place for it.
-
-    It is π_SUM where each party holds a column of sums; else the noises are one more input vector.
-    """
+    """Return the protocol with distributed noise, or None if it has no place for it."""
     if not spec.distributed_noise:
         return None
     if form.summed_by_party:
@@ -384,9 +371,9 @@ def with_distributed_noise(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec 
 
 
 def with_noise_made_ahead(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec | None:
-    """Return the protocol with joint noise made before, if it has a place for it.
+    """Return the protocol with joint noise made before, or None if it has no place for it.
 
-    Noise is in the parties' columns or files; replicated shares lie in the same file, so they exclude it.
+    Replicated shares lie in the same file as noise, so they exclude it.
     """
     if not (spec.distributed_noise or spec.name == PI_COUNT.name) or form.path is REPLICATED:
         return None

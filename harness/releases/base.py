@@ -146,7 +146,7 @@ def rate_errors(sizes: Floats, labels: int) -> Floats:
 def curve_errors(noise: CurveNoise, sizes: Floats) -> Floats:
     """Return the errors of true and false positive rates over all thresholds, shape (k, 2).
 
-    Computes: a count over the total, both linear in the nodes' noise; rates fall evenly along the thresholds.
+    Rates are taken to fall evenly along the thresholds.
     [test: tests/harness/releases/test_expected_errors.py]
     """
     above, total = noise.linear[:-1], noise.linear[-1:]
@@ -176,7 +176,7 @@ class PreparedRelease(Generic[R]):
     """A release of one domain, prepared once per run.
 
     `read` turns the opened integers of so many clients into the result, or raises OutputError, without a
-    value, if this protocol cannot have opened them.
+    value.
     """
 
     spec: ProtocolSpec
@@ -196,8 +196,7 @@ class PreparedRelease(Generic[R]):
 class AuditTarget:
     """A command's release, whose guarantee an audit derives anew from the program's linear map.
 
-    By sizes, of which there are defaults, `cells` returns how many cells records have, and `declared` the
-    protocol and its arguments.
+    For sizes, `cells` returns how many cells records have, `declared` the protocol and its arguments.
     """
 
     sizes: Mapping[str, int]
@@ -232,10 +231,7 @@ def table_of(spec: ProtocolSpec) -> AuditTarget:
 
 
 class Statistic(ABC, Generic[R]):
-    """A statistic: its protocol for a domain, and the result of what that opens.
-
-    `kind` is what records hold besides group and label, `audited` the targets of `./inv audit --release`.
-    """
+    """A statistic: its protocol for a domain, the result of what that opens, and targets of `./inv audit`."""
 
     name: ClassVar[str]
     kind: ClassVar[RecordKind] = RecordKind.NONE

@@ -44,9 +44,9 @@ CONFIDENCE = Fraction(95, 100)
 
 @dataclass(frozen=True)
 class CapTarget:
-    """The release that the bound is for: its name, budget, and curves' thresholds or number of counts.
+    """The release that the bound is for, in active models maybe with `malleable_slots`.
 
-    With `malleable_slots` its noise is for exchanged records, as in active models.
+    Curves have so many thresholds; of "counts" there are so many.
     """
 
     task: str
@@ -80,10 +80,7 @@ class CapTarget:
 
 
 def counts_of_curves(tree: CountTree) -> int:
-    """Return the error of all of a tree's cumulative counts, in units of one count's without a tree.
-
-    A node's noise is for ε / levels.
-    """
+    """Return the error of all of a tree's cumulative counts, in units of one count's without a tree."""
     return math.ceil(tree.bins * len(tree.blocks) * math.sqrt(tree.mean_variance()))
 
 
@@ -91,8 +88,7 @@ def counts_of_curves(tree: CountTree) -> int:
 class ChosenCap:
     """A contribution bound, as an index into the public candidates.
 
-    At most `above` clients were to exceed it. With probability `CONFIDENCE`, noise moves a comparison by at
-    most `noise` clients.
+    At most `above` clients were to exceed it, give or take `noise` with probability `CONFIDENCE`.
     """
 
     caps: tuple[int, ...]
@@ -175,10 +171,7 @@ class CapStatistic(Statistic[ChosenCap]):
 
 
 def comparison_noise(plan: NoisePlan) -> int:
-    """Return how many clients noise moves a comparison by at most, with probability `CONFIDENCE`.
-
-    It is a quantile of the sum of two noises, which are symmetric.
-    """
+    """Return how many clients noise moves a comparison by at most, with probability `CONFIDENCE`."""
     return math.ceil(noise_sum(plan.coins, 2).quantile(float(1 - CONFIDENCE) / 2))
 
 

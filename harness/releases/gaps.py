@@ -152,7 +152,7 @@ def gaps(opened: Floats, domain: RecordDomain, plan: NoisePlan) -> Gaps:
 def clients_for(error: float, noise: Noise, steps: int) -> int:
     """Return the size of two groups whose gap's interval reaches at most `error` to either side, within 2 %.
 
-    Computes: means at opposite ends of the range, the worst case, in the scale from -1 to 1.
+    Means at opposite ends of the range are the worst case.
     [test: tests/harness/releases/test_gaps.py]
     """
     failure = (float(1 - CONFIDENCE) - DIFFERENCE_FAILURE) / 2

@@ -141,7 +141,7 @@ def _scored(spec: ProtocolSpec) -> AuditTarget:
 class CurvesStatistic(Statistic[NoisyCurves]):
     """Score curves of each group's positives and negatives; an empty `positive` means the last label.
 
-    `flat` opens only every bin's count instead of the blocks with the least error.
+    `flat` opens single bins instead of the blocks with the least error.
     """
 
     flat: bool = False
@@ -197,8 +197,8 @@ def noisy_curves(
 ) -> NoisyCurves:
     """Estimate score curves by least squares from a tree's unbiased block counts.
 
-    `opened` holds, level by level, each (group, label) pair's blocks from the lowest; with several scores,
-    the pairs of one score after another's, its own label last.
+    They are opened level by level, for each (group, label) pair from the lowest block; with several scores,
+    for one score after another, its own label last.
     """
     pairs = domain.shape[0] * domain.shape[1]
     ends = np.cumsum([pairs * count for count in tree.counts])[:-1]
@@ -283,11 +283,7 @@ def curve_map(tree: CountTree) -> Floats:
 
 
 def curve_noise(bins: int, blocks: tuple[int, ...], cap: Cap | None, node: Noise) -> CurveNoise:
-    """Return how a curve's counts and total depend on its nodes, and the nodes' noise.
-
-    Raises:
-        ValueError: There is no tree with these blocks.
-    """
+    """Return how a curve's counts depend on its nodes, and their noise, or raise ValueError."""
     # A client that weighs 1 counts as 1, not as its number of slots.
     return CurveNoise(curve_map(CountTree(bins, blocks)) / scale_of(cap), node)
 
@@ -315,10 +311,7 @@ def choice_of(request: Any) -> ThresholdChoice:
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Curves with the thresholds chosen on them, or the reason why there are none.
-
-    With more than two labels, `others` holds each other label's thresholds.
-    """
+    """Curves with the thresholds chosen on them, for others' labels, too, or why there are none."""
 
     curves: NoisyCurves
     thresholds: GroupThresholds | None
@@ -367,10 +360,7 @@ def _chosen(
 
 @dataclass(frozen=True)
 class ThresholdsStatistic(Statistic[Thresholds]):
-    """Thresholds for each group, from score curves.
-
-    Curves that allow none are kept too, as their ε is spent.
-    """
+    """Thresholds for each group, and the curves alone if they allow none, as their ε is spent."""
 
     curves: CurvesStatistic
     choice: ThresholdChoice

@@ -58,10 +58,7 @@ class LinearQueries:
 
 @dataclass(frozen=True)
 class AboveThreshold:
-    """Index of the first of `queries` noisy counts at or below a noisy bound.
-
-    A client changes any number of counts, each by 1 and in the same direction.
-    """
+    """Index of the first of `queries` noisy counts up to a noisy bound; a client moves each by 1 at most."""
 
     queries: int
 
@@ -79,7 +76,7 @@ def each_cell_once(cells: int) -> LinearQueries:
 def sums_from_ends(groups: int, steps: int) -> LinearQueries:
     """Return the release of sums of distances from either end of the range, per group (π_GAP).
 
-    A client of group g, v steps from the center, adds steps + v to node 2g, and steps - v to the next node.
+    A client of group g, v steps from the center, adds steps + v to node 2g, steps - v to the next.
     """
     return LinearQueries(
         2 * groups, tuple((node,) for node in range(2 * groups)), ((2 * steps,),) * (2 * groups), True
@@ -287,7 +284,7 @@ def _plan_first_below(
 ) -> NoisePlan:
     """Choose coins for an index: half of epsilon for each of two ratios, delta shared by all samples.
 
-    Flipped bits of a slot double nothing: of any two codes one exceeds all caps that the other does.
+    Flipped bits double nothing: of any two codes one exceeds all caps that the other does.
     """
     if neighbors.relation is not NeighboringRelation.ZERO_OUT_ONE:
         raise ValueError(

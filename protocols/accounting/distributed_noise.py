@@ -1,7 +1,4 @@
-"""Guarantees of honest parties' noises together, and the choice of tables.
-
-Theorems are those of docs/explanation/theorems.md.
-"""
+"""Guarantees of honest parties' noises together, and the choice of tables."""
 
 import math
 from collections import Counter
@@ -134,7 +131,6 @@ def _loss(noise: DistributedNoise, moved: int, step: Fraction) -> LossDistributi
 def rho(noise: DistributedNoise) -> Fraction:
     """Return rho with D_alpha <= alpha rho s^2, alpha whole, for the ideal sum moved by s (theorem 4).
 
-    The ideal sum has `honest` independent discrete Gaussians with the table's ratio.
     [test: tests/protocols/test_distributed_noise.py]
     """
     one = noise.rate * noise.honest  # 1 / (2 sigma_i^2)
@@ -149,10 +145,7 @@ def rho(noise: DistributedNoise) -> Fraction:
 
 
 def distance(noise: DistributedNoise) -> Fraction:
-    """Return a bound of a Gaussian table's total variation distance from its ideal.
-
-    Computes: the mass beyond the edge, from at most sqrt(one / pi) at 0 (Poisson summation), and rounding.
-    """
+    """Return a bound of a Gaussian table's total variation distance from its ideal."""
     one = noise.rate * noise.honest
     outside = 2 * _power_below(one * (noise.edge + 1) ** 2) / (1 - _power_below(one * (2 * noise.edge + 3)))
     root = Fraction(math.isqrt(int(one / 3 * RATE_GRID**2)) + 1, RATE_GRID)  # rounded up

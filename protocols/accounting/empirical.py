@@ -1,7 +1,6 @@
 """Lower bounds of delta from revealed samples alone, for noise of unknown distribution.
 
-Such is fixed-point noise under MP-SPDZ's probabilistic truncation. Every figure from here is labeled
-empirical.
+Such is MP-SPDZ's probabilistic truncation. Every figure from here is labeled empirical.
 """
 
 import math
@@ -20,10 +19,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Estimate:
-    """How well one event tells two neighbors apart: P(E) - e^epsilon Q(E), a lower bound of delta.
-
-    delta is at least `low`, an end of the value's interval; another event may exceed `high`.
-    """
+    """How well one event tells two neighbors apart: P(E) - e^epsilon Q(E), a lower bound of delta."""
 
     value: float
     low: float

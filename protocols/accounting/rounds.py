@@ -1,6 +1,6 @@
 """Guarantee of many rounds of noisy sums together, by Gaussian DP, and the noise for it.
 
-Neighbors' sums of integer vectors differ by a bounded norm. A round may depend on what earlier ones revealed.
+A round may depend on what earlier ones revealed.
 """
 
 import math
@@ -58,10 +58,7 @@ class Concentrated:
 
 @dataclass(frozen=True)
 class RoundsPlan:
-    """Noise of each coordinate, as arguments of the program, too, and its guarantee for all rounds together.
-
-    `exact` is at the requested epsilon, `loss` at every one.
-    """
+    """Noise of each coordinate, its arguments, and the guarantee of all rounds at one epsilon and at all."""
 
     noise: RoundNoise
     distribution: tuple[str, ...]

@@ -1,6 +1,6 @@
 """Masked values that clients send to running parties, so that no active party can change them.
 
-A virtual machine's only client is its party's front (`harness/clients/gateway.py`), which serves all clients.
+A virtual machine's only client is its party's front (`harness/clients/gateway.py`).
 """
 
 from __future__ import annotations

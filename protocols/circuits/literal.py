@@ -17,11 +17,7 @@ _MOST_SCALE = 1000  # of noise that fits 31 bits
 
 
 def made_up(public_integer, data: str, number: int):
-    """Return evenly spread public integers below 2^32, multiples of 2^32 / phi.
-
-    Raises:
-        ValueError: `data` is not `MADE_UP`, so the caller wants other records.
-    """
+    """Return evenly spread public integers below 2^32; raise ValueError if `data` is not `MADE_UP`."""
     if data != MADE_UP:
         raise ValueError(
             "this program is for benchmarks and protects nobody: it makes its records up and takes no "

@@ -1,7 +1,7 @@
 """Counts of clients' slots: secret bits are expanded to indicators of cells.
 
-A slot is a code of `slot_bits` bits: 0 is null, code c is cell c - 1, other codes are some cell. So any bits
-are one record at most, without a check.
+A slot is a code of `slot_bits` bits: 0 is null, code c is cell c - 1, others are some cell. So any bits are
+one record at most, without a check.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def sums_of_slots(
 ):
     """Add up, per group, slots' steps + v, then steps - v, as `counts_of_slots` counts.
 
-    A slot is the code of a group, then v + steps, lowest bit first; a value above the range counts nowhere.
+    A slot is the code of a group, then v + steps; a value above the range counts nowhere.
     """
     total, width, names = 0, slot_bits(groups), (secret_integer, bit_vector, memory)
     for found in _blocks(names, path, parties, slots, per_lane, width + value_bits(steps)):

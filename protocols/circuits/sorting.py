@@ -1,7 +1,7 @@
 """Counts of secret keys, by a sorting network on secret bits among public markers.
 
-A plane is one bit of all keys, 64 to a word, in the engine's memory. Of the `place_bits` bits of an element's
-place, the high 6 are the lane in a word in layout A, the low 6 in layout B; the others are the word's number.
+A plane is one bit of all keys, 64 to a word. Of the `place_bits` bits of an element's place, the high 6 are
+the lane in a word in layout A, the low 6 in layout B; the others are the word's number.
 """
 
 from __future__ import annotations
@@ -101,10 +101,7 @@ class MarkerRanks:
         value.store_in_mem(self._plane(plane) + word)
 
     def _sort(self, planes: int) -> None:
-        """Sort in layout A, lowest first.
-
-        A merge of 2^p places sorts downwards where bit p of the place is 1: all bits are inverted there.
-        """
+        """Sort in layout A, lowest first; where bit p of the place is 1, a merge of 2^p inverts bits."""
         lanes_from = self._word_bits  # in layout A higher bits of places are lanes
 
         @self._for_range(1, lanes_from + 1)
@@ -152,10 +149,7 @@ class MarkerRanks:
             self._shuffle(planes)
 
     def _route(self, planes: int) -> None:
-        """Move marker j to place j, bit by bit from the lowest.
-
-        A bit of its key, once used, makes room for that bit of its origin.
-        """
+        """Move marker j to place j, bit by bit; a used bit of its key makes room for one of its origin."""
         everything = self._sbits.get_type(WORD * self._words)
         (~everything.load_mem(self._plane(0))).store_in_mem(self._plane(0))  # now: is a marker
         self._break_point()

@@ -144,8 +144,8 @@ def variance(
 def half_width(mechanism: Mechanism, sizes: Sequence[float], weights: Floats, failure: float) -> float:
     """Return t with P(|estimate - truth| >= t) <= failure, whatever the values.
 
-    Computes: Chernoff's bound, min over s > 0 of (Psi(s) + ln(2 / failure)) / s, where Psi(s) bounds the sum
-    over clients of ln E[e^(s (T - E[T]))], T a client's contribution. -s gives the same.
+    Computes: Chernoff's bound, min over s > 0 of (Psi(s) + ln(2 / failure)) / s, Psi(s) a bound of the sum
+    over clients of ln E[e^(s (T - E[T]))], T a client's contribution.
     Guarantees: holds for every n, in floating-point arithmetic.
     [test: tests/statistical/test_local_dp.py]
     """
@@ -177,10 +177,7 @@ def least_value(function: Callable[[Floats], Floats], low: float, high: float) -
 
 
 def least_enough(enough: Callable[[float], bool], start: float = 1.0) -> int:
-    """Return a number that is enough, at most 1 % above one that is not; more is always enough, too.
-
-    Half of `start` is assumed not to be.
-    """
+    """Return a number that is enough, at most 1 % above one that is not; half of `start` is taken as none."""
     high = start
     while not enough(high):
         high *= 2

@@ -35,7 +35,7 @@ def worst_ratio(distributions: Iterable[Distribution]) -> Fraction:
 def epsilon_of_r(mechanism: MechanismR) -> Fraction:
     """Return M_R's epsilon, rounded up to a multiple of 10^-12.
 
-    Probabilities are affine in the value, so ends of the range are worst; three groups stand for all.
+    Probabilities are affine in the value, so ends of the range are worst.
     """
     inputs = [(group, Fraction(end)) for group in range(min(mechanism.grr.groups, 3)) for end in (-1, 1)]
     return log_upper_bound(worst_ratio(distribution_of_r(mechanism, *one) for one in inputs))
@@ -63,7 +63,7 @@ def epsilon_of_l(odds: Fraction, epsilon_2: Fraction, k: Fraction) -> Fraction |
 def log_ratio_of_l(epsilon_1: Fraction, epsilon_2: Fraction, k: Fraction, output: int) -> float:
     """Return ln of the ratio of value 1 in the reported group to another group, at an output >= 1.
 
-    For k < 2 it grows without bound, for k > 2 it falls, so no epsilon holds.
+    For k < 2 it grows without bound, for k > 2 it falls.
     """
     return float(epsilon_1 + epsilon_2 * (Fraction(output) / k - Fraction(output - 1, 2))) + log(k / 2)
 

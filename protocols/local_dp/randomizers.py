@@ -1,8 +1,8 @@
 """A client's group and value under local differential privacy: GRR, M_R and M_L.
 
-Source: Juarez and Korolova 2022, "You can't fix what you can't measure", Algorithm 1; d is the number of
-groups. `private` mechanisms keep to epsilon by corrected budgets; `with_budgets` takes the published ones,
-and `epsilon` is then the real guarantee.
+Source: Juarez and Korolova 2022, "You can't fix what you can't measure", Algorithm 1, for d groups. `private`
+mechanisms keep to epsilon by corrected budgets; `with_budgets` takes the published ones, and `epsilon` is the
+real guarantee.
 """
 
 import math
@@ -254,8 +254,8 @@ class MechanismR(Mechanism):
 class MechanismL(Mechanism):
     """M_L with k = 2, as no other k is LDP at any epsilon: the value plus discrete Laplace noise.
 
-    v is rounded at random to a multiple of 1/steps; its noise is X/steps, P(X = x) exactly proportional to
-    e^(-|x| epsilon_2 / (2 steps)).
+    v is rounded at random to a multiple of 1/steps; its noise is X/steps, P(X = x) proportional to e^(-|x|
+    epsilon_2 / (2 steps)).
     """
 
     grr: Grr

@@ -1,7 +1,4 @@
-"""A histogram as a tree of block counts, for cumulative counts with one epsilon.
-
-A record is in one block of every level. A cumulative count sums few blocks, so it has little noise.
-"""
+"""A histogram as a tree of block counts, for cumulative counts of few blocks each, with one epsilon."""
 
 import math
 from dataclasses import dataclass
@@ -56,10 +53,7 @@ class CountTree:
         return from_the_top[:1] - from_the_top
 
     def release(self, histograms: int) -> LinearQueries:
-        """Return the release of this tree for some disjoint histograms.
-
-        Nodes are numbered level by level over all histograms.
-        """
+        """Return the release of this tree for some disjoint histograms, numbered level by level over all."""
         blocks = np.stack([self.block_of(level) for level in range(len(self.blocks))], axis=1)
         first = histograms * np.cumsum([0, *self.counts[:-1]])
         nodes = [first + h * np.array(self.counts) + blocks for h in range(histograms)]
@@ -147,11 +141,7 @@ def node_variance(
     delta: Fraction,
     distribution: NoiseDistribution | None = None,
 ) -> Fraction:
-    """Return a node's mean square error; for distributed noise nearly, up to a factor.
-
-    Raises:
-        ValueError: No noise fits epsilon and delta.
-    """
+    """Return a node's mean square error, for distributed noise nearly; raise ValueError if none fits."""
     release = tree.release(1)
     if distribution is None:
         return mean_square_error(plan_noise(release, neighbors, epsilon, delta).coins)

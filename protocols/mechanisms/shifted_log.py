@@ -1,6 +1,6 @@
 """Privacy that grows with the group: noisy shifted logarithms, their guarantees and errors.
 
-A logarithm's noise has one scale, so a record of a large group moves the revealed value less.
+A record of a large group moves the logarithm less, and all noise has one scale.
 """
 
 from bisect import bisect_left
@@ -100,10 +100,7 @@ class ShiftedLog:
 
 
 def expected_errors(distribution: ShiftedLog, counts: npt.ArrayLike, coins: Sequence[Coin | float]) -> Floats:
-    """Return E|estimate - count| at real counts in [0, most], in floats.
-
-    `coins` are real ones, or probabilities of ideal ones.
-    """
+    """Return E|estimate - count| at real counts, in floats, by coins or probabilities of ideal ones."""
     return np.add(*_error_parts(distribution, np.asarray(counts, dtype=np.float64), coins))
 
 

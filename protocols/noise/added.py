@@ -140,11 +140,7 @@ class DistributedNoise:
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> "DistributedNoise":
-        """Return the noise with these parameters.
-
-        Raises:
-            ValueError, KeyError, TypeError: The parameters are invalid.
-        """
+        """Return the noise with these parameters, or raise ValueError, KeyError or TypeError."""
         return cls(
             NoiseDistribution(fields["distribution"]),
             Fraction(fields["rate"]),
@@ -259,8 +255,7 @@ def error_bound(noise: Noise, failure: Fraction) -> Fraction:
 class Distribution:
     """A discrete distribution on an even grid, with the mass of start + i step.
 
-    The mass `lost` is missing, and counts as beyond every quantile. The sum is at most `slack` from its
-    place.
+    Mass that is `lost` counts as beyond every quantile; the sum is at most `slack` from its place.
     """
 
     start: float
@@ -281,11 +276,7 @@ class Distribution:
         return np.asarray(beyond[np.clip(first, 0, self.masses.size).astype(np.int64)])
 
     def quantile(self, failure: float) -> float:
-        """Return t such that the sum is above t with probability at most `failure`.
-
-        Raises:
-            ValueError: More mass is lost.
-        """
+        """Return t that the sum exceeds with probability at most `failure`; ValueError if more is lost."""
         beyond = np.concatenate([np.cumsum(self.masses[::-1])[::-1][1:], [0.0]])
         allowed = failure * (1 - _TOLERANCE) - self.lost
         if allowed < 0:
@@ -363,10 +354,6 @@ def simulated_noise(noise: Noise, rng: np.random.Generator, shape: tuple[int, ..
 
 
 def _errors_of_coins(coins: tuple[Coin, ...], positive: bool) -> Distribution:
-    """Return the distribution of an error, or of its positive part.
-
-    Bits of the magnitude below the highest 10 become slack.
-    """
     low = max(0, len(coins) - _FINE_BITS)
     magnitudes = np.array([float(p) for g, p in probability_mass(coins[low:]).items() if g >= 0])
     unit = float(1 << low)

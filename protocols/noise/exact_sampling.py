@@ -44,11 +44,7 @@ def below(bound: int, n: int) -> Integers:
 
 
 def _exponential_coins(numerators: Integers, denominator: int) -> Bools:
-    """Toss coins of probability e^(-u/t), 0 <= u <= t, by von Neumann's series.
-
-    The first failure of coins u/(t k), k = 1, 2, .., is at an odd k with probability 1 - u/t + (u/t)^2/2! -
-    ..
-    """
+    """Toss coins of probability e^(-u/t), 0 <= u <= t, by von Neumann's series of coins u/(t k)."""
     tossed = np.zeros(len(numerators), dtype=bool)
     alive, k = np.arange(len(numerators)), 1
     while alive.size:

@@ -79,10 +79,7 @@ def guarantee_of_clients(coins: tuple[Coin, ...], nodes: int, cap: int) -> Guara
 
 
 def most_uncovered(coins: tuple[Coin, ...], units: int) -> Fraction:
-    """Return û of theorem 9, a bound of the mass uncovered by counts that move by `units` in all.
-
-    It is exact for one count where atoms do not get lighter inwards.
-    """
+    """Return û of theorem 9, a bound of the mass uncovered by counts that move by `units` in all."""
     total = heaviest = before = Fraction(0)
     for uncovered in (outer_mass(coins, s) for s in range(1, units + 1)):
         heaviest = max(heaviest, uncovered - before)
@@ -97,11 +94,7 @@ def log_upper_bound(ratio: Fraction) -> Fraction:
 
 
 def probability_mass(coins: tuple[Coin, ...]) -> dict[int, Fraction]:
-    """Return the noise's exact probability mass function.
-
-    Raises:
-        ValueError: More than 12 coins.
-    """
+    """Return the exact probability mass function of at most 12 coins' noise, or raise ValueError."""
     if len(coins) > ENUMERABLE_COINS:
         raise ValueError(f"{len(coins)} coins have too many atoms to list; at most {ENUMERABLE_COINS}")
     magnitudes = [Fraction(1)]
