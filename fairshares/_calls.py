@@ -60,7 +60,7 @@ def weights(
     """Compute DP sample weights per group and label (π_RW).
 
     A weight is c(s)·c(y) / (N·c(s, y)) for noisy counts c of at least 1 and their sum N. Group and label are
-    independent in the weighted records. `reweighing` has other schemes.
+    independent in the weighted records.
 
         >>> import fairshares as fs
         >>> group, label = ["a", "b"] * 100, [0] * 100 + [1] * 100
@@ -89,18 +89,18 @@ def weights(
         domain: A dict or a JSON file with groups, labels, max_count and, for score curves, thresholds.
         max_count: The most records of a client; likewise.
         delta: δ of the whole call.
-        privacy_unit: The protected unit: a "record", or a "client" with all of its records.
+        privacy_unit: What is protected: a "record", or a "client" with all of its records.
         cap: How many records of a client count if clients are protected: a number, "weight-one" (all, with
             the total weight of one record), or "auto", which spends `cap_epsilon` on the choice.
         cap_epsilon: The ε for `cap="auto"`; default: a fifth of epsilon.
         neighboring_relation: "add_or_remove_one", or "replace_one", the default where max_count is 1.
         shares: The directory in which uploads arrive, instead of records.
-        chain: A name of your choice. Calls of one chain count new uploads each, and spend ε once together if
-            clients share each record once. `load` adds up their results.
+        chain: A name. Calls of one chain count new uploads each, and spend ε once together if clients share
+            each record once. `load` adds up their results.
         offline: Whether to take noise that `preprocess` made.
         stock: The directory of that noise; default: stock, beside the ledger.
         security: A model that `fairshares security` lists; default: ring where MP-SPDZ is found, else mpyc.
-        population: Whose records these are, a name of your choice, which is charged; "none": nobody counts.
+        population: Whose records these are, a name, which is charged; "none": nobody counts.
         budget: The population's total ε, or (ε, δ). Runs beyond it are refused.
         ledger: The file of charges; default: as for the command.
         out: A new directory for the result's files. None: `save` writes them.

@@ -131,7 +131,7 @@ class WeightsResult(Result):
 
     @property
     def intervals(self) -> pd.DataFrame:
-        """Columns low and high by (group, label): each holds its weight of the true counts with 95 %."""
+        """Columns low and high by (group, label); each holds the true counts' weight with 95 %."""
         return self._table(self._found.interval)
 
     @property
@@ -161,7 +161,7 @@ class ConfusionResult(Result):
 
     @property
     def counts(self) -> pd.Series:
-        """The noisy counts of records by (group, label, prediction), unbiased, maybe negative."""
+        """The noisy counts by (group, label, prediction), unbiased, maybe negative."""
         return self._series(self._found.table, "noisy_count", "prediction")
 
     @property
@@ -195,7 +195,7 @@ class GapResult(Result):
 
     @property
     def means(self) -> pd.DataFrame:
-        """Columns mean, low and high by group, in the values' unit; each interval holds with 95 %."""
+        """Columns mean, low and high by group, in the values' unit; each holds with 95 %."""
         return self._means(self._found.means, self._as_given(self._found.domain.groups), "mean")
 
     @property
@@ -220,7 +220,7 @@ class CountResult(Result):
 
     @property
     def intervals(self) -> pd.DataFrame:
-        """Columns low and high by (group, label): all hold the true counts at once with 95 %."""
+        """Columns low and high by (group, label); all hold the true counts with 95 %."""
         return self._table(self._found.intervals)
 
 
@@ -275,7 +275,7 @@ class ThresholdsResult(Result):
 
     @property
     def intervals(self) -> pd.DataFrame:
-        """Columns (rate, low), (rate, high) by group: all hold at once with 95 %, over noise and sample."""
+        """Columns (rate, low), (rate, high) by group; all hold with 95 %, over noise and sample."""
         return pd.concat(
             {
                 name: pd.DataFrame(values, self._groups, ["low", "high"])
@@ -363,7 +363,7 @@ class TrainResult(Result):
         return cast("LogisticModel", self._found)
 
     def predictor(self) -> LogisticModel | GroupThresholdPredictor:
-        """Return the model, with thresholds if there are any; it then needs each sample's group."""
+        """Return the model, with thresholds, which need each sample's group, if there are any."""
         return self.model if self.thresholds is None else self.thresholds.predictor(self.model)
 
     def save(self, directory: Path | str) -> None:

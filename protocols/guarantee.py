@@ -1,4 +1,4 @@
-"""(epsilon, delta)-differential privacy as a value: exact, added up, and compared with a budget."""
+"""(epsilon, delta)-differential privacy as a value."""
 
 import math
 from collections.abc import Iterable
@@ -55,7 +55,7 @@ class Budget:
         return f"order={self.order}" if self.order else f"runs={self.runs}" if self.runs else ""
 
     def allows(self, total: Guarantee) -> bool:
-        """Return whether a total is within the budget, which may be spent in full."""
+        """Return whether a total is within the budget."""
         return total.epsilon <= self.epsilon and (self.delta is None or total.delta <= self.delta)
 
     def left(self, spent: Guarantee) -> "Budget":

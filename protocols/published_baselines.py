@@ -138,7 +138,7 @@ TRUNCATED = Tally(samples=2_097_152, hits=988_069, moved=83_640)
 
 
 def nearest(value: int, bits: int) -> int:
-    """Return value / 2^bits rounded half up; raise OverflowError where MP-SPDZ's ring would wrap around."""
+    """Return value / 2^bits rounded half up; raise OverflowError beyond MP-SPDZ's ring."""
     if not -(1 << _RING_BITS - 2) <= value < 1 << _RING_BITS - 2:
         raise OverflowError("a product does not fit MP-SPDZ's ring of 64 bits")
     return (value + (1 << bits - 1)) >> bits

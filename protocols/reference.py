@@ -79,7 +79,7 @@ def first_below(sizes: Sequence[int], caps: Sequence[int], above: int, noise: Se
 
 
 def sums_from_ends(group: Sequence[int], value: Sequence[int], groups: int, steps: int) -> list[int]:
-    """Return, per group, its clients' summed distances from the lower and the upper end of the range."""
+    """Return, per group, summed distances from the lower and the upper end of the range."""
     members = [[v for g, v in zip(group, value, strict=True) if g == s] for s in range(groups)]
     return [sum(steps + sign * v for v in of_group) for of_group in members for sign in (1, -1)]
 

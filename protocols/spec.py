@@ -115,7 +115,7 @@ class ProtocolSpec:
 
     @property
     def adds_to_sums(self) -> bool:
-        """Whether noise, or zeros, is added to each party's column before input."""
+        """Whether noise, or zeros, is added to columns before input."""
         return self.name in (PI_SUM.name, PI_SUM_OFFLINE.name)
 
     @property

@@ -89,7 +89,7 @@ class ExpectedCap:
 
 @dataclass(frozen=True)
 class ExpectedCount:
-    """A count's size, expected relative error E|estimate - records| / records, and guarantee."""
+    """A count's size, expected relative error, and guarantee."""
 
     records: float
     error: float
@@ -117,7 +117,7 @@ def by_cell(domain: RecordDomain, values: Floats) -> dict[str, float]:
 
 
 def weight_errors(counts: Floats, reweighing: str) -> Floats:
-    """Return the relative errors of weights, shape (k, m), for noise of variance 1 in each count.
+    """Return the relative errors of weights, shape (k, m), for a variance of 1 in each count.
 
     Computes: derivatives of the logarithms of the weights by all counts.
     [test: tests/harness/releases/test_expected_errors.py]
@@ -138,7 +138,7 @@ def weight_errors(counts: Floats, reweighing: str) -> Floats:
 
 
 def rate_errors(sizes: Floats, labels: int) -> Floats:
-    """Return errors of rates of 1 / labels, shape (k, m), for noise of variance 1 in each count."""
+    """Return errors of rates of 1 / labels, shape (k, m), for a variance of 1 in each count."""
     p = 1 / labels
     return np.asarray(math.sqrt((1 - p) ** 2 + (labels - 1) * p**2) / sizes)
 
@@ -157,7 +157,7 @@ def curve_errors(noise: CurveNoise, sizes: Floats) -> Floats:
 
 
 def mean_errors(sizes: Floats, steps: int) -> Floats:
-    """Return errors of means at the range's ends, as shares of it, for noise of variance 1."""
+    """Return errors of means at the range's ends, as shares of it, for a variance of 1."""
     return np.asarray(math.sqrt(2) / (2 * steps * sizes))
 
 
@@ -222,7 +222,7 @@ class AuditTarget:
 
 
 def table_of(spec: ProtocolSpec) -> AuditTarget:
-    """Return the target of a protocol that opens a count per group and label."""
+    """Return the target of a protocol that counts per group and label."""
     return AuditTarget(
         {"groups": 2, "labels": 2},
         lambda chosen: prod(chosen.values()),

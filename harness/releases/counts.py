@@ -1,4 +1,4 @@
-"""π_COUNT as a statistic: counts with a relative error, and more privacy for larger groups."""
+"""π_COUNT as a statistic: counts with a relative error."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

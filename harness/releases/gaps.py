@@ -1,4 +1,4 @@
-"""π_GAP as a statistic: noisy sums of distances from a range's ends, and gaps between groups' means."""
+"""π_GAP as a statistic: gaps between groups' means, from noisy sums."""
 
 import math
 from bisect import bisect_left

@@ -75,7 +75,7 @@ def joint_sampler(epsilon: Fraction, delta: Fraction) -> Sampler:
 def own_sampler(
     distribution: NoiseDistribution, epsilon: Fraction, delta: Fraction, model: SecurityModel
 ) -> Sampler:
-    """Return the sampler of the sum of the parties' own noises, or raise OptionError."""
+    """Return the sampler of distributed noise's sum, or raise OptionError."""
     with fitting(epsilon, delta):
         plan = plan_distributed_noise(
             *(each_cell_once(1), Neighbors(NeighboringRelation.ADD_OR_REMOVE_ONE), epsilon, delta),

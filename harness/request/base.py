@@ -43,7 +43,7 @@ OUT = optional(parse_path, "a new directory for the results; default: runs/<task
 
 
 class Spending(Options):
-    """The privacy budget that a command or a call may spend, or accepts."""
+    """The privacy budget that a command or a call may spend."""
 
     epsilon = required(
         parse_epsilon,
@@ -198,7 +198,7 @@ class Request(Spending):
 
     @property
     def malleable_slots(self) -> bool:
-        """Whether a party can move clients' records between cells; noise is then for exchanged records."""
+        """Whether a party can move clients' records between cells."""
         of_clients = self.privacy_unit == "client"
         return of_clients and self.form.exchangeable and self.security.tolerates == "active"
 

@@ -39,7 +39,7 @@ def in_module(place: str) -> Callable[[], Any]:
 
 
 def one_of(choices: Callable[[], Iterable[str]]) -> Callable[[str, str], str]:
-    """Return a reader of names; `choices` is called when a text is read."""
+    """Return a reader of names, which `choices` returns late."""
     return lambda text, option: parse_choice(option, text, list(map(str, choices())))
 
 
@@ -64,7 +64,7 @@ def parse_path(text: str, _option: str) -> Path:
 
 
 def parse_place(text: str, _option: str) -> Path | str:
-    """Read a directory, or the URL of one in an object store."""
+    """Read a directory, or an object store's URL."""
     return text if "://" in text else Path(text)
 
 
@@ -88,7 +88,7 @@ def parse_epsilon(text: str, option: str = "epsilon") -> Fraction:
 def number(
     what: str, good: Callable[[Fraction], bool], kind: Callable[[Fraction], N]
 ) -> Callable[[str, str], N]:
-    """Return a reader of numbers that are `good`, also when rounded to `kind`; `what` describes them."""
+    """Return a reader of numbers that are `good`, also as `kind`; `what` describes them."""
 
     def parse(text: str, option: str) -> N:
         value = _between(text, good)
@@ -144,7 +144,7 @@ def parse_population(text: str, option: str = "population") -> str:
 
 
 def parse_heads(text: str, option: str = "seen") -> list[str]:
-    """Read heads of a ledger, 64 hexadecimal digits each, separated by commas."""
+    """Read heads of a ledger, 64 hexadecimal digits each."""
     heads = text.split(",")
     if not all(re.fullmatch("[0-9a-f]{64}", head) for head in heads):
         raise OptionError(
@@ -285,7 +285,7 @@ def _between(text: str, good: Callable[[Fraction], bool]) -> Fraction | None:
 
 
 def parse_budget(given: str | Sequence[object], option: str = "budget") -> guarantee.Budget:
-    """Read a budget: `3` (ε), `3,1e-6` (ε,δ), then how runs add up: `renyi`, or a number of equal runs."""
+    """Read a budget: `3` (ε), `3,1e-6` (ε,δ), then `renyi` or a number of equal runs."""
     text = as_text(given)
     first, *rest = text.split(",")
     epsilon, more = exact_number(first), [exact_number(delta) for delta in rest[:1]]

@@ -77,7 +77,7 @@ class Records(Options):
 
 
 class ReleaseCall(Run, Account, Records, Request):
-    """A request with everything needed to run it; `releases.CALLS` has one for each."""
+    """A request with everything needed to run it."""
 
     requested: ClassVar[type[Request]]
 

@@ -84,7 +84,7 @@ def sums_from_ends(groups: int, steps: int) -> LinearQueries:
 
 
 def logarithms(cells: int, step: int) -> LinearQueries:
-    """Return the release of a logarithm per cell; a record moves it by `step` at most (π_COUNT)."""
+    """Return the release of a logarithm per cell, which a record moves by `step` at most (π_COUNT)."""
     return LinearQueries(cells, tuple((cell,) for cell in range(cells)), ((step,),) * cells)
 
 

@@ -104,7 +104,7 @@ def _shared(amount: int) -> list[tuple[int, ...]]:
 
 @lru_cache(maxsize=256)
 def move_delta(noise: DistributedNoise, moved: int, epsilon: Fraction) -> Fraction:
-    """Return the exact hockey-stick divergence at epsilon of a value that moves by `moved`, up or down."""
+    """Return the exact hockey-stick divergence at epsilon of a value that moves by `moved`."""
     ratio = int(exp_bounds(epsilon)[0] * (1 << _FIXED))
     total = sum(max(0, (p << _FIXED) - ratio * q) for p, q in _outcomes(noise, moved))
     return Fraction(total, 1 << _FIXED + BITS * noise.honest)
@@ -153,7 +153,7 @@ def distance(noise: DistributedNoise) -> Fraction:
 
 
 def _power_below(exponent: Fraction) -> Fraction:
-    """Return an upper bound of e^-exponent, also for a table's ratio, which is rounded up."""
+    """Return an upper bound of e^-exponent, also for a rounded ratio."""
     whole, rest = divmod(exponent, 32)
     slack = Fraction((1 << BITS) + 1, 1 << BITS)
     return slack / (exp_bounds(rest)[0] * exp_bounds(Fraction(32))[0] ** min(whole, 8))

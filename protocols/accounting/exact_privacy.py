@@ -1,4 +1,4 @@
-"""Exact privacy of noise from its probability mass function alone, whatever its design."""
+"""Exact privacy of noise from its probability mass function alone."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence

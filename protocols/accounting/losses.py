@@ -44,7 +44,7 @@ class LossDistribution:
         return Fraction(bound, 1 << BITS + _FIXED)
 
     def composed(self, other: "LossDistribution") -> "LossDistribution":
-        """Return the distribution of both losses together; they have the same step."""
+        """Return the distribution of both losses, in the same steps, together."""
         return _trimmed(
             self.step,
             lowest=self.lowest + other.lowest,

@@ -146,7 +146,7 @@ def _curvature(noise: JointGaussian, lost: Fraction, farthest: int) -> tuple[Fra
 
 
 def largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Return about the largest rho whose sqrt(2 rho)-Gaussian DP has at most this delta."""
+    """Return nearly the largest rho with at most this delta."""
     low, high = 1e-16, 1e3
     for _ in range(60):
         middle = math.sqrt(low * high)

@@ -26,7 +26,7 @@ _NOISE_OVERHEAD = 1.02  # allowed mean square error, relative to the ideal sampl
 
 @dataclass(frozen=True)
 class Coin:
-    """A coin that shows 1 with probability `numerator / 2**bits`, from `bits` fair bits."""
+    """A coin that shows 1 with probability `numerator / 2**bits`."""
 
     numerator: int
     bits: int
@@ -81,7 +81,7 @@ def worst_ratio(coins: tuple[Coin, ...]) -> Fraction:
 
 
 def edge_mass(coins: tuple[Coin, ...]) -> Fraction:
-    """Return the mass of the outermost atom on one side: the exact delta for sensitivity 1."""
+    """Return the outermost atom's mass: the exact delta for sensitivity 1."""
     return prod((coin.probability for coin in coins), start=Fraction(1, 2))
 
 
@@ -173,7 +173,7 @@ class _Partial:
         )
 
     def error_if_ideal_above(self, q: float) -> float:
-        """Return the mean square error if all further coins met their bound exactly."""
+        """Return the mean square error if further coins met their bound exactly."""
         mean, variance, below = self.mean, self.variance, self.below
         weight = float(1 << len(self.coins))
         for _ in range(len(self.coins), MAX_COINS + 1):

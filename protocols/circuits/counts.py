@@ -6,7 +6,7 @@ REPLICATED = "replicated"
 
 
 def with_path(arguments):
-    """Return a program's arguments with an input path, by default additive shares."""
+    """Return a program's arguments with an input path."""
     name, first, *others = arguments
     return [name, *([] if first == REPLICATED else ["shares"]), first, *others]
 

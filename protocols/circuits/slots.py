@@ -76,7 +76,7 @@ def _one_hot(bits) -> list:
 
 
 def bit_count(bits) -> list:
-    """Return how many of the bits are 1, lane by lane, as bits, lowest first, by one AND an adder."""
+    """Return, as bits, lowest first, how many of the bits are 1 per lane."""
     columns, weight = [list(bits)], 0
     while weight < len(columns):
         column, carries = columns[weight], []

@@ -34,7 +34,7 @@ _EPSILON_GRID = 10**9  # budgets are rounded down to this grid, so that noise ca
 
 @dataclass(frozen=True)
 class ValueRange:
-    """The declared range of performance values: public, the same for all clients."""
+    """The declared, public range of performance values."""
 
     low: float = -1.0
     high: float = 1.0
@@ -104,7 +104,7 @@ class Grr:
         return self.keep / self.move
 
     def perturb(self, groups: npt.ArrayLike) -> Integers:
-        """Return a perturbed group per client; raise ValueError for one that is not from 0 to d - 1."""
+        """Return a perturbed group per client, or raise ValueError."""
         true = np.asarray(groups)
         if true.ndim != 1 or not (true.size == 0 or np.issubdtype(true.dtype, np.integer)):
             raise ValueError("groups are a list of integers, one per client")

@@ -40,7 +40,7 @@ def allowed_above(epsilon: Fraction, counts: int, missing_in: int = 1) -> int:
 
 
 def best_cap(sizes: Sequence[int] | Integers, caps: Sequence[int], above: int) -> int:
-    """Return the least cap that at most `above` clients exceed, else the last: π_CAP without noise."""
+    """Return the least cap that at most `above` clients exceed, else the last."""
     fits = np.flatnonzero(clients_above(sizes, caps)[:-1] <= above)
     return caps[int(fits[0])] if len(fits) else caps[-1]
 

@@ -48,7 +48,7 @@ class ShiftedLog:
 
     @property
     def lines_above_first(self) -> int:
-        """The number of straight lines after the first; a count takes as many comparisons."""
+        """The number of straight lines after the first; each takes a comparison."""
         return self.bits - 1 - self.lowest
 
     def step(self, count: int) -> int:

@@ -342,7 +342,7 @@ def noise_sum(noise: Noise, terms: int, positive: bool = False) -> Distribution:
 
 
 def simulated_noise(noise: Noise, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-    """Draw independent errors in the clear, for what-ifs and benchmarks: they protect nobody."""
+    """Draw independent errors in the clear, for what-ifs: they protect nobody."""
     if isinstance(noise, Several):
         return sum((simulated_noise(single, rng, shape) for single in noise.each), np.zeros(shape))
     if isinstance(noise, DistributedNoise):

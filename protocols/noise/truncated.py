@@ -30,7 +30,7 @@ def guarantee(coins: tuple[Coin, ...], units: int = 1) -> Guarantee:
 
 
 def outer_mass(coins: tuple[Coin, ...], values: int) -> Fraction:
-    """Return the mass of the outermost `values` on one side, which a move by as many uncovers."""
+    """Return the mass of the outermost `values` on one side, which a move uncovers."""
     return cumulative(coins, values - 1 - (1 << len(coins)))
 
 
@@ -88,7 +88,7 @@ def most_uncovered(coins: tuple[Coin, ...], units: int) -> Fraction:
 
 
 def log_upper_bound(ratio: Fraction) -> Fraction:
-    """Return the least multiple of 10^-12 that is at least ln(ratio), ratio >= 1; all is rounded up."""
+    """Return the least multiple of 10^-12 that is at least ln(ratio), ratio >= 1."""
     with gmpy2.context(precision=256, round=gmpy2.RoundUp):
         return Fraction(int(gmpy2.ceil(gmpy2.log(gmpy2.mpq(ratio)) * _EPSILON_GRID)), _EPSILON_GRID)
 
