@@ -22,7 +22,7 @@ from protocols.mechanisms.shifted_log import ShiftedLog
 
 @dataclass(frozen=True)
 class InputPath:
-    """A way of clients' values to the parties; no active party changes authenticated ones unnoticed."""
+    """A path of clients' values to the parties; if authenticated, no active party changes them unnoticed."""
 
     name: str
     described: str
@@ -41,10 +41,10 @@ PATHS: dict[str, InputPath] = {path.name: path for path in (SHARES, CLIENTS, REP
 class InputForm:
     """How clients' values enter a program.
 
-    If secret products take them as factors, plain additive shares are not safe against an active party.
-    `summed_by_party` says that each party adds up its column before the run. `public` is what the execution
-    shows besides the domain, `capped` who enforces the contribution bound where clients can be the unit. Bits
-    are shared by XOR.
+    If it `multiplies_client_values` by other secrets, plain additive shares are not safe against an active
+    party. If values are `summed_by_party`, each party adds up its column before the run. `public` is what the
+    execution shows besides the domain, `capped` who enforces the contribution bound where clients can be the
+    unit. If it `shares_bits`, they are shared by XOR.
     """
 
     name: str
@@ -87,10 +87,10 @@ class ProtocolSpec:
     `release` maps arguments by name to the queries that are answered with noise, from which every guarantee
     is derived; without it none can be stated. `slot_bits`, `fair_bits` and `compared` map them to a slot's
     bits, a party's fair bits per sample, and the number of compared integers, each of whose masks in a field
-    fails with a small probability. `portable` programs keep to the embedded engine's subset. A `linear` one
-    only adds, apart from products of its input form, so that a shifted share only shifts the result; active
-    models run others on bits alone. MP-SPDZ makes edaBits by the thousand. A program that `makes_piece` keeps
-    noise for one that `uses_piece`.
+    fails with a small probability. `portable` programs keep to the embedded engine's subset. MP-SPDZ makes
+    the edaBits of one that turns integers into bits by the thousand. A `linear` one only adds, apart from
+    products of its input form, so that a shifted share only shifts the result; active models run others on
+    bits alone. A program that `makes_piece` keeps noise for one that `uses_piece`.
     [test: tests/harness/engines/test_mpyc_masks.py]
     """
 

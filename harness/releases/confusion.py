@@ -79,7 +79,7 @@ class Confusion:
 
 
 def positive_in(domain: RecordDomain, label: str) -> int | None:
-    """Return the label's index; of none the last of two, or None for all of more."""
+    """Return the label's index; without a label that of the last of two, and None for more."""
     return domain.positive(label) if label or len(domain.labels) == 2 else None
 
 

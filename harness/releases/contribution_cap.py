@@ -44,9 +44,9 @@ CONFIDENCE = Fraction(95, 100)
 
 @dataclass(frozen=True)
 class CapTarget:
-    """The release that the bound is for, in active models maybe with `malleable_slots`.
+    """The release that the bound is for: its name, budget, and curves' thresholds or number of counts.
 
-    Curves have so many thresholds; of "counts" there are so many.
+    With `malleable_slots` its noise is for exchanged records, as in active models.
     """
 
     task: str

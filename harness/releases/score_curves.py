@@ -311,7 +311,7 @@ def choice_of(request: Any) -> ThresholdChoice:
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Curves with the thresholds chosen on them, for others' labels, too, or why there are none."""
+    """Curves with the thresholds chosen on them, also for other labels, or the reason for none."""
 
     curves: NoisyCurves
     thresholds: GroupThresholds | None

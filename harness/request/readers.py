@@ -39,7 +39,7 @@ def in_module(place: str) -> Callable[[], Any]:
 
 
 def one_of(choices: Callable[[], Iterable[str]]) -> Callable[[str, str], str]:
-    """Return a reader of names, which `choices` returns late."""
+    """Return a reader of names; `choices` is called when a text is read."""
     return lambda text, option: parse_choice(option, text, list(map(str, choices())))
 
 

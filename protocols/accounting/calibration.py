@@ -29,8 +29,8 @@ _EPSILON_GRID = 10**12  # a value's epsilon, which names the compiled program, i
 class LinearQueries:
     """Nodes that are integer combinations of disjoint cells; a record is in one cell.
 
-    A record in a cell changes the nodes of its column, by its amounts, or by 1 without. If `shared`, only the
-    corners of a record's possible cells are listed (theorem 11).
+    It changes the nodes of the cell's column by the cell's amounts, or by 1 if there are none. If `shared`,
+    only the corners of a record's possible cells are listed (theorem 11).
     """
 
     nodes: int
@@ -116,8 +116,8 @@ class PrivacyUnit(StrEnum):
 class Neighbors:
     """Two data sets that the released values must not tell apart.
 
-    Where clients are zeroed out, `cap` records of each count. With `malleable_slots` a party can flip bits of
-    a slot, so a record that goes may leave another in its place.
+    If clients are zeroed out, `cap` records of each count. With `malleable_slots` a party can flip bits of a
+    slot, so a record that goes may leave another in its place.
     """
 
     relation: NeighboringRelation

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Tally:
-    """Samples in an event fixed beforehand; `moved` would be if the count were one larger."""
+    """How many samples are in an event fixed beforehand, and would be (`moved`) for a count one larger."""
 
     samples: int
     hits: int

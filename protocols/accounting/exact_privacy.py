@@ -23,7 +23,7 @@ Masses = tuple[Fraction, Fraction]  # of the same outcomes, under a data set and
 
 @dataclass
 class Gates:
-    """ANDs of vectors, of single bits, and one after the other."""
+    """A circuit's ANDs: of vectors, of single bits, and one after the other."""
 
     gates: int = 0
     ands: int = 0

@@ -118,7 +118,7 @@ def gaussian_loss(noise: RoundNoise, lost: Fraction, farthest: int) -> tuple[Fra
     tables.
 
     Raises:
-        ValueError: There is no L up to 1/2.
+        ValueError: The noise is too coarse, or falls unevenly.
     [test: tests/protocols/test_rounds.py]
     """
     if isinstance(noise, DistributedNoise):

@@ -43,10 +43,10 @@ def columns_of_clients(
     Guarantees: if a party alters what clients learn of r modulo 2^64, each of these clients notices, but for
     2^-CHECKS.
     [test: tests/harness/clients/test_input_masks.py]
-    No client ends the run or has parties compute on different numbers.  [test:
-    tests/commands/test_clients.py]
-    Reveals: digests of what clients sent; subset sums, uniform by their offsets; to each client its own masks
-    and offsets.
+    No client, whatever it does, ends the run or has parties compute on different numbers.
+    [test: tests/commands/test_clients.py]
+    Reveals: digests of what clients sent to all parties; subset sums, uniform by their offsets; to each
+    client its own masks and offsets.
     """
     size = columns * clients
     words = DIGEST_WORDS * parts

@@ -177,7 +177,7 @@ def least_value(function: Callable[[Floats], Floats], low: float, high: float) -
 
 
 def least_enough(enough: Callable[[float], bool], start: float = 1.0) -> int:
-    """Return a number that is enough, at most 1 % above one that is not; half of `start` is taken as none."""
+    """Return a number that is enough, at most 1 % above one that is not, as half of `start` must be."""
     high = start
     while not enough(high):
         high *= 2

@@ -108,7 +108,7 @@ def worst_relative_error(distribution: ShiftedLog, least: int, coins: Sequence[C
     """Return a bound of E|estimate - n| / n over whole n from `least` to `distribution.most`.
 
     Computes: errors at up to 512 counts per power of two. Between two of these, a < b, the error is at most
-    its upward part at b, its downward part at a, and b - a together, at most 1/512 of n too large.
+    its upward part at b, its downward part at a, and b - a together, which is at most 1/512 of n too large.
     [test: tests/protocols/test_shifted_log.py]
     """
     points = _points(least, distribution.most)
