@@ -101,8 +101,7 @@ class MarkerRanks:
         value.store_in_mem(self._plane(plane) + word)
 
     def _sort(self, planes: int) -> None:
-        """Sort in layout A, lowest first; a merge of 2^p places inverts bits where bit p of the place is 1.
-        """
+        """Sort in layout A, lowest first; a merge of 2^p places inverts bits if bit p of the place is 1."""
         lanes_from = self._word_bits  # in layout A higher bits of places are lanes
 
         @self._for_range(1, lanes_from + 1)
