@@ -317,7 +317,7 @@ def plan_releases(asked: PlannedRelease, models: Sequence[SecurityModel], error:
         derive_s = deriving_s(here.statistic, prepared, here.sizes)
         expected = here.statistic.expected_error(prepared, here.sizes)
         if isinstance(expected, ExpectedError) and here.sizes.min() >= 1:
-            people = math.ceil(here.people * expected.worst / error)
+            people = expected.records_for(here.people, error)
             needed = Needed(error, people, guarantee_for(here, error))
         alone = len(alike) == len(models)
         others = errors_by_noise(here) if here.statistic.kind is RecordKind.SCORE else {}

@@ -77,6 +77,10 @@ class ExpectedError:
         """Whether the noise is small enough for these figures."""
         return self.worst <= FIRST_ORDER
 
+    def records_for(self, records: int, error: float) -> int:
+        """Return how many records bring the worst error down to `error`."""
+        return math.ceil(records * self.worst / error)
+
 
 @dataclass(frozen=True)
 class ExpectedCap:
