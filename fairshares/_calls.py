@@ -405,7 +405,7 @@ def train(
         >>> r.model.predict(pd.DataFrame({"x": [0, 1]})).tolist()
         [0, 1]
 
-    Args: as in `weights`, and
+    Args: as in `weights` and `thresholds`, and
         records: Columns of group and label, and one for each feature.
         features: Ranges and categories by column, as {"age": {"low": 18, "high": 99}, "sector":
             {"categories": ["a", "b"]}}, or a JSON file of them. Nothing is read off the data.
@@ -421,9 +421,6 @@ def train(
         clip: The L2 norm to which a record's gradient is shortened, before it is weighed.
         learning_rate: The step of the descent. Tuning on these records spends budget each time.
         momentum: The momentum of the descent; likewise.
-        constraint: As in `thresholds`.
-        objective: As in `thresholds`.
-        positive_label: As in `thresholds`; also for `fairness`.
         noise: "joint" noise of all parties, or "distributed": each adds its own.
         offline: For the rounds' noise, not for that of `with_`.
     Returns:

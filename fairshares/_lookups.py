@@ -39,8 +39,7 @@ def plan(
         >>> found.models.loc["ring", ["mpc_s", "sent_bytes"]].gt(0).all().item()
         True
 
-    Args:
-        epsilon: As for the release.
+    Args: as for the release, and
         clients: How many there would be.
         groups: How many, their names, or names with shares that add up to 1.
         from_records: A table or a file instead of clients, records, groups and labels, to see whether its
@@ -48,12 +47,6 @@ def plan(
         task: "weights", "confusion", "thresholds", "gap", "count" or "cap".
         records: How many there would be; default: one each.
         labels: As groups; default: 2.
-        delta: As for the release.
-        max_count: As for the release.
-        privacy_unit: As for the release.
-        cap: As for the release.
-        neighboring_relation: As for the release.
-        security: As for the release.
         network: "lan", "wan", or a round-trip time and a bandwidth, as "40ms,100Mbit". None: one machine.
         error: Between 0 and 1; the plan then says what this error takes, too.
         of_the_task: The task's other options, except those of a run, and columns of `from_records`.

@@ -79,10 +79,8 @@ class Result(Shown):
         )
 
     def save(self, directory: Path | str) -> None:
-        """Write the files that a command writes, which `fairshares.load` reads.
+        """Write a new directory of the files that a command writes, which `fairshares.load` reads.
 
-        Args:
-            directory: A new one.
         Raises:
             OptionError: It exists.
             WriteError: It cannot be written.
@@ -143,7 +141,7 @@ class WeightsResult(Result):
         """Return each row's weight, for `fit(X, y, sample_weight=...)`.
 
         Args:
-            group: Of each row, shape (n,): a pandas Series, numpy array or list. 1, 1.0 and "1" are the same.
+            group: Of each row, shape (n,): a pandas Series, numpy array or list.
             label: As group, with the same index.
         Returns:
             Shape (n,), with the index of these, else 0, 1, 2 ...
@@ -392,7 +390,7 @@ _RESULTS: dict[str, type[Result]] = {
 
 
 def result_of(files: Files, found: Any, notes: Sequence[Part] = ()) -> Result:
-    """Return the result of a run, as its statistic gives it, with notes that are printed below."""
+    """Return the result of a run, as its statistic gives it."""
     # The file of weights has the weights alone.
     return _RESULTS[files[MANIFEST]["task"]](
         files, found.weights if isinstance(found, Weights) else found, notes

@@ -1,4 +1,4 @@
-"""From a call's arguments to a request, and from its run to a result."""
+"""From a call's arguments to a request, and to a result."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -160,10 +160,7 @@ def spent(**given: Any) -> _shown.Spent:
 
 
 def _read(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments, arrays as lists, and groups and labels as a column of records has them.
-
-    A domain that is a dict is spread over arguments of its own.
-    """
+    """Return the arguments: arrays as lists, names as in records, a domain's dict spread over others."""
     if isinstance(domain := given.get("domain"), Mapping):
         for name in domain:
             if name not in _OF_DOMAIN or given.get(name) is not None:

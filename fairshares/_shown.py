@@ -1,4 +1,4 @@
-"""The base of results, plans and ledgers: they print, and render in notebooks."""
+"""The base of results, plans and ledgers."""
 
 from __future__ import annotations
 

@@ -33,10 +33,8 @@ def laplace_distribution(scale: Fraction, logarithm: Logarithm, *, rounded: bool
     Source: PrivFairFL, Protocol 1, with sgn(u) = 2 GTE(u, 0) - 1 for its GTE(u, 0), which would make every
     negative u 0.
     Computes: -b sgn(u) ln(1 - 2|u|) for u uniform on the multiples of 2^-16 in [-1/2, 1/2). Rounding is half
-    up. u = -1/2, which asks for ln(0), is left out if the logarithm raises ValueError.
-
-    Raises:
-        OverflowError: MP-SPDZ's fixed-point numbers would wrap around.
+    up. u = -1/2, which asks for ln(0), is left out if the logarithm raises ValueError. What MP-SPDZ cannot
+    hold raises OverflowError.
     [test: tests/protocols/test_published_baselines.py]
     """
     draws: Counter[int] = Counter()
@@ -79,8 +77,8 @@ def each_threshold(histograms: int, thresholds: int) -> LinearQueries:
 def composed_laplace(epsilon: float, times: int, delta: float) -> float:
     """Return an epsilon of `times` values with ideal Laplace noise of `epsilon` each, at delta, in floats.
 
-    Source: Doroshenko et al. 2022, "Connect the dots". The result is at most 0.01 above the least epsilon.
-    Rounding of the FFT shows where delta is much below 10^-9.
+    Source: Doroshenko et al. 2022, "Connect the dots". It is at most 0.01 too large, for delta not much below
+    10^-9.
     [test: tests/protocols/test_published_baselines.py]
     """
     steps = 200

@@ -42,9 +42,9 @@ class InputForm:
     """How clients' values enter a program.
 
     If it `multiplies_client_values` by other secrets, plain additive shares are not safe against an active
-    party. If values are `summed_by_party`, each party adds up its column before the run. `public` is what the
+    party. If values are `summed_by_party`, each adds up its column before the run. `public` is what the
     execution shows besides the domain, `capped` who enforces the contribution bound where clients can be the
-    unit. If it `shares_bits`, they are shared by XOR.
+    unit. With `shares_bits`, values are bits, shared by XOR.
     """
 
     name: str

@@ -1,1 +1,1 @@
-"""Statistics that can be released, from a program's arguments to its result; `base` has their interface."""
+"""Statistics that can be released; `base` has their interface."""

@@ -84,7 +84,7 @@ class ExpectedError:
 
 @dataclass(frozen=True)
 class ExpectedCap:
-    """The fields of `contribution_cap.ChosenCap` that are known before a choice."""
+    """The fields of `ChosenCap` that are known before a choice."""
 
     caps: tuple[int, ...]
     above: int
@@ -115,7 +115,7 @@ def deviation(noise: Noise, domain: RecordDomain) -> float:
 
 
 def by_cell(domain: RecordDomain, values: Floats) -> dict[str, float]:
-    """Return values of shape (groups, labels) by their cells' names."""
+    """Return values of shape (groups, labels) by cell."""
     names = map(", ".join, product(domain.groups, domain.labels))
     return dict(zip(names, values.ravel().tolist(), strict=True))
 
@@ -211,7 +211,7 @@ class AuditTarget:
 
     @property
     def counts_records(self) -> bool:
-        """Whether it counts a client's records, up to a contribution bound."""
+        """Whether it counts a client's records."""
         return bool(self.sizes) and "steps" not in self.sizes
 
     @property
@@ -249,12 +249,7 @@ class Statistic(ABC, Generic[R]):
 
     @abstractmethod
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[R]:
-        """Work out the program's arguments, the noise, and how to read what is opened.
-
-        Raises:
-            RecordDomainError: The protocol is not for such records.
-            OptionError: No noise fits.
-        """
+        """Work out arguments, noise and reading; raise RecordDomainError, or OptionError if no noise fits."""
 
     @abstractmethod
     def expected_error(
@@ -262,10 +257,7 @@ class Statistic(ABC, Generic[R]):
     ) -> ExpectedError | ExpectedCap | ExpectedCounts:
         """Return the expected errors for records per group and label, shape (groups, labels).
 
-        Performance values take clients per group, shape (groups, 1).
-
-        Raises:
-            OptionError: The release does not allow such sizes.
+        Performance values take clients per group. Sizes that the release does not allow raise OptionError.
         """
 
     def files(self, found: Any) -> Mapping[str, Mapping[str, Any]]:

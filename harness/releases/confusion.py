@@ -1,4 +1,4 @@
-"""π_CF as a statistic: a noisy confusion matrix per group, and its rates."""
+"""π_CF as a statistic: a noisy confusion matrix per group."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

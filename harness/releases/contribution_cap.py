@@ -1,4 +1,4 @@
-"""π_CAP as a statistic: a client's contribution bound, chosen with differential privacy."""
+"""π_CAP as a statistic: a client's contribution bound."""
 
 import math
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Opened samples of π_LAP's noise, which protect nothing, compared with their exact distribution."""
+"""Opened samples of π_LAP's noise, compared with their exact distribution."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

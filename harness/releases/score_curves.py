@@ -1,4 +1,4 @@
-"""π_ROC as a statistic: score curves from noisy block counts, and thresholds."""
+"""π_ROC as a statistic: score curves, and thresholds."""
 
 import math
 from collections.abc import Mapping
@@ -197,8 +197,8 @@ def noisy_curves(
 ) -> NoisyCurves:
     """Estimate score curves by least squares from a tree's unbiased block counts.
 
-    They are opened level by level, for each (group, label) pair from the lowest block; with several scores,
-    for one score after another, its own label last.
+    Opened are, level by level, each (group, label) pair's blocks from the lowest; with several scores, of one
+    after another, its own label last.
     """
     pairs = domain.shape[0] * domain.shape[1]
     ends = np.cumsum([pairs * count for count in tree.counts])[:-1]
@@ -341,7 +341,7 @@ class Thresholds:
 
 
 def thresholds_on(curves: NoisyCurves, choice: ThresholdChoice) -> Thresholds:
-    """Choose thresholds on released curves for each label, or say why there are none."""
+    """Choose thresholds on released curves for each label."""
     return Thresholds(
         curves,
         *_chosen(curves.curves, choice),

@@ -1,4 +1,4 @@
-"""π_RW as a statistic: noisy counts per (group, label), and sample weights."""
+"""π_RW as a statistic: noisy counts, and sample weights."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar

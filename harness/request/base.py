@@ -63,7 +63,7 @@ class Spending(Options):
 
 
 class Account(Options):
-    """Where a release is charged, besides its request's population."""
+    """Where a release is charged."""
 
     budget = optional(
         parse_budget,
@@ -87,8 +87,7 @@ class Request(Spending):
     """A release: what is revealed, about whom, and with which guarantee.
 
     `protocols` are names by variant, the default first; `slots` is the one where clients are the unit.
-    Clients can send during an `online` run. `statistic` is `module:class` in `harness.releases`. `of_call`
-    has the fields that a call adds or changes.
+    `statistic` is `module:class` in `harness.releases`, `of_call` the fields that a call adds or changes.
     """
 
     task: ClassVar[str]
@@ -169,7 +168,7 @@ class Request(Spending):
 
     @property
     def own_distribution(self) -> NoiseDistribution | None:
-        """The distribution of the sum of distributed noise; None for joint noise."""
+        """The distribution of distributed noise's sum; None for joint noise."""
         return distribution_of(self.noise)
 
     def program_of(self, spec: ProtocolSpec) -> ProtocolSpec:
@@ -223,7 +222,7 @@ class Request(Spending):
         )
 
     def to_json(self) -> dict[str, str]:
-        """Return the fields with values, as `request_from_json` reads them."""
+        """Return the fields with values, for `request_from_json`."""
         texts = {name: as_text(getattr(self, name)) for name in self.declared}
         return {"task": self.task, **{name: text for name, text in texts.items() if text}}
 
@@ -242,7 +241,7 @@ def chosen_form(forms: Mapping[str, InputForm], name: str | None, path: InputPat
 
 
 def distribution_of(noise: str) -> NoiseDistribution | None:
-    """Return the distribution of the sum of distributed noise; None for joint noise."""
+    """Return the distribution of distributed noise's sum; None for joint noise."""
     from protocols.noise.added import NoiseDistribution
 
     return {DISTRIBUTED: NoiseDistribution.LAPLACE, DISTRIBUTED_GAUSSIAN: NoiseDistribution.GAUSSIAN}.get(

@@ -298,11 +298,7 @@ class CountRequest(
 
     @property
     def target(self) -> ErrorTarget:
-        """The target error.
-
-        Raises:
-            OptionError: Its range is empty.
-        """
+        """The target error; an empty range raises OptionError."""
         from protocols.mechanisms.shifted_log import ErrorTarget
 
         low, high = self.error_from, self.error_to
@@ -347,7 +343,7 @@ class CapRequest(Request):
 
     @property
     def privacy_unit(self) -> Any:
-        """The client, as a cap is for all its records."""
+        """The client."""
         from protocols.accounting.calibration import PrivacyUnit
 
         return PrivacyUnit.CLIENT
@@ -358,11 +354,7 @@ class CapRequest(Request):
 
     @property
     def curves(self) -> ProtocolSpec | None:
-        """The protocol of the curves that the bound is for, if any.
-
-        Raises:
-            OptionError: Options conflict, or no noise fits.
-        """
+        """The protocol of the curves that the bound is for, if any; raises OptionError for conflicts."""
         from protocols.accounting.rounding import exact_text
         from protocols.circuits.coins import MIN_EPSILON
 

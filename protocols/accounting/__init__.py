@@ -1,1 +1,1 @@
-"""Privacy as arithmetic: what a record changes, the noise for it, and the resulting guarantee."""
+"""Privacy as arithmetic: what a record changes, the noise for it, and the guarantee."""

@@ -58,7 +58,7 @@ class LinearQueries:
 
 @dataclass(frozen=True)
 class AboveThreshold:
-    """Index of the first of `queries` noisy counts up to a noisy bound; a client moves each by 1 at most."""
+    """Index of the first of `queries` noisy counts up to a noisy bound, each moved by 1 at most."""
 
     queries: int
 
@@ -76,7 +76,7 @@ def each_cell_once(cells: int) -> LinearQueries:
 def sums_from_ends(groups: int, steps: int) -> LinearQueries:
     """Return the release of sums of distances from either end of the range, per group (π_GAP).
 
-    A client of group g, v steps from the center, adds steps + v to node 2g, steps - v to the next.
+    A client of group g, v steps from the center, adds steps + v to node 2g, and steps - v to the next.
     """
     return LinearQueries(
         2 * groups, tuple((node,) for node in range(2 * groups)), ((2 * steps,),) * (2 * groups), True
@@ -84,7 +84,7 @@ def sums_from_ends(groups: int, steps: int) -> LinearQueries:
 
 
 def logarithms(cells: int, step: int) -> LinearQueries:
-    """Return the release of a logarithm per cell, which a record moves by `step` at most (π_COUNT)."""
+    """Return the release of a logarithm per cell, moved by `step` at most (π_COUNT)."""
     return LinearQueries(cells, tuple((cell,) for cell in range(cells)), ((step,),) * cells)
 
 
@@ -207,11 +207,7 @@ def possible_moves(release: LinearQueries, neighbors: Neighbors) -> frozenset[tu
 
 
 def moves_of(release: LinearQueries, neighbors: Neighbors) -> Moves:
-    """Return how far neighbors' noisy values are apart.
-
-    Raises:
-        ValueError: The cap is not 1, and values are no counts or clients are not zeroed out.
-    """
+    """Return how far neighbors' noisy values are apart, or raise ValueError for a cap that does not fit."""
     cap, zeroed = neighbors.cap, neighbors.relation is NeighboringRelation.ZERO_OUT_ONE
     if cap < 1 or (cap > 1 and (release.amounts or not zeroed)):
         raise ValueError(f"a cap of {cap} records is for counts, where a client is zeroed out")
@@ -224,10 +220,7 @@ def plan_noise(
     """Choose a release's coins and compute its guarantee exactly.
 
     Computes: epsilon and delta shared evenly among the units by which neighbors differ (theorem 8).
-    Guarantees: `exact` is within epsilon and delta.
-
-    Raises:
-        ValueError: delta is not in (0, 1), or no coins reach epsilon and delta.
+    Guarantees: `exact` is within epsilon and delta; if no coins reach them, ValueError says which bound.
     [test: tests/protocols/test_calibration.py, tests/harness/releases/test_client_unit.py,
     tests/harness/clients/test_exchanged_records.py]
     """
@@ -262,10 +255,8 @@ def plan_distributed_noise(
 ) -> NoisePlan:
     """Choose the table of each party's noise and compute the guarantee of the honest parties' noises.
 
-    Guarantees: `exact` is within epsilon and delta, whichever `tolerated` parties are corrupted.
-
-    Raises:
-        ValueError: No table reaches these, or the release is an index.
+    Guarantees: `exact` is within epsilon and delta, whichever `tolerated` parties are corrupted; else
+    ValueError.
     [test: tests/protocols/test_distributed_noise.py]
     """
     if isinstance(release, AboveThreshold):

@@ -30,8 +30,7 @@ _PI_SQUARED = Fraction(98696, 10000)  # rounded down
 class Moves:
     """How far two neighbors' noisy values are apart, in all ways that may be the worst.
 
-    `each` way has the amounts by which values move for one record; `cap` records move at once. Above 1 there
-    is one way, a move by 1 for each level.
+    `each` way has the amounts by which values move for one record; `cap` records move at once.
     """
 
     each: Collection[tuple[int, ...]]
@@ -162,8 +161,7 @@ def _power_below(exponent: Fraction) -> Fraction:
 def gaussian_square(curvature: Fraction) -> Fraction:
     """Return mu^2: if -ln P is convex by `curvature` at most, a move by s is s mu-Gaussian DP (theorem 4).
 
-    Raises:
-        ValueError: The curvature is above 1/2.
+    A curvature above 1/2 raises ValueError.
     [test: tests/protocols/test_rounds.py]
     """
     if curvature > Fraction(1, 2):
@@ -192,11 +190,7 @@ def design_distributed(
     parties: int,
     honest: int,
 ) -> tuple[DistributedNoise, Guarantee]:
-    """Choose a table that keeps to epsilon and delta with nearly as little noise as possible.
-
-    Raises:
-        ValueError: No table does.
-    """
+    """Choose a table that keeps to epsilon and delta with nearly the least noise, or raise ValueError."""
     if delta <= 0:
         raise ValueError(
             (

@@ -122,14 +122,14 @@ def second_moment(distribution: Mapping[int, Fraction]) -> Fraction:
 
 
 def curve_of_coins(coins: tuple[Coin, ...], sensitivity: int = 1) -> PrivacyCurve:
-    """Return the privacy of the default noise, for any number of coins.
+    """Return the privacy of the default noise, for any number k of coins.
 
     Computes: for counts that differ by s, the ratio on one side of zero depends on low bits and the length of
     a carry. Else atom by atom.
     Guarantees: equal to `curve_of_distribution` of the enumerated distribution.
 
     Raises:
-        ValueError: The sensitivity is not from 1 to 64 and below 2^k, for k coins.
+        ValueError: The sensitivity is not from 1 to 64 and below 2^k.
     [test: tests/protocols/test_exact_privacy.py]
     """
     if not 1 <= sensitivity <= min(MAX_SENSITIVITY, (1 << len(coins)) - 1):
@@ -150,7 +150,6 @@ def curve_of_coins(coins: tuple[Coin, ...], sensitivity: int = 1) -> PrivacyCurv
 
 
 def _mass(coins: tuple[Coin, ...], n: int) -> Fraction:
-    """Return P(G = n mod 2^k), G of k bits."""
     return prod(
         (coin.probability if n >> i & 1 else 1 - coin.probability for i, coin in enumerate(coins)),
         start=Fraction(1),
@@ -175,7 +174,6 @@ def _one_side(coins: tuple[Coin, ...], s: int) -> list[Masses]:
 
 
 def _grouped(masses: Iterable[Masses]) -> tuple[Masses, ...]:
-    """Merge outcomes of equal likelihood ratio; check both distributions."""
     by_ratio: dict[Fraction | float, Masses] = defaultdict(lambda: (_ZERO, _ZERO))
     for p, q in masses:
         if p or q:
@@ -188,11 +186,7 @@ def _grouped(masses: Iterable[Masses]) -> tuple[Masses, ...]:
 
 
 def composed(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
-    """Return the exact privacy of values with independent noise, whose curves list neighbors in one order.
-
-    Raises:
-        ValueError: One step would take more than 50 000 products.
-    """
+    """Return the exact privacy of independent noisy values, or raise ValueError if it takes too long."""
     pairs = []
     for together in zip(*(curve.pairs for curve in curves), strict=True):
         total: tuple[Masses, ...] = ((Fraction(1), Fraction(1)),)

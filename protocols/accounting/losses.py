@@ -44,7 +44,7 @@ class LossDistribution:
         return Fraction(bound, 1 << BITS + _FIXED)
 
     def composed(self, other: "LossDistribution") -> "LossDistribution":
-        """Return the distribution of both losses, in the same steps, together."""
+        """Return the distribution of both losses together."""
         return _trimmed(
             self.step,
             lowest=self.lowest + other.lowest,
@@ -85,7 +85,6 @@ def loss_distribution(
 
 @lru_cache(maxsize=8)
 def _powers(step: Fraction, most: int) -> list[int]:
-    """Return powers of e^step from -most to most, rounded down."""
     low, high = exp_bounds(step)
     up, down = int(low * _ONE), _reciprocal(high)
     rise = accumulate(range(most), lambda power, _: power * up >> _FIXED, initial=_ONE)

@@ -1,6 +1,6 @@
 """Guarantee of many rounds of noisy sums together, by Gaussian DP, and the noise for it.
 
-A round may depend on what earlier ones revealed.
+A round may depend on earlier ones.
 """
 
 import math
@@ -77,12 +77,9 @@ def plan_rounds(
     """Choose the noise of each coordinate of each round, with nearly as little as possible.
 
     `squares` bounds the squared norm by which two neighbors' sums of a round differ; `epsilon` is at most 32.
-    `distributed` are the numbers of parties and of honest parties, for discrete Gaussian noise; None: joint
-    noise.
-    Guarantees: `exact` is within epsilon and delta, for all rounds together.
-
-    Raises:
-        ValueError: No noise reaches these; the message says why.
+    Discrete Gaussian noise is `distributed` among parties, of which so many are honest; else noise is joint.
+    Guarantees: `exact` is within epsilon and delta, for all rounds together; if no noise is, ValueError says
+    why.
     [test: tests/protocols/test_rounds.py]
     """
     if not (0 < epsilon <= 32 and 0 < delta < 1 and rounds >= 1 and squares >= 1):

@@ -1,4 +1,4 @@
-"""Counts of blocks of neighboring bins from the counts of the bins."""
+"""Counts of blocks of neighboring bins."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def block_sizes(text: str) -> list[int]:
 
 
 def count_blocks(histograms: int, bins: int, sizes) -> int:
-    """Return the number of blocks on all levels of all histograms."""
+    """Return the number of blocks of all histograms."""
     return histograms * sum(-(-bins // size) for size in sizes)
 
 

@@ -49,10 +49,7 @@ class Coin:
 
 
 def exp_bounds(x: Fraction) -> tuple[Fraction, Fraction]:
-    """Enclose e^x, 0 <= x <= 64, between rationals (lower, upper), relatively less than 2^-100 apart.
-
-    Computes: Taylor's series; from n >= 2x on terms at least halve.
-    """
+    """Enclose e^x, 0 <= x <= 64, between rationals (lower, upper), relatively less than 2^-100 apart."""
     if not 0 <= x <= 64:
         raise ValueError(f"exp_bounds takes 0 <= x <= 64, not {x}")
     one = 1 << _GRID_BITS
@@ -86,11 +83,7 @@ def edge_mass(coins: tuple[Coin, ...]) -> Fraction:
 
 
 def check(coins: tuple[Coin, ...], epsilon: Fraction, delta_bits: int) -> None:
-    """Check that the coins' noise is (epsilon, 2^-delta_bits)-DP for sensitivity 1.
-
-    Raises:
-        ValueError: It is not, or the enclosure of e^epsilon is too coarse to say.
-    """
+    """Raise ValueError unless the coins' noise is surely (epsilon, 2^-delta_bits)-DP for sensitivity 1."""
     if not coins or worst_ratio(coins) > exp_bounds(epsilon)[0]:
         raise ValueError(f"the coins exceed epsilon = {epsilon}")
     if edge_mass(coins) > Fraction(1, 1 << delta_bits):
@@ -173,7 +166,6 @@ class _Partial:
         )
 
     def error_if_ideal_above(self, q: float) -> float:
-        """Return the mean square error if further coins met their bound exactly."""
         mean, variance, below = self.mean, self.variance, self.below
         weight = float(1 << len(self.coins))
         for _ in range(len(self.coins), MAX_COINS + 1):
@@ -188,7 +180,6 @@ class _Partial:
 
 
 def _candidates(odds_min: Fraction, odds_max: Fraction) -> Iterator[Coin]:
-    """Yield coins of growing cost, each closer to the bound from above."""
     p_min, p_max = odds_min / (1 + odds_min), odds_max / (1 + odds_max)
     many, closest = 0, Coin(1, 1)
     for bits in range(1, _MAX_FLIPS + 1):
@@ -205,7 +196,6 @@ def _candidates(odds_min: Fraction, odds_max: Fraction) -> Iterator[Coin]:
 
 
 def _pareto(states: list[_Partial]) -> list[_Partial]:
-    """Keep, of states sorted by cost, those with the lowest odds so far."""
     kept: list[_Partial] = []
     for state in states:
         if not kept or state.odds < kept[-1].odds:

@@ -52,8 +52,7 @@ def confusion_by_product(secret_integer, columns, records: int, groups: int, lab
 
     Source: PrivFairFL, Protocol 3 and Table 5: for 2 groups and 2 labels tp, ys, ps and tps of every record,
     four multiplications. The last group and label have no column.
-    Computes: (labels - 1)^2 multiplications per record opened one by one, and (groups - 1) * (labels^2 - 1)
-    in inner products, each opened once.
+    Computes: (labels - 1)^2 multiplications per record opened one by one, others in inner products.
     """
 
     def column(j):

@@ -11,7 +11,6 @@ def counts_from_each_on(secret_integer, counts):
 def first_below(secret_integer, check_point, counts, bound: int, noise):
     """Return how many counts come before the first with count + X_i <= bound + X_0; their number if none is.
 
-    `noise` is the secret vector X_0 .. X_n.
     Guarantees: bits that became integers are checked before shares of anything that depends on them are sent.
     [test: tests/programs/test_check_before_opening.py]
     """

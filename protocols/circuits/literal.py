@@ -27,7 +27,7 @@ def made_up(public_integer, data: str, number: int):
 
 
 def instances(form: str, for_range, number: int, step):
-    """Take a step, of a first instance and a number, for each: one by one, as printed, or all at once."""
+    """Take a step for each instance: one after the other, as printed, or all at once."""
     if form == AT_ONCE:
         step(0, number)
     elif form == ONE_BY_ONE:

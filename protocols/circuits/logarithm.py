@@ -1,4 +1,4 @@
-"""The piecewise linear logarithm to base 2 of secret counts, in whole numbers."""
+"""The piecewise linear logarithm to base 2 of secret counts."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """The default noise as a circuit: truncated geometric bits, a sign by complement.
 
 Source: Dwork et al. 2006, "Our data, ourselves" (geometric bits); the sign is ours.
-
-Bits are anything with & ^ ~ that holds n lanes.
 """
 
 from __future__ import annotations

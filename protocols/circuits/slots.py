@@ -24,7 +24,7 @@ def slot_bits(cells: int) -> int:
 def slot_blocks(slots: int, per_lane: int) -> list[tuple[int, int]]:
     """Divide slots into blocks of (slots per lane, lanes), none left over and none added.
 
-    A party could fill an added slot, and MP-SPDZ would read a block of one lane out of order.
+    A party could fill an added slot; MP-SPDZ would read a block of one lane out of order.
     [test: tests/protocols/test_slots.py, tests/programs/test_pi_rw_slots.py]
     """
     lanes, rest = divmod(slots, per_lane)
@@ -163,7 +163,6 @@ def _in_groups(code, value, groups: int, steps: int):
 
 
 def _blocks(names, path: str, parties: int, slots: int, per_lane: int, width: int):
-    """Yield the slots of blocks, `width` bits each; equal blocks as one."""
     secret_integer, bit_vector, memory = names
     if path == REPLICATED:
         words, lanes = input_columns(secret_integer, parties, slots, path), -(-slots // per_lane)

@@ -54,7 +54,7 @@ class MarkerRanks:
         self._halves = self._sbits.get_type(WORD * self._half)
 
     def of(self, key, secret_integer):
-        """Return the ranks as one secret vector, for `key_bits` secret bits of each key, lowest first."""
+        """Return the ranks as one secret vector, for secret bits of each key, lowest first."""
         sorted_planes = 1 + self.key_bits
         routed_planes = 1 + max(self.key_bits, self.place_bits)
         self._memory = self._word.malloc(routed_planes * self._words)
@@ -187,7 +187,6 @@ class MarkerRanks:
         (high ^ change).store_in_mem(self._plane(plane) + self._half)
 
     def _compare(self, planes: int) -> None:
-        """Put the smaller of two elements half of the memory apart into the lower half."""
         pairs = [(self._lower(plane), self._upper(plane)) for plane in range(planes)]
         low, high = pairs[0]
         greater = low & ~high

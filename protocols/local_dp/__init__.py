@@ -1,1 +1,1 @@
-"""Local differential privacy: a client randomizes its own record; estimates and audits of reports."""
+"""Local differential privacy: a client randomizes its own record."""

@@ -47,8 +47,7 @@ def tally(reports: Reports, mechanism: Mechanism) -> Tally:
 class Estimate:
     """A mean of one group, or a gap of two, in the declared range's unit, with an interval in the range.
 
-    With known group sizes the value is unbiased; it is nan where a size is estimated at 0 or less. An
-    interval that `says_something` excludes a possible value.
+    With known group sizes the value is unbiased. An interval that `says_something` excludes a possible value.
     """
 
     groups: tuple[int, ...]
@@ -78,11 +77,9 @@ def estimate_means(
 ) -> list[Estimate]:
     """Estimate each group's mean value: sum of reported values / (a c n), n its true or estimated size.
 
+    Sizes that do not add up to the clients raise ValueError.
     Guarantees: each interval holds with at least this confidence; that of a group that may be empty is the
     range.
-
-    Raises:
-        ValueError: The sizes do not add up to the clients.
     [test: tests/statistical/test_local_dp.py]
     """
     return [_in_range(mean, mechanism) for mean in _means(totals, mechanism, sizes, 1 - confidence)]
@@ -112,12 +109,12 @@ def estimate_gaps(
 
 
 def mean_weights(sizes: Sequence[float], group: int) -> Floats:
-    """Return the weights, shape (d,), that estimate a group's mean."""
+    """Return the weights that estimate a group's mean."""
     return np.asarray(np.eye(len(sizes))[group] / sizes[group])
 
 
 def gap_weights(sizes: Sequence[float], a: int, b: int) -> Floats:
-    """Return the weights, shape (d,), that estimate mean of a - mean of b."""
+    """Return the weights that estimate mean of a - mean of b."""
     return mean_weights(sizes, a) - mean_weights(sizes, b)
 
 
@@ -167,7 +164,7 @@ def half_width(mechanism: Mechanism, sizes: Sequence[float], weights: Floats, fa
 
 
 def least_value(function: Callable[[Floats], Floats], low: float, high: float) -> float:
-    """Return nearly the least value of a function with one valley, between two points above 0."""
+    """Return nearly the least value, between two points above 0, of a function with one valley."""
     for _ in range(4):
         points = np.geomspace(low, high, 25)
         values = function(points)
@@ -193,8 +190,8 @@ def _means(
 ) -> list[Estimate]:
     """Return means in the scale from -1 to 1, with uncut intervals.
 
-    Estimated sizes and sums each take half of the failure. A kept client spreads more than a moved one, so
-    the largest size in its interval gives the widest bound of the sum.
+    Estimated sizes and sums each take half of the failure. The largest size in its interval gives the widest
+    bound of the sum.
     """
     groups, clients = mechanism.grr.groups, totals.clients
     if sizes is not None and (len(sizes) != groups or min(sizes) < 0 or sum(sizes) != clients):

@@ -66,7 +66,7 @@ class ValueRange:
 
 @dataclass(frozen=True)
 class Reports:
-    """A perturbed group and value per client; values are integers, in units of 1/unit."""
+    """A perturbed group and value per client, values in units of 1/unit."""
 
     groups: Integers
     values: Integers
@@ -125,12 +125,9 @@ class Mechanism(ABC):
     declared: ValueRange
 
     def perturb(self, groups: npt.ArrayLike, values: npt.ArrayLike) -> Reports:
-        """Perturb clients' tuples, each independently of all others.
+        """Perturb clients' tuples, each independently, or raise ValueError.
 
         Guarantees: `epsilon`-LDP per tuple and call: a client that reports twice spends it twice.
-
-        Raises:
-            ValueError: An unknown group, a value outside the declared range, or different lengths.
         [test: tests/protocols/test_local_mechanisms.py]
         """
         true = np.asarray(groups)
@@ -185,7 +182,7 @@ class Mechanism(ABC):
 class MechanismR(Mechanism):
     """M_R: the value is rounded at random to -1 or 1, then reported truly with probability `truth`.
 
-    Computes: P(g', v' | g, v) = keep (1 + (2 truth - 1) v v') / 2 if g' = g, else move / 2.
+    P(g', v' | g, v) = keep (1 + (2 truth - 1) v v') / 2 if g' = g, else move / 2.
     """
 
     grr: Grr

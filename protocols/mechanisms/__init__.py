@@ -1,1 +1,1 @@
-"""Mechanisms beyond noise on a count, in the clear: trees of counts, caps, logarithms."""
+"""Mechanisms beyond noise on a count: trees of counts, caps, logarithms."""

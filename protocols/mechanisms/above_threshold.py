@@ -1,4 +1,4 @@
-"""A contribution bound from a public grid, chosen with differential privacy (π_CAP)."""
+"""A contribution bound from a public grid, chosen with privacy (π_CAP)."""
 
 import math
 from collections.abc import Sequence

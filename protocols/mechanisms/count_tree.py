@@ -1,4 +1,4 @@
-"""A histogram as a tree of block counts, for cumulative counts of few blocks each, with one epsilon."""
+"""A histogram as a tree of block counts, for cumulative counts of few blocks each."""
 
 import math
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ MAX_LEVELS = 8
 class CountTree:
     """Blocks of neighboring bins, on several levels, aligned at the highest bin.
 
-    A level has `blocks` bins per block, from 1 up, each number a multiple of the one before; the lowest block
-    holds the rest. Nodes are numbered level by level, from the lowest up.
+    A level has `blocks` bins per block, from 1 up, each number a multiple of the one before. Nodes are
+    numbered level by level, from the lowest up.
     """
 
     bins: int
@@ -53,7 +53,7 @@ class CountTree:
         return from_the_top[:1] - from_the_top
 
     def release(self, histograms: int) -> LinearQueries:
-        """Return the release of this tree for some disjoint histograms, numbered level by level over all."""
+        """Return the release of this tree for some histograms, numbered level by level over all."""
         blocks = np.stack([self.block_of(level) for level in range(len(self.blocks))], axis=1)
         first = histograms * np.cumsum([0, *self.counts[:-1]])
         nodes = [first + h * np.array(self.counts) + blocks for h in range(histograms)]
@@ -113,13 +113,10 @@ def best_tree(
     delta: Fraction,
     distribution: NoiseDistribution | None = None,
 ) -> CountTree:
-    """Choose the tree whose cumulative counts have the least mean square error.
+    """Choose the tree whose cumulative counts have the least mean square error, or raise ValueError.
 
     Computes: for each number of levels a descent over the blocks, until more levels do not help.
     Guarantees: no neighbor (a block's factor one more or less) is better.
-
-    Raises:
-        ValueError: No noise fits epsilon and delta.
     [test: tests/protocols/test_count_tree.py]
     """
     best, least = CountTree(bins, (1,)), float("inf")
@@ -156,8 +153,8 @@ def square_root_error(bins: int, neighbors: Neighbors, epsilon: Fraction, delta:
     """Return the RMS error of cumulative counts by the square-root factorization, in floats, for plans.
 
     Source: Fichtenberger, Henzinger and Upadhyay 2023; noise: Balle and Wang 2018, theorem 8.
-    Computes: the matrix of cumulative sums is R R, R lower triangular with (2k choose k)/4^k on its k-th
-    diagonal. R x gets Gaussian noise; a record moves it by a column of R at most, a replaced one by two.
+    Computes: R x gets Gaussian noise, where R R is the matrix of cumulative sums and R has (2k choose k)/4^k
+    on its k-th diagonal. A record moves it by a column at most, a replaced one by two.
     [test: tests/protocols/test_count_tree.py]
     """
     squares = np.cumsum(np.cumprod([1.0, *(1 - 1 / (2 * k) for k in range(1, bins))]) ** 2)
@@ -167,7 +164,6 @@ def square_root_error(bins: int, neighbors: Neighbors, epsilon: Fraction, delta:
 
 
 def _descend(bins: int, levels: int) -> CountTree | None:
-    """Return the best blocks for so many levels, if any, by steps from equal factors."""
     largest = max(2, round(bins ** (1 / levels)))
     even = (_tree(bins, (factor,) * (levels - 1)) for factor in range(largest, 1, -1))
     better = tree = next(filter(None, even), None)

@@ -29,8 +29,7 @@ _SHARES = 64  # parts of epsilon in the search
 class ShiftedLog:
     """g(n) = log2(n + offset) in straight lines between powers of 2, in units of 2^-E, from 2^o up.
 
-    Source: Finley et al. 2024 (shifted logarithm); Mitchell 1962 (straight lines); see `pi_count.mpc`. Counts
-    above `most` lie on the last line.
+    Source: Finley et al. 2024 (shifted logarithm); Mitchell 1962 (straight lines); see `pi_count.mpc`.
     """
 
     offset: int
@@ -195,7 +194,6 @@ def _ideal_coins(epsilon: Fraction) -> list[float]:
 
 
 def _points(least: int, most: int) -> Floats:
-    """Return counts from `least` to `most`, at most 512 per power of two."""
     points = [
         np.arange(max(least, 1 << power), min(2 << power, most + 1), max(1, (1 << power) // _POINTS))
         for power in range(least.bit_length() - 1, most.bit_length())

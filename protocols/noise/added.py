@@ -76,10 +76,7 @@ class DistributedNoise:
 
         Computes: Laplace: the difference of two negative binomials of shape 1 / honest with ratio e^-rate;
         Gaussian: g^(x^2), g = e^(-rate honest). Ratios are rounded up, probabilities down; the rest goes to
-        0.
-
-        Raises:
-            ValueError: An end's probability is 0.
+        0. An end of probability 0 raises ValueError.
         """
         return _weights(self.distribution, self.rate, self.edge, self.honest)
 

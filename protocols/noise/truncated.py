@@ -20,9 +20,8 @@ _EPSILON_GRID = 10**12  # an epsilon is rounded up to a multiple of 1 / this
 
 
 def guarantee(coins: tuple[Coin, ...], units: int = 1) -> Guarantee:
-    """Return the guarantee if counts move by `units` in all, each by at most 1.
+    """Return the guarantee if counts move by `units` in all, each by at most 1 (basic composition).
 
-    Computes: the worst likelihood ratio to the power `units`; `units` edge atoms (basic composition).
     Guarantees: exact for one count; an upper bound for several.
     [test: tests/protocols/test_truncated_noise.py]
     """
@@ -37,9 +36,9 @@ def outer_mass(coins: tuple[Coin, ...], values: int) -> Fraction:
 def guarantee_of_moves(
     coins: tuple[Coin, ...], moves: Iterable[tuple[int, ...]], shared: bool = False
 ) -> Guarantee:
-    """Return the guarantee if counts move by any of `moves`, an amount per moved count.
+    """Return the guarantee if counts move by any of `moves`, an amount per moved count (theorem 8).
 
-    Computes: theorem 8, at the worst move; `shared` amounts may be those of several counts.
+    With `shared`, amounts may be those of several counts.
     Guarantees: exact deltas, for shared amounts where no atom is lighter than one further out.
     [test: tests/protocols/test_exact_moves.py]
     """
@@ -53,8 +52,7 @@ def guarantee_of_moves(
 def uncovered_at_most(coins: tuple[Coin, ...], amount: int) -> Fraction:
     """Return a bound of the mass uncovered by one count of this amount, or by several that share it.
 
-    Computes: the mass for one count if no atom is lighter than one further out, else a geometric series of
-    the worst ratio (theorem 11).
+    It is that of one count if no atom is lighter than one further out; else see theorem 11.
     [test: tests/protocols/test_exact_moves.py]
     """
     odds = accumulate((coin.odds for coin in coins), mul, initial=Fraction(1))
