@@ -9,10 +9,10 @@
     t.predictor(model).predict(X, sensitive_features=df.group)
 
 A call plays all roles on this machine, clients and parties, and protects nothing against its owner. It prints
-only the current step of a long call, on a terminal or in a notebook. Errors are subclasses of
-`FairSharesError`, which are here too, as `OptionError`; their messages say what to do.
+only the current step of a long call. Errors are subclasses of `FairSharesError`, such as `OptionError`; their
+messages say what to do.
 
-This is the one place for re-exports: names here stay, and the modules that they come from may move.
+This is the one place for re-exports: the modules that names come from may move.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Opened samples of π_LAP's noise, which protect nothing, compared with their exact distribution."""
+"""Opened samples of π_LAP's noise, compared with their exact distribution."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -54,7 +54,7 @@ class Sampler:
 
 @lru_cache(maxsize=16)
 def joint_sampler(epsilon: Fraction, delta: Fraction) -> Sampler:
-    """Return the sampler of joint noise; raise OptionError if none fits."""
+    """Return the sampler of joint noise, or raise OptionError."""
     grid = Fraction(epsilon * _EPSILON_GRID // 1, _EPSILON_GRID)
     bits = bits_at_most(delta)
     with fitting(epsilon, delta):
@@ -75,7 +75,7 @@ def joint_sampler(epsilon: Fraction, delta: Fraction) -> Sampler:
 def own_sampler(
     distribution: NoiseDistribution, epsilon: Fraction, delta: Fraction, model: SecurityModel
 ) -> Sampler:
-    """Return the sampler of the sum of the parties' own noises; raise OptionError if none fits."""
+    """Return the sampler of distributed noise's sum, or raise OptionError."""
     with fitting(epsilon, delta):
         plan = plan_distributed_noise(
             *(each_cell_once(1), Neighbors(NeighboringRelation.ADD_OR_REMOVE_ONE), epsilon, delta),
@@ -100,8 +100,8 @@ def own_sampler(
 def summarise(samples: Sequence[int], sampler: Sampler) -> dict[str, Any]:
     """Compare samples with the sampler's exact distribution.
 
-    `distance` is the largest one between the distribution functions; `distance_bound` is what fair noise
-    exceeds with probability FALSE_ALARM at most (DKW, for any distribution).
+    `distance` is between the distribution functions; fair noise exceeds `distance_bound` with probability
+    FALSE_ALARM at most (DKW, for any distribution).
     """
     n, centre = len(samples), float(sampler.centre)
     return {

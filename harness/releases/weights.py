@@ -1,4 +1,4 @@
-"""π_RW as a statistic: noisy counts per (group, label), and sample weights."""
+"""π_RW as a statistic: noisy counts, and sample weights."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -92,5 +92,8 @@ class WeightsStatistic(Statistic[Weights]):
 
     def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
         count = deviation(prepared.plan.noise, prepared.domain)
-        errors = by_cell(prepared.domain, count * weight_errors(sizes, self.reweighing))
-        return ExpectedError(count, "weight, relative", errors)
+        return ExpectedError(
+            count,
+            what="weight, relative",
+            each=by_cell(prepared.domain, count * weight_errors(sizes, self.reweighing)),
+        )
