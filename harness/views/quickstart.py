@@ -197,7 +197,7 @@ def _parts(manifest: dict[str, Any]) -> Iterator[Part]:
         [
             [
                 name,
-                run.computed(part),
+                f"{part['mpc_s']:.3f} s",
                 "–" if part["rounds"] is None else str(part["rounds"]),
                 run.sent(part),
                 f"{part['wall_s']:.2f} s",
