@@ -35,8 +35,8 @@ if TYPE_CHECKING:
         TrainResult,
         WeightsResult,
     )
-    from harness.postprocessing.reweighing.sample_weight import read_weights, sample_weight
     from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
+    from harness.reweighing.sample_weight import read_weights, sample_weight
     from harness.training.logistic import LogisticModel
     from harness.training.session import SumSession
 
@@ -72,8 +72,8 @@ _LATE = {  # their libraries take seconds to load
     "GroupThresholdPredictor": "harness.postprocessing.thresholds.predictor",
     "LogisticModel": "harness.training.logistic",
     "SumSession": "harness.training.session",
-    "read_weights": "harness.postprocessing.reweighing.sample_weight",
-    "sample_weight": "harness.postprocessing.reweighing.sample_weight",
+    "read_weights": "harness.reweighing.sample_weight",
+    "sample_weight": "harness.reweighing.sample_weight",
     **{name: "fairshares._results" for name in __all__ if name.endswith("Result")},
 }
 

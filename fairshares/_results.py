@@ -17,12 +17,12 @@ from harness.errors import FairSharesError, OptionError, as_keyword, naming
 from harness.inputs.columns import as_index
 from harness.pipeline.earlier_results import as_curves, choose_again, found_in, read_files
 from harness.pipeline.run import MANIFEST
-from harness.postprocessing.reweighing.sample_weight import sample_weight
 from harness.postprocessing.thresholds.rules import ThresholdRule, rule_from_json
 from harness.releases.base import Files
 from harness.releases.score_curves import choice_of
 from harness.releases.weights import Weights
 from harness.request.releases import ThresholdsRequest
+from harness.reweighing.sample_weight import sample_weight
 from harness.system.result_files import read_result, write_files
 from harness.views import run as run_view
 from harness.views.parts import Part

@@ -24,7 +24,7 @@ from benchmarks.studies.training.people import wagepan
 from benchmarks.validation import texts
 from benchmarks.validation.cells import RESULTS, CellRuns, Measured
 from benchmarks.validation.side_by_side import AT_ONCE, NOT_YET, PRINTED, PROTOCOLS, SCALE, TABLE2, rows
-from harness.postprocessing.reweighing.formulas import BALANCED, weights_of_counts
+from harness.reweighing.formulas import BALANCED, weights_of_counts
 from harness.security_models import MODELS
 from harness.views.palette import COLOURS, GREY
 from harness.views.parts import Table

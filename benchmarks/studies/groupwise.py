@@ -68,14 +68,14 @@ def numerical_rho(count: float) -> float:
     return max(ratios)
 
 
-def _grid(centre: float, reach: float) -> Floats:
-    """Return points around `centre`, even or ever closer to 0."""
-    even: Floats = np.linspace(centre - reach, centre + reach, _POINTS)
-    if abs(centre) > _FIRST_STAGE_SDS * SPREAD:
+def _grid(center: float, reach: float) -> Floats:
+    """Return points around `center`, even or ever closer to 0."""
+    even: Floats = np.linspace(center - reach, center + reach, _POINTS)
+    if abs(center) > _FIRST_STAGE_SDS * SPREAD:
         return even  # evenly spaced, the trapezoid rule is nearly exact
-    close = np.geomspace(_LEAST * SPREAD, abs(centre) + reach, _POINTS // 5)
+    close = np.geomspace(_LEAST * SPREAD, abs(center) + reach, _POINTS // 5)
     points = np.unique(np.concatenate([even, close, -close]))
-    return np.asarray(points[(np.abs(points - centre) <= reach) & (np.abs(points) >= _LEAST * SPREAD)])
+    return np.asarray(points[(np.abs(points - center) <= reach) & (np.abs(points) >= _LEAST * SPREAD)])
 
 
 def gaussian_log_rho(count: int, offset: float, sigma: float) -> float:

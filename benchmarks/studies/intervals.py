@@ -11,11 +11,11 @@ from benchmarks.studies.outcome import SUMMARY, Outcome, Row, grouped, rounded
 from benchmarks.studies.utility.study import SEED, generator
 from harness.inputs.record_schema import MAX_STEPS, RecordDomain, RecordKind, ValueGrid
 from harness.postprocessing.noisy_counts import NoisyCounts
-from harness.postprocessing.reweighing.formulas import CONFIDENCE, REWEIGHINGS, weights_of_counts
 from harness.releases.confusion import RATES, ConfusionStatistic, confusion
 from harness.releases.gaps import GapStatistic, gaps
 from harness.releases.weights import WeightsStatistic
 from harness.request.releases import ConfusionRequest, GapRequest, WeightsRequest
+from harness.reweighing.formulas import CONFIDENCE, REWEIGHINGS, weights_of_counts
 from harness.views.parts import Part
 from protocols.accounting.calibration import NoisePlan
 from protocols.arrays import Floats

@@ -49,7 +49,7 @@ class Simulated:
         """Return the groups' means, shape (runs, d), estimated with true sizes."""
         sizes, declared = np.where(self.sizes > 0, self.sizes, np.nan), self.mechanism.declared
         of_all = float(self.mechanism.grr.keep) * self.mechanism.gain * sizes
-        return np.asarray(declared.centre + declared.radius * self.sums / of_all)
+        return np.asarray(declared.center + declared.radius * self.sums / of_all)
 
     def estimated_gaps(self, a: int = 0, b: int = 1) -> Floats:
         """Return the mean of a less that of b, shape (runs,)."""

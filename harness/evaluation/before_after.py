@@ -19,9 +19,9 @@ from threadpoolctl import threadpool_limits
 
 from harness.evaluation.loanapp import LoanApplications
 from harness.evaluation.metrics import METRICS, assess
-from harness.postprocessing.reweighing.sample_weight import WeightsTable, sample_weight
 from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
 from harness.postprocessing.thresholds.rules import ThresholdRule
+from harness.reweighing.sample_weight import WeightsTable, sample_weight
 from protocols.arrays import Floats, Integers
 
 UNMITIGATED = "unmitigated"

@@ -323,7 +323,7 @@ class ValueGrid:
         )
 
     @property
-    def centre(self) -> float:
+    def center(self) -> float:
         """The middle of the range, step 0."""
         return self.low / 2 + self.high / 2
 
@@ -334,7 +334,7 @@ class ValueGrid:
 
     def nearest(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
         """Return the nearest steps, -steps to steps."""
-        return np.rint(np.clip((values - self.centre) / self.radius, -1.0, 1.0) * self.steps).astype(np.int64)
+        return np.rint(np.clip((values - self.center) / self.radius, -1.0, 1.0) * self.steps).astype(np.int64)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ import numpy as np
 from harness.errors import FairSharesError, ResultFileError, named
 from harness.pipeline.run import MANIFEST, SIGNATURES, environment, result_files
 from harness.postprocessing.noisy_counts import NoisyCounts
-from harness.postprocessing.reweighing.formulas import REWEIGHINGS
 from harness.privacy.statement import read_statement
 from harness.releases.base import Files, domain_of, statistic_class, statistic_of
 from harness.releases.score_curves import (
@@ -24,6 +23,7 @@ from harness.releases.score_curves import (
 )
 from harness.releases.weights import Weights, WeightsStatistic
 from harness.request.releases import REQUESTS, request_from_json
+from harness.reweighing.formulas import REWEIGHINGS
 from harness.system.result_files import SCHEMA, read_result
 from protocols.noise.added import Several, Single
 

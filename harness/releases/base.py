@@ -18,10 +18,10 @@ import numpy as np
 from harness.errors import OptionError, UnsupportedError, named
 from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, cap_from_json, scale_of
 from harness.postprocessing.curves import CurveNoise
-from harness.postprocessing.reweighing.formulas import BALANCED, KAMIRAN_CALDERS, LABEL
 from harness.request.base import Request
 from harness.request.readers import in_module
 from harness.request.releases import REQUESTS
+from harness.reweighing.formulas import BALANCED, KAMIRAN_CALDERS, LABEL
 from protocols.accounting.calibration import (
     LinearQueries,
     NeighboringRelation,

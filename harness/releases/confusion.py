@@ -9,7 +9,6 @@ import numpy as np
 
 from harness.inputs.record_schema import RecordDomain, RecordKind, scale_of
 from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
-from harness.postprocessing.reweighing.formulas import share_intervals
 from harness.releases.base import (
     AuditTarget,
     ExpectedError,
@@ -27,6 +26,7 @@ from harness.releases.base import (
     table_of,
 )
 from harness.request.base import Request
+from harness.reweighing.formulas import share_intervals
 from protocols.arrays import Floats
 from protocols.spec import PI_CF, PI_CF_SLOTS, ProtocolSpec
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from harness.inputs.record_schema import DEFAULT_STEPS, RecordDomain, RecordKind, ValueGrid
 from harness.postprocessing.noisy_counts import read_unbiased
-from harness.postprocessing.reweighing.formulas import DIFFERENCE_FAILURE, difference_bound, share_intervals
 from harness.releases.base import (
     AuditTarget,
     ExpectedError,
@@ -28,6 +27,7 @@ from harness.releases.base import (
     plan_release,
 )
 from harness.request.base import Request
+from harness.reweighing.formulas import DIFFERENCE_FAILURE, difference_bound, share_intervals
 from protocols.accounting.calibration import NoisePlan
 from protocols.arrays import Floats
 from protocols.noise.added import Noise, error_bound
@@ -141,7 +141,7 @@ def gaps(opened: Floats, domain: RecordDomain, plan: NoisePlan) -> Gaps:
         domain,
         sizes / (2 * values.steps),
         tuple(near_zero.tolist()),
-        tuple(_in_range(mean, values, 1.0, values.centre) for mean in means),
+        tuple(_in_range(mean, values, 1.0, values.center) for mean in means),
         intervals,
         clients_for(2 * USEFUL, noise, values.steps),
     )
@@ -169,9 +169,9 @@ def clients_for(error: float, noise: Noise, steps: int) -> int:
     return clients(bisect_left(range(1500), True, key=certain))
 
 
-def _in_range(interval: Interval, values: ValueGrid, most: float, centre: float) -> Interval:
+def _in_range(interval: Interval, values: ValueGrid, most: float, center: float) -> Interval:
     low, high = (min(max(float(end), -most), most) for end in (interval.low, interval.high))
-    estimate, low_end, high_end = (centre + values.radius * x for x in (interval.estimate, low, high))
+    estimate, low_end, high_end = (center + values.radius * x for x in (interval.estimate, low, high))
     return Interval(estimate, low_end, high_end, low > -most or high < most)
 
 

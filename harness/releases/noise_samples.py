@@ -45,7 +45,7 @@ class Sampler:
     spec: ProtocolSpec
     arguments: Mapping[str, object]
     fair_bits: int
-    centre: Fraction
+    center: Fraction
     mean_square: Fraction
     edges: tuple[int, int]
     cumulative: Callable[[int], Fraction]
@@ -64,7 +64,7 @@ def joint_sampler(epsilon: Fraction, delta: Fraction) -> Sampler:
         spec=PI_LAP,
         arguments={"epsilon": grid, "delta_bits": bits},
         fair_bits=fair_bits_per_sample(coins),
-        centre=Fraction(-1, 2),
+        center=Fraction(-1, 2),
         mean_square=mean_square_error(coins),
         edges=(smallest(coins), largest(coins)),
         cumulative=lambda x: cumulative(coins, x),
@@ -89,7 +89,7 @@ def own_sampler(
         spec=PI_SUM,
         arguments=noise.arguments(),
         fair_bits=0,
-        centre=Fraction(0),
+        center=Fraction(0),
         mean_square=noise.mean_square_error,
         edges=(smallest(noise), largest(noise)),
         cumulative=lambda x: Fraction(below[min(max(x + noise.largest + 1, 0), len(below) - 1)], below[-1]),
@@ -103,12 +103,12 @@ def summarise(samples: Sequence[int], sampler: Sampler) -> dict[str, Any]:
     `distance` is between the distribution functions; fair noise exceeds `distance_bound` with probability
     FALSE_ALARM at most (DKW, for any distribution).
     """
-    n, centre = len(samples), float(sampler.centre)
+    n, center = len(samples), float(sampler.center)
     return {
         "samples": n,
         "mean": sum(samples) / n,
-        "exact_mean": centre,
-        "mean_square": sum((x - centre) ** 2 for x in samples) / n,
+        "exact_mean": center,
+        "mean_square": sum((x - center) ** 2 for x in samples) / n,
         "exact_mean_square": float(sampler.mean_square),
         "extremes": (min(samples), max(samples)),
         "exact_extremes": sampler.edges,

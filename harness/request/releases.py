@@ -154,7 +154,7 @@ class WeightsRequest(CappedRequest):
     )
     reweighing = usual(
         "kamiran-calders",
-        one_of(in_module("harness.postprocessing.reweighing.formulas:REWEIGHINGS")),
+        one_of(in_module("harness.reweighing.formulas:REWEIGHINGS")),
         "kamiran-calders (default), balanced or label; all from the same noisy counts",
     )
     chain = optional(

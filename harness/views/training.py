@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from harness.postprocessing.reweighing.formulas import GroupWeights
 from harness.releases.score_curves import Thresholds
+from harness.reweighing.formulas import GroupWeights
 from harness.training.logistic import LogisticModel
 from harness.views import run
 from harness.views.parts import Findings, Heading, Part, Table

@@ -217,7 +217,7 @@ def _means(
 
 def _in_range(estimate: Estimate, mechanism: Mechanism) -> Estimate:
     declared, most = mechanism.declared, float(len(estimate.groups))
-    shift = declared.centre if len(estimate.groups) == 1 else 0.0
+    shift = declared.center if len(estimate.groups) == 1 else 0.0
     low, high = min(max(estimate.low, -most), most), max(min(estimate.high, most), -most)
     return Estimate(
         estimate.groups,

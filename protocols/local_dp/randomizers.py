@@ -44,7 +44,7 @@ class ValueRange:
             raise ValueError(f"a range has two finite ends, the lower first, not {self.low} and {self.high}")
 
     @property
-    def centre(self) -> float:
+    def center(self) -> float:
         """Middle of the range."""
         return self.low / 2 + self.high / 2
 
@@ -61,7 +61,7 @@ class ValueRange:
                 f"value {value:g} is outside the declared range [{self.low:g}, {self.high:g}]; declare one "
                 "that holds every client's value, or clip to it first"
             )
-        return np.clip((array - self.centre) / self.radius, -1.0, 1.0)
+        return np.clip((array - self.center) / self.radius, -1.0, 1.0)
 
 
 @dataclass(frozen=True)

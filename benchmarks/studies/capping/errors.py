@@ -24,13 +24,13 @@ from benchmarks.studies.utility.curves import (
 from data.movielens import load_movielens
 from harness.inputs.record_schema import even_grid
 from harness.postprocessing.curves import OperatingPoints
-from harness.postprocessing.reweighing.formulas import BALANCED, FLOOR, weights_of_counts
 from harness.postprocessing.thresholds.search import (
     BALANCED_ACCURACY,
     EQUAL_OPPORTUNITY,
     best_mixed_rules,
     task_for,
 )
+from harness.reweighing.formulas import BALANCED, FLOOR, weights_of_counts
 from protocols.accounting.calibration import NeighboringRelation, Neighbors
 from protocols.arrays import Bools, Floats, Integers
 from protocols.mechanisms.count_tree import CountTree, best_tree

@@ -23,9 +23,9 @@ from benchmarks.studies.training.people import People
 from benchmarks.studies.utility.curves import cumulative, curves_of, histogram_of, rules_of
 from harness.evaluation.metrics import corrected_metrics, group_rates, published_metrics
 from harness.inputs.record_schema import even_grid
-from harness.postprocessing.reweighing.formulas import weights_of_counts
 from harness.postprocessing.thresholds.rules import ThresholdRule
 from harness.postprocessing.thresholds.search import ACCURACY
+from harness.reweighing.formulas import weights_of_counts
 from harness.training.fairness import SHARE, STEP, FairGrad
 from harness.training.logistic import Descent, Examples, fit, probabilities, with_constant
 from harness.training.updates import UpdateRule, units_for

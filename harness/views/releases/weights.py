@@ -5,8 +5,8 @@ from typing import Any
 
 from harness.errors import named
 from harness.inputs.record_schema import RecordDomain
-from harness.postprocessing.reweighing.formulas import GroupWeights
 from harness.releases.base import by_cell
+from harness.reweighing.formulas import GroupWeights
 from harness.views import run
 from harness.views.parts import Findings, Part, Table, from_least_to_most
 from harness.views.rendering.plots import intervals, with_ends

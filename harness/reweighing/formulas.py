@@ -72,7 +72,7 @@ def ratio_interval(
     exact quantile q(r) of that sum. Between points r < s of a grid, q is at most q(r) + (s - r) t, with t a
     quantile of F_A.
     Guarantees: holds B/A with probability at least 1 - failure, of which a fiftieth is left for the caller's
-    assumptions.  [test: tests/harness/postprocessing/test_weight_intervals.py]
+    assumptions.  [test: tests/harness/reweighing/test_weight_intervals.py]
     """
     main = _main(failure)
     distribution, others = noise.sum(terms), noise.sum(noise.cells - terms)
