@@ -96,7 +96,7 @@ def claims() -> list[Row]:
             "Section 3",
             "least at the ⌈1/ε⌉-th largest contribution, whatever those above and below are",
             False,
-            f"that minimises Eq. 2's right side. One contribution of 100, ε = 1: {least:.1f} at "
+            f"that minimizes Eq. 2's right side. One contribution of 100, ε = 1: {least:.1f} at "
             f"τ = {at:.1f}, but 100 at τ = 100. With the rule it is at most {MOST_ABOVE:.2f} times the least",
         ),
         (
