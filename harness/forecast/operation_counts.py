@@ -54,7 +54,7 @@ def counts_of(job: Job, model: SecurityModel) -> Counts:
 
     A portable program is executed on counting values, with formulas for comparisons and sorted keys. For
     other programs the compiler's estimate is read.
-    Guarantees: where nothing is compared or sorted, the counts equal the compiler's estimate.
+    Guarantees: where no keys are sorted, the counts equal the compiler's estimate, up to a few rounds.
     [test: tests/harness/forecast/test_operation_counts.py; tests/programs/test_operation_counts.py]
     Raises PlanError without MP-SPDZ's compiler, CompileError if it refuses the program.
     """
