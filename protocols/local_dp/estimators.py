@@ -45,7 +45,7 @@ def tally(reports: Reports, mechanism: Mechanism) -> Tally:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean of one group, or a gap of two, in the declared range's unit, with an interval in the range.
+    """A mean of one group, or a gap of two, in the range's unit, with an interval.
 
     With known group sizes the value is unbiased. An interval that `says_something` excludes a possible value.
     """
@@ -143,7 +143,7 @@ def half_width(mechanism: Mechanism, sizes: Sequence[float], weights: Floats, fa
 
     Computes: Chernoff's bound, min over s > 0 of (Psi(s) + ln(2 / failure)) / s, Psi(s) a bound of the sum
     over clients of ln E[e^(s (T - E[T]))], T a client's contribution.
-    Guarantees: holds for every n, in floating-point arithmetic.
+    Guarantees: for every n, in floating-point arithmetic.
     [test: tests/statistical/test_local_dp.py]
     """
     keep, move = _grr(mechanism)

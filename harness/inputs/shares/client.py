@@ -1,7 +1,7 @@
 """Splits clients' values into additive shares, and counts records that were shared.
 
-Any r - 1 of a client's r additive shares are uniform. Replicated shares give party i all but share i, so no
-party can change one, but any two together know the values. From here on, no message holds a value.
+Replicated shares give party i all but share i, so no party can change one, but any two together know the
+values. From here on, no message holds a value.
 """
 
 import hashlib

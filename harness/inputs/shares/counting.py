@@ -1,6 +1,6 @@
 """Opens, checks and adds up a party's envelopes as they come, in little memory.
 
-A party leaves out envelopes that it cannot open; all parties' lists decide which uploads a run counts.
+All parties' lists decide which uploads a run counts.
 """
 
 import hashlib
@@ -110,7 +110,7 @@ class Count:
 
     Args:
         opener: Opens envelopes.
-        accepted: The identities that all parties accept; by default all that can be opened.
+        accepted: The identities that all parties accept; by default all sound ones.
         checkpoint: A file, sealed for the party, that keeps the count across restarts.
     """
 
