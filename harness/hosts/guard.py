@@ -300,7 +300,7 @@ class Uploads:
     def aggregate(self, party: int) -> dict[str, Any]:
         """Aggregate this party's shares; return the facts that all may know.
 
-        They are the one file in the host's own `aggregates`, or the uploads in `shares` that are in all
+        The shares are the one file in the host's own `aggregates`, or the uploads in `shares` that are in all
         lists.
         Guarantees: replicated shares are compared with digests in identities, so hosts of a run have the
         same.

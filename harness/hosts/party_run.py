@@ -255,7 +255,8 @@ class SignedRun(PartyRun):
     ) -> dict[str, str]:
         """Hold the party's port, and sign the run ahead.
 
-        Until the party has the port, early peers try again. `attempts` to make the run's noise are the most that any host knows of; others know `heads` of this ledger.
+        Until the party has the port, early peers try again. `attempts` to make the run's noise are the most
+        that any host knows of; others know `heads` of this ledger.
 
         Raises HostUnfitError if its own nonce differs, or its clock by more than `MAX_SKEW_S`; PolicyError
         after too many attempts.

@@ -1,4 +1,4 @@
-"""Public facts about records, alike for all; only `Cap.choose` sees records."""
+"""Public facts about records, the same for everybody; only `Cap.choose` sees records."""
 
 from __future__ import annotations
 
@@ -273,7 +273,7 @@ def even_grid(count: int = DEFAULT_THRESHOLDS) -> Grid:
 def as_grid(thresholds: Sequence[float]) -> Grid:
     """Check thresholds, and prepend 0 if missing; raise ThresholdGridError for invalid ones.
 
-    Counts at 0 are totals.
+    Counts at threshold 0 are the totals.
     """
     check_grid(thresholds)
     grid = tuple(map(float, thresholds))

@@ -223,7 +223,9 @@ def read_records(
 ) -> ClientRecords:
     """Read, check and count records, with the same result for all kinds of sources.
 
-    docs/how-to/records.md has the columns. Without a domain, groups and labels are inferred, and `max_count` holds. Invalid rows are refused, or with `say` left out and reported; client_id is then required, and an empty source is one client without records.
+    docs/how-to/records.md has the columns. Without a domain, groups and labels are inferred, and `max_count`
+    holds. Invalid rows are refused, or with `say` left out and reported; client_id is then required, and an
+    empty source is one client without records.
 
     Raises RecordsError, which names the source and row, or RecordDomainError.
     [test: tests/harness/inputs/test_frames.py]

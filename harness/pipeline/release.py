@@ -1,4 +1,4 @@
-"""From a call to its run."""
+"""From a call to its run: domain, account, and one release or two."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The interface of a statistic.
+"""The interface of a statistic, and expected errors.
 
 Expected errors follow from the noise's exact variance, to first order in noise over counts.
 """

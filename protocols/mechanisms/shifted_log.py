@@ -153,7 +153,7 @@ def plan_logarithm(
     """Choose the logarithm and its charged epsilon that protect large groups best within an error.
 
     Computes: the most noise that keeps to the target, for the least power of 2 as offset with which a record
-    in a small group spends at most epsilon; plain noise if that exceeds `most`.
+    in a small group spends at most epsilon; above `most` it is plain noise.
 
     Raises:
         ValueError: Not even plain noise reaches the target.

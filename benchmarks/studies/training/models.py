@@ -1,6 +1,7 @@
 """Models by PrivFairFL's own recipe, and at one joint epsilon, and their figures on test records.
 
-benchmarks/results/reproduce-training/README.md tells the recipe. At a joint epsilon, gradients are clipped, then weighed, and each sum is noisy once, as by `SumSession`. Noises add up by theorem 4.
+benchmarks/results/reproduce-training/README.md tells the recipe. At a joint epsilon, gradients are clipped,
+then weighed, and each sum is noisy once, as by `SumSession`. Noises add up by theorem 4.
 """
 
 import math

@@ -74,7 +74,8 @@ def mixed_two_rates(
 ) -> tuple[Floats, Floats]:
     """Return each group's x and y, all within the tolerance, that maximize the sum of gain y - loss x.
 
-    Hulls are of ROC points, from (0, y0) to (1, 1), never falling; gain and loss are not negative. In a window each group's best point has a closed form, and their sum is concave in the window's corner.
+    Hulls are of ROC points, from (0, y0) to (1, 1), never falling; gain and loss are not negative. In a
+    window each group's best point has a closed form, and their sum is concave in the window's corner.
     """
     peaks = [hull.x[np.argmax(g * hull.y - c * hull.x)] for hull, g, c in zip(hulls, gain, loss, strict=True)]
 
