@@ -30,8 +30,7 @@ def load_ads(path: Path) -> Ratings:
     """Load ADS16 from the directory that its parts were unpacked into, however deep.
 
     Features are those of PrivFairFL, appendix C, that the files have: the user's gender, country, income,
-    interests, age and first two characters of the zip code, and the advertisement's category. A user without
-    an age counts as in the middle.
+    interests, age and first two characters of the zip code, and the advertisement's category.
 
     Raises:
         DataSetError: There are no ratings, a user is there twice, or a file is missing or has another layout.
@@ -67,7 +66,6 @@ def load_ads(path: Path) -> Ratings:
 
 
 def _rated(file: Path) -> tuple[list[str], Floats]:
-    """Return each advertisement's category and rating."""
     try:
         _, names, cells = _read(file)
         stars = np.array([cell.split(",") for cell in cells], dtype=float)
@@ -83,7 +81,6 @@ def _rated(file: Path) -> tuple[list[str], Floats]:
 
 
 def _described(file: Path, needed: tuple[str, ...]) -> dict[str, str]:
-    """Return a user's values by name, from a file of two rows."""
     rows = _read(file)
     described = dict(zip(*rows[:2], strict=False)) if len(rows) > 1 else {}
     if not described.keys() >= {*needed}:
@@ -105,7 +102,6 @@ def _features(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _read(file: Path) -> list[list[str]]:
-    """Return the rows that are not empty."""
     try:
         text = file.read_text(encoding="utf-8-sig", errors="replace")
     except OSError as error:
