@@ -30,7 +30,8 @@ def load_ads(path: Path) -> Ratings:
     """Load ADS16 from the directory that its parts were unpacked into, however deep.
 
     Features are those of PrivFairFL, appendix C, that the files have: the user's gender, country, income,
-    interests, age and first two characters of the zip code, and the advertisement's category.
+    interests, age and first two characters of the zip code, and the advertisement's category. A user without
+    an age counts as in the middle.
 
     Raises:
         DataSetError: There are no ratings, a user is there twice, or a file is missing or has another layout.

@@ -424,7 +424,6 @@ def _look(connections: Sequence[Connection], model: SecurityModel, progress: Pro
 
 
 def _links(connections: Sequence[Connection], down: bool) -> Iterator[dict[str, Any]]:
-    """Time all links, one after the other."""
     with ExitStack() as stack:
         stack.callback(at_once, lambda one: one.ask("stop_listening"), connections)
         greetings = at_once(lambda one: one.ask("listen", kind=RunName, port=one.host.port), connections)

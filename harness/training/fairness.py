@@ -28,8 +28,8 @@ class FairGrad:
     """Weights of groups and labels in the loss, by how far the model is from a definition of fairness.
 
     Source: Maheshwari and Perrot 2023, without slack. A model is fair if all gaps F_k = C_k0 + sum_k' C_kk'
-    accuracy_k' are 0, with k' a group and a label. In each round the multiplier of a gap grows by `step`
-    times the gap, and weights are those of the Lagrangian. Counts take `share` of the zCDP.
+    accuracy_k' are 0, with k' a group and a label. Weights are those of the Lagrangian. Counts take `share`
+    of the zCDP.
     """
 
     fairness: str

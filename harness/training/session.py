@@ -71,7 +71,7 @@ class SumSession:
     Attributes:
         rule: The bounds of vectors.
         plan: The noise, with `exact` (epsilon, delta), and `loss` with rho and its delta'.
-        piece: The noise made ahead that it took from the directory `stock`.
+        piece: The noise made ahead that it took.
         seconds: The time of each round so far, without the clients' work.
         sent_bytes: The bytes that each party sent, known after the last round.
     """

@@ -1,8 +1,7 @@
 """Group means and gaps from locally private reports: estimates, exact variances, valid intervals.
 
-Source: Juarez and Korolova 2022, Definition 7, Theorem 9, Eqs. 19 and 20, derived again for any number d of
-groups, in the scale from -1 to 1. A group is kept with probability a, replaced by each other one with p = (1
-- a) / (d - 1); c is the gain of a kept value.
+Source: Juarez and Korolova 2022, Definition 7, Theorem 9, Eqs. 19 and 20, derived again for any number of groups,
+in the scale from -1 to 1. Symbols are those of docs/explanation/local-privacy.md.
 """
 
 import math

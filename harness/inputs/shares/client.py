@@ -44,7 +44,7 @@ COUNTED_SCHEMA = 2  # version of the file that counts earlier uploads
 def split_into_shares(values: Words, ring: Ring, parties: int) -> Iterator[tuple[bytes, Words]]:
     """Yield each party's share: its payload in a file, and its elements, shape (n, words).
 
-    The last payload is the elements; the others are seeds that expand to them.
+    The last payload is the elements; the others are seeds.
     Guarantees: any r - 1 of the r shares are uniform and independent of the values, if expanded seeds count
     as random; all r add up to the values.
     [test: tests/harness/inputs/test_shares_properties.py]

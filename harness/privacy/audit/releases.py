@@ -131,9 +131,8 @@ def audit_distributed_noise(
 ) -> Audited:
     """Audit a release with distributed noise, without the tolerated parties' part.
 
-    It tries all ways in which a client's records spread. For Laplace noise it adds up the moved values'
-    deltas, each at its share of epsilon; for Gaussian noise it bounds the delta of their joint loss. Raises
-    OptionError for impossible noise, or a client with over 12 records.
+    It tries all ways in which a client's records spread. Raises OptionError for impossible noise, or a client
+    with over 12 records.
     """
     relation, cap = neighbors.relation, neighbors.cap
     if cap > _MOST_SPREADS:

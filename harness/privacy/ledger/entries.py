@@ -255,7 +255,6 @@ def _find(connection: sqlite3.Connection, name: str) -> Population | None:
 
 
 def _uncounted(connection: sqlite3.Connection, uploads: Sequence[str]) -> tuple[Charge, ...]:
-    """Return these uploads' charges of nobody."""
     numbers = {use.charge for use in _uses(connection, uploads) if use.key is None}
     return tuple(charge for charge in _charges(connection, None) if charge.id in numbers)
 
