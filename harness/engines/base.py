@@ -34,7 +34,7 @@ def times_of(party_mpc_s: Sequence[float], compile_s: float, **known: float | No
 class RunRecord:
     """The program, engine and cost of a run, as in manifests.
 
-    Unknown times are None. The computation's include preprocessing.
+    Unknown times are None. The computation's include preprocessing, but neither start-up nor compilation.
     """
 
     engine: str | None = None

@@ -102,7 +102,7 @@ class ClientRecords:
 
     @property
     def cell(self) -> npt.NDArray[np.int64]:
-        """Each record's (group, label[, detail]) as one index.
+        """Each record's (group, label[, detail]) as one index; the last part varies fastest.
 
         With several scores, shape (scores, n): (score, group), whether the label is the score's, and bin.
         """

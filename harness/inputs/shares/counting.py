@@ -110,7 +110,7 @@ class Count:
 
     Args:
         opener: Opens envelopes.
-        accepted: The identities that all parties accept; by default all sound ones.
+        accepted: The identities that all parties accept; by default all that can be opened.
         checkpoint: A file, sealed for the party, that keeps the count across restarts.
     """
 

@@ -72,7 +72,7 @@ def mixed_one_rate(hulls: Sequence[Hull], tolerance: float) -> Floats:
 def mixed_two_rates(
     hulls: Sequence[Hull], gain: Floats, loss: Floats, tolerance: float
 ) -> tuple[Floats, Floats]:
-    """Return each group's x and y, all within the tolerance, that maximize the sum of gain y - loss x.
+    """Return each group's x and y, within the tolerance, that maximize the sum of gain y - loss x.
 
     Hulls are of ROC points, from (0, y0) to (1, 1), never falling; gain and loss are not negative. In a
     window each group's best point has a closed form, and their sum is concave in the window's corner.
