@@ -67,7 +67,6 @@ def load_ads(path: Path) -> Ratings:
 
 
 def _rated(file: Path) -> tuple[list[str], Floats]:
-    """Return each advertisement's category and rating."""
     try:
         _, names, cells = _read(file)
         stars = np.array([cell.split(",") for cell in cells], dtype=float)
@@ -83,7 +82,6 @@ def _rated(file: Path) -> tuple[list[str], Floats]:
 
 
 def _described(file: Path, needed: tuple[str, ...]) -> dict[str, str]:
-    """Return a user's values by name, from a file of two rows."""
     rows = _read(file)
     described = dict(zip(*rows[:2], strict=False)) if len(rows) > 1 else {}
     if not described.keys() >= {*needed}:
@@ -105,7 +103,6 @@ def _features(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _read(file: Path) -> list[list[str]]:
-    """Return the rows that are not empty."""
     try:
         text = file.read_text(encoding="utf-8-sig", errors="replace")
     except OSError as error:

@@ -8,11 +8,8 @@
     t = fs.thresholds(df, epsilon=1, positive_label="approved")  # also a column score
     t.predictor(model).predict(X, sensitive_features=df.group)
 
-A call plays all roles on this machine, clients and parties, and protects nothing against its owner. It prints
-only the current step of a long call. Errors are subclasses of `FairSharesError`, such as `OptionError`; their
-messages say what to do.
-
-This is the one place for re-exports: the modules that names come from may move.
+A call plays all roles on this machine, clients and parties, and protects nothing against its owner. Errors
+are subclasses of `FairSharesError`, whose messages say what to do. This is the one place for re-exports.
 """
 
 from __future__ import annotations

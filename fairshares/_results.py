@@ -51,7 +51,7 @@ class Privacy:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Result(Shown):
-    """The result of a release. All of it is differentially private: derive from it whatever you like.
+    """The result of a release, all of it differentially private.
 
     It is pickled, copied and saved without loss.
     """
@@ -243,7 +243,7 @@ class ThresholdsResult(Result):
     def curves(self) -> pd.DataFrame:
         """Noisy true_positives and false_positives, and their standard_error, by (group, threshold).
 
-        They count records with at least that score, are unbiased, so maybe negative, and not monotone.
+        They count records with at least that score, and are unbiased: some may be negative or rise.
         """
         curves = self._found.curves.curves
         return pd.DataFrame(
@@ -287,7 +287,7 @@ class ThresholdsResult(Result):
     ) -> GroupThresholdPredictor:
         """Return a scikit-learn classifier that applies the rules to a model's scores.
 
-        It predicts the labels of the records; of more than two, 1 for the positive one, else 0.
+        It predicts the records' labels; of more than two, 1 for the positive one, else 0.
 
         Args:
             estimator: A fitted model of two classes with `predict_proba`. None: X will hold scores.

@@ -1,7 +1,7 @@
 """Every mistake of a user, a client or a party, one class each.
 
-A message says what is wrong and what to do. Before values are shared it may name a row, a column and a value,
-since the client itself reads it. From then on it holds sizes, names and party numbers, and never a share.
+A message says what is wrong and what to do. Before values are shared it may name rows and values, since the
+client itself reads it. From then on it holds sizes, names and party numbers only.
 """
 
 import re

@@ -113,8 +113,7 @@ def ideal_log(x: int) -> int:
 def mp_spdz_log(x: int) -> int:
     """Return MP-SPDZ's `log_fx(x, e)` with `sfix.round_nearest = True`, to the last bit, in units of 2^-16.
 
-    Source: MP-SPDZ's `Compiler/mpc_math.py` and `Compiler/library.py` at 16 of 31 bits in a ring of 64. It
-    returns about -4.03 for x = 0.
+    Source: MP-SPDZ's `Compiler/mpc_math.py` and `Compiler/library.py` at 16 of 31 bits in a ring of 64.
     Guarantees: equal to MP-SPDZ's, for every argument that π_LAP has.
 
     Raises:

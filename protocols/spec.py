@@ -85,12 +85,11 @@ class ProtocolSpec:
     """One protocol, independent of any engine: the program `Programs/Source/<name>.mpc`.
 
     `release` maps arguments by name to the queries that are answered with noise, from which every guarantee
-    is derived; without it none can be stated. `slot_bits`, `fair_bits` and `compared` map them to a slot's
-    bits, a party's fair bits per sample, and the number of compared integers, each of whose masks in a field
-    fails with a small probability. `portable` programs keep to the embedded engine's subset. MP-SPDZ makes
-    the edaBits of one that turns integers into bits by the thousand. A `linear` one only adds, apart from
-    products of its input form, so that a shifted share only shifts the result; active models run others on
-    bits alone. A program that `makes_piece` keeps noise for one that `uses_piece`.
+    is derived. `slot_bits`, `fair_bits` and `compared` map them to a slot's bits, a party's fair bits per
+    sample, and the number of compared integers, each of whose masks in a field fails with a small
+    probability. `portable` programs keep to the embedded engine's subset. A `linear` one only adds, apart
+    from products of its input form, so that a shifted share only shifts the result; active models run others
+    on bits alone. A program that `makes_piece` keeps noise for one that `uses_piece`.
     [test: tests/harness/engines/test_mpyc_masks.py]
     """
 

@@ -138,7 +138,7 @@ def chosen_in(directory: Path) -> Chosen:
 def go_on(directory: Path, chosen: Chosen, watch: Watch, place: Place = HERE) -> None:
     """Run what is missing, repetition by repetition, so that a drift meets all cells alike.
 
-    A cell that fails is run again only by the next command. Each program is compiled once in a command.
+    A cell that fails is run again only by the next command.
 
     Guarantees: no cell gets results of two programs, compile options or builds of MP-SPDZ. At an interrupt
     all results so far are on the disk.

@@ -64,7 +64,7 @@ class Simulated:
 def simulate(
     mechanisms: Sequence[Simulable], population: Population, runs: int, rng: np.random.Generator
 ) -> list[Simulated]:
-    """Draw a collector's reports of all clients, in `runs` independent runs of each mechanism.
+    """Draw all clients' reports, in `runs` independent runs of each mechanism.
 
     Clients with the same tuple take one step. M_R's coin for a value's bit does not depend on the group, so
     1 bits are a sum of binomials, and reports of one group and bit are multinomial. M_L keeps a binomial

@@ -1,7 +1,7 @@
 """The gap between two groups under three trust models: how many clients does each need?
 
-Values are from -1 to 1, and each group has half of the clients. Models protect a tuple (group, value) of a
-client, replaced by any other.
+Values are from -1 to 1, and each group has half of the clients. A client's (group, value) is protected
+against replacement.
 """
 
 import math
@@ -141,8 +141,8 @@ TrustModel = Local | Central
 def noise_per_aggregator(epsilon: Fraction, aggregators: int, honest: int) -> Central:
     """Return aggregators who add up shares, as in Prio, and each add noise to their own sums.
 
-    Noises are differences of two negative binomials. The honest aggregators' alone add up to the discrete
-    Laplace noise that meets ε. benchmarks/results/trust/README.md says why.
+    The honest aggregators' noises add up to the discrete Laplace noise that meets ε;
+    benchmarks/results/trust/README.md says why.
     """
     moves = possible_moves(sums_from_ends(_GROUPS, MAX_STEPS), _NEIGHBORS)
     rate = epsilon / max(map(sum, moves))  # ε for a client that moves the values most, in L1

@@ -309,8 +309,8 @@ Files = dict[Path, bytes]  # a party's part of a piece, by the place in its dire
 class StockAttack:
     """An `Attack` on parties that make a piece of noise, then use it.
 
-    Pieces hold the same noise by other shares and keys, and the attacker knows earlier ones. Of stored files,
-    SHIFT adds to a number, SWAP uses a piece that nobody else uses, and REPEAT a used one.
+    The attacker knows earlier pieces of the same noise. SHIFT adds to a stored number, SWAP uses a piece that
+    nobody else uses, and REPEAT a used one.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Sizes and times of packets on two extreme inputs, run in pairs: do they depend on secrets?
 
 Every slot and fair bit is 0 in one run and 1 in the other, and values are 0 or large. The order is random, so
-that a busy machine can hide differences, but cannot make any up.
+a busy machine can hide differences, but not cause any.
 """
 
 import random

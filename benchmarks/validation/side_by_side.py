@@ -127,8 +127,7 @@ def took(measured: Measured, form: str, protocol: str, shape: str, model: str) -
     """Return a literal form's seconds, or None if no run tells them.
 
     Without a run of the whole, those of π_ROC follow from lines with all measured slopes, as its iterations
-    are alike. One instance after the other takes time in proportion to records, so that one federation's
-    runs tell the other's seconds.
+    are alike. Time is in proportion to records, so that one federation's runs tell the other's.
     """
     shapes, whole = privfairfl().shapes, privfairfl().thresholds
     for suite in LITERAL:

@@ -1,8 +1,8 @@
 """A party's gateway: takes the clients' connections, and is the one client of its virtual machine.
 
-MP-SPDZ's own server takes anybody's connections one at a time, without a time limit, and ends on the first
-that misbehaves. The gateway takes all clients at once, each by its certificate. Gateways compare digests of
-their clients' messages, so that all leave out the same clients (docs/explanation/architecture.md).
+MP-SPDZ's own server takes anybody, one at a time, without a time limit, and ends on the first that
+misbehaves. The gateway takes all clients at once, each by its certificate. Gateways compare digests
+of their clients' messages, so all leave out the same clients.
 """
 
 import asyncio

@@ -94,12 +94,12 @@ class DistributedNoiseInput:
 
 @dataclass(frozen=True)
 class Job:
-    """One program with its arguments and each party's input.
+    """A program with its inputs.
 
     Attributes:
         party_inputs: Per party, a file of values in the model's domain, little-endian.
         fair_bits: (width, lanes) of each block of random bits that every party draws as it starts.
-        given_bits: Per party, a test's integers in place of random bits or noise.
+        given_bits: Per party, a test's integers in place of bits or noise.
         compile_options: In place of the model's, if any.
         own: None if the program adds noise itself.
         pieces: Per party, the directory for shares of noise made ahead.
@@ -163,7 +163,7 @@ class Job:
         return model.batch(self.lanes, int(self._named_arguments["records"]) if by_record else 0)
 
     def check_parties(self, model: SecurityModel) -> None:
-        """Raise UnsupportedError unless all of the model's parties give inputs and all bits of noise.
+        """Raise UnsupportedError unless all parties give inputs and all bits of noise.
 
         Guarantees: no request makes a production program draw less noise than its ε says.
         [test: tests/harness/engines/test_supports.py, tests/harness/hosts/test_agreement.py]
@@ -217,7 +217,7 @@ class Job:
         )
 
     def _check_bits(self) -> None:
-        """Check the number of bits; missing ones would be zeros, a noise that all know."""
+        """Check the number of bits; missing ones would be zeros."""
         try:
             needed = input_widths(self.spec.fair_bits(self._named_arguments))
         except (ArithmeticError, LookupError, ValueError):

@@ -109,8 +109,8 @@ class Engine(Runner):
         """Return why this combination is unsound on any machine, if so.
 
         Guarantees: in an active model no client value that came as a plain additive share is a factor of a
-        secret product, since a party could add to its share so that the product carries other clients' values
-        past the noise. Only sums depend on such a value, unless it was shared as bits, which stay bits.
+        secret product, where a party's change could carry other clients' values past the noise. Only sums
+        depend on such a value, unless it was shared as bits, which stay bits.
         [test: tests/harness/engines/test_supports.py]
         """
         if form.name not in spec.input_forms:

@@ -153,8 +153,8 @@ def evaluate(
 ) -> pd.DataFrame:
     """Assess the model without and with each mitigation on every split's test rows.
 
-    The caller states the source of weights or thresholds (an MPC run, a simulated release, exact counts)
-    beside the figures. Each call is one more release on people that are in most splits.
+    The caller states the source of weights or thresholds beside the figures. Each call is one more release on
+    people that are in most splits.
     """
     every = {UNMITIGATED: lambda fold: fold.unmitigated.predict(fold.tested), **mitigations}
     seeds = list(splits)

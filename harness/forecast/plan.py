@@ -1,4 +1,4 @@
-"""Plans of a release: its error, its cost in each model, and its time.
+"""Plans of a release.
 
 Unit costs predict the computation and the compiler, trials on made-up records the rest.
 """
@@ -68,8 +68,7 @@ SQUARE_ROOT = "square-root factorization"  # of the matrix of cumulative sums; n
 class WallClock:
     """Seconds of a command, by purpose.
 
-    `share_s` includes the parties' adding up. `compile_s` is 0 if an earlier run's program is kept, None if
-    it was not measured.
+    `share_s` includes the parties' adding up. `compile_s` is 0 if a program is kept, None if unknown.
     """
 
     start_s: float

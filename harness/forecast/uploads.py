@@ -32,9 +32,8 @@ def recorded() -> list[dict[str, float]]:
 def costs_of(uploads: int, task: Task, party: int, measured: Sequence[Mapping[str, Any]]) -> UploadCosts:
     """Return the cost of so many uploads of a task.
 
-    `measured` has a row of few counts for each kind of key, and for one kind a row of many. An upload takes
-    the seconds of one of few counts, and their slope for each further count. Memory is as measured, plus
-    further identities.
+    `measured` has a row of few counts for each kind of key, and for one kind a row of many. Seconds grow with
+    counts, by the slope between these. Memory is as measured, plus further identities.
     """
     few, many = (
         [row for row in measured if (row["counts"] == max(rows["counts"] for rows in measured)) == is_most]

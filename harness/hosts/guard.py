@@ -1,7 +1,6 @@
-"""Stands between the coordinator and a host's party: derives the job, checks it, charges it, signs it.
+"""Stands between the coordinator and a host's party: derives, checks, charges and signs the job.
 
-Program, arguments, noise and loss follow from the request and from the host's own inputs. `Uploads` adds up
-those in all hosts' lists.
+Everything in the job follows from the request and the host's own inputs.
 """
 
 import hashlib
@@ -172,7 +171,6 @@ class Guard:
     def compare_heads(self, own: Intent, others: Mapping[int, Intent]) -> None:
         """Raise HostUnfitError unless each ledger has had all heads that other hosts have seen of it.
 
-        Each host signs that for itself: a restored host is honest, and a liar needs no backup.
         Guarantees: noise made ahead at a host that was restored from a backup, or copied, is not used again.
         [test: tests/harness/hosts/test_preparation.py]
         """
@@ -304,8 +302,8 @@ class Uploads:
 
         The shares are the one file in the host's own `aggregates`, or the uploads in `shares` that are in all
         lists.
-        Guarantees: replicated shares are added up here, each compared with its digest in the identity, so
-        that hosts of one run have the same shares.
+        Guarantees: replicated shares are compared with digests in identities, so hosts of a run have the
+        same.
         [test: tests/harness/hosts/test_replicated_shares.py]
         Reveals: the aggregate's header, the uploads' identities and size; how many were left out, by reason;
         the names of noise made ahead.

@@ -1,7 +1,7 @@
 """A host's own long-lived keys, one per engine, and the other parties' certificates that it holds on to.
 
-A key stays on its host. After set-up a host accepts no other certificates, so that a run needs no trust in
-its coordinator.
+A key stays on its host, which accepts no other certificates after set-up, so that a run needs no trust in its
+coordinator.
 """
 
 import re

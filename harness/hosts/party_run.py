@@ -100,7 +100,7 @@ class PartyRun(ABC):
         """Compile the run's program from this host's own sources; return facts for the other hosts.
 
         This party finds all at `addresses`, and listens at its own port. `piece` names its noise made ahead.
-        Guarantees: program, arguments and noise follow from the request and this host's own inputs. Clients
+        Guarantees: program, arguments and noise follow from the request and this host's own inputs; clients
         that send are told of the same release.  [test: tests/harness/hosts/test_agreement.py]
 
         Raises HostUnfitError without a free port or inputs, PolicyError, CertificateError, StockError, or as
@@ -253,10 +253,10 @@ class SignedRun(PartyRun):
         attempts: int = 0,
         heads: Sequence[str] = (),
     ) -> dict[str, str]:
-        """Hold the party's port, and sign the run ahead; see `check_agreement`.
+        """Hold the party's port, and sign the run ahead.
 
         Until the party has the port, early peers try again. `attempts` to make the run's noise are the most
-        that any host knows of, and others know `heads` of this ledger.
+        that any host knows of; others know `heads` of this ledger.
 
         Raises HostUnfitError if its own nonce differs, or its clock by more than `MAX_SKEW_S`; PolicyError
         after too many attempts.

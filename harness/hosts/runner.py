@@ -1,8 +1,7 @@
 """A run whose parties are on hosts, of a release or a benchmark.
 
-A host gets the request, the other hosts' signatures, and certificates of clients that send. It returns public
-facts: signed lists, headers, facts of its program, `OUT` lines, times and sizes. Shares go from clients to
-the hosts, past this machine.
+A host gets the request, the other hosts' signatures, and certificates of clients that send, and returns
+public facts. Shares go from clients to the hosts, past this machine.
 """
 
 import secrets
@@ -425,7 +424,6 @@ def _look(connections: Sequence[Connection], model: SecurityModel, progress: Pro
 
 
 def _links(connections: Sequence[Connection], down: bool) -> Iterator[dict[str, Any]]:
-    """Time all links, one after the other."""
     with ExitStack() as stack:
         stack.callback(at_once, lambda one: one.ask("stop_listening"), connections)
         greetings = at_once(lambda one: one.ask("listen", kind=RunName, port=one.host.port), connections)

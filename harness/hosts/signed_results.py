@@ -1,7 +1,6 @@
 """Statements that hosts sign: of their uploads, of the run ahead, then of its peers and its results.
 
-Results follow from signatures, so that nobody needs to trust the coordinator. docs/reference/files.md has the
-fields.
+docs/reference/files.md has the fields.
 """
 
 import hashlib

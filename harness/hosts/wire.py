@@ -1,6 +1,6 @@
 """The protocol between this machine and a host's agent over ssh: a JSON object per line.
 
-Each side also sends empty lines: silence is the other's end, as a host that vanishes closes nothing.
+Each side also sends empty lines: silence is the other's end.
 """
 
 import json

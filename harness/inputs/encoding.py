@@ -33,7 +33,7 @@ def shared_over(form: InputForm, domain: Ring) -> Ring:
 
 
 def count_columns(domain: RecordDomain, form: str) -> int:
-    """Return the number of values in a row, or raise RecordDomainError.
+    """Return a row's length, or raise RecordDomainError.
 
     - `split`: a count per cell. Performance values: per group, the steps to both ends of the range; 0 and 0
       for other groups.

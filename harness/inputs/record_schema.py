@@ -1,4 +1,4 @@
-"""Public facts about records, the same for all clients and parties; only `Cap.choose` sees records."""
+"""Public facts about records, the same for everybody; only `Cap.choose` sees records."""
 
 from __future__ import annotations
 
@@ -264,7 +264,7 @@ def check_grid(thresholds: npt.ArrayLike) -> None:
 
 @lru_cache(maxsize=8)
 def even_grid(count: int = DEFAULT_THRESHOLDS) -> Grid:
-    """Return 2 to 4096 even thresholds from 0 to 1, each the nearest float, or raise ThresholdGridError."""
+    """Return 2 to 4096 even thresholds from 0 to 1, or raise ThresholdGridError."""
     if not 2 <= count <= MAX_THRESHOLDS:
         raise ThresholdGridError(f"A grid has 2 to {MAX_THRESHOLDS} thresholds, not {count}.")
     return tuple(j / (count - 1) for j in range(count))
@@ -273,7 +273,7 @@ def even_grid(count: int = DEFAULT_THRESHOLDS) -> Grid:
 def as_grid(thresholds: Sequence[float]) -> Grid:
     """Check thresholds, and prepend 0 if missing; raise ThresholdGridError for invalid ones.
 
-    At 0 every score is positive, so its counts are the totals.
+    Counts at threshold 0 are the totals.
     """
     check_grid(thresholds)
     grid = tuple(map(float, thresholds))
@@ -377,11 +377,11 @@ class Cap:
         return WEIGHT_ONE if self.weight_one else self.slots
 
     def choose(self, client: Integers, cell: Integers, clients: int) -> Integers:
-        """Return the cell in each slot, or -1, shape (slots, clients), by the records' clients and cells.
+        """Return the cell in each slot, or -1, shape (slots, clients).
 
         Computes: for a plain bound, a client's records, or a uniform choice of them if they exceed the slots.
         For weight one, slot j holds record floor((j n + u) / slots) of n records by cell, u uniform below n.
-        Each holds slots / n of them on average, and a cell's share is off by less than one slot.
+        A record has slots / n of them on average, and a cell's share is off by less than one slot.
         Guarantees: no client fills more than its slots.
         [test: tests/harness/inputs/test_contribution_bounds.py]
         """

@@ -1,4 +1,4 @@
-"""Clients' records, read and checked at the client, so messages may name rows and values."""
+"""Clients' records, read at the client, so messages may name rows and values."""
 
 from __future__ import annotations
 
@@ -223,11 +223,9 @@ def read_records(
 ) -> ClientRecords:
     """Read, check and count records, with the same result for all kinds of sources.
 
-    Columns are client_id, group and label, with score or prediction by `kind`; performance values have
-    client_id, group and value, a number or a fraction such as 17/20. Without client_id each record is a
-    client. Without a domain, groups and labels are inferred, and `max_count` holds. Invalid rows are refused,
-    or with `say` left out and reported; client_id is then required, and an empty source is one client
-    without records.
+    docs/how-to/records.md has the columns. Without a domain, groups and labels are inferred, and `max_count`
+    holds. Invalid rows are refused, or with `say` left out and reported; client_id is then required, and an
+    empty source is one client without records.
 
     Raises RecordsError, which names the source and row, or RecordDomainError.
     [test: tests/harness/inputs/test_frames.py]

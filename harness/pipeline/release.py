@@ -1,4 +1,4 @@
-"""From a call to its run: the domain, the account, and one release or two."""
+"""From a call to its run: domain, account, and one release or two."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def score_cut(call: ReleaseCall) -> ScoreCut | None:
 
 
 def with_cap(domain: RecordDomain, cap: Cap | None, unit: PrivacyUnit) -> RecordDomain:
-    """Return the domain with the requested contribution bound, else its own; 1 for clients with one value.
+    """Return the domain with the requested contribution bound, else its own; 1 for performance values.
 
     Raises OptionError if the domain has another bound, or a smaller maximum count.
     """
@@ -308,10 +308,9 @@ def run_with_chosen_cap(
 
     Each is a release with a charge; a budget for a declared number of runs takes one charge for both. The
     bound's files stay if the statistic fails: its ε is spent, and the bound can be used again. The
-    statistic's files state the loss of both, for whichever bound is chosen.
+    statistic's files state the loss of both.
 
-    If a run fails, `out` does not exist. Predictable faults are raised before anything is spent: nothing fits
-    the largest candidate, the budget is too small for both, or a directory exists.
+    If a run fails, `out` does not exist. Predictable faults are raised before anything is spent.
     """
     domain, cap_out, release = records.domain, cap_directory(out), settings.release
     if domain.cap:

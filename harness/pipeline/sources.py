@@ -1,7 +1,4 @@
-"""Sources of a run's inputs: records, share files, clients that send, or synthetic records.
-
-Clients that send agree to terms, which decide about the release of their values.
-"""
+"""Sources of a run's inputs: records, share files, clients that send, or synthetic records."""
 
 import time
 from abc import ABC, abstractmethod
@@ -44,7 +41,7 @@ Uncovered = Callable[[RecordDomain, Mapping[str, ClientPolicy]], Collection[str]
 
 @dataclass(frozen=True)
 class PartyInputs:
-    """A run's inputs, with the public facts about them.
+    """A run's inputs and their public facts.
 
     Attributes:
         uploads: The number of uploads or connections.
@@ -338,7 +335,7 @@ def sent_inputs(
 
 
 def terms_of(request: Request, domain: RecordDomain, piece: Piece | None = None) -> dict[str, Any]:
-    """Return the terms for clients, with the attempts to make noise ahead, each of which may have failed."""
+    """Return the terms for clients, with the attempts to make noise ahead."""
     public_request = request.but(neighboring_relation=request.relation_in(domain), population=None)
     return {
         "request": public_request.to_json(),
@@ -408,7 +405,7 @@ def _client_keys(directory: Path, clients: int) -> list[Path]:
 def share_and_add_up(
     records: ClientRecords, form: InputForm, model: SecurityModel, scratch: Path, progress: Progress
 ) -> tuple[list[Path], float]:
-    """Take all clients' and parties' steps, some clients at a time; return a file per party, and seconds.
+    """Take all clients' and parties' steps; return a file per party, and seconds.
 
     Guarantees: shares are drawn client by client, as by `share`, in memory.
     [test: tests/harness/inputs/test_synthetic.py]

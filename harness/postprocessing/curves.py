@@ -1,4 +1,4 @@
-"""Score curves per group, exact or estimated from noisy counts, from which thresholds are computed.
+"""Score curves per group, exact or estimated from noisy counts.
 
 A prediction is positive iff its score, in [0, 1], is at least the threshold.
 """
@@ -243,7 +243,7 @@ def _error_bounds(noise: CurveNoise, first: int, failure: float) -> tuple[Floats
 
     Computes: the root of each error's standard error, times the quantile of a curve's largest error over that
     root. The quantile is an order statistic of simulated curves, below the true one with probability 10^-6 at
-    most. Simulated noise protects nobody, so its seed may be known.
+    most.
     """
     total, above = noise.linear[-1:], noise.linear[first:-1]
     rows = np.concatenate([total, above, total - above])

@@ -1,7 +1,7 @@
 """Joint noise made ahead: pieces, each for one release.
 
-A piece is a directory of each party's shares and the keys that check them. A rename takes it into a run's
-directory. The ledger keeps its name with the charge, so that a copy is found out.
+A piece is a directory of each party's shares and the keys that check them. The ledger keeps its name with the
+charge, so that a copy is found out.
 """
 
 import hashlib

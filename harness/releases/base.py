@@ -1,4 +1,4 @@
-"""The interface of a statistic: the class to implement, what it prepares for a run, and expected errors.
+"""The interface of a statistic, and expected errors.
 
 Expected errors follow from the noise's exact variance, to first order in noise over counts.
 """
@@ -168,7 +168,7 @@ def mean_errors(sizes: Floats, steps: int) -> Floats:
 def expected_gap(errors: Floats) -> float:
     """Return the mean largest difference between two equal groups, in the worse of their rates.
 
-    Computes: independent Gaussian errors of shape (k, rates), simulated with a fixed seed.
+    Computes: simulates independent Gaussian errors, shape (k, rates).
     [test: tests/harness/releases/test_expected_errors.py]
     """
     drawn = np.random.default_rng(_SEED).standard_normal((_DRAWS, *errors.shape)) * errors
@@ -179,8 +179,7 @@ def expected_gap(errors: Floats) -> float:
 class PreparedRelease(Generic[R]):
     """A release of one domain, prepared once per run.
 
-    `read` turns the opened integers of so many clients into the result, or raises OutputError, without a
-    value.
+    `read` turns the opened integers of so many clients into the result, or raises OutputError.
     """
 
     spec: ProtocolSpec
@@ -200,7 +199,7 @@ class PreparedRelease(Generic[R]):
 class AuditTarget:
     """A command's release, whose guarantee an audit derives anew from the program's linear map.
 
-    For sizes, `cells` returns how many cells records have, `declared` the protocol and its arguments.
+    For sizes, `cells` returns the number of records' cells, `declared` the protocol and its arguments.
     """
 
     sizes: Mapping[str, int]

@@ -58,10 +58,8 @@ class CapTarget:
     def allowed_above(self, domain: RecordDomain) -> int:
         """Return how many clients should exceed the bound, so that the release errs least.
 
-        Computes: `above_threshold.allowed_above`. Weights and rates of predictions: the counts of all cells,
-        with `RATIOS` times as many clients. Curves: cumulative counts of the best tree for a bound of 1, with
-        `CURVE_RATIOS` times as many clients; evenly spread scores put a record into half of its cell's
-        counts.
+        Computes: `above_threshold.allowed_above`, times `RATIOS` for weights and rates of predictions, and
+        `CURVE_RATIOS` for curves by the best tree for a bound of 1.
         Guarantees: the least error of such a sum, but for ratios.
         [test: tests/harness/releases/test_contribution_cap.py]
         """

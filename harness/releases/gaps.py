@@ -108,7 +108,7 @@ def gaps(opened: Floats, domain: RecordDomain, plan: NoisePlan) -> Gaps:
 
     Computes: with the sums p, q of distances from either end, mean = (p - q) / (p + q), cut to the range. Its
     interval is that of the share p / (p + q); a gap's is what the four noises allow. Each mean adds half a
-    step, as clients round to the nearest. A group that may be empty gets the whole range.
+    step for clients' rounding. A group that may be empty gets the whole range.
     Guarantees: each interval holds its mean or gap of the clients' values with probability at least 95 %,
     over the noise.
     [test: tests/statistical/test_gaps.py]

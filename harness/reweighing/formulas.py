@@ -1,9 +1,8 @@
 """Sample weights and their intervals, computed in the clear from differentially private counts.
 
-An interval holds the weight of the true counts raised to 1, as noisy counts are. Raising is monotone and
-moves no two counts apart, so the error F of a raised noisy count lies between 0 and its noise E = X + 1/2. If
-all counts are surely too large to be raised, F = E; else E's positive part bounds F. Every bound takes a part
-of the failure probability.
+An interval holds the weight of the true counts raised to 1, as noisy counts are. Raising moves no two counts
+apart, so the error F of a raised noisy count lies between 0 and its noise E = X + 1/2. If all counts are
+surely too large to be raised, F = E. Otherwise E's positive part bounds F.
 """
 
 from collections.abc import Callable, Sequence
@@ -71,8 +70,8 @@ def ratio_interval(
     Computes: Fieller's region. For each true ratio r, the noisy sums have b - r a = F_B - r F_A, within the
     exact quantile q(r) of that sum. Between points r < s of a grid, q is at most q(r) + (s - r) t, with t a
     quantile of F_A.
-    Guarantees: holds B/A with probability at least 1 - failure, of which a fiftieth is left for the caller's
-    assumptions.  [test: tests/harness/reweighing/test_weight_intervals.py]
+    Guarantees: holds B/A with probability at least 1 - failure.
+    [test: tests/harness/reweighing/test_weight_intervals.py]
     """
     main = _main(failure)
     distribution, others = noise.sum(terms), noise.sum(noise.cells - terms)
@@ -121,9 +120,9 @@ def difference_bound(
 
     Computes: a mean's error is d = ((1 - m) E - (1 + m) E')/(a + b), m the true mean. With x the second
     group's ratio of noisy to true size over the first's, d_1 - x d_2 is a sum of independent noises, within
-    its exact quantile q. |1 - 1/x| is bounded alike, since x >= 1 shrinks its factors, which at most doubles
-    tails. So d_1 - d_2 is at most q + (x - 1) |d_2| and (q + (x - 1) |d_1|)/x, and likewise with the groups
-    exchanged. Between points of a grid of x and means, q moves by a rare noise.
+    its exact quantile q. |1 - 1/x| has a like bound, with tails at most doubled. So d_1 - d_2 is at most q +
+    (x - 1) |d_2| and (q + (x - 1) |d_1|)/x, and likewise with the groups exchanged. Between points of a grid
+    of x and means, q moves by a rare noise.
     Guarantees: with probability at least 1 - `DIFFERENCE_FAILURE` if the true means are within `means`, shape
     (2, 2), low and high.  [test: tests/statistical/test_gaps.py]
     """
@@ -173,7 +172,6 @@ def _main(failure: float) -> float:
 
 
 def _grid(noise: Noise, terms: int, failure: float, start: float, end: float) -> tuple[Table, Table]:
-    """Return growing ratios from start to end, and bounds of q between neighbors."""
     first = start if start > 0 else min(end, 1.0) * 1e-6
     blocks = [int(np.floor(np.log(r) / np.log(_GROWTH))) // _BLOCK for r in (first, end)]
     powers = np.arange(blocks[0] * _BLOCK, (blocks[1] + 1) * _BLOCK + 1)
@@ -223,8 +221,8 @@ def _kamiran_calders(counts: Table, noise: Noise) -> Table:
 
     Computes: with F the error of each sum and S = F_R/R + F_L/L - F_N/N - F_a/a, the logarithm of the noisy
     over the true weight is S + d(N) + d(a) - d(R) - d(L), d(v) = x - ln(1 + x) for v's relative error x. S is
-    within an exact quantile. A box of all sums bounds d, and the change of S when noisy sums replace the true
-    ones in its factors. Cells of a's range pin down F_a and d(a).
+    within an exact quantile. A box of all sums bounds d, and the change of S when its factors have noisy
+    sums. Cells of a's range bound F_a and d(a).
     """
     groups, labels = counts.shape
     sums = counts.sum(axis=1, keepdims=True), counts.sum(axis=0, keepdims=True), counts.sum()
@@ -272,7 +270,6 @@ def _bend(x: Table) -> Table:
 
 
 def _boxed_weights(low: Sequence[Table], high: Sequence[Table]) -> tuple[Table, Table]:
-    """Return the extremes of weights over ranges of a table's four parts."""
 
     def weight(own: Table, row: Table, column: Table, rest: Table) -> Table:
         return (own + row) * (own + column) / ((own + row + column + rest) * own)
@@ -343,8 +340,8 @@ def weights_of_counts(counts: Table, reweighing: str) -> Table:
 def group_weights(reweighing: str, noisy: NoisyCounts) -> GroupWeights:
     """Weigh each group and label by a formula of docs/how-to/reweighing.md.
 
-    Source: PrivFairFL, Protocol 2, lines 14-20, and section 4.1, for 2 groups and 2 labels; the floor is
-    ours. Kamiran and Calders 2012, "Data preprocessing techniques for classification without discrimination".
+    Source: PrivFairFL, Protocol 2, lines 14-20, and section 4.1, for 2 groups and 2 labels, without the
+    floor; Kamiran and Calders 2012.
     Guarantees: each interval holds the weight of the true counts, floored likewise, with probability at least
     95 %.
     [test: tests/statistical/test_weight_intervals.py]

@@ -1,6 +1,6 @@
 """Scratch directories, locks, and files that only their owner can change.
 
-A killed process cannot clean up. So makers of scratch directories lock them, and remove unlocked ones.
+Locks tell which scratch directories killed processes left.
 """
 
 import errno

@@ -26,8 +26,8 @@ class File(NamedTuple):
 def files_in(place: Path | str, suffix: str, *, fetch: bool = True) -> Iterator[File]:
     """Yield the files with a suffix in a directory or, given a URL, in a store, in any order.
 
-    A store's library lists all at once, at a kilobyte of memory a file. With `fetch`, small files of a store
-    are fetched many at a time, before they are read.
+    Listing a store takes a kilobyte of memory a file. With `fetch`, small files of a store are fetched many
+    at a time.
 
     Raises OSError for a directory; ShareError or as `store_of` for a store.
     """

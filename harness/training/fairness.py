@@ -27,10 +27,9 @@ OF_TWO_LABELS = (DEMOGRAPHIC_PARITY, FALSE_POSITIVE_RATE_PARITY)
 class FairGrad:
     """Weights of groups and labels in the loss, by how far the model is from a definition of fairness.
 
-    Source: Maheshwari and Perrot 2023, "FairGrad: Fairness Aware Gradient Descent", without slack. A model is
-    fair if all gaps F_k = C_k0 + sum_k' C_kk' accuracy_k' are 0, with k' a group and a label. In each round
-    the multiplier of a gap grows by `step` times the gap, and weights are those of the Lagrangian. Counts
-    take `share` of the zCDP.
+    Source: Maheshwari and Perrot 2023, without slack. A model is fair if all gaps F_k = C_k0 + sum_k' C_kk'
+    accuracy_k' are 0, with k' a group and a label. Weights are those of the Lagrangian. Counts take `share`
+    of the zCDP.
     """
 
     fairness: str

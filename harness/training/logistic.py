@@ -29,7 +29,7 @@ SumOf = Callable[[Floats], Floats]  # from updates, a row per protected unit, to
 
 @dataclass(frozen=True)
 class Descent:
-    """How a model is trained, public and fixed beforehand; the defaults did well on public data.
+    """The training's parameters, fixed beforehand; the defaults did well on public data.
 
     `clip` bounds the L2 norm of a record's gradient.
     """
@@ -148,7 +148,7 @@ FILE = "model.json"
 
 
 class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # has no type information
-    """Logistic regression that was trained under differential privacy; `fit` learns nothing.
+    """Logistic regression trained under differential privacy; `fit` learns nothing.
 
     Args:
         features: The declared ones.

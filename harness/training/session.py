@@ -44,9 +44,9 @@ Number = int | float | Fraction | str
 class SumSession:
     """Sums of clients' vectors, round by round, each revealed with noise only.
 
-    In each round every client's vector is clipped to the L2 norm `clip`, then weighed, then rounded, and
-    split into additive shares. Each party adds up its shares, and the parties reveal the sum with noise. All
-    rounds have one (epsilon, delta), which is charged before the first, and spent even if some are not used.
+    In each round every client's vector is clipped to the L2 norm `clip`, weighed, rounded, and split into
+    additive shares. All rounds have one (epsilon, delta), which is charged before the first, and spent even
+    if some are not used.
 
         >>> import numpy as np
         >>> import fairshares as fs
@@ -65,15 +65,15 @@ class SumSession:
     Guarantees: (epsilon, delta) of all rounds together, for the unit, against the parties that the model
     tolerates and everybody else, however later vectors depend on earlier sums. No process is left behind.
     [test: tests/protocols/test_rounds.py, tests/harness/training/test_session.py]
-    Edge cases: the members of a round are public, their vectors are not. A client that left counts as zeros,
-    and sums are not scaled by the number of clients. A party that fails ends the session.
+    Edge cases: the members of a round are public. A client that left counts as zeros, and sums are not scaled
+    by the number of clients. A party that fails ends the session.
 
     Attributes:
         rule: The bounds of vectors.
         plan: The noise, with `exact` (epsilon, delta), and `loss` with rho and its delta'.
-        piece: The noise made ahead that it took from the directory `stock`.
+        piece: The noise made ahead that it took.
         seconds: The time of each round so far, without the clients' work.
-        sent_bytes: All that each party sent, known after the last round.
+        sent_bytes: The bytes that each party sent, known after the last round.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class SumSession:
             rows: Whose vector a row is. Protected records in clients' rows double the noise.
             noise: "joint" Gaussian noise that nobody knows; or "distributed", each party's own, for long
                 vectors.
-            offline: Whether to take joint noise that `preprocess` of such a session made.
+            offline: Whether to take joint noise that `preprocess` made.
             stock: The directory of that noise. Default: stock, beside the ledger.
             population: Who is charged. "none" charges nobody; so does None, unless the ledger has budgets.
             budget: The population's ε or (ε, δ).
@@ -181,7 +181,7 @@ class SumSession:
             raise UnsupportedError(reason)
 
     def preprocess(self, sessions: int = 1, progress: Progress = lambda _: None) -> list[dict[str, Any]]:
-        """Make the joint noise of so many such sessions; return its costs. An error leaves finished noise."""
+        """Make the joint noise of later sessions; return its costs. An error leaves finished noise."""
         return preprocess(self._noise, self.stock, sessions, self._timeout_s, progress)
 
     def take(self, place: Path) -> str:
@@ -230,13 +230,11 @@ class SumSession:
         return self
 
     def add(self, updates: Floats, weights: Floats | None = None) -> Floats:
-        """Return the noisy sum of the clients' vectors, each clipped, then weighed: one round.
+        """Return the sum of one round's vectors, each clipped, then weighed, with noise of mean 0.
 
         Args:
             updates: Shape (rows, coordinates), at most `clients` rows; a row that is not finite counts as 0.
             weights: Shape (rows,), cut to `largest_weight`. None: 1 each.
-        Returns:
-            The sum, shape (coordinates,), with noise of mean 0.
         Raises:
             OptionError: There are too many rows or rounds, or another shape.
             PartyFailedError: A party failed, which ends the session.
@@ -356,7 +354,6 @@ def _charge(stock: Stock, mark: Entry, event: PrivacyEvent) -> None:
 
 
 def _columns(encoded: Integers, model: SecurityModel) -> list[bytes]:
-    """Return each party's sum of shares from all clients."""
     domain = model.domain
     rows, width = encoded.shape
     columns = [domain.encode(np.zeros(width, dtype=np.int64)) for _ in range(model.parties)]

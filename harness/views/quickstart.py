@@ -147,7 +147,6 @@ def answer(study: Quickstart) -> list[str]:
 
 
 def _setting(study: Quickstart) -> Iterator[Part]:
-    """Say what is compared."""
     yield Heading("Before and after", ": in the clear, on public data, without a privacy guarantee")
     yield (
         f"A logistic regression that does not see the group is trained on {study.clients:,} applicants and "

@@ -1,6 +1,6 @@
 """Noisy values of a release, whom they protect, and how epsilon and delta spread over them.
 
-Theorems are those of docs/explanation/theorems.md; a node is a value that gets noise.
+Theorems are in docs/explanation/theorems.md; a node is a value that gets noise.
 """
 
 import math
@@ -99,7 +99,7 @@ class NeighboringRelation(StrEnum):
 def default_relation(max_count: int) -> NeighboringRelation:
     """Return the relation that a release protects by default.
 
-    The number of clients is public, so a client with one record can only hide its content.
+    With a public number of clients, a client with one record can only hide its content.
     [test: tests/protocols/test_calibration.py]
     """
     return NeighboringRelation.REPLACE_ONE if max_count == 1 else NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -182,7 +182,6 @@ class NoisePlan:
 def nodes_changed(release: LinearQueries, neighbors: Neighbors) -> int:
     """Return the most by which two neighbors' counts differ in all.
 
-    A replaced record is one removed and one added; a zeroed client is `cap` records removed.
     [test: tests/protocols/test_calibration.py, tests/harness/clients/test_exchanged_records.py]
     """
     return neighbors.cap * max(map(len, release.columns)) * (2 if neighbors.are_replaced else 1)
@@ -313,8 +312,7 @@ def bits_at_most(delta: Fraction) -> int:
 def guarantee_of_first_below(coins: tuple[Coin, ...], queries: int) -> Guarantee:
     """Return the guarantee of the index of the first noisy count at or below a noisy bound.
 
-    Source: AboveThreshold (Dwork and Roth 2014, Algorithm 1), for counts that move in the same direction;
-    theorem 12.
+    Source: theorem 12; AboveThreshold (Dwork and Roth 2014, Algorithm 1) for counts that move alike.
     [test: tests/protocols/test_above_threshold.py, by enumeration]
     """
     return Guarantee(2 * log_upper_bound(worst_ratio(coins)), (queries + 1) * edge_mass(coins))

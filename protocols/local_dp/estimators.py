@@ -1,8 +1,7 @@
 """Group means and gaps from locally private reports: estimates, exact variances, valid intervals.
 
-Source: Juarez and Korolova 2022, Definition 7, Theorem 9, Eqs. 19 and 20, derived again for any number d of
-groups, in the scale from -1 to 1. A group is kept with probability a, replaced by each other one with p = (1
-- a) / (d - 1); c is the gain of a kept value.
+Source: Juarez and Korolova 2022, Definition 7, Theorem 9, Eqs. 19 and 20, derived again for any number of
+groups, in the scale from -1 to 1. Symbols are those of docs/explanation/local-privacy.md.
 """
 
 import math
@@ -45,7 +44,7 @@ def tally(reports: Reports, mechanism: Mechanism) -> Tally:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean of one group, or a gap of two, in the declared range's unit, with an interval in the range.
+    """A mean of one group, or a gap of two, in the range's unit, with an interval.
 
     With known group sizes the value is unbiased. An interval that `says_something` excludes a possible value.
     """
@@ -143,7 +142,7 @@ def half_width(mechanism: Mechanism, sizes: Sequence[float], weights: Floats, fa
 
     Computes: Chernoff's bound, min over s > 0 of (Psi(s) + ln(2 / failure)) / s, Psi(s) a bound of the sum
     over clients of ln E[e^(s (T - E[T]))], T a client's contribution.
-    Guarantees: holds for every n, in floating-point arithmetic.
+    Guarantees: for every n, in floating-point arithmetic.
     [test: tests/statistical/test_local_dp.py]
     """
     keep, move = _grr(mechanism)

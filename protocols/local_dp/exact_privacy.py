@@ -45,8 +45,8 @@ def epsilon_of_l(odds: Fraction, epsilon_2: Fraction, k: Fraction) -> Fraction |
     """Return M_L's epsilon, rounded up; None if no epsilon holds.
 
     Computes: an output y has density keep C e^(-r |y - v|), r = epsilon_2 / 2, where the group is kept, else
-    move C' e^(-s |y|), s = epsilon_2 / k. Only if r = s is their log-ratio bounded: ln(keep / move) plus a
-    function that is piecewise linear and extreme at y and v in {-1, 0, 1}.
+    move C' e^(-s |y|), s = epsilon_2 / k. Their log-ratio is bounded only if r = s; then it is piecewise
+    linear, extreme at y and v in {-1, 0, 1}.
     """
     rate, moved_rate = epsilon_2 / 2, epsilon_2 / k
     if rate != moved_rate:

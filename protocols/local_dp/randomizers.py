@@ -1,8 +1,7 @@
 """A client's group and value under local differential privacy: GRR, M_R and M_L.
 
-Source: Juarez and Korolova 2022, "You can't fix what you can't measure", Algorithm 1, for d groups. `private`
-mechanisms keep to epsilon by corrected budgets; `with_budgets` takes the published ones, and `epsilon` is the
-real guarantee.
+Source: Juarez and Korolova 2022, Algorithm 1, for d groups. `private` mechanisms keep to epsilon by corrected
+budgets. `with_budgets` takes the published ones, with `epsilon` the real guarantee.
 """
 
 import math
@@ -202,7 +201,7 @@ class MechanismR(Mechanism):
     ) -> "MechanismR":
         """Return M_R with a budget each for group and value.
 
-        The paper's Theorem 5 claims max(epsilon_1, epsilon_2), which is wrong: budgets of 1 and 1 give 1.380.
+        The paper's Theorem 5, by which `epsilon` is the larger one, is wrong.
         """
         return cls(Grr.private(groups, epsilon_1), _keep(2, exp_bounds(_budget(epsilon_2))[0]), declared)
 
@@ -336,5 +335,4 @@ def _budget(epsilon: Fraction) -> Fraction:
 
 
 def _keep(d: int, odds: Fraction) -> Fraction:
-    """Return the largest multiple of 2^-64 with keep / move <= odds."""
     return Fraction(odds / (odds + d - 1) * (1 << WORD_BITS) // 1, 1 << WORD_BITS)

@@ -30,9 +30,7 @@ def allowed_above(epsilon: Fraction, counts: int, missing_in: int = 1) -> int:
     """Return c, how many clients should have more records than the best cap.
 
     Source: Amin et al. 2019, Section 3, for one sum: ceil(1/epsilon) - 1 clients exceed the best cap.
-    Computes: with cap τ the error of `counts` numbers is about counts τ / epsilon + missing_in · sum of
-    max(0, n_k - τ), where `epsilon` is that of a number which a record moves by 1. It falls with τ as long as
-    more than counts / (epsilon · missing_in) clients exceed τ.
+    Computes: docs/explanation/client-unit.md derives it; `epsilon` is of a number which a record moves by 1.
     Guarantees: the least τ that at most c clients exceed minimizes it.
     [test: tests/protocols/test_above_threshold.py]
     """

@@ -153,10 +153,10 @@ def plan_logarithm(
     """Choose the logarithm and its charged epsilon that protect large groups best within an error.
 
     Computes: the most noise that keeps to the target, for the least power of 2 as offset with which a record
-    in a small group spends at most epsilon. With offset > most it is plain noise.
+    in a small group spends at most epsilon; above `most` it is plain noise.
 
     Raises:
-        ValueError: Not even plain noise reaches the target; the message says what it reaches.
+        ValueError: Not even plain noise reaches the target.
     """
     reached, last = float("inf"), target.most.bit_length()
     for power in range(last + 1):
@@ -206,8 +206,7 @@ def _error_parts(
 ) -> tuple[Floats, Floats]:
     """Return E max(estimate - n, 0) and E max(n - estimate, 0) at each count.
 
-    The estimate is a straight line per power of 2: mass and mean of the noise's magnitude between its ends
-    suffice.
+    The estimate is a straight line per power of 2, so the noise's mass and mean between its ends suffice.
     """
     unit, lines = float(1 << distribution.bits), distribution.bits - distribution.lowest
     z = distribution.value(counts)

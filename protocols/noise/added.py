@@ -91,8 +91,7 @@ class DistributedNoise:
     def draw(self, n: int) -> Integers:
         """Return n noises of one party, from the operating system's randomness.
 
-        Computes: inversion of a word of 128 bits, by a fixed number of comparisons without branches. Memory
-        accesses depend on the word.
+        Computes: inversion of a word of 128 bits, without branches. Memory accesses depend on the word.
         Guarantees: exact probabilities.
         [test: tests/protocols/test_tables.py]
         """
@@ -185,7 +184,7 @@ def convolution(factors: Sequence[Sequence[int]]) -> list[int]:
 
 @lru_cache(maxsize=16)
 def _cumulative(weights: tuple[int, ...]) -> tuple[Words, Words]:
-    """Return cumulative weights less 1 in two words, padded with the largest."""
+    """Return cumulative weights less 1 in two words, padded."""
     sums = [min(total, 1 << BITS) - 1 for total in accumulate(weights)]
     sums += [(1 << BITS) - 1] * ((1 << len(sums).bit_length()) - len(sums))
     high, low = ([total >> shift & ((1 << 64) - 1) for total in sums] for shift in (64, 0))

@@ -1,7 +1,7 @@
 """Random draws with exact probabilities, from the operating system's randomness.
 
-No float decides a draw (Mironov 2012). Its duration depends on the result: timing a client to the microsecond
-is not defended against.
+No float decides a draw (Mironov 2012). Its duration depends on the result, which
+docs/explanation/local-privacy.md warns of.
 """
 
 import os
@@ -58,7 +58,7 @@ def _exponential_coins(numerators: Integers, denominator: int) -> Bools:
 def discrete_laplace(scale: Fraction, n: int) -> Integers:
     """Return n samples X with P(X = x) proportional to e^(-|x| / scale), x any integer.
 
-    Source: Canonne, Kamath and Steinke 2020, "The discrete Gaussian for differential privacy", section 5.
+    Source: Canonne, Kamath and Steinke 2020, section 5.
     Guarantees: exact, for numerators of the scale up to 2^50; others raise ValueError.
     [test: tests/statistical/test_local_dp.py]
     """

@@ -1,7 +1,7 @@
 """Clients with few records and many, and expected errors by the cap.
 
-benchmarks/results/reproduce-capping/README.md describes the clients and their scores. The noise is X + 1/2, X
-two-sided geometric with the sign by complement. Its mean error is within 2 % of the default sampler's.
+benchmarks/results/reproduce-capping/README.md describes the clients. The noise is X + 1/2, X two-sided
+geometric with the sign by complement. Its mean error is within 2 % of the default sampler's.
 [test: tests/benchmarks/studies/test_capping_errors.py]
 """
 

@@ -1,8 +1,7 @@
 """Models by PrivFairFL's own recipe, and at one joint epsilon, and their figures on test records.
 
-benchmarks/results/reproduce-training/README.md tells the recipe, with two readings of its microbatches. At a
-joint epsilon, gradients are clipped, then weighed, and each sum is noisy once, as by `SumSession`. Noises add
-up by docs/explanation/theorems.md, theorem 4; thresholds are of clients that training leaves out.
+benchmarks/results/reproduce-training/README.md tells the recipe. At a joint epsilon, gradients are clipped,
+then weighed, and each sum is noisy once, as by `SumSession`. Noises add up by theorem 4.
 """
 
 import math
@@ -351,9 +350,9 @@ def predictions(
 
 
 def figures(people: People, scores: Floats, predicted: Integers) -> dict[str, float | None]:
-    """Return the figures of one model on test records, with None for an undefined one.
+    """Return the figures of one model, with None for an undefined one.
 
-    PrivFairFL's four are by its formulas, and `odds` (mean) and `parity` as the field defines them.
+    PrivFairFL's four are by its formulas; `odds` (mean) and `parity` are the field's.
     """
     truth = people.label
     records = (truth, predicted, np.array(people.groups)[people.group], people.groups)

@@ -175,7 +175,7 @@ def measure(estimated: GroupCurves, counted: GroupCurves, whole: OperatingPoints
 
 
 def rules_of(curves: GroupCurves, objective: str) -> Mapping[str, ThresholdRule]:
-    """Return the best rules with equalized odds, or `UNMITIGATED` where a rate is 0/0."""
+    """Return the rules with equalized odds, or `UNMITIGATED` where a rate is 0/0."""
     try:
         return choose_thresholds(curves, CONSTRAINT, objective).rules
     except UndefinedRateError:
@@ -230,8 +230,8 @@ class LocalMechanism:
     Source: the baseline of PrivFairFL (section 5, question 3) after Abay et al. 2020, for score curves.
     Counts are per label and block of score bins, on the levels of `tree`. Noise x has probability in
     proportion to ratio^|x|.
-    Guarantees: the published values are exactly ln(response.odds / ratio^(2 levels))-LDP for any two records,
-    as another record moves 2 counts a level by 1.
+    Guarantees: the published values are exactly ln(response.odds / ratio^(2 levels))-LDP, as another record
+    moves 2 counts a level by 1.
     [test: tests/protocols/test_queries.py]
     """
 

@@ -2,8 +2,7 @@
 
 Ten simulated clients hold mortgage applications and train a logistic regression by federated averaging,
 without weights and with them. docs/how-to/train.md says how to run it. In a real federation each client runs
-`client` on its own rows. Everybody may have `weights.json`, which is differentially private. Training itself
-is not private here.
+`client` on its own rows. Training itself is not private here.
 """
 
 import pandas as pd

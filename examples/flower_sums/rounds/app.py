@@ -1,8 +1,7 @@
 """Federated training in Flower whose strategy takes its aggregate from a `SumSession`.
 
-In each round a client answers with one step's update. The session clips each, adds up secret shares and opens
-the sum with noise. Here it plays all parties in Flower's server, which protects nothing against that server.
-docs/how-to/train.md says how to run it, and whom it protects against.
+In each round a client answers with one step's update. Here the session plays all parties in Flower's server,
+which protects nothing against that server. docs/how-to/train.md says how to run it.
 """
 
 from collections.abc import Iterable

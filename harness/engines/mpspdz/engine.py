@@ -144,9 +144,9 @@ def _persistence(model: SecurityModel, party: int) -> dict[str, Any]:
 def batch_that_works(batch: int, estimate: str) -> int:
     """Return the largest size of batches up to `batch` with which spdz2k-party.x does not abort.
 
-    Up to MP-SPDZ's head of June 2026 an assertion fails if the machine makes 14 modulo 16 values at once. It
-    makes a batch plus one; and daBits, 41 plus a program's n, in the fewest equal parts, of 1 to 10, that fit
-    into a batch, or else a batch.
+    An assertion fails if the machine makes 14 modulo 16 values at once (docs/upstream). It makes a batch plus
+    one; and daBits, 41 plus a program's n, in the fewest equal parts, of 1 to 10, that fit into a batch, or
+    else a batch.
     [test: tests/programs/test_batches.py]
     """
     dabits = counted(estimate).get("integer dabits", 0)

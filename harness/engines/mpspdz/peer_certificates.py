@@ -1,7 +1,4 @@
-"""Has MP-SPDZ's virtual machines ask peers for certificates, by a preloaded library (see its `.c`).
-
-It is tried on throw-away machines with this process as their peers.
-"""
+"""Has MP-SPDZ's virtual machines ask peers for certificates, by a preloaded library (see its `.c`)."""
 
 import hashlib
 import os

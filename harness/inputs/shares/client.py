@@ -1,7 +1,7 @@
 """Splits clients' values into additive shares, and counts records that were shared.
 
-Any r - 1 of a client's r additive shares are uniform. Replicated shares give party i all but share i, so no
-party can change one, but any two together know the values. From here on, no message holds a value.
+Replicated shares give party i all but share i, so no party can change one, but any two together know the
+values. From here on, no message holds a value.
 """
 
 import hashlib
@@ -44,7 +44,7 @@ COUNTED_SCHEMA = 2  # version of the file that counts earlier uploads
 def split_into_shares(values: Words, ring: Ring, parties: int) -> Iterator[tuple[bytes, Words]]:
     """Yield each party's share: its payload in a file, and its elements, shape (n, words).
 
-    The last payload is the elements; the others are seeds that expand to them.
+    The last payload is the elements; the others are seeds.
     Guarantees: any r - 1 of the r shares are uniform and independent of the values, if expanded seeds count
     as random; all r add up to the values.
     [test: tests/harness/inputs/test_shares_properties.py]

@@ -1,6 +1,6 @@
 """Opens, checks and adds up a party's envelopes as they come, in little memory.
 
-A party leaves out envelopes that it cannot open; all parties' lists decide which uploads a run counts.
+All parties' lists decide which uploads a run counts.
 """
 
 import hashlib

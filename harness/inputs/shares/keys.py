@@ -1,7 +1,7 @@
 """A party's keys: public ones in tasks, secret ones in its own directory.
 
-Seals are HPKE in base mode (RFC 9180), which does not authenticate the sender; docs/reference/share-files.md
-has the formats. A P-256 key signs lists of uploads.
+Seals are HPKE in base mode (RFC 9180), which does not authenticate the sender. docs/reference/share-files.md
+has the formats.
 """
 
 import hashlib

@@ -1,7 +1,6 @@
 """A party's list of its uploads, and the uploads that all parties accept.
 
-A run counts the uploads that all parties can open. A client that sends one party something else, or all of
-them something invalid, harms only itself, and no party skips an upload alone.
+A client that sends one party something else, or all of them something invalid, harms only itself.
 """
 
 import hashlib

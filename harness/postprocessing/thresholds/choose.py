@@ -91,15 +91,13 @@ def choose_thresholds(
 ) -> GroupThresholds:
     """Choose each group's thresholds: the best objective among all that meet the constraint.
 
-    Source: Hardt, Price and Srebro 2016, "Equality of opportunity in supervised learning", as Fairlearn's
-    `ThresholdOptimizer` without flipping. The optimum without a grid of rates, the tolerance under equalized
-    odds, and deterministic rules are ours.
+    Source: Hardt, Price and Srebro 2016, as Fairlearn's `ThresholdOptimizer` without flipping. The optimum
+    without a grid of rates, the tolerance under equalized odds, and deterministic rules are ours.
     Guarantees: on exact curves at least as good as Fairlearn's, up to the edge case.
     [test: tests/harness/postprocessing/test_thresholds_and_fairlearn.py]
     Edge cases: under equalized odds, a group below its best curve draws between two thresholds: those within
-    10^-4 of the rates that leave the fewest decisions to chance, or else the closest within half a record.
-    Without such two it draws among three. The gap is within the tolerance, or within 2 * 10^-4 or one
-    record's share.
+    10^-4 of the rates that leave the fewest decisions to chance, else the closest within half a record, else
+    among three. The gap is within the tolerance, or within 2 * 10^-4 or one record's share.
 
     Args:
         curves: Exact or noisy.
@@ -107,7 +105,7 @@ def choose_thresholds(
         objective: One of `OBJECTIVES`.
         tolerance: From 0 to 1. None: 0, or for deterministic rules about the least that leaves more than
             accepting everybody or nobody.
-        deterministic: Whether each rule is a single threshold.
+        deterministic: Whether rules are single thresholds.
     Raises:
         OptionError: An argument is out of range.
         UndefinedRateError: A needed rate is 0/0.

@@ -1,4 +1,4 @@
-"""The best decision rules under a fairness constraint, as geometry without noise or thresholds.
+"""The best decision rules under a fairness constraint, as geometry.
 
 One rate is alike in all groups (`*_one_rate`), or both are (`*_two_rates`), within a tolerance. Rules are
 points on or below a group's upper convex hull (`mixed_*`), or given points (`pure_*`).
@@ -72,11 +72,10 @@ def mixed_one_rate(hulls: Sequence[Hull], tolerance: float) -> Floats:
 def mixed_two_rates(
     hulls: Sequence[Hull], gain: Floats, loss: Floats, tolerance: float
 ) -> tuple[Floats, Floats]:
-    """Return each group's x and y, on or below its hull, that maximize the sum of gain y - loss x.
+    """Return each group's x and y, within the tolerance, that maximize the sum of gain y - loss x.
 
-    The x of any two groups, and the y, differ by the tolerance at most. Hulls are of ROC points, from (0, y0)
-    to (1, 1), never falling; gain and loss are not negative. In a window each group's best point has a closed
-    form, and their sum is concave in the window's corner, which a search narrows down.
+    Hulls are of ROC points, from (0, y0) to (1, 1), never falling; gain and loss are not negative. In a
+    window each group's best point has a closed form, and their sum is concave in the window's corner.
     """
     peaks = [hull.x[np.argmax(g * hull.y - c * hull.x)] for hull, g, c in zip(hulls, gain, loss, strict=True)]
 
@@ -127,7 +126,7 @@ def pure_two_rates(
 ) -> Integers | None:
     """Return the points with the largest sum of gain y - loss x, one per group, within the tolerance, if any.
 
-    `points` are each group's x and y, both sorted. Windows of x are tried in the order of an upper bound.
+    `points` are each group's x and y, both sorted.
     """
     ys = [y for _, y in points]
     values = [g * y - c * x for (x, y), g, c in zip(points, gain, loss, strict=True)]

@@ -29,8 +29,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
     """Predict positive where a score reaches its group's threshold, drawn anew for each sample if mixed.
 
     `fit` learns nothing. Groups are matched as in a file: 1, 1.0 and "1" are one group, a missing group is
-    "". `sklearn.clone` keeps the rules, but an estimator only in a `sklearn.frozen.FrozenEstimator`. Metadata
-    routing requests `sensitive_features`.
+    "". `sklearn.clone` keeps the rules, but an estimator only in a `sklearn.frozen.FrozenEstimator`.
 
     Args:
         rules: A rule per group, from a run's `GroupThresholds.rules` or `load`.
@@ -130,8 +129,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
                 (n, 2) as from `predict_proba`.
             sensitive_features: The groups, shape (n,), or a frame with one column. Both may be arrays, or
                 frames and series that narwhals knows.
-            random_state: A seed or generator that repeats a mixed rule's draws. None: the system's
-                randomness.
+            random_state: A seed or generator for a mixed rule's draws. None: the system's randomness.
         Raises:
             UnseenGroupError: A group has no rule.
             RecordsError: Shapes do not fit, a score is not from 0 to 1, or no class is the positive label.
@@ -206,7 +204,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
 
 def _collected(given: Any) -> Any:
-    """Return a frame or series of narwhals in memory; anything else as it is."""
+    """Return a frame or series in memory; anything else as it is."""
     known = nw.from_native(given, allow_series=True, pass_through=True)
     return known.collect() if isinstance(known, nw.LazyFrame) else known
 

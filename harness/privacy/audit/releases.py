@@ -70,8 +70,7 @@ def audit_release(
     """Audit a release by its declared linear map, see docs/explanation/noise.md#the-audit.
 
     If values move by more than 1, the worst ratio counts per unit, and each value's outermost atoms one by
-    one. An index costs two ratios and atoms, the bound's and one count's. Raises OptionError if no noise
-    reaches epsilon and delta, or no linear map is declared.
+    one. Raises OptionError if no noise reaches epsilon and delta, or no linear map is declared.
     """
     cap, text = neighbors.cap, {name: str(value) for name, value in arguments.items()}
     index = spec.release(text) if spec.release else None
@@ -132,9 +131,8 @@ def audit_distributed_noise(
 ) -> Audited:
     """Audit a release with distributed noise, without the tolerated parties' part.
 
-    It tries all ways in which a client's records spread. For Laplace noise it adds up the moved values'
-    deltas, each at its share of epsilon; for Gaussian noise it bounds the delta of their joint loss. Raises
-    OptionError for impossible noise, or a client with over 12 records.
+    It tries all ways in which a client's records spread. Raises OptionError for impossible noise, or a client
+    with over 12 records.
     """
     relation, cap = neighbors.relation, neighbors.cap
     if cap > _MOST_SPREADS:

@@ -201,8 +201,7 @@ def audit_m_r(end: str, epsilon: Fraction, *, repaired: bool) -> Audited:
 def audit_m_l(end: str, epsilon: Fraction, k: int) -> Audited:
     """Audit M_L at epsilon_2 = epsilon and the largest epsilon_1 that the paper's Eq. (1) allows.
 
-    Only k = 2 has a guarantee, with epsilon_1 = epsilon / 2. For other k the ratio of two inputs' densities
-    is unbounded.
+    Only k = 2 has a guarantee (docs/explanation/local-privacy.md).
     """
     claimed = k == 2
     if claimed:

@@ -1,6 +1,6 @@
 """The privacy ledger: one SQLite file with the charges of all runs, and their budgets.
 
-A charge is written right before a run's parties start, and stays, as somebody may have seen a revealed value.
+A charge is written right before a run's parties start, and stays.
 """
 
 import hashlib
@@ -52,7 +52,7 @@ def default_path() -> Path:
 
 
 class Ledger(Database):
-    """The charges and budgets in one file; every method is one transaction, and may raise LedgerError.
+    """A ledger's file; every method is one transaction, and may raise LedgerError.
 
     Guarantees: of runs that race for the rest of a budget, only those that fit are charged. A crash loses no
     charge.
@@ -255,7 +255,6 @@ def _find(connection: sqlite3.Connection, name: str) -> Population | None:
 
 
 def _uncounted(connection: sqlite3.Connection, uploads: Sequence[str]) -> tuple[Charge, ...]:
-    """Return these uploads' charges of nobody."""
     numbers = {use.charge for use in _uses(connection, uploads) if use.key is None}
     return tuple(charge for charge in _charges(connection, None) if charge.id in numbers)
 

@@ -66,7 +66,6 @@ def _say(text: Text, console: Console) -> None:
 
 
 def _table(part: Table, console: Console) -> None:
-    """Print a table, or lists if words would break."""
     kept = every = list(range(len(part.columns)))
     if (widths := _widths(part, kept, console.width)) is None:
         kept = [k for k in every if part.columns[k] not in part.if_wide]
