@@ -1,4 +1,4 @@
-"""Moves `harness`, `protocols` and the programs into `fairshares`, where the wheel has them."""
+"""Moves `harness`, `protocols` and the programs into `fairshares`, for the wheel."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ _NAMES = re.compile(r'(^\s*(?:from|import) |")(?=(?:harness|protocols)(?:\.\w| i
 
 
 class MovingHook(BuildHookInterface[Any]):
-    """Has the wheel's imports, and the names of modules in quotes, begin with `fairshares.`."""
+    """Has the wheel's imports, and modules in quotes, begin with `fairshares.`."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Write the wheel's files; an "editable" version moves nothing."""

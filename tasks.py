@@ -1,9 +1,4 @@
-"""The commands: `./inv --list` names them, `./inv --help COMMAND` explains one.
-
-The code of a command is imported when it runs.
-"""
-
-from __future__ import annotations
+"""The commands, which `./inv --list` names. Their code is imported when they run."""
 
 from invoke import Collection
 

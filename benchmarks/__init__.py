@@ -1,1 +1,1 @@
-"""Costs and errors of the protocols, measured and simulated, with the raw samples. Start with README.md."""
+"""Costs and errors of the protocols, with raw samples. Start with README.md."""

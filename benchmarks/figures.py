@@ -1,4 +1,4 @@
-"""Figures as data: a panel is a list of marks, each a call of one of matplotlib's methods."""
+"""Figures as data: lists of marks, each a call of a matplotlib method."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -43,10 +43,7 @@ def draw(
     legend_columns: int = 0,
     **shared: Any,
 ) -> Figure:
-    """Draw rows of panels.
-
-    `x` labels the last row, `y` each row, `columns` each column; one legend may be below all.
-    """
+    """Draw rows of panels, with labels below the last, beside each row, and above each column."""
     figure = Figure(figsize=inches, layout="constrained")
     grid = figure.subplots(len(panels), len(panels[0]), squeeze=False, **shared)
     for of_row, row in zip(grid, panels, strict=True):
@@ -77,7 +74,7 @@ def _labels(panels: Iterable[Axes]) -> tuple[list[Any], list[str]]:
 
 
 def ticks(names: Mapping[float, str], **style: Any) -> Mark:
-    """Return a mark that names only these places of the horizontal axis."""
+    """Return a mark that names only these places on the horizontal axis."""
 
     def mark(axes: Axes) -> None:
         axes.set_xticks(list(names), list(names.values()), **style)

@@ -33,8 +33,8 @@ AHEAD = "ahead"  # joint noise that was made before the run
 
 Repetitions = Annotated[int, Meta(ge=1, le=1000)]
 Seconds = Annotated[float, Meta(gt=0)]
+# Of a factor: one level, several, or tables with levels of factors that go together.
 Levels = str | int | float | list[str | int | float | dict[str, str | int | float]]
-"""Of a factor: one level, several, or tables with levels of factors that go together."""
 
 REQUEST_OF = {next(iter(request.protocols.values())): request for request in REQUESTS.values()}
 _OF_ROUNDS = ("coordinates", "rounds")
@@ -80,7 +80,7 @@ class Exclusion:
 
 @dataclass(frozen=True)
 class Until:
-    """When a cell has run often enough: after `most` runs, or once its median's interval is narrow."""
+    """When a cell has run often enough."""
 
     width: Annotated[float, Meta(gt=0)]
     most: Repetitions
@@ -95,12 +95,12 @@ class Until:
 
 @dataclass(frozen=True)
 class Planned:
-    """A cell of a suite; `excluded` says why it is not run."""
+    """A cell of a suite."""
 
     cell: Mapping[str, Level]
     repetitions: int
     timeout_s: float
-    excluded: str | None = None
+    excluded: str | None = None  # why it is not run
     until: Until | None = None
 
     @property
@@ -111,7 +111,7 @@ class Planned:
 
 @dataclass(frozen=True)
 class Grid:
-    """All combinations of factors' levels; other fields replace the suite's."""
+    """All combinations of factors' levels. Other fields replace the suite's."""
 
     factors: dict[str, Levels] = field(default_factory=dict)
     repetitions: Repetitions | None = None
@@ -120,7 +120,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Suite:
-    """An experiment; benchmarks/README.md explains its fields."""
+    """An experiment, whose fields benchmarks/README.md explains."""
 
     name: str
     title: str
@@ -140,11 +140,10 @@ class Suite:
             raise ExperimentError(
                 f"name must be a word of small letters, digits, - and _; got {self.name[:80]!r}."
             )
+        whole, _ = self.plan(), self.plan(quick=True)
         for i, exclusion in enumerate(self.excluded, 1):
             for factor in exclusion.where:
                 _check_known(f"[[excluded]] {i}", "factor", factor, _FACTORS)
-        whole, _ = self.plan(), self.plan(quick=True)
-        for i, exclusion in enumerate(self.excluded, 1):
             if not any(exclusion.covers(planned.cell) for planned in whole):
                 raise ExperimentError(
                     f"[[excluded]] {i} covers no cell; leave it out, or correct its levels."
@@ -158,7 +157,7 @@ class Suite:
         repetitions: int | None = None,
         timeout_s: float | None = None,
     ) -> list[Planned]:
-        """Return all cells, each once; the last factor's levels change first.
+        """Return all cells, in an order in which the last factor's levels change first.
 
         Raises:
             ExperimentError: A cell makes no sense, or two grids share it.
@@ -166,16 +165,13 @@ class Suite:
         plan: dict[Cell, Planned] = {}
         for i, grid in enumerate(self.quick if quick else self.grid, 1):
             place = f"[[{'quick' if quick else 'grid'}]] {i}"
-            many = self.repetitions if grid.repetitions is None else grid.repetitions
-            limit_s = self.timeout_s if grid.timeout_s is None else grid.timeout_s
             for cell in _cells({**self.factors, **grid.factors}):
                 _check_cell(place, cell)
-                reasons = [exclusion.reason for exclusion in self.excluded if exclusion.covers(cell)]
                 planned = Planned(
                     cell,
-                    repetitions or many,
-                    timeout_s or limit_s,
-                    reasons[0] if reasons else None,
+                    repetitions or grid.repetitions or self.repetitions,
+                    timeout_s or grid.timeout_s or self.timeout_s,
+                    next((of.reason for of in self.excluded if of.covers(cell)), None),
                     None if repetitions else self.until,
                 )
                 if planned.key in plan:
@@ -189,7 +185,7 @@ def read_experiment(path: Path) -> Suite:
     """Return an experiment's file.
 
     Raises:
-        ExperimentError: It makes no sense; the message says where.
+        ExperimentError: It makes no sense. The message says where.
     """
     refusal = Refusal(
         ExperimentError, str(path), "an experiment", "benchmarks/README.md says what one may say"

@@ -1,7 +1,4 @@
-"""87 recordings of healthy older people who wore a sensor: label `lying`, sensitive feature `sex`.
-
-`load_activity` reads the user's download. README.md tells its source, columns and limits.
-"""
+"""Recordings of people with a sensor, which users download; see README.md."""
 
 import hashlib
 import io
@@ -28,15 +25,10 @@ _NAME = re.compile(r"d[12]p[0-9]{2}[FM]")
 
 @dataclass(frozen=True, eq=False)
 class Recordings:
-    """All readings of all recordings, one per row, in the order of the recordings' names.
+    """All readings of all recordings, a row each."""
 
-    Attributes:
-        table: Columns `READINGS`, `lying` (0 or 1), `recording` (name without the sex) and `sex` (F or M).
-        sha256: Of names and contents.
-    """
-
-    table: pd.DataFrame
-    sha256: str
+    table: pd.DataFrame  # `READINGS`, `lying` (0 or 1), `recording` (name without the sex), `sex` (F or M)
+    sha256: str  # of names and contents
 
     @property
     def checked(self) -> bool:
@@ -47,7 +39,7 @@ class Recordings:
 def load_activity(path: Path) -> Recordings:
     """Load the recordings from the directory that UCI's archive was unpacked into, however deep.
 
-    Files named like `d1p01M` are read; others are ignored. Nothing is changed, dropped or imputed.
+    Only files named like `d1p01M` are read. Nothing is changed, dropped or imputed.
 
     Raises:
         DataSetError: There is no recording, one is there twice, or one has another layout.
@@ -60,11 +52,10 @@ def load_activity(path: Path) -> Recordings:
         )
     if len({file.name[:-1] for file in files}) < len(files):
         raise DataSetError(f"{path} has a recording twice; name a directory that has each once.")
-    parts, digest = [], hashlib.sha256()
-    for name, content in ((file.name, file.read_bytes()) for file in files):
-        parts.append(_read(name, content))
-        digest.update(f"{name} {len(content)}\n".encode() + content)
-    return Recordings(pd.concat(parts, ignore_index=True), digest.hexdigest())
+    contents = {file.name: file.read_bytes() for file in files}
+    table = pd.concat([_read(name, content) for name, content in contents.items()], ignore_index=True)
+    whole = b"".join(f"{name} {len(content)}\n".encode() + content for name, content in contents.items())
+    return Recordings(table, hashlib.sha256(whole).hexdigest())
 
 
 def _read(name: str, content: bytes) -> pd.DataFrame:

@@ -1,8 +1,4 @@
-"""Ratings of advertisements by 120 people, ADS16: label `liked`, sensitive feature `gender`.
-
-`load_ads` reads the user's download, since the terms forbid passing the data on. README.md tells their
-source, columns and limits.
-"""
+"""ADS16, ratings of advertisements, which users download; see README.md."""
 
 import csv
 import io
@@ -33,9 +29,9 @@ _RATINGS = "-RT.csv"
 def load_ads(path: Path) -> Ratings:
     """Load ADS16 from the directory that its parts were unpacked into, however deep.
 
-    Source: PrivFairFL, appendix C, as far as the files have its features: the user's gender, country, income,
-    interests, age and first two characters of the zip code; the advertisement's category. A user without an
-    age counts as in the middle of the range.
+    Features are those of PrivFairFL, appendix C, that the files have: the user's gender, country, income,
+    interests, age and first two characters of the zip code, and the advertisement's category. A user without
+    an age counts as in the middle.
 
     Raises:
         DataSetError: There are no ratings, a user is there twice, or a file is missing or has another layout.
@@ -71,7 +67,6 @@ def load_ads(path: Path) -> Ratings:
 
 
 def _rated(file: Path) -> tuple[list[str], Floats]:
-    """Return the category and the rating of each advertisement, shape (CATEGORIES * ADS,)."""
     try:
         _, names, cells = _read(file)
         stars = np.array([cell.split(",") for cell in cells], dtype=float)
@@ -87,7 +82,6 @@ def _rated(file: Path) -> tuple[list[str], Floats]:
 
 
 def _described(file: Path, needed: tuple[str, ...]) -> dict[str, str]:
-    """Return a user's values by name, from a file of two rows."""
     rows = _read(file)
     described = dict(zip(*rows[:2], strict=False)) if len(rows) > 1 else {}
     if not described.keys() >= {*needed}:
@@ -109,7 +103,6 @@ def _features(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _read(file: Path) -> list[list[str]]:
-    """Return the rows that are not empty."""
     try:
         text = file.read_text(encoding="utf-8-sig", errors="replace")
     except OSError as error:

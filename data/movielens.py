@@ -1,8 +1,4 @@
-"""Ratings of films: label `liked`, sensitive feature `gender`.
-
-`load_movielens` reads the user's download, since the terms forbid passing the data on. README.md tells their
-source, columns and limits.
-"""
+"""MovieLens, ratings of films, which users download; see README.md."""
 
 import csv
 import io
@@ -57,27 +53,19 @@ _LAYOUTS: tuple[tuple[str, tuple[_File, ...], tuple[int, int]], ...] = (
 
 @dataclass(frozen=True, eq=False)
 class Ratings:
-    """All ratings, one per row.
-
-    Attributes:
-        name: Of the version.
-        table: Columns `user`, `gender` (F or M) and `liked` (0 or 1).
-        whole: Whether there are as many ratings and users as README.md describes.
-        features: Of the rows, each from -1 to 1, if they were asked for.
-    """
+    """All ratings of a version, a row each."""
 
     name: str
-    table: pd.DataFrame
-    whole: bool
-    features: pd.DataFrame = field(default_factory=pd.DataFrame)
+    table: pd.DataFrame  # `user`, `gender` (F or M) and `liked` (0 or 1)
+    whole: bool  # as many ratings and users as README.md describes
+    features: pd.DataFrame = field(default_factory=pd.DataFrame)  # from -1 to 1, if they were asked for
 
 
 def load_movielens(path: Path, *, features: bool = False) -> Ratings:
     """Load MovieLens 1M or 100K from the directory that it was unpacked into.
 
-    Source: PrivFairFL, appendix C, has the features: the film's genres, years from its release (by its title)
-    to the rating, and the user's age, gender and occupation. A film without a year counts as in the middle of
-    the range.
+    Features are those of PrivFairFL, appendix C: the film's genres, years from its release (by its title) to
+    the rating, and the user's age, gender and occupation. A film without a year counts as in the middle.
 
     Raises:
         DataSetError: Neither version is there, or a file has another layout.

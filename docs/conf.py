@@ -67,7 +67,7 @@ def roles() -> str:
 
 
 def commands() -> str:
-    """Return a section for each command, with all of its options, below its role."""
+    """Return a section for each command and its options, by role."""
     return "\n".join(
         line
         for role, names in _by_role().items()
@@ -100,7 +100,7 @@ def _said(option: Option[Any]) -> str:
 
 
 def _marked(text: str) -> str:
-    """Return a plain text as Markdown, with options and variables as code."""
+    """Return plain text as Markdown, with options and variables as code."""
 
     def mark(match: re.Match[str]) -> str:
         return match[0] if match[0][0] == "`" else f"`{match[0]}`" if len(match[0]) > 1 else f"\\{match[0]}"
@@ -117,8 +117,8 @@ def models() -> str:
         f"| {model.paper_name or '–'} |"
         for model in MODELS.values()
     ]
-    head = "| model | engine | parties | withstands | MP-SPDZ's machine | may fail with | in PrivFairFL |"
-    return "\n".join([head, "|---" * 7 + "|", *rows, ""])
+    names = "| model | engine | parties | withstands | MP-SPDZ's machine | may fail with | in PrivFairFL |"
+    return "\n".join([names, "|---" * 7 + "|", *rows, ""])
 
 
 MADE = {
@@ -128,7 +128,7 @@ MADE = {
 
 
 def fill(_app: object, page: str, source: list[str]) -> None:
-    """Put what code declares, or another file says, into a page's text; links lead to pages of the site."""
+    """Fill a page with what code or another file says, and lead its links to pages of the site."""
     for mark, make in MADE.get(page, {}).items():
         source[0] = source[0].replace(mark, make())
     file = ROOT / ELSEWHERE.get(page, f"docs/{page}.md")
@@ -163,7 +163,7 @@ def shorten(
 def structure(
     _app: object, _what: str, _name: str, _object: object, _options: object, lines: list[str]
 ) -> None:
-    """Begin a paragraph at each heading of a docstring, as Args, and at each argument below it."""
+    """Begin a paragraph at each heading and argument of a docstring."""
     lines[:] = _ARGUMENT.sub(_as_item, _HEADING.sub(r"\n\n**\1:**", "\n".join(lines))).splitlines()
 
 

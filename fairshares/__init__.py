@@ -8,11 +8,8 @@
     t = fs.thresholds(df, epsilon=1, positive_label="approved")  # also a column score
     t.predictor(model).predict(X, sensitive_features=df.group)
 
-A call plays all roles on this machine, clients and parties, and protects nothing against its owner. It prints
-only the current step of a long call, on a terminal or in a notebook. Errors are subclasses of
-`FairSharesError`, which are here too, as `OptionError`; their messages say what to do.
-
-This is the one place for re-exports: names here stay, and the modules that they come from may move.
+A call plays all roles on this machine, clients and parties, and protects nothing against its owner. Errors
+are subclasses of `FairSharesError`, whose messages say what to do. This is the one place for re-exports.
 """
 
 from __future__ import annotations
@@ -35,8 +32,8 @@ if TYPE_CHECKING:
         TrainResult,
         WeightsResult,
     )
-    from harness.postprocessing.reweighing.sample_weight import read_weights, sample_weight
     from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
+    from harness.reweighing.sample_weight import read_weights, sample_weight
     from harness.training.logistic import LogisticModel
     from harness.training.session import SumSession
 
@@ -72,8 +69,8 @@ _LATE = {  # their libraries take seconds to load
     "GroupThresholdPredictor": "harness.postprocessing.thresholds.predictor",
     "LogisticModel": "harness.training.logistic",
     "SumSession": "harness.training.session",
-    "read_weights": "harness.postprocessing.reweighing.sample_weight",
-    "sample_weight": "harness.postprocessing.reweighing.sample_weight",
+    "read_weights": "harness.reweighing.sample_weight",
+    "sample_weight": "harness.reweighing.sample_weight",
     **{name: "fairshares._results" for name in __all__ if name.endswith("Result")},
 }
 

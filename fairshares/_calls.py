@@ -1,4 +1,4 @@
-"""The calls and their arguments. Their dependencies are imported when they are called."""
+"""The calls and their arguments. Dependencies are imported when a call is made."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def weights(
     """Compute DP sample weights per group and label (π_RW).
 
     A weight is c(s)·c(y) / (N·c(s, y)) for noisy counts c of at least 1 and their sum N. Group and label are
-    then independent in the weighted records. `reweighing` has other schemes.
+    independent in the weighted records.
 
         >>> import fairshares as fs
         >>> group, label = ["a", "b"] * 100, [0] * 100 + [1] * 100
@@ -75,42 +75,40 @@ def weights(
         (200,)
 
     Args:
-        records: A data frame with a row per record, of pandas, Polars, PyArrow, DuckDB, PySpark or Dask, or
-            the path of a CSV or Parquet file, directory or glob. Other columns are ignored. None: all columns
-            are given by name.
+        records: A data frame of pandas, Polars, PyArrow, DuckDB, PySpark or Dask with a row per record, or
+            the path of a CSV or Parquet file, directory or glob. None: all columns are given by name.
         epsilon: ε of the whole call, above 0 and at most 20.
         client_id: Values of shape (n,), or the name of another column. Without it each row is a client of its
-            own, and the result says what that means.
-        group: Values of shape (n,), or the name of another column. 1, 1.0 and "1" are the same, as in a file;
-            results have the values' dtype.
+            own.
+        group: As client_id. 1, 1.0 and "1" are the same; results have the values' dtype.
         label: As group.
         reweighing: "kamiran-calders" narrows gaps. "balanced", by which all pairs of group and label weigh
-            the same, and "label" find rare labels and may widen gaps. All use the same noisy counts.
-        groups: All groups. Without it they are read off the records, and which occur is not protected.
+            the same, and "label" find rare labels and may widen gaps.
+        groups: All groups. None: they are read off the records, and which occur is not protected.
         labels: All labels; likewise.
         domain: A dict or a JSON file with groups, labels, max_count and, for score curves, thresholds.
         max_count: The most records of a client; likewise.
         delta: δ of the whole call.
-        privacy_unit: The protected unit: a "record", or a "client" with all of its records.
+        privacy_unit: What is protected: a "record", or a "client" with all of its records.
         cap: How many records of a client count if clients are protected: a number, "weight-one" (all, with
             the total weight of one record), or "auto", which spends `cap_epsilon` on the choice.
         cap_epsilon: The ε for `cap="auto"`; default: a fifth of epsilon.
         neighboring_relation: "add_or_remove_one", or "replace_one", the default where max_count is 1.
         shares: The directory in which uploads arrive, instead of records.
-        chain: A name of your choice. Calls of one chain count new uploads each, and spend ε once together if
-            clients share each record once. `load` adds up their results.
+        chain: A name. Calls of one chain count new uploads each, and spend ε once together if clients share
+            each record once. `load` adds up their results.
         offline: Whether to take noise that `preprocess` made.
         stock: The directory of that noise; default: stock, beside the ledger.
-        security: One that `fairshares security` lists; default: ring where MP-SPDZ is found, else mpyc.
-        population: Whose records these are, a name of your choice, which is charged; "none": nobody counts.
+        security: A model that `fairshares security` lists; default: ring where MP-SPDZ is found, else mpyc.
+        population: Whose records these are, a name, which is charged; "none": nobody counts.
         budget: The population's total ε, or (ε, δ). Runs beyond it are refused.
         ledger: The file of charges; default: as for the command.
-        out: A new directory for the result's files, which a ledger names. None: `save` writes them.
+        out: A new directory for the result's files. None: `save` writes them.
         timeout: Seconds that the parties may take.
     Returns:
         Weights, intervals and noisy counts by (group, label).
     Raises:
-        FairSharesError: A subclass for each mistake. Its message has the value, and says what to do.
+        FairSharesError: A subclass for each mistake, whose message says what to do.
     """
     return _released("weights", locals())
 
@@ -169,13 +167,12 @@ def thresholds(
         constraint: The rates that are alike for all groups: "equalized_odds", "equal_opportunity",
             "false_positive_rate_parity" or "demographic_parity".
         objective: The measure that rules maximize: "accuracy_score" or "balanced_accuracy_score".
-        tolerance: The largest difference between groups in the constrained rates, from 0 to 1. None: 0, or,
-            if deterministic, the least that can be reached.
+        tolerance: The largest difference between groups in these rates, from 0 to 1. None: 0, or the least
+            that can be reached if deterministic.
         deterministic: Whether each group has one threshold, and none is drawn.
         variant: "histogram", or "records", where no client can exceed its cap (models of MP-SPDZ).
     Returns:
-        Curves, rules and a predictor. If the curves allow no rules, they are returned without, and `problem`
-        says why: their ε is spent.
+        Curves, rules and a predictor. If the curves allow no rules, `problem` says why: their ε is spent.
     Raises: as in `weights`.
     """
     return _released("thresholds", locals())
@@ -220,7 +217,7 @@ def confusion(
         1.0
 
     Args: as in `weights`, and
-        prediction: A label for each row. Or give score and threshold:
+        prediction: A label for each row. Or give score and threshold.
         score: From 0 to 1, for each row.
         threshold: The positive label is predicted from this score on.
         positive_label: Whose rates are printed, too. None: the last in order; of more than two, each label.
@@ -264,7 +261,7 @@ def gap(
 
     Args: as in `weights`, and
         value: How well the model works for the client: a number, a fraction of counts as "17/20", or truth.
-        range: The least and the largest value that there may be, declared.
+        range: The least and the largest possible value, declared.
         steps: Values are rounded to so many steps on each side of the range's center; default: 1000.
     Returns:
         Gaps by pair of groups, means and sizes by group.
@@ -308,8 +305,7 @@ def count(
         True
 
     Args: as in `weights`, and
-        relative_error: The expected error of a count as a share of it, from `error_from` to `error_to`
-            records.
+        relative_error: The expected error of a count as a share of it.
         error_from: The least count that keeps to `relative_error`.
         error_to: The largest.
     Returns:
@@ -409,7 +405,7 @@ def train(
         >>> r.model.predict(pd.DataFrame({"x": [0, 1]})).tolist()
         [0, 1]
 
-    Args: as in `weights`, and
+    Args: as in `weights` and `thresholds`, and
         records: Columns of group and label, and one for each feature.
         features: Ranges and categories by column, as {"age": {"low": 18, "high": 99}, "sector":
             {"categories": ["a", "b"]}}, or a JSON file of them. Nothing is read off the data.
@@ -425,9 +421,6 @@ def train(
         clip: The L2 norm to which a record's gradient is shortened, before it is weighed.
         learning_rate: The step of the descent. Tuning on these records spends budget each time.
         momentum: The momentum of the descent; likewise.
-        constraint: As in `thresholds`.
-        objective: As in `thresholds`.
-        positive_label: As in `thresholds`; also for `fairness`.
         noise: "joint" noise of all parties, or "distributed": each adds its own.
         offline: For the rounds' noise, not for that of `with_`.
     Returns:

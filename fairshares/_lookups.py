@@ -39,25 +39,17 @@ def plan(
         >>> found.models.loc["ring", ["mpc_s", "sent_bytes"]].gt(0).all().item()
         True
 
-    Args:
-        epsilon: As for the release.
+    Args: as for the release, and
         clients: How many there would be.
         groups: How many, their names, or names with shares that add up to 1.
-        from_records: A table or a file instead of clients, records, groups and labels. It shows whether its
+        from_records: A table or a file instead of clients, records, groups and labels, to see whether its
             smallest group survives the noise. The plan is then not protected.
         task: "weights", "confusion", "thresholds", "gap", "count" or "cap".
         records: How many there would be; default: one each.
         labels: As groups; default: 2.
-        delta: As for the release.
-        max_count: As for the release.
-        privacy_unit: As for the release.
-        cap: As for the release.
-        neighboring_relation: As for the release.
-        security: As for the release.
         network: "lan", "wan", or a round-trip time and a bandwidth, as "40ms,100Mbit". None: one machine.
         error: Between 0 and 1; the plan then says what this error takes, too.
-        of_the_task: The task's other options, as reweighing="label", except those of a run, as out; and
-            columns of `from_records`, as group="race".
+        of_the_task: The task's other options, except those of a run, and columns of `from_records`.
     Returns:
         Costs by model, and the expected error of the release.
     Raises:
@@ -89,8 +81,7 @@ def preprocess(
         runs: How many calls it is for; each uses its noise once.
         epsilon: Of each call.
         stock: The directory in which the noise is kept; default: stock, beside the ledger.
-        of_the_task: The call's other arguments, as delta and security. Groups and labels, or a domain, have
-            to be declared.
+        of_the_task: The call's other arguments. Groups and labels, or a domain, have to be declared.
     Returns:
         A row for each piece: mpc_s, sent_bytes and attempts.
     Raises:
@@ -135,7 +126,7 @@ def load(directory: Path | str, *others: Path | str) -> Any:
 
     Args:
         directory: Of a run of weights, confusion, thresholds, gap, count, cap or train.
-        others: Directories of further runs of its chain of weights, whose counts are added up.
+        others: Further runs of its chain of weights, whose counts are added up.
     Returns:
         The result of that call.
     Raises:

@@ -1,4 +1,4 @@
-"""One line of progress, on a terminal or in a notebook, for calls of more than two seconds."""
+"""One line of progress for calls of more than two seconds."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,11 +18,7 @@ _SHOWN_AFTER_S = 2.0
 
 @contextmanager
 def steps(names: Mapping[str, str]) -> Iterator[Begin]:
-    """Yield a function that is told each step that begins; show nothing where nobody looks.
-
-    Args:
-        names: Shown texts by step.
-    """
+    """Yield a function that takes each step as it begins; silent where nobody looks."""
     console = Console(stderr=True)
     if console.is_jupyter:  # where a terminal's signs erase nothing, and stderr is red
         from IPython.display import display
@@ -33,9 +29,10 @@ def steps(names: Mapping[str, str]) -> Iterator[Begin]:
             flush=lambda: None,
         )
         console = Console(file=told, force_terminal=True, force_jupyter=False)  # type: ignore[arg-type]
-    columns = SpinnerColumn(), TextColumn("{task.description}{task.fields[far]}"), TimeElapsedColumn()
     shown = Progress(
-        *columns,
+        SpinnerColumn(),
+        TextColumn("{task.description}{task.fields[far]}"),
+        TimeElapsedColumn(),
         console=console,
         transient=True,
         redirect_stdout=False,

@@ -1,4 +1,4 @@
-"""Results of calls: small frozen objects that print as the terminal shows them and render in notebooks."""
+"""Results of calls: frozen objects that print as on a terminal and render in notebooks."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from harness.errors import FairSharesError, OptionError, as_keyword, naming
 from harness.inputs.columns import as_index
 from harness.pipeline.earlier_results import as_curves, choose_again, found_in, read_files
 from harness.pipeline.run import MANIFEST
-from harness.postprocessing.reweighing.sample_weight import sample_weight
 from harness.postprocessing.thresholds.rules import ThresholdRule, rule_from_json
 from harness.releases.base import Files
 from harness.releases.score_curves import choice_of
 from harness.releases.weights import Weights
 from harness.request.releases import ThresholdsRequest
+from harness.reweighing.sample_weight import sample_weight
 from harness.system.result_files import read_result, write_files
 from harness.views import run as run_view
 from harness.views.parts import Part
@@ -38,13 +38,7 @@ if TYPE_CHECKING:
 class Privacy:
     """The (ε, δ)-differential privacy of a release, with exact bounds.
 
-    Attributes:
-        epsilon: Rounded up.
-        delta: Rounded up.
-        epsilon_exact: A rational upper bound.
-        delta_exact: A rational upper bound.
-        unit: The protected unit, a record or a client.
-        relation: Between neighboring data sets.
+    Floats are rounded up; `unit` is a record or a client, `relation` that of neighboring data sets.
     """
 
     epsilon: float
@@ -57,7 +51,7 @@ class Privacy:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Result(Shown):
-    """The result of a release. All of it is differentially private: derive from it whatever you like.
+    """The result of a release, all of it differentially private.
 
     It is pickled, copied and saved without loss.
     """
@@ -85,10 +79,8 @@ class Result(Shown):
         )
 
     def save(self, directory: Path | str) -> None:
-        """Write the files that a command writes, which `fairshares.load` reads.
+        """Write a new directory of the files that a command writes, which `fairshares.load` reads.
 
-        Args:
-            directory: A new one.
         Raises:
             OptionError: It exists.
             WriteError: It cannot be written.
@@ -107,20 +99,17 @@ class Result(Shown):
 
     @property
     def _opened_by(self) -> dict[str, Any]:
-        """Return the manifest of the run that opened the values behind this result."""
         return self.manifest.get("curves_of", {"manifest": self.manifest})["manifest"]
 
     def _shown(self) -> Iterable[Part]:
         return run_view.view_of(self.manifest["task"]).show(self._found, self.manifest)
 
     def _index(self, *names: str) -> pd.MultiIndex:
-        """Return the domain's cells: (group, label), or with more labels after them."""
         domain = getattr(self._found, "domain", None) or self._found.counts.domain
         values = [self._as_given(domain.groups), *[self._as_given(domain.labels, "label")] * (len(names) - 1)]
         return pd.MultiIndex.from_product(values, names=names)
 
     def _as_given(self, names: Iterable[str], column: str = "group") -> pd.Index:
-        """Return a column's names as values of the caller's records, in their dtype."""
         return as_index([*names], self._opened_by.get("columns", {}).get(column)).rename(column)
 
     def _table(self, intervals: npt.NDArray[np.float64]) -> pd.DataFrame:
@@ -135,12 +124,12 @@ class WeightsResult(Result):
 
     @property
     def weights(self) -> pd.Series:
-        """The weights by (group, label), as they are in the records; positive, shape (k·m,)."""
+        """The weights by (group, label), positive, shape (k·m,)."""
         return self._series(self._found.weights, "sample_weight")
 
     @property
     def intervals(self) -> pd.DataFrame:
-        """Columns low and high by (group, label): each holds its weight of the true counts with 95 %."""
+        """Columns low and high by (group, label); each holds the true counts' weight with 95 %."""
         return self._table(self._found.interval)
 
     @property
@@ -152,8 +141,7 @@ class WeightsResult(Result):
         """Return each row's weight, for `fit(X, y, sample_weight=...)`.
 
         Args:
-            group: Of each row, shape (n,): a pandas Series, numpy array or list. 1, 1.0 and "1" are the same
-                label.
+            group: Of each row, shape (n,): a pandas Series, numpy array or list.
             label: As group, with the same index.
         Returns:
             Shape (n,), with the index of these, else 0, 1, 2 ...
@@ -171,7 +159,7 @@ class ConfusionResult(Result):
 
     @property
     def counts(self) -> pd.Series:
-        """The noisy counts of records by (group, label, prediction), unbiased, maybe negative."""
+        """The noisy counts by (group, label, prediction), unbiased, maybe negative."""
         return self._series(self._found.table, "noisy_count", "prediction")
 
     @property
@@ -205,7 +193,7 @@ class GapResult(Result):
 
     @property
     def means(self) -> pd.DataFrame:
-        """Columns mean, low and high by group, in the values' unit; each interval holds with 95 %."""
+        """Columns mean, low and high by group, in the values' unit; each holds with 95 %."""
         return self._means(self._found.means, self._as_given(self._found.domain.groups), "mean")
 
     @property
@@ -230,7 +218,7 @@ class CountResult(Result):
 
     @property
     def intervals(self) -> pd.DataFrame:
-        """Columns low and high by (group, label): all hold the true counts at once with 95 %."""
+        """Columns low and high by (group, label); all hold the true counts with 95 %."""
         return self._table(self._found.intervals)
 
 
@@ -248,24 +236,25 @@ class ThresholdsResult(Result):
 
     @property
     def problem(self) -> FairSharesError | None:
-        """Why the curves allow no rules; they are kept, as their ε is spent."""
+        """Why the curves allow no rules; their ε is spent."""
         return self._found.problem
 
     @property
     def curves(self) -> pd.DataFrame:
         """Noisy true_positives and false_positives, and their standard_error, by (group, threshold).
 
-        They count records with at least that score. They are unbiased, so maybe negative, and not monotone.
+        They count records with at least that score, and are unbiased: some may be negative or rise.
         """
         curves = self._found.curves.curves
-        levels = [self._as_given(curves.groups), curves.thresholds]
         return pd.DataFrame(
             {
                 "true_positives": curves.tp.ravel(),
                 "false_positives": curves.fp.ravel(),
                 "standard_error": np.tile(curves.noise.standard_errors()[:-1], len(curves.groups)),
             },
-            pd.MultiIndex.from_product(levels, names=["group", "threshold"]),
+            pd.MultiIndex.from_product(
+                [self._as_given(curves.groups), curves.thresholds], names=["group", "threshold"]
+            ),
         )
 
     @property
@@ -275,7 +264,6 @@ class ThresholdsResult(Result):
 
     @property
     def _rules(self) -> dict[str, ThresholdRule]:
-        """Return the rules by the groups' names in the file, to the last bit."""
         return {group: rule_from_json(rule.to_json(), group) for group, rule in self._chosen.rules.items()}
 
     @property
@@ -285,7 +273,7 @@ class ThresholdsResult(Result):
 
     @property
     def intervals(self) -> pd.DataFrame:
-        """Columns (rate, low), (rate, high) by group: all hold at once with 95 %, over noise and sample."""
+        """Columns (rate, low), (rate, high) by group; all hold with 95 %, over noise and sample."""
         return pd.concat(
             {
                 name: pd.DataFrame(values, self._groups, ["low", "high"])
@@ -299,8 +287,7 @@ class ThresholdsResult(Result):
     ) -> GroupThresholdPredictor:
         """Return a scikit-learn classifier that applies the rules to a model's scores.
 
-        It predicts the labels of the records; of more than two labels, 1 for the positive one and 0 for
-        others.
+        It predicts the records' labels; of more than two, 1 for the positive one, else 0.
 
         Args:
             estimator: A fitted model of two classes with `predict_proba`. None: X will hold scores.
@@ -310,8 +297,8 @@ class ThresholdsResult(Result):
         from fairshares import GroupThresholdPredictor
 
         curves = self._found.curves
-        two = self._as_given((curves.negative, curves.positive), "label") if curves.negative else None
-        values = None if two is None else [*two.to_numpy()]
+        pair = curves.negative, curves.positive
+        values = [*self._as_given(pair, "label").to_numpy()] if curves.negative else None
         return GroupThresholdPredictor(self._rules, estimator, unseen_group, curves.positive, values)
 
     def choose(
@@ -363,12 +350,7 @@ class ThresholdsResult(Result):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class TrainResult(Result):
-    """A model, and the weights and thresholds released with it; `privacy` is of all together.
-
-    Attributes:
-        weights: The weights that records had in training, if any.
-        thresholds: Thresholds of the model's scores, if any.
-    """
+    """A model, the weights that records had in training, and thresholds of its scores, if any."""
 
     weights: WeightsResult | None = None
     thresholds: ThresholdsResult | None = None
@@ -379,7 +361,7 @@ class TrainResult(Result):
         return cast("LogisticModel", self._found)
 
     def predictor(self) -> LogisticModel | GroupThresholdPredictor:
-        """Return the model, with thresholds if there are any; it then needs each sample's group."""
+        """Return the model, with thresholds, which need each sample's group, if there are any."""
         return self.model if self.thresholds is None else self.thresholds.predictor(self.model)
 
     def save(self, directory: Path | str) -> None:
@@ -408,7 +390,7 @@ _RESULTS: dict[str, type[Result]] = {
 
 
 def result_of(files: Files, found: Any, notes: Sequence[Part] = ()) -> Result:
-    """Return the result of a run; `found` is as its statistic gives it, and notes are printed below."""
+    """Return the result of a run, as its statistic gives it."""
     # The file of weights has the weights alone.
     return _RESULTS[files[MANIFEST]["task"]](
         files, found.weights if isinstance(found, Weights) else found, notes
@@ -416,11 +398,7 @@ def result_of(files: Files, found: Any, notes: Sequence[Part] = ()) -> Result:
 
 
 def load(directory: Path) -> Result:
-    """Return an earlier run's result.
-
-    Raises:
-        ResultFileError: It is damaged, or of something else.
-    """
+    """Return an earlier run's result, or raise ResultFileError."""
     if read_result(directory / MANIFEST, MANIFEST).get("task") != "train":
         return _read(directory)
     from harness.training.logistic import FILE, LogisticModel

@@ -1,4 +1,4 @@
-"""From a call's arguments to a request, and from its run to a result."""
+"""From a call's arguments to a request, and to a result."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -47,13 +47,7 @@ _OF_DOMAIN = ("groups", "labels", "max_count", "thresholds")  # as a dict
 
 
 def released(task: str, records: Any, **given: Any) -> Any:
-    """Run a release on a table, a file or columns, and return its result.
-
-    Args:
-        task: A name in `CALLS`.
-        records: As the call takes them.
-        given: The columns and the call's fields, by name.
-    """
+    """Run a release, a name in `CALLS`, on records, and return its result."""
     columns = _columns_of(given)
     with naming(as_keyword), TemporaryDirectory(prefix="fairshares-") as scratch:
         given = _read(given)
@@ -64,8 +58,8 @@ def released(task: str, records: Any, **given: Any) -> Any:
         settings = settings_of(call)
         with steps({**CAP_STEPS, **view_of(task).steps}) as begin:
             if call.shares:
-                shares = SharesSource(call.shares)
-                run = run_release(statistic_of(settings.release), shares, settings, out, begin)
+                statistic = statistic_of(settings.release)
+                run = run_release(statistic, SharesSource(call.shares), settings, out, begin)
                 notes = [*weights_view.chain(run.manifest), one_machine(False)]
             else:
                 run, notes = run_on_records(call, source, settings, out, begin), [one_machine(True)]
@@ -76,12 +70,7 @@ def released(task: str, records: Any, **given: Any) -> Any:
 
 
 def added_up(*directories: Path) -> Any:
-    """Return the sum of a chain's runs.
-
-    Raises:
-        ResultFileError: A directory is of something else, or damaged.
-        SignatureError: A signature is not right.
-    """
+    """Return the sum of a chain's runs; raise ResultFileError or SignatureError."""
     from harness.hosts.signed_results import verify  # loads cryptography
 
     weights, files = add_up(directories, verify)
@@ -102,9 +91,8 @@ def trained(**given: Any) -> _results.TrainResult:
         given = _read(given)
         source, features = _source(records, columns), _features_of(declared)
         request = TrainRequest(**given, records=TABLE, features=TABLE)
-        out = request.out or Path(scratch) / TASK
         with steps(STEPS) as begin:
-            model = train_on(request, source, features, out, begin)
+            model = train_on(request, source, features, request.out or Path(scratch) / TASK, begin)
         notes = [one_machine(True), ledger_view.charge(model.charging, request.population == UNCHARGED)]
         parts: dict[str, Any] = {
             name: _results.result_of(run.files, run.found)
@@ -126,11 +114,7 @@ def _features_of(declared: Any) -> Features:
 
 
 def planned(**given: Any) -> _shown.Plan:
-    """Plan a release.
-
-    Raises:
-        TypeError: An argument is unknown.
-    """
+    """Plan a release; raise TypeError if an argument is unknown."""
     table, task, columns = given.pop("from_records"), given.pop("task"), _columns_of(given)
     with naming(as_keyword), steps(STEPS) as begin:
         kind = CALLS[parse_choice("task", task, list(CALLS))]
@@ -151,7 +135,7 @@ def planned(**given: Any) -> _shown.Plan:
 
 
 def preprocessed(task: str, runs: int, **given: Any) -> pd.DataFrame:
-    """Make noise for later calls of a task, whose fields are given."""
+    """Make noise for later calls of a task."""
     with naming(as_keyword), steps({}) as begin:
         if parse_choice("task", task, [*CALLS, "train"]) == "train":
             from harness.training.run import preprocessed as made_for  # as in `trained`
@@ -166,7 +150,7 @@ def preprocessed(task: str, runs: int, **given: Any) -> pd.DataFrame:
 
 
 def spent(**given: Any) -> _shown.Spent:
-    """Return the contents of a ledger: a population, its budget, the ledger's file."""
+    """Return the contents of a ledger."""
     with naming(as_keyword):
         population, retire, account = given.pop("population"), given.pop("retire"), Account(**given)
         path, populations = populations_of(population, account.budget, account.ledger, retire)
@@ -176,13 +160,7 @@ def spent(**given: Any) -> _shown.Spent:
 
 
 def _read(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments, arrays as lists, and groups and labels as a column of records has them.
-
-    A domain that is a dict is spread over arguments of its own.
-
-    Raises:
-        OptionError: The dict has other names, or they are given twice; or an argument is empty.
-    """
+    """Return the arguments: arrays as lists, names as in records, a domain's dict spread over others."""
     if isinstance(domain := given.get("domain"), Mapping):
         for name in domain:
             if name not in _OF_DOMAIN or given.get(name) is not None:
@@ -211,11 +189,7 @@ def _plain(value: Any) -> Any:
 def _source(records: Any, columns: Mapping[str, Any]) -> Named:
     """Return the records with columns under our names, as `table_at` takes them.
 
-    Args:
-        records: As the call takes them.
-        columns: None for the column of that name, the name of another one, or values.
-    Raises:
-        RecordsError: They do not belong to the same rows, or to rows that have no order.
+    A column is None, the name of another one, or values.
     """
     names = {name: column for name, column in columns.items() if isinstance(column, str)}
     arrays = {name: column for name, column in columns.items() if column is not None and name not in names}

@@ -1,4 +1,4 @@
-"""The base of results, plans and ledgers: they print as on a terminal, and render in notebooks."""
+"""The base of results, plans and ledgers."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ class Shown:
             kind: Its name, "privacy" for example; by default the first.
             ax: Matplotlib's, to draw on. None: a new figure's.
         Returns:
-            The axes, of which `.figure.savefig("my.png")` makes a file.
+            The axes; `.figure.savefig("my.png")` makes a file.
         Raises:
-            ValueError: There is no such picture. The message lists those that there are.
+            ValueError: There is no such picture; the message lists those that there are.
             MissingPackageError: matplotlib is missing.
         """
         pictures = {part.name: part for part in self._view() if isinstance(part, Picture)}
@@ -79,11 +79,7 @@ class Shown:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Report(Shown):
-    """A plan, or the contents of a ledger.
-
-    Attributes:
-        fields: All of it, as the command prints it with `--json`.
-    """
+    """A plan, or the contents of a ledger; `fields` is all of it, as of `--json`."""
 
     fields: dict[str, Any]
     _parts: Sequence[Part]

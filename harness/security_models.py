@@ -1,4 +1,4 @@
-"""The security models of protocols: how many parties compute, and which collusion they withstand."""
+"""Security models: numbers of parties, and the collusion that they withstand."""
 
 from dataclasses import dataclass
 
@@ -14,15 +14,15 @@ class SecurityModel:
     """One security model, as in docs/reference/models.md.
 
     Attributes:
-        corruptions: How many parties may collude.
+        corruptions: How many parties may collude, the same in all runs (a static adversary).
         adversary: "passive" (they follow the protocol) or "active" (they may not), by design.
         virtual_machine: MP-SPDZ's program, None for the embedded engine.
-        statistical_security_bits: b, where each check of an active model, or each compared integer's mask in
-            a passive one, fails with probability 2^-b; None without such a term.
+        statistical_security_bits: b: a check of an active model, or a compared integer's mask in a passive
+            one, fails with probability 2^-b each; None without such a term.
         batches: The least and most material prepared at once; None for the machine's choice.
         broken: Whether the engine falls short of `adversary`, see docs/explanation/limitations.md.
-        cryptography: What it rests on besides, in words.
-        replicated: Whether all parties but one may get each share, so that no active one can change it.
+        cryptography: Further assumptions, in words.
+        replicated: Whether all parties but one hold each share, so that no active one can change it.
     """
 
     name: str
@@ -42,10 +42,7 @@ class SecurityModel:
     replicated: bool = False
 
     def batch(self, lanes: int, keys: int = 0) -> int | None:
-        """Return the batch size for this many noisy values and sorted keys, None for the machine's choice.
-
-        Few rounds for many values, little waste for few: docs/decisions/0008-cost-of-noise.md.
-        """
+        """Return the batch size, None for the machine's choice: docs/decisions/0008-cost-of-noise.md."""
         if self.batches is None or not lanes:
             return None
         least, most = self.batches
@@ -54,8 +51,8 @@ class SecurityModel:
     def security_bits(self, compared: int) -> int | None:
         """Return b: a run's engine security fails with probability 2^-b at most; None without such a term.
 
-        Checks fail at the first cheat or not at all, since a noticed one ends the run. Masks fail one by one,
-        so their probabilities add up.  [test: tests/harness/pipeline/test_manifest.py]
+        Checks count once, since a noticed cheat ends the run; masks' probabilities add up.
+        [test: tests/harness/pipeline/test_manifest.py]
         """
         if self.statistical_security_bits is None or self.active:
             return self.statistical_security_bits
@@ -63,7 +60,7 @@ class SecurityModel:
 
     @property
     def slots_per_lane(self) -> int:
-        """How many slots are counted in bits before they become integers: docs/decisions/0016-slots.md."""
+        """Number of slots counted in bits at once: docs/decisions/0016-slots.md."""
         return 63 if self.virtual_machine else 1  # MPyC's bits are integers
 
     @property
@@ -73,11 +70,11 @@ class SecurityModel:
 
     @property
     def tolerates(self) -> str:
-        """The parties that the engine withstands as it is: "passive" or "active"."""
+        """The adversary that the engine withstands in fact."""
         return "passive" if self.broken else self.adversary
 
     def refusal(self, path: InputPath) -> str | None:
-        """Return why clients' values cannot take this path, None if they can."""
+        """Return why clients' values cannot take this path, if so."""
         if path is not REPLICATED or self.replicated:
             return None
         able = " or ".join(model.name for model in MODELS.values() if model.replicated)
@@ -118,8 +115,7 @@ MODELS: dict[str, SecurityModel] = {
 
 
 def get_model(name: str) -> SecurityModel:
-    """Return the model of that name. Raises OptionError if there is none."""
-    try:
-        return MODELS[name]
-    except KeyError:
-        raise OptionError(f"There is no model {name!r}; choose one of {', '.join(MODELS)}.") from None
+    """Return a model, or raise OptionError."""
+    if name not in MODELS:
+        raise OptionError(f"There is no model {name!r}; choose one of {', '.join(MODELS)}.")
+    return MODELS[name]

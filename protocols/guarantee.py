@@ -1,4 +1,4 @@
-"""(epsilon, delta)-differential privacy as a value: exact, added up, and compared with a budget."""
+"""(epsilon, delta)-differential privacy as a value."""
 
 import math
 from collections.abc import Iterable
@@ -38,13 +38,10 @@ NOTHING = Guarantee(Fraction(0), Fraction(0))  # spent where nothing is released
 
 @dataclass(frozen=True)
 class Budget:
-    """The most that all releases about one population may spend.
+    """The most that all releases about one population may spend; a delta of None sets no limit.
 
-    Attributes:
-        delta: None sets no limit.
-        order: Order of the Rényi divergences by which a ledger adds up runs.
-        runs: How many runs, all with the same noise, were declared before the first. `order` and `runs` need
-            a delta and exclude each other.
+    With an `order`, a ledger adds up Rényi divergences; with `runs`, so many with the same noise were
+    declared before the first.
     """
 
     epsilon: Fraction
@@ -58,19 +55,20 @@ class Budget:
         return f"order={self.order}" if self.order else f"runs={self.runs}" if self.runs else ""
 
     def allows(self, total: Guarantee) -> bool:
-        """Return whether a total is within the budget, which may be spent in full."""
+        """Return whether a total is within the budget."""
         return total.epsilon <= self.epsilon and (self.delta is None or total.delta <= self.delta)
 
     def left(self, spent: Guarantee) -> "Budget":
-        """Return the unspent rest, 0 where more was spent than the budget now allows."""
-        delta = None if self.delta is None else max(Fraction(0), self.delta - spent.delta)
-        return Budget(max(Fraction(0), self.epsilon - spent.epsilon), delta)
+        """Return the unspent rest, at least 0."""
+        return Budget(
+            epsilon=max(Fraction(0), self.epsilon - spent.epsilon),
+            delta=None if self.delta is None else max(Fraction(0), self.delta - spent.delta),
+        )
 
 
 def compose(guarantees: Iterable[Guarantee]) -> Guarantee:
-    """Return the guarantee of several releases together, for one privacy unit under one relation.
+    """Return the sum of guarantees (basic composition), for one privacy unit under one relation.
 
-    Computes: the sums of epsilon and of delta (basic composition), exactly.
     Guarantees: holds although later releases are chosen after earlier ones were seen.
     [test: tests/protocols/test_calibration.py]
     """
@@ -80,7 +78,7 @@ def compose(guarantees: Iterable[Guarantee]) -> Guarantee:
 def renyi_order(epsilon: Fraction, delta: Fraction) -> int:
     """Return the order that fits most identical runs into a budget, for nearly Gaussian losses.
 
-    A filter is valid with any order, so floats may choose it.
+    Floats may choose it, as any order is valid.
     """
     need = -math.log(delta * (1 - 2 * LOST - SUMMED))
 

@@ -1,7 +1,6 @@
 """The published protocols to the last bit, for audits and comparison only: their noise protects nobody.
 
-π_LAP is emulated on integers as MP-SPDZ computes it with `sfix.round_nearest = True`, so that counting draws
-gives its exact distribution.
+π_LAP is emulated on integers as MP-SPDZ computes it with `sfix.round_nearest = True`.
 """
 
 import math
@@ -33,14 +32,10 @@ def laplace_distribution(scale: Fraction, logarithm: Logarithm, *, rounded: bool
 
     Source: PrivFairFL, Protocol 1, with sgn(u) = 2 GTE(u, 0) - 1 for its GTE(u, 0), which would make every
     negative u 0.
-    Computes: -b sgn(u) ln(1 - 2|u|) for u uniform on the multiples of 2^-16 in [-1/2, 1/2). The scale b,
-    sensitivity / epsilon, has 16 fractional bits. Rounding is half up.
-    Edge cases: u = -1/2 asks for ln(0), and is left out if the logarithm raises ValueError, as the ideal one
-    does.
+    Computes: -b sgn(u) ln(1 - 2|u|) for u uniform on the multiples of 2^-16 in [-1/2, 1/2). Rounding is half
+    up. u = -1/2, which asks for ln(0), is left out if the logarithm raises ValueError. What MP-SPDZ cannot
+    hold raises OverflowError.
     [test: tests/protocols/test_published_baselines.py]
-
-    Raises:
-        OverflowError: MP-SPDZ's fixed-point numbers would wrap around.
     """
     draws: Counter[int] = Counter()
     for u in range(-ONE // 2, ONE // 2):
@@ -69,7 +64,7 @@ def protocol_4(groups: int, thresholds: int) -> LinearQueries:
 def each_threshold(histograms: int, thresholds: int) -> LinearQueries:
     """Return the release of counts at or above, and below, every threshold.
 
-    The cell (histogram, b), b = 1 .. thresholds, holds the records that pass b thresholds.
+    The cell (histogram, b) holds the records that pass b >= 1 thresholds.
     """
     columns = tuple(
         tuple(2 * h * thresholds + (t if t < passed else thresholds + t) for t in range(thresholds))
@@ -82,8 +77,8 @@ def each_threshold(histograms: int, thresholds: int) -> LinearQueries:
 def composed_laplace(epsilon: float, times: int, delta: float) -> float:
     """Return an epsilon of `times` values with ideal Laplace noise of `epsilon` each, at delta, in floats.
 
-    Source: Doroshenko et al. 2022, "Connect the dots": its steps only add to delta. The result is at most
-    0.01 above the least epsilon. Not for delta much below 10^-9, where rounding of the FFT shows.
+    Source: Doroshenko et al. 2022, "Connect the dots". It is at most 0.01 too large, for delta not much below
+    10^-9.
     [test: tests/protocols/test_published_baselines.py]
     """
     steps = 200
@@ -107,11 +102,7 @@ def composed_laplace(epsilon: float, times: int, delta: float) -> float:
 
 @lru_cache(maxsize=ONE)
 def ideal_log(x: int) -> int:
-    """Return ln(x / 2^16) * 2^16, rounded to nearest.
-
-    Raises:
-        ValueError: x is not above 0.
-    """
+    """Return ln(x / 2^16) * 2^16, rounded to nearest, or raise ValueError."""
     if x <= 0:
         raise ValueError("there is no logarithm of 0")
     with gmpy2.context(precision=160):  # no rational's logarithm is so near a middle of two integers
@@ -124,19 +115,17 @@ def mp_spdz_log(x: int) -> int:
 
     Source: MP-SPDZ's `Compiler/mpc_math.py` and `Compiler/library.py` at 16 of 31 bits in a ring of 64.
     Guarantees: equal to MP-SPDZ's, for every argument that π_LAP has.
-    [test: tests/programs/test_published.py]
-    Edge cases: MP-SPDZ returns about -4.03 for x = 0, without an error.
 
     Raises:
         ValueError: x, in units of 2^-16, is not from 0 to 2^30 - 1.
+    [test: tests/programs/test_published.py]
     """
     if not 0 <= x < 1 << TOTAL_BITS - 1:
         raise ValueError(f"the logarithm's argument must be in [0, 2^30), not {x}")
     length = x.bit_length()
     mantissa = (x << TOTAL_BITS - 1 - length) >> TOTAL_BITS - 1 - FRACTION_BITS
     exponent = length - FRACTION_BITS if x else 0
-    quotient = _divide(_cubic(_NUMERATOR, mantissa), _cubic(_DENOMINATOR, mantissa))
-    log2 = quotient + (exponent << FRACTION_BITS)
+    log2 = _divide(_cubic(_NUMERATOR, mantissa), _cubic(_DENOMINATOR, mantissa)) + (exponent << FRACTION_BITS)
     return nearest(log2 * round(math.log(2) * ONE), FRACTION_BITS)
 
 
@@ -146,18 +135,14 @@ TRUNCATED = Tally(samples=2_097_152, hits=988_069, moved=83_640)
 
 
 def nearest(value: int, bits: int) -> int:
-    """Return value / 2^bits rounded half up, as MP-SPDZ rounds a product.
-
-    Raises:
-        OverflowError: MP-SPDZ's ring would wrap around.
-    """
+    """Return value / 2^bits rounded half up; raise OverflowError beyond MP-SPDZ's ring."""
     if not -(1 << _RING_BITS - 2) <= value < 1 << _RING_BITS - 2:
         raise OverflowError("a product does not fit MP-SPDZ's ring of 64 bits")
     return (value + (1 << bits - 1)) >> bits
 
 
 def _cubic(coefficients: tuple[float, ...], x: int) -> int:
-    """Evaluate a polynomial of degree 3, rounding powers one by one, their combination once."""
+    """Evaluate a cubic, rounding powers one by one, their combination once."""
     square = nearest(x * x, FRACTION_BITS)
     powers = (x, square, nearest(square * x, FRACTION_BITS))
     terms = sum(round(c * ONE) * power for c, power in zip(coefficients[1:], powers, strict=True))
@@ -165,7 +150,7 @@ def _cubic(coefficients: tuple[float, ...], x: int) -> int:
 
 
 def _divide(a: int, b: int) -> int:
-    """Return a / b for b > 0: Goldschmidt's iteration (Catrina and Saxena 2010), rounded as in MP-SPDZ."""
+    """Return a / b for b > 0 as MP-SPDZ does: Goldschmidt's iteration (Catrina and Saxena 2010)."""
     k, f = TOTAL_BITS, FRACTION_BITS
     scale = 1 << k - b.bit_length()
     w = nearest((int(2.9142 * 2**k) - 2 * b * scale) * scale, 2 * (k - f))

@@ -23,7 +23,7 @@ def block_counts(
 ) -> list[int]:
     """Count records per block of score bins: by level, pair, and from the lowest scores up.
 
-    `pair` indexes (group, label); `sizes` are thresholds per block of each level, counted from the end.
+    `sizes` are thresholds per block of each level, counted from the end.
     """
     counted = []
     for size in sizes:
@@ -42,10 +42,7 @@ def _table(indices: tuple[Integers, ...], shape: tuple[int, ...]) -> Integers:
 
 
 def noise_of_bits(coins: Sequence[tuple[int, int]], bits: Sequence[int]) -> int:
-    """Return the noise of given fair bits, by comparing integers.
-
-    `coins` are (numerator, bits), lowest first; `bits` are the sign, then each coin's, lowest first.
-    """
+    """Return the noise of fair bits, the sign, then each coin's, for (numerator, bits), lowest first."""
     stream = iter(bits)
     sign = next(stream)
     magnitude = 0
@@ -56,10 +53,9 @@ def noise_of_bits(coins: Sequence[tuple[int, int]], bits: Sequence[int]) -> int:
 
 
 def gaussian_of_bits(coins: Sequence[tuple[int, int]], added: Sequence[int], bits: Sequence[int]) -> int:
-    """Return the joint Gaussian noise of given fair bits, by comparing integers.
+    """Return the joint Gaussian noise of fair bits: the sign, the word, lowest first, and those to add.
 
-    `coins` are (numerator, bits) of each probability; `added` are numbers of bits added at each doubling;
-    `bits` are the sign, the word, lowest first, and those to add.
+    `coins` are (numerator, bits) of each probability, `added` numbers of bits added at each doubling.
     """
     width = max(of_coin for _, of_coin in coins)
     word = sum(bit << i for i, bit in enumerate(bits[1 : 1 + width]))
@@ -72,7 +68,7 @@ def gaussian_of_bits(coins: Sequence[tuple[int, int]], added: Sequence[int], bit
 
 
 def first_below(sizes: Sequence[int], caps: Sequence[int], above: int, noise: Sequence[int]) -> int:
-    """Return how many caps come before the first that few enough clients exceed, with noise on both sides.
+    """Return how many caps come before the first that few enough clients exceed.
 
     `noise` is that of `above`, then of each cap's count.
     """
@@ -83,16 +79,13 @@ def first_below(sizes: Sequence[int], caps: Sequence[int], above: int, noise: Se
 
 
 def sums_from_ends(group: Sequence[int], value: Sequence[int], groups: int, steps: int) -> list[int]:
-    """Return, per group, its clients' summed distances from the lower and the upper end of the range."""
+    """Return, per group, summed distances from the lower and the upper end of the range."""
     members = [[v for g, v in zip(group, value, strict=True) if g == s] for s in range(groups)]
     return [sum(steps + sign * v for v in of_group) for of_group in members for sign in (1, -1)]
 
 
 def shifted_log(count: int, offset: int, most: int) -> int:
-    """Return log2(count + offset) - o in units of 2^-E, o the whole part of log2(offset).
-
-    Computes: straight lines between powers of 2; the last line goes on above `most`.
-    """
+    """Return log2(count + offset) - o in units of 2^-E, in straight lines between powers of 2."""
     bits = (offset + most).bit_length()
     power = min((count + offset).bit_length(), bits) - 1
     return (power - offset.bit_length() << bits) + (count + offset << bits - power)

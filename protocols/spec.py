@@ -1,4 +1,4 @@
-"""Arguments, queries and revealed values of each protocol, as data for engines, reports and audits."""
+"""Arguments, queries and revealed values of each protocol, as data."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -22,13 +22,7 @@ from protocols.mechanisms.shifted_log import ShiftedLog
 
 @dataclass(frozen=True)
 class InputPath:
-    """A way by which clients' values reach the parties.
-
-    Attributes:
-        described: As in manifests.
-        authenticated: Whether no active party can change a value unnoticed.
-        portable: Whether every engine has it.
-    """
+    """A path of clients' values to the parties; if authenticated, no active party changes them unnoticed."""
 
     name: str
     described: str
@@ -47,13 +41,10 @@ PATHS: dict[str, InputPath] = {path.name: path for path in (SHARES, CLIENTS, REP
 class InputForm:
     """How clients' values enter a program.
 
-    Attributes:
-        multiplies_client_values: Whether a client's value is a factor of a secret x secret product. Then
-            plain additive shares are not safe against an active party.
-        summed_by_party: Whether each party adds up its column before the run, whatever the number of clients.
-        public: What the execution shows besides the domain.
-        capped: Who keeps a client to its contribution bound, where clients can be the privacy unit.
-        shares_bits: Whether bits are shared, by XOR.
+    If it `multiplies_client_values` by other secrets, plain additive shares are not safe against an active
+    party. If values are `summed_by_party`, each adds up its column before the run. `public` is what the
+    execution shows besides the domain, `capped` who enforces the contribution bound where clients can be the
+    unit. With `shares_bits`, values are bits, shared by XOR.
     """
 
     name: str
@@ -65,11 +56,7 @@ class InputForm:
     shares_bits: bool = False
 
     def by(self, path: InputPath) -> "InputForm":
-        """Return the same form for values that come by `path`.
-
-        A party cannot add up what clients send. Replicated shares are integers, and those of a slot's code
-        have bits.
-        """
+        """Return the same form for values that come by `path`."""
         return replace(
             self,
             path=path,
@@ -79,10 +66,7 @@ class InputForm:
 
     @property
     def exchangeable(self) -> bool:
-        """Whether a party that changes its share of a slot can put a record into an empty one.
-
-        True if the form enforces the contribution bound, as any bits are then a record or none.
-        """
+        """Whether a party that changes its share of a slot can put a record into an empty one."""
         return self.capped == ENFORCED and not self.path.authenticated
 
 
@@ -98,28 +82,14 @@ def _cells(arguments: Mapping[str, str]) -> int:
 
 @dataclass(frozen=True)
 class ProtocolSpec:
-    """One protocol, independent of any engine.
+    """One protocol, independent of any engine: the program `Programs/Source/<name>.mpc`.
 
-    Attributes:
-        name: The program `Programs/Source/<name>.mpc`.
-        source: Paper and protocol.
-        arguments: The program's, in order.
-        outputs: Names of the `OUT` lines.
-        revealed: Opened values, and to whom.
-        release: Maps arguments by name, and `steps` where values are on a grid, to the queries that are
-            answered with noise, from which every guarantee is derived. None: no guarantee can be stated.
-        portable: Whether the program keeps to the embedded engine's subset.
-        input_paths: Those that its text has.
-        uses_edabits: Whether it turns integers into bits; MP-SPDZ makes edaBits by the thousand.
-        linear: Whether it only adds, except for products of its input form, so that a shifted share shifts
-            the result, no more. Otherwise active models run it on bits alone, which stay bits.
-        slot_bits: Maps arguments to the bits of a slot, where slots are shared bit by bit.
-        fair_bits: Maps arguments to a party's fair bits per noise sample.
-        compared: Maps arguments to the number of compared integers, each of whose masks in a field fails with
-            a small probability. Not known of programs that are not portable.
-        distributed_noise: Whether it has a place for that (`with_distributed_noise`).
-        makes_piece, uses_piece: Whether it keeps shares of noise for another run, or takes such shares.
-        made_up: Whether it is for benchmarks, on made-up records alone.
+    `release` maps arguments by name to the queries that are answered with noise, from which every guarantee
+    is derived. `slot_bits`, `fair_bits` and `compared` map them to a slot's bits, a party's fair bits per
+    sample, and the number of compared integers, each of whose masks in a field fails with a small
+    probability. `portable` programs keep to the embedded engine's subset. A `linear` one only adds, apart
+    from products of its input form, so that a shifted share only shifts the result; active models run others
+    on bits alone. A program that `makes_piece` keeps noise for one that `uses_piece`.
     [test: tests/harness/engines/test_mpyc_masks.py]
     """
 
@@ -144,7 +114,7 @@ class ProtocolSpec:
 
     @property
     def adds_to_sums(self) -> bool:
-        """Whether noise, or zeros, is added to each party's column before input."""
+        """Whether noise, or zeros, is added to columns before input."""
         return self.name in (PI_SUM.name, PI_SUM_OFFLINE.name)
 
     @property
@@ -159,11 +129,7 @@ class ProtocolSpec:
 
 
 def declared_release(spec: ProtocolSpec, arguments: Mapping[str, str]) -> LinearQueries:
-    """Return a protocol's linear queries.
-
-    Raises:
-        ValueError: It declares none.
-    """
+    """Return a protocol's linear queries, or raise ValueError."""
     release = spec.release(arguments) if spec.release else None
     if not isinstance(release, LinearQueries):
         raise ValueError(f"{spec.name} declares no linear map, so nothing says what one record changes in it")
@@ -235,7 +201,6 @@ PI_RW_SLOTS = replace(
 def _blocks_of_bins(arguments: Mapping[str, str]) -> LinearQueries:
     """Return the release of trees, of `score_columns` sets of groups if records have several scores.
 
-    Such a record is in one bin of each set, in the histogram of its group and of having the set's label.
     Listed are records with all scores in one bin; others move as many nodes.
     """
     sizes, bins = tuple(map(int, arguments["blocks"].split("."))), int(arguments["bins"])
@@ -396,11 +361,7 @@ PI_ROUNDS = ProtocolSpec(
 
 
 def with_distributed_noise(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec | None:
-    """Return the protocol with distributed noise, if it has a place for it.
-
-    Where each party holds a column of sums, it is π_SUM. Elsewhere the parties' noises are one more input
-    vector.
-    """
+    """Return the protocol with distributed noise, or None if it has no place for it."""
     if not spec.distributed_noise:
         return None
     if form.summed_by_party:
@@ -409,10 +370,9 @@ def with_distributed_noise(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec 
 
 
 def with_noise_made_ahead(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec | None:
-    """Return the protocol with joint noise made before, if it has a place for it.
+    """Return the protocol with joint noise made before, or None if it has no place for it.
 
-    Where each party holds a column of sums, it is π_SUM again. Elsewhere noise comes from parties' files;
-    replicated shares lie in the same file, so they exclude it.
+    Replicated shares lie in the same file as noise, so they exclude it.
     """
     if not (spec.distributed_noise or spec.name == PI_COUNT.name) or form.path is REPLICATED:
         return None

@@ -1,4 +1,4 @@
-"""Directories of results, new or of an interrupted command."""
+"""Directories of results."""
 
 import sys
 from collections.abc import Iterator

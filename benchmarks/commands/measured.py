@@ -15,7 +15,6 @@ from benchmarks.commands.directories import directory_of, resumable
 from benchmarks.commands.options import ExportOptions, RunOptions, ValidateOptions
 from benchmarks.measure import runner
 from benchmarks.measure.cell import Place, over_hosts
-from benchmarks.measure.runner import Chosen, Todo
 from benchmarks.measure.samples import (
     CONFIDENCE,
     FAILED,
@@ -37,7 +36,6 @@ from benchmarks.validation.cells import RESULTS, Measured
 from benchmarks.validation.checks import Validation, validate as validate_runs
 from benchmarks.validation.findings import Status
 from harness.cli import terminal as cli
-from harness.cli.terminal import plain, print_json, say, show
 from harness.errors import OptionError
 from harness.request.fields import typed
 from harness.security_models import MODELS
@@ -54,15 +52,18 @@ def run(options: RunOptions) -> None:
     """Run what is missing of an experiment."""
     directory = directory_of(options, "bench.run")
     of_program = options.written(*(name for name in _OF_PROGRAMS if not options.is_usual(name)))
-    if of_program and not _is_program(options.experiment or ""):
+    if of_program and not (options.experiment or "").endswith(".mpc"):
         flag = options.declared[next(iter(of_program))].flag
         raise OptionError(f"{flag} goes with a program's .mpc alone; leave it out.")
     if options.resume:
         known, beside = _earlier(options, directory), directory
     else:
         suite, text, beside = _experiment(options)
-        seed = secrets.randbits(32) if suite.seed is None else suite.seed
-        known = Chosen(suite, told=f"bench.run {options.experiment}{typed(**of_program)}", seed=seed)
+        known = runner.Chosen(
+            suite,
+            told=f"bench.run {options.experiment}{typed(**of_program)}",
+            seed=secrets.randbits(32) if suite.seed is None else suite.seed,
+        )
     wanted = replace(
         known,
         quick=options.quick or known.quick,
@@ -85,20 +86,19 @@ def run(options: RunOptions) -> None:
     samples = load(directory)
     of_cells = by_cell(samples)
     cells = [of_cells[planned.key] for planned in wanted.plan() if planned.key in of_cells]
-    show(*_view(wanted.suite.title, cells), *texts.iterations(cells))
+    cli.show(*_view(wanted.suite.title, cells), *texts.iterations(cells))
     if known.suite.name == UNITS:
-        models = write_units(directory, samples)
-        use = f"--plan 100,units={plain(str(directory))}"
-        say(f"Unit costs of {', '.join(models)}: use them by {use}.")
+        models = ", ".join(write_units(directory, samples))
+        cli.say(f"Unit costs of {models}: use them by --plan 100,units={cli.plain(str(directory))}.")
     elif known.suite.name == PROGRAM:
-        show(*_in_turn(cells))
-    show(results(directory))
+        cli.show(*_in_turn(cells))
+    cli.show(results(directory))
     if cli.output.json:
-        print_json([_summary(of) for of in cells])
+        cli.print_json([_summary(of) for of in cells])
     _say_what_failed(directory, [sample for of in cells for sample in of if sample.status == FAILED])
 
 
-def _earlier(options: RunOptions, directory: Path) -> Chosen:
+def _earlier(options: RunOptions, directory: Path) -> runner.Chosen:
     if options.experiment:
         raise OptionError(
             f"--resume goes on with the experiment in {directory}; leave out {options.experiment}."
@@ -113,7 +113,7 @@ def _earlier(options: RunOptions, directory: Path) -> Chosen:
 
 def _experiment(options: RunOptions) -> tuple[Suite, str, Path]:
     named = Path(options.experiment)
-    if _is_program(options.experiment):
+    if named.suffix == ".mpc":
         return *_experiment_of(options), named.parent
     ours = {path.stem: path for path in OURS.glob("*.toml")}
     file = ours.get(options.experiment, named)
@@ -127,21 +127,21 @@ def _experiment(options: RunOptions) -> tuple[Suite, str, Path]:
 
 def _say_what_failed(directory: Path, failed: Sequence[Sample]) -> None:
     for sample in failed:
-        name = f"{name_of(sample.cell)}, repetition {sample.repetition + 1}"
-        say(f"[bold red]failed[/] {plain(name)}: {plain(str(sample.reason))}", cli.err)
+        what = f"{name_of(sample.cell)}, repetition {sample.repetition + 1}: {sample.reason}"
+        cli.say(f"[bold red]failed[/] {cli.plain(what)}", cli.err)
     if failed:
-        again = f"./inv bench.run --resume {plain(str(directory))} runs them again"
-        say(f"[bold red]{len(failed)} failed[/], as above; {again}.", cli.err)
+        again = f"./inv bench.run --resume {cli.plain(str(directory))} runs them again"
+        cli.say(f"[bold red]{len(failed)} failed[/], as above; {again}.", cli.err)
         sys.exit(1)
 
 
-def _say(begin: cli.Steps, done: int, total: int, left_s: float | None, run: Todo) -> None:
+def _say(begin: cli.Steps, done: int, total: int, left_s: float | None, run: runner.Todo) -> None:
     planned, repetition = run
     left = "" if left_s is None else f", about {_duration(left_s)} left"
     text = f"{done} of {total}{left}: {name_of(planned.cell)}, repetition {repetition + 1}"
     begin.detail(text)
     if not cli.err.is_terminal:
-        say(text, cli.err)
+        cli.say(text, cli.err)
 
 
 def _duration(seconds: float) -> str:
@@ -151,9 +151,11 @@ def _duration(seconds: float) -> str:
 
 
 def _view(title: str, cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
-    columns = ["cell", "seconds in the computation", "rounds", "sent by all", "most memory"]
     yield Heading(title)
-    yield Table(columns, [[name_of(of[-1].cell), *_costs(of)] for of in cells])
+    yield Table(
+        ["cell", "seconds in the computation", "rounds", "sent by all", "most memory"],
+        [[name_of(of[-1].cell), *_costs(of)] for of in cells],
+    )
     where = measured_over([sample for of in cells for sample in of]) or "all parties on this machine"
     yield f"Medians (least – most), {where}; clients and records are made up."
     if any(of[-1].cell.get("input_path") == "clients" for of in cells):
@@ -184,15 +186,10 @@ def _summary(of: Sequence[Sample]) -> dict[str, Any]:
     }
 
 
-def _is_program(text: str) -> bool:
-    return text.endswith(".mpc")
-
-
 def _experiment_of(options: RunOptions) -> tuple[Suite, str]:
-    """Return an experiment that times one program, or two in turn."""
     experiment, against = Path(options.experiment), options.against or ""
     names, ways = [experiment.name], [options.compile_options or ""]
-    if _is_program(against):
+    if against.endswith(".mpc"):
         names.append(Path(against).name)
         if Path(against).parent.resolve() != experiment.parent.resolve():
             raise OptionError(f"--against names a program beside {experiment}, or compile options.")
@@ -209,8 +206,11 @@ def _experiment_of(options: RunOptions) -> tuple[Suite, str]:
     title = f"{experiment.name}: it opens what it opens, and no guarantee of FairShares covers it"
     suite = Suite(PROGRAM, title, [Grid(levels)], repetitions=7, timeout_s=600.0)
     fields = {"name": PROGRAM, "title": title, "repetitions": suite.repetitions, "timeout_s": suite.timeout_s}
-    lines = [f"{name} = {json.dumps(value)}" for name, value in fields.items()]
-    lines += ["[[grid]]", "[grid.factors]", *(f"{name} = {json.dumps(of)}" for name, of in levels.items())]
+    lines = [
+        *(f"{name} = {json.dumps(value)}" for name, value in fields.items()),
+        *("[[grid]]", "[grid.factors]"),
+        *(f"{name} = {json.dumps(of)}" for name, of in levels.items()),
+    ]
     return suite, "\n".join([*lines, ""])
 
 
@@ -240,7 +240,7 @@ _STEPS = {
 
 
 def validate(options: ValidateOptions) -> None:
-    """Judge measured runs; exit with 1 unless something was judged and nothing failed."""
+    """Judge measured runs, and exit with 1 unless something was judged and nothing failed."""
     with cli.steps(_STEPS) as begin:
         begin("read")
         measured = Measured.read(options.results or RESULTS)
@@ -249,8 +249,10 @@ def validate(options: ValidateOptions) -> None:
         begin("judge")
         validation = validate_runs(measured, programs=programs)
     if cli.output.json:
-        print_json(validation.to_json())
-    show(*_view_of_findings(validation, measured.over))
+        cli.print_json(validation.to_json())
+    cli.show(
+        *_view_of_findings(validation, measured_over([run for cell in measured.cells for run in cell.ok]))
+    )
     if not validation.passed:
         sys.exit(1)
 
@@ -263,16 +265,17 @@ def export(options: ExportOptions) -> None:
     with cli.steps(_STEPS) as begin, new_directory(directory) as partial:
         begin("draw")
         written(options.results, partial)
-    show(results(directory))
+    cli.show(results(directory))
 
 
 def _view_of_findings(validation: Validation, over: str) -> Iterator[Part]:
     yield from texts.table2_parts(validation.rows, over)
     yield texts.by_kind(validation.findings)
     for finding in (*validation.of(Status.FAILED), *validation.of(Status.EXPLAINED)):
-        tone = Bad(finding.status) if finding.status is Status.FAILED else str(finding.status)
-        sentence = f"{finding.status} {finding.check.key}: {finding.check.found}. {finding.reason}"
-        yield Paragraph(sentence, strong=tone)
+        yield Paragraph(
+            f"{finding.status} {finding.check.key}: {finding.check.found}. {finding.reason}",
+            strong=Bad(finding.status) if finding.status is Status.FAILED else str(finding.status),
+        )
     yield from texts.unjudged(validation.findings)
     counted = texts.counts(validation.findings)
     yield Paragraph(f"{counted}.", strong=Good(counted) if validation.passed else Bad(counted))

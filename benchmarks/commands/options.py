@@ -128,6 +128,7 @@ class ExportOptions(Options):
     out = OUT.but(help="a new directory; default: runs/bench.export-<time>")
 
 
+# By study, the options that it takes besides --out and --json, and their defaults.
 STUDIES: dict[str, dict[str, str]] = {
     "capping": {"clients": "1000,10000,100000", "exponents": "1.5,2", "movielens": "", "held_out": ""},
     "gaps": {"data": "", "quick": ""},
@@ -140,7 +141,6 @@ STUDIES: dict[str, dict[str, str]] = {
     "utility": {"quick": "", "repetitions": "10"},
     "weightings": {"movielens": "", "quick": ""},
 }
-"""By study, the options that it takes besides --out and --json, and their defaults."""
 
 SYNTHETIC = "synthetic"  # populations, held out
 _REPETITIONS = {
@@ -228,9 +228,8 @@ class ReproduceOptions(Options):
 
     @property
     def command(self) -> str:
-        """The command for results: with defaults, and only the last part of a path."""
+        """The command for results, with defaults and only the last part of a path."""
         given = self.written(*(name for name in STUDIES[self.name] if name != "resume"))
-        for name in _PATHS:
-            if given.get(name):
-                given[name] = ",".join(Path(path).name for path in str(given[name]).split(","))
-        return f"./inv reproduce {self.name}{typed(**given)}"
+        paths = {name: str(given[name]).split(",") for name in _PATHS if given.get(name)}
+        short = {name: ",".join(Path(path).name for path in of) for name, of in paths.items()}
+        return f"./inv reproduce {self.name}{typed(**{**given, **short})}"

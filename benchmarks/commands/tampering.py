@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.commands.directories import directory_of, resumable
@@ -14,9 +15,7 @@ from benchmarks.measure.samples import ABOUT, SAMPLES
 from benchmarks.tampering import timing as pairs, walk
 from benchmarks.tampering.attack import STOCK, Outcome
 from benchmarks.tampering.operations import NOISE, OPERATIONS, PROGRAMS, distance_of
-from benchmarks.tampering.walk import Attempt
 from harness.cli import terminal
-from harness.cli.terminal import print_json, show, steps
 from harness.errors import UnsupportedError
 from harness.pipeline.run import environment
 from harness.request.fields import typed
@@ -32,18 +31,28 @@ TRIED = {"operations": OPERATIONS, "programs": PROGRAMS, "noise": NOISE, "stock"
 
 
 def tampering(options: TamperingOptions) -> None:
-    """Change every message of models for active parties, or as many as time allows."""
-    names = options.security or [model.name for model in MODELS.values() if model.active]
-    go_on = partial(walk.go_on, tried=TRIED[options.tried], turns=options.turns)
-    _carry_out("bench.tampering", options, names, go_on, lambda path: summary(walk.load(path)), _view)
+    """Change as many messages of models for active parties as time allows."""
+    _carry_out(
+        "bench.tampering",
+        options,
+        options.security or [model.name for model in MODELS.values() if model.active],
+        partial(walk.go_on, tried=TRIED[options.tried], turns=options.turns),
+        lambda path: summary(walk.load(path)),
+        _view,
+    )
 
 
 def timing(options: TimingOptions) -> None:
     """Compare the sizes and times of packets on two inputs."""
-    names = options.security or [model.name for model in MODELS.values() if model.virtual_machine]
     tried = [program for program in PROGRAMS if program.program in (options.programs or PROTOCOLS)]
-    go_on = partial(pairs.go_on, tried=tried)
-    _carry_out("bench.timing", options, names, go_on, lambda path: pairs.summary(pairs.load(path)), _times)
+    _carry_out(
+        "bench.timing",
+        options,
+        options.security or [model.name for model in MODELS.values() if model.virtual_machine],
+        partial(pairs.go_on, tried=tried),
+        lambda path: pairs.summary(pairs.load(path)),
+        _times,
+    )
 
 
 def _carry_out(
@@ -63,24 +72,32 @@ def _carry_out(
         check_new(directory)
         directory.mkdir(parents=True)
         path.touch()
-        about = {"schema": SCHEMA, "command": f"./inv {command_line}", "environment": environment()}
-        write_json(directory / ABOUT, about)
-    with resumable(command_line, directory), steps({"run": "run parties"}) as begin:
+        write_json(
+            directory / ABOUT,
+            {"schema": SCHEMA, "command": f"./inv {command_line}", "environment": environment()},
+        )
+    with (
+        resumable(command_line, directory),
+        terminal.steps({"run": "run parties"}) as begin,
+        TemporaryDirectory() as work,
+    ):
         begin("run")
-        models = [MODELS[name] for name in names]
-        go_on(models, path=path, seconds=options.minutes * 60, tell=begin.count)
+        go_on(
+            [MODELS[name] for name in names],
+            work=Path(work),
+            path=path,
+            seconds=options.minutes * 60,
+            tell=begin.count,
+        )
     rows = summarized(path)
-    show(*view(rows), results(directory))
+    terminal.show(*view(rows), results(directory))
     if terminal.output.json:
-        print_json(rows)
+        terminal.print_json(rows)
 
 
-def summary(attempts: Sequence[Attempt]) -> Rows:
-    """Return the outcomes of changes by model and operation, and a bound of the harmful share.
-
-    A change is harmful if an honest party saw another value, even if it then aborted.
-    """
-    by_place: dict[tuple[str, str], list[Attempt]] = {}
+def summary(attempts: Sequence[walk.Attempt]) -> Rows:
+    """Return outcomes by model and operation, and a bound of the share that showed a wrong value."""
+    by_place: dict[tuple[str, str], list[walk.Attempt]] = {}
     for attempt in attempts:
         by_place.setdefault((attempt.security, attempt.operation), []).append(attempt)
     rows = []
@@ -97,38 +114,34 @@ def summary(attempts: Sequence[Attempt]) -> Rows:
                 "harmful": harmful,
                 **{outcome.name.lower(): counted[outcome] for outcome in Outcome},
                 "wrong_at_most": round(walk.most_wrong(changed, harmful), 5),
-                **(_of_noise(noise) if noise else {}),
             }
         )
+        if noise:
+            distance, by_chance = distance_of([int(value) for value in noise.elements()])
+            rows[-1] |= {
+                "noise": noise.total(),
+                "distance": round(distance, 5),
+                "by_chance": round(by_chance, 5),
+            }
     return rows
 
 
-def _of_noise(counted: Counter[str]) -> dict[str, Any]:
-    distance, by_chance = distance_of([int(value) for value in counted.elements()])
-    return {"noise": counted.total(), "distance": round(distance, 5), "by_chance": round(by_chance, 5)}
-
-
 def _view(rows: Rows) -> Iterator[Part]:
-    columns = (
-        "security model",
-        "operation",
-        "changed",
-        "aborted",
-        "opened, aborted",
-        "right",
-        "wrong",
-        "at most",
-    )
-    cells = [
+    yield Table(
+        (
+            *("security model", "operation", "changed", "aborted"),
+            *("opened, aborted", "right", "wrong", "at most"),
+        ),
         [
-            *(row["security"], row["operation"]),
-            *(f"{row[name]:,}" for name in ("changed", "aborted", "opened", "right")),
-            Bad(str(row["harmful"])) if row["harmful"] else "0",
-            f"{100 * row['wrong_at_most']:.2g} %",
-        ]
-        for row in rows
-    ]
-    yield Table(columns, cells)
+            [
+                *(row["security"], row["operation"]),
+                *(f"{row[name]:,}" for name in ("changed", "aborted", "opened", "right")),
+                Bad(str(row["harmful"])) if row["harmful"] else "0",
+                f"{100 * row['wrong_at_most']:.2g} %",
+            ]
+            for row in rows
+        ],
+    )
     yield (
         "Wrong: an honest party took, or saw before it aborted, a result that the function does not give. At "
         "most: of all such changes, at 95 %, as far as a random sample tells."
@@ -144,17 +157,18 @@ def _view(rows: Rows) -> Iterator[Part]:
 
 
 def _times(rows: Rows) -> Iterator[Part]:
-    columns = ("security model", "program", "pairs", "other sizes", "seconds", "difference, µs")
-    cells = [
+    yield Table(
+        ("security model", "program", "pairs", "other sizes", "seconds", "difference, µs"),
         [
-            *(row["security"], row["operation"], str(row["pairs"])),
-            Bad(str(row["sizes_differ"])) if row["sizes_differ"] else "0",
-            f"{row['seconds']:.3g}",
-            _ends(row),
-        ]
-        for row in rows
-    ]
-    yield Table(columns, cells)
+            [
+                *(row["security"], row["operation"], str(row["pairs"])),
+                Bad(str(row["sizes_differ"])) if row["sizes_differ"] else "0",
+                f"{row['seconds']:.3g}",
+                _ends(row),
+            ]
+            for row in rows
+        ],
+    )
     yield (
         "Other sizes: pairs in which a party sent another number of messages, or others. Difference: of the "
         "median, ones less zeros; all intervals hold at once with 95 %, and one without 0 is a leak."

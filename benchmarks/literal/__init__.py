@@ -58,8 +58,8 @@ def literal_job(cell: Mapping[str, str | int | float], model: SecurityModel) -> 
     protocol = str(cell["protocol"])
     spec = SPECS[protocol]
     told = {**cell, "data": MADE_UP, "form": FORMS[str(cell["variant"])], "parties": model.parties}
-    times = prod(int(told[name]) for name in ("samples", "thresholds") if name in spec.arguments)
-    samples = _SAMPLES[protocol] * times
+    samples = _SAMPLES[protocol]
+    samples *= prod(int(told[name]) for name in ("samples", "thresholds") if name in spec.arguments)
     return Job(
         spec,
         literal_source(spec),

@@ -1,1 +1,1 @@
-"""Runs the cells of a suite by the normal pipeline. Start with `cell`, then `runner`."""
+"""Runs the cells of a suite. Start with `cell`, then `runner`."""

@@ -1,4 +1,4 @@
-"""One run of one cell by the normal pipeline, on made-up clients, and its cost."""
+"""One run of one cell by the normal pipeline, on made-up clients."""
 
 import shlex
 import shutil
@@ -25,10 +25,9 @@ from harness.hosts.inventory import read_hosts
 from harness.hosts.runner import BenchmarkHosts, BenchmarkRunner
 from harness.hosts.trials import Noise, Trial
 from harness.inputs.synthetic import Federation, public_integers
-from harness.pipeline import run as report
 from harness.pipeline.noise_samples import noise_job, open_noise
 from harness.pipeline.preprocessing import joint_noise_of, preprocess
-from harness.pipeline.run import RunSettings, make_job, run_release
+from harness.pipeline.run import RunSettings, environment, make_job, manifest_of, run_release
 from harness.pipeline.sources import RecordsSource, SyntheticSource, synthetic_inputs
 from harness.privacy.ledger.charge import UNCHARGED, Account
 from harness.privacy.ledger.entries import Ledger
@@ -73,7 +72,7 @@ class Place:
                 shutil.rmtree(out, ignore_errors=True)
         if self._hosts is not None and status == OK:
             record |= self._hosts.seen[str(cell["security"])]
-        installation, here = find_installation(), report.environment()
+        installation, here = find_installation(), environment()
         here["mp_spdz_commit"] = installation.commit if isinstance(installation, Installation) else None
         return Sample(suite, cell, repetition, status, here["time"], here, reason, **record)
 
@@ -82,7 +81,7 @@ class Place:
         return planned.excluded or self._unsupported(planned.cell)
 
     def identity(self, cell: Mapping[str, Level]) -> tuple[str, str] | None:
-        """Return the program hash and engine version that a run has; None if unknown.
+        """Return the program hash and engine version of a run here, if they are known.
 
         [test: tests/commands/test_bench_measured.py]
         """
@@ -136,21 +135,21 @@ class Place:
             statistic.prepare(settings.release, federation.domain),
         )
         (piece,) = preprocess(joint_noise_of(prepared), stock, 1, timeout_s, _silent)
-        account = Account(Ledger(out.with_name(LEDGER)))  # remembers the piece, and charges nobody
-        settings = replace(settings, stock=stock, account=account)
+        # The account remembers the piece, and charges nobody.
+        settings = replace(settings, stock=stock, account=Account(Ledger(out.with_name(LEDGER))))
         manifest = run_release(statistic, source, settings, out, _silent).manifest
         return {**manifest, "online_s": manifest["mpc_s"], "offline_s": piece["mpc_s"]}
 
     def _run_program(self, cell: Mapping[str, Level], timeout_s: float, out: Path) -> dict[str, Any]:
         started, model, job = time.monotonic(), model_of(cell), job_of(cell, self._programs)
-        network = parse_network(str(cell.get("network", "none")))
-        result = engine_of(model).run(job, model, out, timeout_s, _silent, network=network)
-        return report.manifest_of("program", result, {}, {}, None, time.monotonic() - started, 0.0)
+        result = engine_of(model).run(
+            *(job, model, out, timeout_s, _silent), network=parse_network(str(cell.get("network", "none")))
+        )
+        return manifest_of("program", result, {}, {}, None, time.monotonic() - started, 0.0)
 
     def _settings(self, cell: Mapping[str, Level]) -> RunSettings:
-        network = parse_network(str(cell["network"]))
         hosts = BenchmarkRunner(self._hosts, model_of(cell), trial_of(cell)) if self._hosts else None
-        return RunSettings(request_of(cell), network=network, hosts=hosts)
+        return RunSettings(request_of(cell), network=parse_network(str(cell["network"])), hosts=hosts)
 
 
 def session_of(cell: Mapping[str, Level], ledger: Path | None = None, timeout_s: float = 600) -> SumSession:
@@ -173,15 +172,15 @@ def session_of(cell: Mapping[str, Level], ledger: Path | None = None, timeout_s:
 
 
 def _of_a_round(session: SumSession) -> dict[str, Any]:
-    """Return a session's manifest, with a round's median seconds, without the first."""
+    """Return a session's manifest, with the median round after the first."""
     started, made = time.monotonic(), session.preprocess() if session.offline else []
     with session:
         for _ in range(session.rounds):
             session.add(np.zeros((1, session.rule.coordinates)))
-    seconds = median(session.seconds[1:] or session.seconds)
-    manifest = report.manifest_of("rounds", session.result, {}, {}, None, time.monotonic() - started, 0.0)
-    phases = {"online_s": seconds, "offline_s": made[0]["mpc_s"] / session.rounds} if made else {}
-    return {**manifest, "mpc_s": seconds, **phases}
+    manifest = manifest_of("rounds", session.result, {}, {}, None, time.monotonic() - started, 0.0)
+    manifest["mpc_s"] = median(session.seconds[1:] or session.seconds)
+    phases = {"online_s": manifest["mpc_s"], "offline_s": made[0]["mpc_s"] / session.rounds} if made else {}
+    return manifest | phases
 
 
 HERE = Place()
@@ -189,7 +188,7 @@ HERE = Place()
 
 @contextmanager
 def over_hosts(path: Path, programs: Path = Path()) -> Iterator[Place]:
-    """Yield the place of a file's hosts, connected meanwhile."""
+    """Yield the place of a file's hosts, while they are connected."""
     with closing(BenchmarkHosts(read_hosts(path))) as hosts:
         yield Place(programs, hosts)
 
@@ -202,8 +201,7 @@ def trial_of(cell: Mapping[str, Level]) -> Trial:
     """Return a cell's trial on hosts."""
     model, request = model_of(cell).name, request_of(cell)
     if cell["protocol"] == PI_LAP.name:
-        exact = str(request.epsilon), str(request.delta)
-        return Trial(model, noise=Noise(exact, int(cell["samples"])))
+        return Trial(model, noise=Noise((str(request.epsilon), str(request.delta)), int(cell["samples"])))
     return Trial(model, request.to_json(), federation_of(cell, statistic_of(cell)))
 
 
@@ -211,7 +209,15 @@ def job_of(cell: Mapping[str, Level], programs: Path = Path()) -> Job:
     """Return a cell's job without clients' values."""
     model = model_of(cell)
     if PROGRAM in cell:
-        return _job_of_program(cell, programs / str(cell[PROGRAM]), model)
+        source = programs / str(cell[PROGRAM])
+        return Job(
+            ProtocolSpec(source.stem, "a program of the user's", (), {}, (), ("whatever it opens",)),
+            source,
+            tuple(shlex.split(str(cell.get("arguments", "")))),
+            (None,) * model.parties,
+            given_bits=public_integers(model.parties, int(cell.get("inputs", 0))),
+            compile_options=tuple(shlex.split(str(cell.get("compile_options", "")))),
+        )
     if literal_of(cell):
         return literal_job(cell, model)
     if cell["protocol"] == PI_ROUNDS.name:
@@ -228,22 +234,8 @@ def _with_places(job: Job) -> Job:
     return replace(job, pieces=(Path(),) * len(job.party_inputs)) if job.spec.uses_piece else job
 
 
-def _job_of_program(cell: Mapping[str, Level], source: Path, model: SecurityModel) -> Job:
-    return Job(
-        ProtocolSpec(source.stem, "a program of the user's", (), {}, (), ("whatever it opens",)),
-        source,
-        tuple(shlex.split(str(cell.get("arguments", "")))),
-        (None,) * model.parties,
-        given_bits=public_integers(model.parties, int(cell.get("inputs", 0))),
-        compile_options=tuple(shlex.split(str(cell.get("compile_options", "")))),
-    )
-
-
 def error_ratio(cell: Mapping[str, Level]) -> float:
-    """Return the standard error of a count with distributed noise over that with joint noise.
-
-    Computes: by exact variances; of curves, of the mean square over thresholds; of rounds, of a coordinate.
-    """
+    """Return the exact standard error with distributed noise over that with joint noise."""
     same = {**cell, "network": "none"}  # errors do not depend on it
     distributed, joint = (_count_error(cell_key({**same, "noise": noise})) for noise in (DISTRIBUTED, JOINT))
     return distributed / joint
@@ -295,7 +287,7 @@ def source_of(cell: Mapping[str, Level]) -> Path:
 
 
 def statistic_of(cell: Mapping[str, Level]) -> Statistic[Any]:
-    """Return a cell's statistic; of thresholds the curves."""
+    """Return a cell's statistic, of thresholds that of the curves."""
     statistic = statistic_of_request(request_of(cell))
     return statistic.curves if isinstance(statistic, ThresholdsStatistic) else statistic
 

@@ -1,4 +1,4 @@
-"""Runs a suite's missing cells, and keeps each result as soon as it is there."""
+"""Runs a suite's missing cells, and keeps each result at once."""
 
 import fcntl
 import hashlib
@@ -35,34 +35,25 @@ from harness.request.fields import typed
 from harness.system.files import scratch_directory
 from harness.system.result_files import read_result, write_json
 
-Todo = tuple[Planned, int]
-"""A cell, and the number of its repetition."""
-
-Watch = Callable[[int, int, float | None, Todo], object]
-"""What is told how many runs are done, of how many, seconds left if they can be told, and the next run."""
+Todo = tuple[Planned, int]  # a cell, and the number of its repetition
+Watch = Callable[[int, int, float | None, Todo], object]  # is told runs done, all, seconds left, the next run
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """The part of a suite that is run, and how.
-
-    Attributes:
-        models: All if empty.
-        told: The command, without these options.
-        seed: Of the order of runs; None: as planned.
-    """
+    """The part of a suite that is run, and how."""
 
     suite: Suite
     quick: bool = False
-    models: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()  # all if empty
     repetitions: int | None = None
     timeout_s: float | None = None
-    told: str = ""
+    told: str = ""  # the command, without these options
     hosts: str = ""
-    seed: int | None = None
+    seed: int | None = None  # of the order of runs, else as planned
 
     def plan(self) -> list[Planned]:
-        """Return the cells; OptionError if there is none."""
+        """Return the cells, or raise OptionError if there is none."""
         plan = self.suite.plan(
             quick=self.quick,
             models=self.models,
@@ -76,7 +67,7 @@ class Chosen:
 
     @property
     def command(self) -> str:
-        """The command that asks for it."""
+        """The command for it."""
         given = typed(
             hosts=self.hosts,
             quick=self.quick,
@@ -110,10 +101,19 @@ def start(directory: Path, chosen: Chosen, text: str, beside: Path = OURS) -> No
         ) from None
     except OSError as error:
         raise OptionError(f"Cannot write to {directory}: {error.strerror}.") from None
-    about = {"schema": SCHEMA, "suite": chosen.suite.name, "title": chosen.suite.title, "finished": False}
-    digests = {name: hashlib.sha256(program).hexdigest() for name, program in programs.items()}
-    of_the_run = {"command": chosen.command, "chosen": chosen.to_json(), "started": environment()["time"]}
-    write_json(directory / ABOUT, {**about, "sha256": digests, **of_the_run})
+    write_json(
+        directory / ABOUT,
+        {
+            "schema": SCHEMA,
+            "suite": chosen.suite.name,
+            "title": chosen.suite.title,
+            "finished": False,
+            "sha256": {name: hashlib.sha256(program).hexdigest() for name, program in programs.items()},
+            "command": chosen.command,
+            "chosen": chosen.to_json(),
+            "started": environment()["time"],
+        },
+    )
 
 
 def _programs(plan: Sequence[Planned], beside: Path) -> list[Path]:
@@ -131,16 +131,16 @@ def _programs(plan: Sequence[Planned], beside: Path) -> list[Path]:
 def chosen_in(directory: Path) -> Chosen:
     """Return the choice whose results a directory has."""
     fields = read_result(directory, ABOUT)["chosen"]
-    suite = read_experiment(directory / EXPERIMENT)
-    return Chosen(**{**fields, "suite": suite, "models": tuple(fields["models"])})
+    fields |= {"suite": read_experiment(directory / EXPERIMENT), "models": tuple(fields["models"])}
+    return Chosen(**fields)
 
 
 def go_on(directory: Path, chosen: Chosen, watch: Watch, place: Place = HERE) -> None:
     """Run what is missing, repetition by repetition, so that a drift meets all cells alike.
 
-    A cell that fails is run again only by the next command. Each program is compiled once in a command.
+    A cell that fails is run again only by the next command.
 
-    Guarantees: no cell gets results of two programs, compile options or builds of MP-SPDZ; at an interrupt
+    Guarantees: no cell gets results of two programs, compile options or builds of MP-SPDZ. At an interrupt
     all results so far are on the disk.
     [test: tests/benchmarks/measure/test_runner.py]
     Raises:
@@ -179,9 +179,9 @@ def go_on(directory: Path, chosen: Chosen, watch: Watch, place: Place = HERE) ->
 
 
 def missing(plan: Sequence[Planned], samples: Sequence[Sample], seed: int | None = None) -> list[Todo]:
-    """Return the repetitions to run; the seed orders cells within a repetition.
+    """Return the repetitions to run, of which the seed orders cells within a repetition.
 
-    A skipped cell has one line; one that runs until its interval is narrow has one repetition more.
+    A skipped cell has one line. A cell that runs until its interval is narrow has one repetition more.
     """
     known = by_cell(samples)
     remaining: list[Todo] = []
@@ -211,12 +211,12 @@ def check_current(samples: Sequence[Sample], place: Place = HERE) -> None:
 
 
 def check_alike(earlier: Sequence[Sample], sample: Sample) -> None:
-    """Raise MixedResultsError if a cell's results have another program or hosts."""
-    for other in earlier:
-        if OK == sample.status == other.status and sample.program_hash != other.program_hash:
+    """Raise MixedResultsError if a cell's results differ in program or hosts."""
+    for other in [other for other in earlier if OK == sample.status == other.status]:
+        if sample.program_hash != other.program_hash:
             raise MixedResultsError(_mixed(other, sample.engine_version))
         then, now = (", ".join(str(host["name"]) for host in compared.hosts) for compared in (other, sample))
-        if OK == sample.status == other.status and then != now:
+        if then != now:
             raise MixedResultsError(
                 f"The results on file are of hosts {then or 'none'}, and this one of {now or 'none'}; they "
                 "cannot be in one table. Measure into a new directory with --out, or go back to those hosts."
@@ -234,7 +234,7 @@ def _mixed(sample: Sample, version: str | None) -> str:
 
 
 def time_left(todo: Sequence[Todo], samples: Sequence[Sample]) -> float | None:
-    """Estimate the seconds of all missing runs, or return None."""
+    """Estimate the seconds of all missing runs, if possible."""
     walls = [sample.times["wall_s"] for sample in samples if sample.status == OK]
     left = [planned for planned, _ in todo if planned.excluded is None]
     known = walls and not any(planned.until for planned in left)
@@ -252,7 +252,6 @@ def _alone(path: Path) -> Iterator[None]:
 
 
 def _change_about(directory: Path, **changes: Any) -> None:
-    where = {"machine": machine(), "environment": environment()}
-    partial = directory / f"{ABOUT}.new"
-    write_json(partial, {**read_result(directory, ABOUT), **where, **changes})
+    partial, about = directory / f"{ABOUT}.new", read_result(directory, ABOUT)
+    write_json(partial, {**about, "machine": machine(), "environment": environment(), **changes})
     partial.rename(directory / ABOUT)

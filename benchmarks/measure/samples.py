@@ -27,8 +27,7 @@ CONFIDENCE = 0.95  # of intervals, unless an experiment says otherwise
 
 Level = str | int | float
 AT_FIRST: dict[str, Level] = {"noise": "joint"}  # of earlier cells, without the factor
-Cell = tuple[tuple[str, Level], ...]
-"""One level of each factor, sorted by the factor's name."""
+Cell = tuple[tuple[str, Level], ...]  # one level of each factor, sorted by the factor's name
 
 # The order of factors in a cell's name, and levels that it leaves out.
 _ORDER = (
@@ -49,20 +48,14 @@ _USUAL: dict[str, Level] = {
 
 @dataclass(frozen=True)
 class Sample(RunRecord):
-    """One attempt to run one repetition of one cell, with the run's record.
-
-    Attributes:
-        cell: Level by factor.
-        status: "ok", "failed", or "skipped" if it cannot run here or is excluded.
-        time: UTC, ISO 8601.
-        hosts: Empty on one machine.
-    """
+    """One attempt to run one repetition of one cell, with the run's record."""
 
     suite: str
-    cell: Annotated[Mapping[str, Level], Meta(min_length=1)]
+    cell: Annotated[Mapping[str, Level], Meta(min_length=1)]  # level by factor
     repetition: Annotated[int, Meta(ge=0)]
+    # Skipped if it cannot run here or is excluded.
     status: Annotated[str, Meta(pattern="^(ok|failed|skipped)$")]
-    time: str
+    time: str  # UTC, ISO 8601
     environment: Mapping[str, Any]
     reason: str | None = None
     hosts: tuple[Mapping[str, Any], ...] = ()
@@ -91,12 +84,12 @@ class Summary:
 
 
 def cell_key(cell: Mapping[str, Level]) -> Cell:
-    """Return the cell as a key, the same for earlier cells, which lack some factors."""
+    """Return the cell as a key, without the factors that earlier cells lack."""
     return tuple(sorted(cell.items() - AT_FIRST.items()))
 
 
 def name_of(cell: Mapping[str, Level], *hidden: str) -> str:
-    """Return a cell's levels, dotted, without hidden and usual ones."""
+    """Return a cell's levels, dotted, without hidden and usual levels."""
     left_out = {*hidden, *(("clients", "records") if cell.get("shape") else ())}
     ordered = [*(f for f in _ORDER if f in cell), *sorted(set(cell) - set(_ORDER))]
     shown = [cell[f] for f in ordered if f not in left_out and cell[f] not in ("", 0, _USUAL.get(f))]
@@ -151,7 +144,7 @@ def load_lines(path: Path, kind: type[T], what: str, schema: int | None = None) 
 
 
 def by_cell(samples: Iterable[Sample]) -> dict[Cell, list[Sample]]:
-    """Return each cell's repetitions, without warm-ups; of repeated ones the last."""
+    """Return the last run of each cell's repetitions, without warm-ups."""
     cells: dict[Cell, dict[int, Sample]] = {}
     for sample in samples:
         if not sample.warm_up:
@@ -169,12 +162,11 @@ def summary(samples: Iterable[Sample], time: str = "mpc_s") -> Summary | None:
 
 
 def interval_of_median(values: Sequence[float], confidence: float) -> tuple[float, float] | None:
-    """Return the narrowest interval of order statistics that holds the median; None of too few values.
+    """Return the narrowest interval of order statistics that holds the median, or None of too few values.
 
     Computes: the k-th least and the k-th largest for the largest k with 1 − 2 P(Bin(n, ½) < k) ≥ confidence.
-    Guarantees: it holds the median of independent values with that probability; nearly so, if one measures
-    until it is narrow.
-    [test: tests/benchmarks/measure/test_samples.py]
+    Guarantees: it holds the median of independent values with that probability, or nearly so where one
+    measures until it is narrow. [test: tests/benchmarks/measure/test_samples.py]
     """
     n, below, k = len(values), 0, 0
     while k < n and (below := below + comb(n, k)) * 2 <= (1 - confidence) * 2**n:
@@ -184,7 +176,7 @@ def interval_of_median(values: Sequence[float], confidence: float) -> tuple[floa
 
 
 def ratios_in_turn(above: Iterable[Sample], below: Iterable[Sample]) -> list[float]:
-    """Return the ratios of seconds of repetitions that two cells ran in turn."""
+    """Return the ratios of seconds of two cells' repetitions, run in turn."""
     seconds = [
         {run.repetition: run.times["mpc_s"] for run in runs if run.status == OK} for runs in (above, below)
     ]
@@ -192,7 +184,7 @@ def ratios_in_turn(above: Iterable[Sample], below: Iterable[Sample]) -> list[flo
 
 
 def measured_over(runs: Iterable[Sample]) -> str:
-    """Return the hosts and networks of runs in words; "" for one machine."""
+    """Return the hosts and networks of runs in words, if there are any."""
     over = [run for run in runs if run.hosts and run.network]
     if not over:
         return ""

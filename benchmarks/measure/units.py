@@ -1,9 +1,8 @@
-"""Unit costs: sums that come nearest to the costs of each model's runs."""
+"""Unit costs, from which plans predict."""
 
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -34,42 +33,33 @@ class Measured:
 
 def measured(samples: Sequence[Sample]) -> list[Measured]:
     """Return each cell that went well."""
-    compiled: dict[str | None, float] = {}  # each program once, warm-ups included
-    for sample in samples:
-        if sample.status == OK and sample.times["compile_s"]:
-            compiled[sample.program_hash] = sample.times["compile_s"]
+    compiled = {  # each program once, warm-ups included
+        sample.program_hash: sample.times["compile_s"]
+        for sample in samples
+        if sample.status == OK and sample.times["compile_s"]
+    }
     medians = []
-    for key, of in by_cell(samples).items():
+    for of in by_cell(samples).values():
         if took := summary(of):
             good = [sample for sample in of if sample.status == OK]
+            cell = good[0].cell
             rounds = [sample.rounds for sample in good if sample.rounds is not None]
             medians.append(
                 Measured(
-                    good[0].cell,
-                    counts_of_cell(key),
+                    cell,
+                    counts_of(job_of(cell), model_of(cell)),
                     took.median,
                     statistics.median(sum(sample.sent_bytes) for sample in good),
                     statistics.median(rounds) if rounds else None,
-                    parse_network(str(good[0].cell["network"])),
+                    parse_network(str(cell["network"])),
                     compiled.get(good[0].program_hash),
                 )
             )
     return medians
 
 
-@lru_cache(maxsize=1024)
-def counts_of_cell(key: Cell) -> Counts:
-    """Return the operations of a cell's program."""
-    cell = dict(key)
-    return counts_of(job_of(cell), model_of(cell))
-
-
 def fit(model: SecurityModel, runs: Sequence[Measured]) -> dict[str, Any]:
-    """Return one model's unit costs, as JSON for `harness.forecast.unit_costs.ModelUnits`.
-
-    Computes: least squares of relative errors over runs on loopback, with costs of at least 0; then the extra
-    time on networks, with delay alone and with a rate alone.
-    """
+    """Return one model's unit costs, by non-negative least squares of relative errors, as JSON."""
     here = [run for run in runs if run.network is None]
     figures: dict[str, dict[str, float]] = {}
     for figure, names in FIGURES[model.engine].items():
@@ -108,11 +98,17 @@ def _place(run: Measured) -> Cell:
 
 
 def write_units(directory: Path, samples: Sequence[Sample]) -> list[str]:
-    """Write unit costs beside their results; return the models."""
+    """Write unit costs beside their results, and return the models."""
     runs = measured(samples)
     models = [model for name, model in MODELS.items() if any(run.cell["security"] == name for run in runs)]
     units = {m.name: fit(m, [run for run in runs if run.cell["security"] == m.name]) for m in models}
     last = next(sample for sample in reversed(samples) if sample.status == OK)
-    about = {"time": last.time, "environment": dict(last.environment)}
-    write_json(directory / UNITS, {"schema": SCHEMA, "measured": about, "models": units})
+    write_json(
+        directory / UNITS,
+        {
+            "schema": SCHEMA,
+            "measured": {"time": last.time, "environment": dict(last.environment)},
+            "models": units,
+        },
+    )
     return list(units)

@@ -1,6 +1,5 @@
-"""Printed numbers of papers, each with its source and faults; numbers as printed are text."""
+"""Printed numbers of papers, kept as text, with their sources and faults."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -47,34 +46,27 @@ class Shape:
 
 @dataclass(frozen=True)
 class FigureClaim:
-    """A figure's claim: `seconds` at levels from and to of a factor."""
+    """A figure's claim of seconds."""
 
     title: str
     protocol: str
     security: str
     factor: str
-    at: tuple[int, int]
+    at: tuple[int, int]  # levels of the factor, from and to
     seconds: float
     text: str
 
 
 @dataclass(frozen=True)
 class PrivFairFL:
-    """The paper's figures.
+    """The paper's figures."""
 
-    Attributes:
-        table2: Seconds by (model, shape, protocol), preprocessing included.
-        parties: By model.
-        thresholds: Of π_ROC.
-        claims: Sentence and source, by name.
-    """
-
-    table2: Mapping[tuple[str, str, str], Printed]
-    parties: Mapping[str, int]
+    table2: Mapping[tuple[str, str, str], Printed]  # by model, shape and protocol, preprocessing included
+    parties: Mapping[str, int]  # by model
     shapes: Mapping[str, Shape]
     figures: Mapping[str, FigureClaim]
-    thresholds: int
-    claims: Mapping[str, str]
+    thresholds: int  # of π_ROC
+    claims: Mapping[str, str]  # sentence and source, by name
     machine: str
     caveats: tuple[str, ...]
 
@@ -85,7 +77,6 @@ def privfairfl() -> PrivFairFL:
     published = _read("privfairfl.json")
     phases = {protocol["phase"]: name for name, protocol in published["protocols"].items()}
     cells = {cell["security"]: cell for cell in published["table2"]["cells"]}
-    shapes = {name: {"name": name, **shape} for name, shape in published["shapes"].items()}
     assert all(MODELS[model].paper_name == cell["scheme"] for model, cell in cells.items())
     return PrivFairFL(
         table2={
@@ -95,7 +86,10 @@ def privfairfl() -> PrivFairFL:
             for phase, seconds in cell[shape].items()
         },
         parties={model: cell["parties"] for model, cell in cells.items()},
-        shapes=msgspec.convert(shapes, dict[str, Shape]),
+        shapes={
+            name: msgspec.convert({"name": name, **shape}, Shape)
+            for name, shape in published["shapes"].items()
+        },
         figures=msgspec.convert(published["figures"], dict[str, FigureClaim], strict=False),
         thresholds=published["protocols"]["pi_roc"]["thresholds"],
         claims={name: f"{claim['text']} ({claim['source']})" for name, claim in published["claims"].items()},
@@ -126,5 +120,4 @@ def _half_a_digit(printed: str) -> Fraction:
 
 
 def _read(name: str) -> dict[str, Any]:
-    published: dict[str, Any] = json.loads(Path(__file__).with_name(name).read_text(encoding="utf-8"))
-    return published
+    return msgspec.json.decode(Path(__file__).with_name(name).read_bytes(), type=dict[str, Any])

@@ -1,1 +1,1 @@
-"""Recorded results as tables and figures, for the project's pages and other tools."""
+"""Recorded results as tables and figures."""

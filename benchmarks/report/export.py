@@ -44,7 +44,7 @@ _FORMS = {  # a line's colour, marker, style and name, in the legend's order
 
 
 def drawings(measured: Measured, rows: Sequence[Row]) -> Iterator[tuple[str, Figure]]:
-    """Yield Table 2 for ADS, and the paper's figures, if there are runs."""
+    """Yield Table 2 for ADS, and the paper's figures, where there are runs."""
     figures = {name: growth_figure(measured, claim) for name, claim in privfairfl().figures.items()}
     for name, drawn in {"table2": table2_figure(rows), **figures}.items():
         if drawn is not None:
@@ -67,7 +67,6 @@ def table2_figure(rows: Sequence[Row]) -> Figure | None:
 
 def _table2(protocol: str, rows: Sequence[Row]) -> Panel:
     marks: list[Mark] = []
-    hollow = {"markerfacecolor": "none"}
     for y, row in enumerate(rows):
         marks.append(level(y, color=GREY, alpha=0.25, linewidth=0.8))
         if not row.beside:
@@ -75,7 +74,9 @@ def _table2(protocol: str, rows: Sequence[Row]) -> Panel:
         marks += _literal(row.printed, y, "D", color=COLOURS[2], label="literal, run here")
         marks += _literal(row.at_once, y, "s", color=COLOURS[1], label="all instances at once")
         marks += _timed(row.default, y, "o", color=COLOURS[0], label="ours")
-        marks += _timed(row.own, y, "o", color=COLOURS[0], label="ours, distributed noise", **hollow)
+        marks += _timed(
+            *(row.own, y, "o"), color=COLOURS[0], label="ours, distributed noise", markerfacecolor="none"
+        )
     return [
         *marks,
         shown(xscale="log", ylim=(len(rows) - 0.5, -0.5)),
@@ -96,14 +97,14 @@ def _timed(found: Summary | None, y: float, marker: str, color: str, **style: An
 def _literal(form: Took | None, y: float, marker: str, color: str, label: str) -> list[Mark]:
     if form is None or form.runs:
         return _timed(form.runs if form else None, y, marker, color=color, label=label)
-    style = {"color": color, "marker": marker, "markerfacecolor": "none", "label": label}
-    return [line([form.low, form.high], [y, y], **style)]
+    ends = [form.low, form.high]
+    return [line(ends, [y, y], color=color, marker=marker, markerfacecolor="none", label=label)]
 
 
 def growth_figure(measured: Measured, claim: FigureClaim) -> Figure | None:
     """Draw seconds against a factor, a line for each form."""
-    where = {"protocol": claim.protocol, "security": claim.security, "shape": ""}
-    cells = [cell for cell in measured.where(*SCALE, **where) if cell.ok and cell.number(claim.factor)]
+    of_claim = measured.where(*SCALE, protocol=claim.protocol, security=claim.security, shape="")
+    cells = [cell for cell in of_claim if cell.ok and cell.number(claim.factor)]
     if not cells:
         return None
     marks, (low, high) = list[Mark](), claim.at
@@ -112,8 +113,8 @@ def growth_figure(measured: Measured, claim: FigureClaim) -> Figure | None:
         also = ("records",) if claim.factor == "clients" else ()
         for series in measured.series(claim.factor, of_form, also):
             some = f", {few} thresholds" if variant in FORMS and (few := series[0]["thresholds"]) else ""
-            signs = {"color": color, "marker": marker, "linestyle": style}
-            signs |= {"markerfacecolor": "none"} if noise == DISTRIBUTED else {}
+            face = "none" if noise == DISTRIBUTED else color
+            signs = {"color": color, "marker": marker, "linestyle": style, "markerfacecolor": face}
             marks.append(_points(series, claim.factor, label=name + some, **signs))
     one = low == high
     shape: dict[str, Any] = {"marker": "x", "markersize": 9} if one else {"linewidth": 6, "alpha": 0.5}
@@ -148,8 +149,9 @@ def export(results: Path, directory: Path) -> None:
         raise ResultFileError(f"There are no measured runs in {results}; name what ./inv bench.run wrote.")
     runs = pd.json_normalize([asdict(sample) for sample in samples])
     runs.insert(0, "name", [name_of(sample.cell, "security") for sample in samples])
-    good = runs[(runs["status"] == OK) & ~runs["warm_up"]]
-    seconds = good.groupby(["name", "cell.security"], sort=False)["times.mpc_s"]
+    seconds = runs[(runs["status"] == OK) & ~runs["warm_up"]].groupby(["name", "cell.security"], sort=False)[
+        "times.mpc_s"
+    ]
     for name, table in (("runs", runs), ("cells", seconds.describe().reset_index())):
         table.to_csv(directory / f"{name}.csv", index=False)
         table.to_parquet(directory / f"{name}.parquet", index=False)

@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import cache
 from operator import methodcaller
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,7 +24,7 @@ from benchmarks.studies.training.people import wagepan
 from benchmarks.validation import texts
 from benchmarks.validation.cells import RESULTS, CellRuns, Measured
 from benchmarks.validation.side_by_side import AT_ONCE, NOT_YET, PRINTED, PROTOCOLS, SCALE, TABLE2, rows
-from harness.postprocessing.reweighing.formulas import BALANCED, weights_of_counts
+from harness.reweighing.formulas import BALANCED, weights_of_counts
 from harness.security_models import MODELS
 from harness.views.palette import COLOURS, GREY
 from harness.views.parts import Table
@@ -44,32 +45,31 @@ def filled(page: str, measured: Measured) -> str:
     """Return a page with its tables marked `<!-- recorded: NAME -->` filled."""
 
     def recorded(marker: re.Match[str]) -> str:
-        lines = (f"| {' | '.join(row)} |" for row in TABLES[marker[2]](measured))
+        names, *found = TABLES[marker[2]](measured)
+        lines = (f"| {' | '.join(row)} |" for row in (names, ["---"] * len(names), *found))
         return marker[1] + "\n".join(lines) + "\n"
 
     return _MARKED.sub(recorded, page)
 
 
-def _headed(*columns: str) -> Iterator[Row]:
-    yield list(columns)
-    yield ["---"] * len(columns)
+def _recorded(study: str, name: str) -> Any:
+    return json.loads((RESULTS / study / name).read_text(encoding="utf-8"))
 
 
 def _table2(measured: Measured, protocol: str) -> Iterator[Row]:
     names, *of_models = texts.table2(rows(measured), protocol)
-    yield from _headed(*names)
+    yield names
     yield from ([f"`{model}`", *cells] for model, *cells in of_models)
 
 
 def _iterations(measured: Measured) -> Iterator[Row]:
     for part in texts.iterations([cell.runs for cell in measured.cells]):
         if isinstance(part, Table):
-            yield from _headed(*part.columns)
-            yield from map(list, part.rows)
+            yield from map(list, (part.columns, *part.rows))
 
 
 def _gain(measured: Measured) -> Iterator[Row]:
-    yield from _headed("model", "whole curves", "8 thresholds, in turn (95 % interval)")
+    yield ["model", "whole curves", "8 thresholds, in turn (95 % interval)"]
     yield from (
         [f"`{row.model}`", texts.times(row.gain) if row.gain else NOT_YET, texts.in_turn(row.in_turn)]
         for row in rows(measured)
@@ -82,7 +82,7 @@ def _figure(measured: Measured, claim: FigureClaim) -> Iterator[Row]:
     where = {"protocol": claim.protocol, "security": claim.security, "shape": "", "noise": "joint"}
     cells = [cell for cell in measured.where(*SCALE, **where) if cell.ok]
     shown = {form: name for form, name in forms.items() if form != "product" or claim.factor == "clients"}
-    yield from _headed(claim.factor, "published", *shown.values())
+    yield [claim.factor, "published", *shown.values()]
     for level in sorted({cell.number(claim.factor) for cell in cells}):
         low, high = claim.at
         published = f"about {claim.seconds:,g}" if low <= level <= high else texts.NONE
@@ -99,7 +99,7 @@ def _seconds(cell: CellRuns | None) -> str:
 
 
 def _shares(measured: Measured) -> Iterator[tuple[str, list[tuple[float, float]]]]:
-    """Yield, for ADS, each model's seconds online and in all."""
+    """Yield each model's seconds online and in all, for ADS."""
     for model in privfairfl().parties:
         where = {"security": model, "shape": "ads", "variant": "default", "noise": "joint"}
         cells = [measured.where(TABLE2[0], protocol=protocol, **where)[0] for protocol in PROTOCOLS]
@@ -108,23 +108,25 @@ def _shares(measured: Measured) -> Iterator[tuple[str, list[tuple[float, float]]
 
 
 def _online(measured: Measured) -> Iterator[Row]:
-    yield from _headed("model", "weights, s: online, total, share", "curves, s: online, total, share")
+    yield ["model", "weights, s: online, total, share", "curves, s: online, total, share"]
     for model, both in _shares(measured):
-        shown = [
-            f"{texts.seconds(online, 2)}, {texts.seconds(total, 2)}, {online / total:.0%}"
-            for online, total in both
+        yield [
+            f"`{model}`",
+            *(
+                f"{texts.seconds(online, 2)}, {texts.seconds(total, 2)}, {online / total:.0%}"
+                for online, total in both
+            ),
         ]
-        yield [f"`{model}`", *shown]
 
 
 def _ahead(measured: Measured, protocol: str) -> Iterator[Row]:
-    yield from _headed(
+    yield [
         *("model", "joint now, s", "joint made ahead, s: offline, online"),
         *("distributed, s", "its error, ÷ joint"),
-    )
+    ]
     for model in MODELS:
-        where = {"protocol": protocol, "security": model, "network": "none"}
-        by_noise = {str(cell["noise"]): cell for cell in measured.where("preprocessing", **where)}
+        cells = measured.where("preprocessing", protocol=protocol, security=model, network="none")
+        by_noise = {str(cell["noise"]): cell for cell in cells}
         if by_noise:
             ahead, distributed = by_noise.get("ahead"), by_noise.get("distributed")
             both = [ahead.seconds(name) for name in ("offline_s", "online_s")] if ahead else []
@@ -139,7 +141,7 @@ def _ahead(measured: Measured, protocol: str) -> Iterator[Row]:
 
 @cache
 def _weight_errors() -> list[tuple[float, float, float]]:
-    """Return by ε the relative errors of `wagepan`'s weights, central and, at twice the ε, local."""
+    """Return by ε the relative errors of `wagepan`'s weights, and of local ones at twice the ε."""
     people, rng, errors = wagepan(), np.random.default_rng(5), []
     exact = people.counted(people.group, len(people.groups))
     for epsilon in (0.25, 1.0, 5.0, 10.0, 50.0):
@@ -156,7 +158,7 @@ def _weight_errors() -> list[tuple[float, float, float]]:
 
 
 def _weights(_: Measured) -> Iterator[Row]:
-    yield from _headed("ε", "noise in the computation", "local DP, twice the ε")
+    yield ["ε", "noise in the computation", "local DP, twice the ε"]
     for epsilon, *errors in _weight_errors():
         yield [f"{epsilon:g}", *(f"{100 * error:.2g} %" for error in errors)]
 
@@ -201,7 +203,7 @@ def weightings() -> Figure:
 
 
 def _table3(_: Measured) -> Iterator[Row]:
-    yield from _headed("row", "published, ML-1M: accuracy; ΔEODD", "by its recipe, here, MovieLens 100K")
+    yield ["row", "published, ML-1M: accuracy; ΔEODD", "by its recipe, here, MovieLens 100K"]
     schemes = pd.read_csv(RESULTS / "reproduce-training" / SUMMARY).query(
         "data == 'MovieLens 100K' and epsilon == 1"
     )
@@ -220,9 +222,8 @@ def _table3(_: Measured) -> Iterator[Row]:
 
 
 def _gaps(_: Measured) -> Iterator[Row]:
-    yield from _headed("clients, error", "mechanism", "ε published", "redone", "its true ε", "ε, repaired")
-    cells = json.loads((RESULTS / "reproduce-gaps" / "gaps.json").read_text(encoding="utf-8"))["table1"]
-    for cell in cells:
+    yield ["clients, error", "mechanism", "ε published", "redone", "its true ε", "ε, repaired"]
+    for cell in _recorded("reproduce-gaps", "gaps.json")["table1"]:
         if cell["published"] and cell["clients"] in (10**5, 10**7) and cell["alpha"] >= 0.01:
             assert cell["agrees"]
             true = f"{cell['true_epsilon']:.3g}" if cell["true_epsilon"] else "none"
@@ -231,39 +232,37 @@ def _gaps(_: Measured) -> Iterator[Row]:
 
 
 def _capping(_: Measured) -> Iterator[Row]:
-    yield from _headed("statement", "holds")
-    capping = json.loads((RESULTS / "reproduce-capping" / "capping.json").read_text(encoding="utf-8"))
-    for claim in capping["claims"]:
+    yield ["statement", "holds"]
+    for claim in _recorded("reproduce-capping", "capping.json")["claims"]:
         yield [claim["where"], "yes" if claim["holds"] else "no"]
 
 
 def _groups(_: Measured) -> Iterator[Row]:
-    yield from _headed(
+    yield [
         *("records", "ε, logarithm", "ρ, logarithm", "ε, plain noise of that target"),
         *("error, logarithm", "ρ, Gaussian logarithm", "ρ, Algorithm 1 of the problem"),
-    )
-    study = json.loads((RESULTS / "reproduce-groupwise" / "groupwise.json").read_text(encoding="utf-8"))
+    ]
     names = (
         *("epsilon, plain noise, same target", "relative error, logarithm"),
         *("rho, Gaussian logarithm", "rho, Algorithm 1 (proven)"),
     )
-    for row in study["rows"]:
+    for row in _recorded("reproduce-groupwise", "groupwise.json")["rows"]:
         epsilon = row["epsilon, logarithm"]
         figures = (epsilon, float(rho_of(Fraction(epsilon))), *(row[name] for name in names))
         yield [f"{row['records']:,}", *(f"{number:.2g}" for number in figures)]
 
 
 def _algorithm_1(_: Measured) -> Iterator[Row]:
-    yield from _headed("1,000,000 outputs for a count of 10,000", "published", "redone")
-    study = json.loads((RESULTS / "reproduce-groupwise" / "groupwise.json").read_text(encoding="utf-8"))
+    yield ["1,000,000 outputs for a count of 10,000", "published", "redone"]
+    figure1 = _recorded("reproduce-groupwise", "groupwise.json")["figure1"]
     for name in ("mean", "standard_deviation"):
-        both = (study["figure1"][f"published_{name}"], study["figure1"][name])
+        both = (figure1[f"published_{name}"], figure1[name])
         yield [name.replace("_", " "), *(f"{value:,.1f}" for value in both)]
 
 
 def _intervals(_: Measured) -> Iterator[Row]:
     table = pd.read_csv(RESULTS / "intervals" / SUMMARY)
-    yield from _headed("half-width over error", "ε", *(f"{size:,}" for size in table["size"].unique()))
+    yield ["half-width over error", "ε", *(f"{size:,}" for size in table["size"].unique())]
     for (of, epsilon), lines in table.groupby(["of", "epsilon"], sort=False):
         yield [str(of), f"{epsilon:g}", *(f"{ratio:.2f}" for ratio in lines["ratio"])]
 

@@ -1,1 +1,1 @@
-"""Studies in the clear, by simulation and calculation, without parties. Start with `outcome`."""
+"""Studies by simulation and calculation, without parties. Start with `outcome`."""

@@ -1,20 +1,17 @@
-"""Privacy and error of noisy logarithms by the size of the group, beside other noise.
-
-Distributions are exact up to floats; what is numerical or simulated says so.
-"""
+"""Privacy and error of noisy logarithms by the size of the group."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from math import log10
 from operator import methodcaller
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 
-from benchmarks.figures import LEGEND, LOGARITHMIC, Panel, draw, level, line, shown
+from benchmarks.figures import LEGEND, LOGARITHMIC, Mark, Panel, draw, level, line, shown
 from benchmarks.studies.outcome import Outcome, Row
 from harness.views.palette import COLOURS, GREY
 from harness.views.parts import Part, Table
@@ -45,11 +42,11 @@ def density(y: Floats, count: float) -> Floats:
     x = _grid(count, _FIRST_STAGE_SDS * SPREAD)
     weight = np.exp(-(((x - count) / SPREAD) ** 2) / 2)
     scale = RELATIVE * np.abs(x)
-    values = np.empty_like(y)
-    for at in range(0, len(y), 256):  # bounded memory
-        off = (y[at : at + 256, None] - x) / scale
-        values[at : at + 256] = np.trapezoid(weight / scale * np.exp(-(off**2) / 2), x, axis=1)
-    return values / (2 * np.pi * SPREAD)
+    parts = [
+        np.trapezoid(weight / scale * np.exp(-(((some[:, None] - x) / scale) ** 2) / 2), x, axis=1)
+        for some in np.array_split(y, len(y) // 256 + 1)  # bounded memory
+    ]
+    return np.concatenate(parts) / (2 * np.pi * SPREAD)
 
 
 def sampled(count: float, n: int, rng: np.random.Generator) -> Floats:
@@ -59,7 +56,7 @@ def sampled(count: float, n: int, rng: np.random.Generator) -> Floats:
 
 
 def numerical_rho(count: float) -> float:
-    """Return the largest Renyi divergence over its order, for neighboring counts: no bound."""
+    """Return the largest Renyi divergence over its order for neighboring counts, no bound."""
     y = _grid(count, 12 * float(np.hypot(SPREAD, RELATIVE * (abs(count) + 3 * SPREAD))))
     p, q = (np.log(np.maximum(density(y, n), 1e-300)) for n in (count, count + 1))
     ratios = [0.0]
@@ -71,22 +68,18 @@ def numerical_rho(count: float) -> float:
     return max(ratios)
 
 
-def _grid(centre: float, reach: float) -> Floats:
-    """Return points around `centre`, evenly, or ever closer to 0."""
-    even: Floats = np.linspace(centre - reach, centre + reach, _POINTS)
-    if abs(centre) > _FIRST_STAGE_SDS * SPREAD:
+def _grid(center: float, reach: float) -> Floats:
+    """Return points around `center`, even or ever closer to 0."""
+    even: Floats = np.linspace(center - reach, center + reach, _POINTS)
+    if abs(center) > _FIRST_STAGE_SDS * SPREAD:
         return even  # evenly spaced, the trapezoid rule is nearly exact
-    close = np.geomspace(_LEAST * SPREAD, abs(centre) + reach, _POINTS // 5)
+    close = np.geomspace(_LEAST * SPREAD, abs(center) + reach, _POINTS // 5)
     points = np.unique(np.concatenate([even, close, -close]))
-    return np.asarray(points[(np.abs(points - centre) <= reach) & (np.abs(points) >= _LEAST * SPREAD)])
+    return np.asarray(points[(np.abs(points - center) <= reach) & (np.abs(points) >= _LEAST * SPREAD)])
 
 
 def gaussian_log_rho(count: int, offset: float, sigma: float) -> float:
-    """Return rho of the shifted logarithm with Gaussian noise, for `count` records.
-
-    Source: Finley et al. 2024: y = ln(count + offset) + sigma Z is rho(n)-zCDP per group with rho(n) = ln((m
-    + a) / (m - 1 + a))^2 / (2 sigma^2), m = max(n, 1), in exact real numbers.
-    """
+    """Return rho (zCDP) of ln(count + offset) + sigma Z in real numbers, by Finley et al. 2024."""
     m = max(count, 1)
     return float(np.log((m + offset) / (m - 1 + offset)) ** 2 / (2 * sigma**2))
 
@@ -97,7 +90,7 @@ SEED = 20_211_103  # arbitrary; of simulations only
 
 @dataclass(frozen=True)
 class Mechanism:
-    """A logarithm with its noise and charge. Plain noise is one with a large offset."""
+    """A logarithm with its noise and charge. With a large offset, noise is plain."""
 
     name: str
     distribution: ShiftedLog
@@ -106,12 +99,10 @@ class Mechanism:
 
     def epsilons(self, counts: Sequence[int]) -> list[float]:
         """Return a record's epsilon, rounded up, by its group's size."""
-        steps = {
-            self.distribution.step(count): count for count in counts
-        }  # few steps, and each takes a while
+        # There are few steps, and each takes a while.
         by_step = {
             step: float_up(self.distribution.guarantee_at(count, self.coins).epsilon)
-            for step, count in steps.items()
+            for step, count in {self.distribution.step(count): count for count in counts}.items()
         }
         return [by_step[self.distribution.step(count)] for count in counts]
 
@@ -121,7 +112,7 @@ class Mechanism:
 
 
 def mechanisms_of(target: ErrorTarget, epsilon: Fraction) -> list[Mechanism]:
-    """Return the logarithm of `./inv count`, plain noise with the same charge, and with the same target."""
+    """Return `count`'s logarithm, and plain noise with the same charge and the same target."""
     distribution, charged = plan_logarithm(target, Neighbors(RELATION), epsilon, DELTA)
     plain = ShiftedLog(1 << target.most.bit_length(), target.most)
     mechanisms = [
@@ -135,27 +126,24 @@ def mechanisms_of(target: ErrorTarget, epsilon: Fraction) -> list[Mechanism]:
     return mechanisms
 
 
-def _rows(target: ErrorTarget, mechanisms: Sequence[Mechanism]) -> list[dict[str, Any]]:
-    counts = [10**power for power in range(int(log10(target.most)) + 1)]
-    epsilons = {f"epsilon, {mechanism.name}": mechanism.epsilons(counts) for mechanism in mechanisms}
-    errors = {
-        f"relative error, {mechanism.name}": mechanism.relative_errors(counts).tolist()
-        for mechanism in mechanisms
-    }
+def _rows(target: ErrorTarget, mechanisms: Sequence[Mechanism]) -> list[Any]:
     offset = mechanisms[0].distribution.offset
-    others = {
+    counts = [10**power for power in range(int(np.log10(target.most)) + 1)]
+    columns = {
+        "records": counts,
+        **{f"epsilon, {of.name}": of.epsilons(counts) for of in mechanisms},
+        **{f"relative error, {of.name}": of.relative_errors(counts) for of in mechanisms},
         "rho, Gaussian logarithm": [
             gaussian_log_rho(count, offset, gaussian_scale(target, offset)) for count in counts
         ],
         SEEMING: [numerical_rho(count) for count in counts],
-        "rho, Algorithm 1 (proven)": [PROVEN_RHO for _ in counts],
+        "rho, Algorithm 1 (proven)": PROVEN_RHO,
     }
-    columns = {"records": counts, **epsilons, **errors, **others}
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return pd.DataFrame(columns).to_dict("records")
 
 
 def gaussian_scale(target: ErrorTarget, offset: int) -> float:
-    """Return sigma of Gaussian noise on the real logarithm, for the target's error at its least count."""
+    """Return sigma of Gaussian noise on the logarithm, for the target at its least count."""
     share = target.relative * target.least / (2 * (target.least + offset))
     return 2 * NormalDist().inv_cdf((1 + share) / 2)
 
@@ -168,7 +156,7 @@ def _mechanism(name: str, distribution: ShiftedLog, epsilon: Fraction) -> Mechan
 def figure(
     target: ErrorTarget, mechanisms: Sequence[Mechanism], rows: Sequence[Row], samples: Floats
 ) -> Figure:
-    """Draw epsilon and relative error by the size of the group, and the post's Figure 1."""
+    """Draw epsilon and relative error by the size of the group."""
     counts = sorted({round(x) for x in np.geomspace(1, target.most, 200)})
     coloured = list(zip(mechanisms, COLOURS, strict=False))
     privacy = [
@@ -180,12 +168,14 @@ def figure(
         )
         for mechanism, colour in coloured
     ]
-    error = [
-        line(counts, mechanism.relative_errors(counts), color=colour, label=mechanism.name)
-        for mechanism, colour in coloured
-    ]
     ends = (target.relative, target.least, target.most)
-    error.append(methodcaller("hlines", *ends, color=GREY, linestyle=":", label="target"))
+    error: list[Mark] = [
+        *(
+            line(counts, mechanism.relative_errors(counts), color=colour, label=mechanism.name)
+            for mechanism, colour in coloured
+        ),
+        methodcaller("hlines", *ends, color=GREY, linestyle=":", label="target"),
+    ]
     sizes, seeming = zip(*((row["records"], row[SEEMING]) for row in rows), strict=True)
     numerical = [
         line(sizes, seeming, color=COLOURS[1], marker="o", label="numerical, no bound"),
@@ -210,7 +200,6 @@ def figure(
 def _figure_1(samples: Floats) -> Panel:
     fitted = NormalDist.from_samples(samples.tolist())
     x = np.linspace(samples.min(), samples.max(), 300)
-    best = f"best normal fit: mean {fitted.mean:,.1f}, sd {fitted.stdev:,.1f}"
     return [
         methodcaller(
             "hist",
@@ -221,7 +210,12 @@ def _figure_1(samples: Floats) -> Panel:
             alpha=0.6,
             label="Algorithm 1, simulated",
         ),
-        line(x, [fitted.pdf(at) for at in x], color="black", label=best),
+        line(
+            x,
+            [fitted.pdf(at) for at in x],
+            color="black",
+            label=f"best normal fit: mean {fitted.mean:,.1f}, sd {fitted.stdev:,.1f}",
+        ),
         shown(xlabel="output for a count of 10,000", yticks=[], ylim=(0, 1.3 * fitted.pdf(fitted.mean))),
         shown(title="Figure 1 of the post: Algorithm 1, σ² = 100, r = 0.3"),
         LEGEND,
@@ -229,7 +223,6 @@ def _figure_1(samples: Floats) -> Panel:
 
 
 def _shown(name: str, value: float) -> str:
-    """Return a figure for people; epsilon is rounded up."""
     if isinstance(value, int):
         return f"{value:,}"
     return digits_up(Fraction(value), 2) if name.startswith("epsilon") else f"{value:.2g}"
@@ -237,8 +230,11 @@ def _shown(name: str, value: float) -> str:
 
 def view(rows: Sequence[Row], mechanisms: Sequence[Mechanism]) -> Iterator[Part]:
     """View the rows."""
-    cells = [[_shown(name, value) for name, value in row.items()] for row in rows]
-    yield Table(list(rows[0]), cells, alignment="r" * len(rows[0]))
+    yield Table(
+        list(rows[0]),
+        [[_shown(name, value) for name, value in row.items()] for row in rows],
+        alignment="r" * len(rows[0]),
+    )
     charged = ", ".join(
         f"{mechanism.name} {digits_up(mechanism.charged.epsilon, 2)}" for mechanism in mechanisms
     )
@@ -260,30 +256,29 @@ def study() -> Outcome:
     # Of a count to which the post gives the best fit's mean and standard deviation.
     samples = sampled(10_000, 1_000_000, np.random.default_rng(SEED))
     fitted, rows = NormalDist.from_samples(samples.tolist()), _rows(TARGET, mechanisms)
-    numbers = {
-        "target": asdict(TARGET),
-        "neighboring_relation": str(RELATION),
-        "mechanisms": [
-            {
-                "name": mechanism.name,
-                "offset": mechanism.distribution.offset,
-                "epsilon_charged": float_up(mechanism.charged.epsilon),
-                "delta_charged": float_up(mechanism.charged.delta),
-            }
-            for mechanism in mechanisms
-        ],
-        "rows": rows,
-        "figure1": {
-            "samples": len(samples),
-            "mean": fitted.mean,
-            "standard_deviation": fitted.stdev,
-            "published_mean": 10_002.6,
-            "published_standard_deviation": 2_995.1,
-        },
-    }
     return Outcome(
         {"seed": SEED},
-        numbers,
+        {
+            "target": asdict(TARGET),
+            "neighboring_relation": str(RELATION),
+            "mechanisms": [
+                {
+                    "name": mechanism.name,
+                    "offset": mechanism.distribution.offset,
+                    "epsilon_charged": float_up(mechanism.charged.epsilon),
+                    "delta_charged": float_up(mechanism.charged.delta),
+                }
+                for mechanism in mechanisms
+            ],
+            "rows": rows,
+            "figure1": {
+                "samples": len(samples),
+                "mean": fitted.mean,
+                "standard_deviation": fitted.stdev,
+                "published_mean": 10_002.6,
+                "published_standard_deviation": 2_995.1,
+            },
+        },
         view(rows, mechanisms),
         result="groupwise.json",
         figures={"groupwise.png": lambda: figure(TARGET, mechanisms, rows, samples)},

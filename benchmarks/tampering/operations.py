@@ -1,8 +1,7 @@
 """The programs that are tampered with, their inputs, and the values that they open.
 
 Two honest parties make all inputs and bits by fixed shares, so that `reference` gives the one right result.
-`NOISE` tries that a tampering party's inputs are bits, whatever it sends, and that noise keeps its
-distribution.
+In `NOISE` one of the two tampers: its inputs have to be bits, and noise has to keep its distribution.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,10 +11,10 @@ from functools import partial
 from operator import le
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.releases.noise_samples import joint_sampler, summarise
 from protocols import reference
+from protocols.arrays import Integers as Array
 from protocols.circuits.coins import design_coins
 from protocols.circuits.gaussian import JointGaussian, refinements
 from protocols.circuits.noise import fair_bits_per_sample
@@ -28,10 +27,7 @@ SAMPLER = joint_sampler(Fraction(_EPSILON), Fraction(1, 1 << _DELTA_BITS))
 
 
 def distance_of(opened: Sequence[int]) -> tuple[float, float]:
-    """Return the distance of noise from its distribution, and a bound that chance exceeds with 10^-9 at most.
-
-    Computes: sup |F_n - F|; 1 if a value is impossible.
-    """
+    """Return sup |F_n - F| (1 of impossible values), and a bound that chance exceeds with 10^-9 at most."""
     summary, (least, most) = summarise(opened, SAMPLER), SAMPLER.edges
     possible = least <= summary["extremes"][0] and summary["extremes"][1] <= most
     return summary["distance"] if possible else 1.0, summary["distance_bound"]
@@ -39,21 +35,14 @@ def distance_of(opened: Sequence[int]) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Operation:
-    """A program, the inputs of two parties, and the opened values.
+    """A program, the inputs of two parties, and the opened values."""
 
-    Attributes:
-        name: Of its file, and a form.
-        bits: Each input's, block by block.
-        arguments: A production program's, after the two parties.
-        noise: How many samples are opened, instead of the right values. One of the two parties then tampers.
-    """
-
-    name: str
+    name: str  # of its file, and a form
     values: tuple[Integers, ...] = ()
-    bits: tuple[tuple[Integers, Integers], ...] = ()
+    bits: tuple[tuple[Integers, Integers], ...] = ()  # block by block
     right: Integers = ()
-    arguments: tuple[object, ...] = ()
-    noise: int = 0
+    arguments: tuple[object, ...] = ()  # of a production program, after the two parties
+    noise: int = 0  # samples that are opened in place of `right`; one of the two parties then tampers
 
     @property
     def program(self) -> str:
@@ -69,10 +58,6 @@ class Operation:
 
 _X, _Y = (3, -5, 7, 11), (13, 17, -19, 23)
 _A, _B = (0b1011, 0b0101, 0b1111, 0b0011), (0b1101, 0b1010, 0b1111, 0b0001)  # four bits in each of four lanes
-
-
-def _lanes(words: tuple[int, ...], i: int) -> tuple[int, ...]:
-    return tuple(word >> i & 1 for word in words)
 
 
 def _opened() -> tuple[int, ...]:
@@ -100,7 +85,7 @@ OPERATIONS = (
         "and",
         bits=((_A, _B),),
         right=(
-            *(bit for i in range(4) for bit in _lanes(_PAIRS, i)),
+            *(word >> i & 1 for i in range(4) for word in _PAIRS),
             *(int(word == 15) for word in _PAIRS),
         ),
     ),
@@ -109,7 +94,6 @@ OPERATIONS = (
 )
 
 
-_Array = npt.NDArray[np.int64]
 _Opened = Callable[[list[int]], list[int]]  # of the noise
 
 _COINS = design_coins(Fraction(_EPSILON), _DELTA_BITS)
@@ -122,9 +106,10 @@ _GROUP, _LABEL = np.array([0, 1, 1, 0, 1]), np.array([1, 0, 1, 1, 1])
 _PREDICTION, _SCORE = np.array([1, 1, 0, 1, 0]), np.array([2, 0, 1, 2, 1])
 _VALUE, _EXCEEDED = np.array([-5, 0, 3, 5, -1]), np.array([0, 2, 1, 3, 0])
 _N = len(_GROUP)
+_COUNTS = reference.counts(_GROUP, _LABEL, _GROUPS, _LABELS)
 
 
-def _plus(truth: _Array) -> _Opened:
+def _plus(truth: Array) -> _Opened:
     return lambda noise: (truth.ravel() + np.array(noise)).tolist()
 
 
@@ -134,8 +119,8 @@ def _made(
     arguments: Sequence[object],
     samples: int,
     opened: _Opened,
-    values: _Array | None = None,
-    slots: tuple[_Array, int] | None = None,
+    values: Array | None = None,
+    slots: tuple[Array, int] | None = None,
     gaussian: JointGaussian | None = None,
 ) -> Operation:
     """Return a program with fixed inputs and bits of noise."""
@@ -162,43 +147,52 @@ def _made(
 
 def _programs() -> tuple[Operation, ...]:
     make, two = partial(_made, np.random.default_rng(5)), (_GROUPS, _LABELS, *LAW)
-    counts = reference.counts(_GROUP, _LABEL, _GROUPS, _LABELS)
     confusion = reference.confusion(_GROUP, _LABEL, _PREDICTION, _GROUPS, _LABELS)
     sums = np.array(reference.sums_from_ends(_GROUP.tolist(), _VALUE.tolist(), _GROUPS, _STEPS))
     blocks = np.array(reference.block_counts(_LABEL, _SCORE.tolist(), _LABELS, range(_BINS), (1, 2)))
     keys = _LABEL * _BINS + _SCORE
-    logarithms = np.array([reference.shifted_log(int(n), _OFFSET, _MOST) for n in counts.ravel()])
-    columns = np.concatenate([_GROUP == 0, _LABEL == 0, _LABEL == 1]).astype(np.int64)
-    predicted = np.concatenate([_GROUP == 0, _LABEL == 0, _PREDICTION == 0]).astype(np.int64)
+    logarithms = np.array([reference.shifted_log(int(n), _OFFSET, _MOST) for n in _COUNTS.ravel()])
+    columns = [_GROUP == 0, _LABEL == 0]
     pair = _GROUP * _LABELS + _LABEL
     of_group, of_cap = slot_bits(_GROUPS), slot_bits(len(_CAPS) - 1)
-    nothing = np.zeros(4, dtype=np.int64)
 
     def cap(noise: list[int]) -> list[int]:
         return [reference.first_below([_CAPS[i] for i in _EXCEEDED], _CAPS, _ABOVE, noise)]
 
     return (
-        make("pi_lap", (2, 4, *LAW), 4, _plus(nothing)),
+        make("pi_lap", (2, 4, *LAW), 4, _plus(np.zeros(4, dtype=np.int64))),
         make(
             "pi_sum",
             (2, 4, NoiseDistribution.LAPLACE, 1, 30),
             0,
-            lambda _: counts.ravel().tolist(),
-            counts.ravel(),
+            lambda _: _COUNTS.ravel().tolist(),
+            _COUNTS.ravel(),
         ),
         make(
             "pi_rounds",
             (2, 1, 4, *_GAUSSIAN.arguments().values()),
             4,
-            _plus(counts),
-            counts.ravel(),
+            _plus(_COUNTS),
+            _COUNTS.ravel(),
             gaussian=_GAUSSIAN,
         ),
-        make("pi_rw split", ("split", "shares", 2, 0, 0, *two), 4, _plus(counts), counts.ravel()),
-        make("pi_rw product", ("product", "shares", 2, _N, 0, *two), 4, _plus(counts), columns),
-        make("pi_rw_slots", (2, _N, 1, *two), 4, _plus(counts), slots=(pair + 1, slot_bits(counts.size))),
+        make("pi_rw split", ("split", "shares", 2, 0, 0, *two), 4, _plus(_COUNTS), _COUNTS.ravel()),
+        make(
+            "pi_rw product",
+            ("product", "shares", 2, _N, 0, *two),
+            4,
+            _plus(_COUNTS),
+            np.concatenate([*columns, _LABEL == 1]).astype(np.int64),
+        ),
+        make("pi_rw_slots", (2, _N, 1, *two), 4, _plus(_COUNTS), slots=(pair + 1, slot_bits(_COUNTS.size))),
         make("pi_cf split", ("split", 2, 0, *two), 8, _plus(confusion), confusion.ravel()),
-        make("pi_cf product", ("product", 2, _N, *two), 8, _plus(confusion), predicted),
+        make(
+            "pi_cf product",
+            ("product", 2, _N, *two),
+            8,
+            _plus(confusion),
+            np.concatenate([*columns, _PREDICTION == 0]).astype(np.int64),
+        ),
         make(
             "pi_cf_slots",
             (2, _N, 1, *two),
@@ -222,25 +216,17 @@ def _programs() -> tuple[Operation, ...]:
             _plus(sums),
             slots=(_GROUP + 1 + (_VALUE + _STEPS << of_group), of_group + value_bits(_STEPS)),
         ),
-        make("pi_count", (2, _GROUPS, _LABELS, _OFFSET, _MOST, *LAW), 4, _plus(logarithms), counts.ravel()),
+        make("pi_count", (2, _GROUPS, _LABELS, _OFFSET, _MOST, *LAW), 4, _plus(logarithms), _COUNTS.ravel()),
         make("pi_cap", (2, _N, 1, len(_CAPS) - 1, _ABOVE, *LAW), len(_CAPS), cap, slots=(_EXCEEDED, of_cap)),
     )
 
 
-def _offline() -> Operation:
-    counts = reference.counts(_GROUP, _LABEL, _GROUPS, _LABELS)
-    rng = np.random.default_rng(6)
-    return _made(rng, "pi_sum_offline", (2, counts.size), counts.size, _plus(counts), counts.ravel())
-
-
 PROGRAMS = _programs()
-OFFLINE = _offline()  # of noise that `pi_preprocess` makes of the same bits
+OFFLINE = _made(  # of noise that `pi_preprocess` makes of the same bits
+    *(np.random.default_rng(6), "pi_sum_offline", (2, _COUNTS.size), _COUNTS.size),
+    _plus(_COUNTS),
+    _COUNTS.ravel(),
+)
 TOO_LONG = {("spdz2k", "pi_roc_records")}  # 120,000 messages and minutes in each run
 _SAMPLES = 200  # more than any message of a run could change unnoticed
-NOISE = (
-    Operation(
-        "pi_lap",
-        arguments=(2, _SAMPLES, *LAW),
-        noise=_SAMPLES,
-    ),
-)
+NOISE = (Operation("pi_lap", arguments=(2, _SAMPLES, *LAW), noise=_SAMPLES),)

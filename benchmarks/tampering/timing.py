@@ -1,7 +1,7 @@
-"""Sizes and times of packets on two extreme inputs, run in pairs: do they tell of secrets?
+"""Sizes and times of packets on two extreme inputs, run in pairs: do they depend on secrets?
 
-Large values, every slot and fair bit are 0 in one run and 1 in the other, more than a secret could change.
-Runs alternate in random order, so that a busy machine hides differences but invents none.
+Every slot and fair bit is 0 in one run and 1 in the other, and values are 0 or large. The order is random, so
+a busy machine can hide differences, but not cause any.
 """
 
 import random
@@ -9,11 +9,9 @@ import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.measure.samples import append, interval_of_median, load_lines
@@ -27,70 +25,57 @@ _LARGE = 1 << 20
 
 @dataclass(frozen=True)
 class Pair:
-    """A run on zeros, and one on ones.
-
-    Attributes:
-        same: Whether every party sent as many messages of each size to each other.
-        seconds: Of each, from the slowest party's first message to its last.
-    """
+    """A run on zeros, and one on ones."""
 
     security: str
     operation: str
-    same: bool
-    seconds: Sequence[float]
+    same: bool  # whether every party sent as many messages of each size to each other
+    seconds: Sequence[float]  # of each run, from the slowest party's first message to its last
 
 
 def watch(attack: Attack, ones: bool) -> tuple[list[Counter[tuple[int, int]]], float]:
     """Return each party's messages by receiver and size, and the run's seconds."""
-    operation, first = attack.operation, int(ones)
-    values = [(first * _LARGE,) * len(value) for value in operation.values[:1]]
-    bits = [
-        tuple(
-            (one * ((1 << max(map(int.bit_length, words), default=0)) - 1),) * len(words)
-            for one in (first, 0)
-        )
-        for words, _ in operation.bits
-    ]
-    attack.feed((*values, *[(0,) * len(value) for value in operation.values[1:]]), bits)
+    factors = int(ones), 0  # of the first input and of the second
+    attack.feed(
+        [(one * _LARGE,) * len(of) for one, of in zip(factors, attack.operation.values, strict=False)],
+        [
+            [(one * ((1 << max(map(int.bit_length, words), default=0)) - 1),) * len(words) for one in factors]
+            for words, _ in attack.operation.bits
+        ],
+    )
     sent = attack.watch()
-    times = [[at for *_, at in messages] for messages in sent]
-    return [Counter((to, size) for to, size, _ in messages) for messages in sent], max(
-        max(moments) - min(moments) for moments in times
-    ) / 1e9
+    spans = [max(at for *_, at in messages) - min(at for *_, at in messages) for messages in sent]
+    return [Counter((to, size) for to, size, _ in messages) for messages in sent], max(spans) / 1e9
 
 
 def go_on(
     models: Sequence[SecurityModel],
     tried: Sequence[Operation],
+    work: Path,
     path: Path,
     seconds: float,
     tell: Callable[[int, int], None],
 ) -> None:
-    """Run pairs of all programs in turn until the time is over."""
+    """Run pairs of all programs in turn, until the time is over."""
     began = time.monotonic()
-    with TemporaryDirectory() as scratch, ExitStack() as stack:
-        built = build_interposer(Path(scratch))
-        attacks = []
-        for model, operation in product(models, tried):
-            if (model.name, operation.name) not in TOO_LONG:
-                work = Path(scratch, f"{model.name}-{operation.name}")
-                attacks.append(Attack(model, operation, 0, built, work))
-                stack.enter_context(attacks[-1].laid_out())
-                attacks[-1].messages()  # some machines keep what they send in a directory's first run
-        while True:
-            for attack in random.sample(attacks, len(attacks)):
-                order = random.sample((False, True), 2)
-                runs = {ones: watch(attack, ones) for ones in order}
-                zeros, of_ones = runs[False], runs[True]
-                pair = Pair(
-                    *(attack.model.name, attack.operation.name),
-                    zeros[0] == of_ones[0],
-                    (zeros[1], of_ones[1]),
-                )
-                append(path, pair)
-                if time.monotonic() - began > seconds:
-                    return
-                tell(int(time.monotonic() - began), int(seconds))
+    built = build_interposer(work)
+    attacks = [
+        Attack(model, operation, 0, built, work / f"{model.name}-{operation.name}")
+        for model, operation in product(models, tried)
+        if (model.name, operation.name) not in TOO_LONG
+    ]
+    for attack in attacks:
+        attack.lay_out()
+        attack.messages()  # some machines keep what they send in a directory's first run
+    while True:
+        for attack in random.sample(attacks, len(attacks)):
+            runs = {ones: watch(attack, ones) for ones in random.sample((False, True), 2)}
+            (zeros, *times), (of_ones, *other) = runs[False], runs[True]
+            names = attack.model.name, attack.operation.name
+            append(path, Pair(*names, zeros == of_ones, (*times, *other)))
+            if time.monotonic() - began > seconds:
+                return
+            tell(int(time.monotonic() - began), int(seconds))
 
 
 def load(path: Path) -> list[Pair]:
@@ -99,17 +84,15 @@ def load(path: Path) -> list[Pair]:
 
 
 def summary(pairs: Sequence[Pair]) -> list[dict[str, Any]]:
-    """Return, per model and program, whether sizes differ, and an interval of the difference in time.
-
-    Intervals are of the median of differences within pairs; all hold at once with 95 %.
-    """
+    """Return whether sizes differ, and intervals of median differences in time, all at once with 95 %."""
     cells: dict[tuple[str, str], list[Pair]] = {}
     for pair in pairs:
         cells.setdefault((pair.security, pair.operation), []).append(pair)
     rows = []
     for (model, operation), of in sorted(cells.items()):
-        differences = [ones - zeros for zeros, ones in (pair.seconds for pair in of)]
-        interval = interval_of_median(differences, 1 - FALSE_ALARM / len(cells))
+        interval = interval_of_median(
+            [pair.seconds[1] - pair.seconds[0] for pair in of], 1 - FALSE_ALARM / len(cells)
+        )
         rows.append(
             {
                 "security": model,

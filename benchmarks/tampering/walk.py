@@ -1,8 +1,4 @@
-"""The walk: every message that a party sends in one computation, changed once.
-
-A seed decides the changes and their order. A walk that was cut short is a random sample of each place's
-messages.
-"""
+"""The walk: every message that a party sends in a computation, changed once, as a seed decides."""
 
 import os
 import random
@@ -10,11 +6,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from scipy.stats import beta
 
@@ -40,29 +34,22 @@ _WORD = 8
 _WORKERS = 3 * (os.cpu_count() or 1)  # parties that wait for ever need no processor
 _CONFIDENCE = 0.95
 
-Place = tuple[str, str, int]
-"""SecurityModel, operation, the party that tampers."""
-
-Site = tuple[Place, Message, int]
-"""Where, which message, and how often it was changed before."""
+Place = tuple[str, str, int]  # the model, the operation, and the party that tampers
+Site = tuple[Place, Message, int]  # where, which message, and how often it was changed before
+Parties = dict[Place, Attack | StockAttack]
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One change and its outcome.
-
-    Attributes:
-        turn: How often the message was changed before.
-        noise: How often each value was opened.
-    """
+    """One change and its outcome."""
 
     security: str
     operation: str
     tamperer: int
-    turn: int
+    turn: int  # how often the message was changed before
     change: Change
     outcome: Outcome
-    noise: dict[str, int] = field(default_factory=dict)
+    noise: dict[str, int] = field(default_factory=dict)  # how often each value was opened
 
     @property
     def site(self) -> Site:
@@ -73,102 +60,88 @@ class Attempt:
 def change_of(
     model: SecurityModel, message: Message, rng: random.Random, kinds: Sequence[Kind] = KINDS
 ) -> Change:
-    """Return a random change, at the border of a share if shares fill the message."""
+    """Return a random change, at the border of a share where shares fill the message."""
     size = _SHARE_BYTES.get(model.name, _WORD)
     step = next(step for step in (size, _WORD, 1) if message.length % step == 0)
     where = step * rng.randrange(message.length // step)
     return Change(message, rng.choice(kinds), where, rng.choice((1, 1 << 30, rng.getrandbits(63))))
 
 
-class Parties:
-    """One worker's parties of each model and operation."""
+def laid_out(models: Sequence[SecurityModel], tried: Sequence[Operation], work: Path, built: Path) -> Parties:
+    """Return one worker's parties, ready to run."""
+    parties: Parties = {}
+    for model, operation in product(models, tried):
+        if (model.name, operation.name) in TOO_LONG:
+            continue
+        for tamperer in range(model.parties):
+            place = (model.name, operation.name, tamperer)
+            kind = StockAttack if operation in STOCK else Attack
+            parties[place] = kind(model, operation, tamperer, built, work / "-".join(map(str, place)))
+            parties[place].lay_out()
+    return parties
 
-    def __init__(
-        self,
-        models: Sequence[SecurityModel],
-        tried: Sequence[Operation],
-        work: Path,
-        built: Path,
-        stack: ExitStack,
-    ) -> None:
-        self.attacks: dict[Place, Attack | StockAttack] = {}
-        for model, operation in product(models, tried):
-            if (model.name, operation.name) in TOO_LONG:
-                continue
-            for tamperer in range(model.parties):
-                place = (model.name, operation.name, tamperer)
-                kind = StockAttack if operation in STOCK else Attack
-                attack = kind(model, operation, tamperer, built, work / "-".join(map(str, place)))
-                stack.enter_context(attack.laid_out())
-                self.attacks[place] = attack
 
-    def run(self, site: Site) -> Attempt:
-        """Change one message as its seed says."""
-        place, message, turn = site
-        attack, rng = self.attacks[place], random.Random(repr((SEED, site)))
-        change = change_of(attack.model, message, rng, attack.kinds)
-        outcome, opened = attack.run(change)
-        noise = Counter(map(str, opened)) if attack.operation.noise else {}
-        return Attempt(*place, turn, change, outcome, dict(noise))
+def tamper(parties: Parties, site: Site) -> Attempt:
+    """Change one message as its seed says."""
+    place, message, turn = site
+    attack, rng = parties[place], random.Random(repr((SEED, site)))
+    change = change_of(attack.model, message, rng, attack.kinds)
+    outcome, opened = attack.run(change)
+    noise = opened if attack.operation.noise else ()
+    return Attempt(*place, turn, change, outcome, dict(Counter(map(str, noise))))
 
 
 def sites(parties: Parties, turns: int) -> list[Site]:
     """Return every message in random order, `turns` times."""
     rng, order = random.Random(SEED), []
     with ThreadPoolExecutor(_WORKERS) as pool:
-        of_each = pool.map(lambda attack: attack.messages(), parties.attacks.values())
-        messages = dict(zip(parties.attacks, of_each, strict=True))
+        of_each = pool.map(lambda attack: attack.messages(), parties.values())
+        messages = dict(zip(parties, of_each, strict=True))
     places = Counter(model for model, *_ in messages)
     for turn in range(turns):
         ranked = [
             (rank * places[place[0]], rng.random(), (place, message, turn))
             for place, of in messages.items()
-            for rank, message in enumerate(_shuffled(of, (place, turn)))
+            # The order of a place's messages does not depend on other places.
+            for rank, message in enumerate(random.Random(repr((SEED, (place, turn)))).sample(of, len(of)))
         ]
         order += [site for *_, site in sorted(ranked)]
     return order
 
 
-def _shuffled(messages: list[Message], of: object) -> list[Message]:
-    """Shuffle messages, whatever other places have."""
-    return random.Random(repr((SEED, of))).sample(messages, len(messages))
-
-
 def go_on(
     models: Sequence[SecurityModel],
     tried: Sequence[Operation],
+    work: Path,
     path: Path,
     turns: int,
     seconds: float,
     tell: Callable[[int, int], None],
 ) -> None:
-    """Change the messages not yet in the file, until the time is over.
+    """Change the messages that the file lacks, until the time is over."""
+    done = {attempt.site for attempt in load(path)}
+    built = build_interposer(work)
+    free = [laid_out(models, tried, work / str(i), built) for i in range(_WORKERS)]
+    wanted = sites(free[0], turns)
+    left = [site for site in wanted if site not in done]
+    began = time.monotonic()
 
-    The time begins when all programs are compiled.
-    """
-    known = load(path)
-    with TemporaryDirectory() as scratch, ExitStack() as stack:
-        built = build_interposer(Path(scratch))
-        free = [Parties(models, tried, Path(scratch, str(i)), built, stack) for i in range(_WORKERS)]
-        wanted = sites(free[0], turns)
-        done = {attempt.site for attempt in known}
-        left = [site for site in wanted if site not in done]
-        began = time.monotonic()
+    def attempt(site: Site) -> Attempt:
+        parties = free.pop()  # there are as many as workers
+        try:
+            return tamper(parties, site)
+        finally:
+            free.append(parties)
 
-        def attempt(site: Site) -> Attempt:
-            parties = free.pop()  # there are as many as workers
-            try:
-                return parties.run(site)
-            finally:
-                free.append(parties)
-
-        pool = ThreadPoolExecutor(_WORKERS)
-        stack.callback(pool.shutdown, cancel_futures=True)
+    pool = ThreadPoolExecutor(_WORKERS)
+    try:
         for number, attempted in enumerate(pool.map(attempt, left), 1 + len(wanted) - len(left)):
             append(path, attempted)
             if time.monotonic() - began > seconds:
                 break
             tell(number, len(wanted))
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def load(path: Path) -> list[Attempt]:
@@ -177,5 +150,5 @@ def load(path: Path) -> list[Attempt]:
 
 
 def most_wrong(tried: int, wrong: int) -> float:
-    """Return a 95 % bound of the share of unnoticed changes (Clopper and Pearson 1934)."""
+    """Return a 95 % bound of the share of harmful changes (Clopper and Pearson 1934)."""
     return float(beta.ppf(_CONFIDENCE, wrong + 1, tried - wrong)) if wrong < tried else 1.0

@@ -17,7 +17,6 @@ from benchmarks.measure.samples import (
     Summary,
     by_cell,
     load,
-    measured_over,
     name_of,
     summary,
 )
@@ -45,12 +44,12 @@ class CellRuns:
         return level if isinstance(level, int) else 0
 
     def without(self, *factors: str) -> tuple[tuple[str, Level], ...]:
-        """Return the levels of all other factors."""
+        """Return the levels of the other factors."""
         return tuple(pair for pair in self.runs[0].key if pair[0] not in factors)
 
     @property
     def name(self) -> str:
-        """Its levels, dotted, without usual ones."""
+        """Its levels, without usual ones."""
         return name_of(self.runs[0].cell)
 
     def of(self, status: str) -> tuple[Sample, ...]:
@@ -64,7 +63,7 @@ class CellRuns:
 
     @property
     def reason(self) -> str:
-        """Why there is no time: one run's own reason."""
+        """Why there is no time."""
         return next((run.reason for run in reversed(self.runs) if run.reason), "its runs have no time")
 
     def seconds(self, time: str = "mpc_s") -> Summary | None:
@@ -132,11 +131,6 @@ class Measured:
             )
         return cls.of(samples, abouts=abouts, plans=plans)
 
-    @property
-    def over(self) -> str:
-        """The hosts of the runs in words; "" for one machine."""
-        return measured_over([run for cell in self.cells for run in cell.ok])
-
     def where(self, *suites: str, **levels: Level) -> list[CellRuns]:
         """Return the cells of these suites, or all, with these levels."""
         return [
@@ -156,7 +150,7 @@ class Measured:
     def series(
         self, factor: str, cells: Sequence[CellRuns], also: Sequence[str] = ()
     ) -> Iterator[list[CellRuns]]:
-        """Yield cells that differ only in one factor and those in `also`."""
+        """Yield cells that differ only in one factor, and in those in `also`."""
         alike: dict[tuple[object, ...], list[CellRuns]] = {}
         for cell in cells:
             if isinstance(cell[factor], int):
@@ -167,7 +161,7 @@ class Measured:
 
 
 def fullest(cells: Sequence[CellRuns]) -> CellRuns | None:
-    """Return a measured cell with the most thresholds, rather without clients that send."""
+    """Return the measured cell with most thresholds, if possible without clients that send."""
     return max(
         cells,
         key=lambda cell: (bool(cell.ok), cell["input_path"] != "clients", cell.number("thresholds")),

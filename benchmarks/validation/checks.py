@@ -1,4 +1,4 @@
-"""Checks of measured runs: complete, ordered, linear, and near the papers' figures."""
+"""Checks of measured runs."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.literal import FORMS
 from benchmarks.measure.cell import error_ratio
-from benchmarks.measure.samples import FAILED, SKIPPED, Level, Sample, name_of
+from benchmarks.measure.samples import FAILED, SKIPPED, Level, name_of
 from benchmarks.papers import privfairfl
 from benchmarks.validation import texts
 from benchmarks.validation.cells import CellRuns, Measured, fullest
@@ -41,6 +41,7 @@ PAIRS = (
     ("adversary", "rep4-ring", "ring"),
 )
 PHASES = ((AT_ONCE, AT_ONCE, 10), ("default", "default", 1.0))  # variants of curves, of weights, least ratio
+MACHINE = ("python", "platform", "cores", "packages", "mp_spdz_commit")  # of an environment
 SURE = 0.9  # the share of pairs of runs in one order
 BYTES = 0.01  # the share by which bytes may differ in the embedded engine, due to its headers
 SCATTER = 1.0  # the share by which equal seconds may differ on a busy machine
@@ -68,7 +69,7 @@ class Validation:
         return [finding for finding in self.findings if finding.status is status]
 
     def to_json(self) -> dict[str, Any]:
-        """Return everything, with the number of findings of each status."""
+        """Return everything, with the number of findings by status."""
         return {
             "passed": self.passed,
             "counts": {str(status): len(self.of(status)) for status in Status},
@@ -81,8 +82,7 @@ def validate(
 ) -> Validation:
     """Judge measured runs against the papers and each other.
 
-    Guarantees: each kind of check fails on results that break it, and a check that cannot be judged is never
-    a pass.
+    Guarantees: each kind of check fails on results that break it. A check that cannot be judged is no pass.
     [test: tests/benchmarks/test_validation.py]
     """
     table = rows(measured)
@@ -105,7 +105,7 @@ def validate(
 
 
 def none_of(key: str, says: str, wrong: Sequence[str], of: int, what: str) -> Check:
-    """Check that nothing is wrong with `of` things."""
+    """Check that nothing is wrong with as many things."""
     if not of:
         return Check(key, says, unjudged=f"there are no {what}")
     shown = "; ".join(wrong[:3]) + ("; …" if len(wrong) > 3 else "")
@@ -124,13 +124,18 @@ def _whole(suite: str, measured: Measured) -> Iterator[Check]:
         stopped = not about.get("finished")
         failed = {cell.runs[0].key for cell in cells if cell.of(FAILED)}
         missing = [what for cell, what in fewer.items() if stopped and what and cell not in failed]
-        unfinished = missing or [f"begun {about.get('started', 'at some time')}"] * stopped
-        yield none_of(f"{key}.finished", "the suite ran to its end", unfinished, 1, "suites")
+        yield none_of(
+            f"{key}.finished",
+            "the suite ran to its end",
+            missing or [f"begun {about.get('started', 'at some time')}"] * stopped,
+            1,
+            "suites",
+        )
         fewer = {cell: what for cell, what in fewer.items() if what not in missing}
     mixed = [cell.name for cell in ran if len({run.program_hash for run in cell.ok}) > 1]
-    versions = {(run.engine, run.engine_version, _machine(run)) for run in runs}
-    one_each = len(versions) == len({run.engine for run in runs})
-    several = [] if one_each else sorted(str(version) for _, version, _ in versions)
+    machines = [json.dumps([run.environment.get(of) for of in MACHINE], sort_keys=True) for run in runs]
+    versions = {(run.engine, run.engine_version, of) for run, of in zip(runs, machines, strict=True)}
+    engines = {run.engine for run in runs}
     for name, says, wrong, of, what in (
         (
             "repetitions",
@@ -143,7 +148,7 @@ def _whole(suite: str, measured: Measured) -> Iterator[Check]:
         (
             "versions",
             "all runs are of one version of each engine, on one machine",
-            several,
+            sorted(str(version) for _, version, _ in versions) if len(versions) > len(engines) else [],
             len(runs),
             "runs",
         ),
@@ -163,34 +168,43 @@ def _shortfall(cell: CellRuns | None, planned: Mapping[str, Level], times: int) 
     return "" if whole or skipped else f"{cell.name}: {len(well)} of {times}"
 
 
-def _machine(run: Sample) -> str:
-    names = ("python", "platform", "cores", "packages", "mp_spdz_commit")
-    return json.dumps([run.environment.get(name) for name in names], sort_keys=True)
-
-
 def _sizes(measured: Measured) -> Iterator[Check]:
     paper, cells = privfairfl(), [cell for cell in measured.where(*TABLE2) if cell.ok]
     for shape, factor in product(paper.shapes.values(), ("clients", "records")):
         size = getattr(shape, factor)
         given = [cell for cell in cells if cell["shape"] == shape.name and isinstance(cell[factor], int)]
-        wrong = [f"{cell.name} has {cell[factor]}" for cell in given if cell[factor] != size]
-        says = f"{shape.title} has {size:,} {factor}"
-        yield none_of(f"exact.{factor}.{shape.name}", says, wrong, len(given), "cells")
+        yield none_of(
+            f"exact.{factor}.{shape.name}",
+            f"{shape.title} has {size:,} {factor}",
+            [f"{cell.name} has {cell[factor]}" for cell in given if cell[factor] != size],
+            len(given),
+            "cells",
+        )
     grid = [cell for cell in cells if cell["protocol"] == "pi_roc" and cell["variant"] not in FORMS]
-    wrong = [cell.name for cell in grid if cell["thresholds"] != paper.thresholds]
-    says = f"a curve has {paper.thresholds:,} thresholds"
-    yield none_of("exact.thresholds", says, wrong, len(grid), "cells")
+    yield none_of(
+        "exact.thresholds",
+        f"a curve has {paper.thresholds:,} thresholds",
+        [cell.name for cell in grid if cell["thresholds"] != paper.thresholds],
+        len(grid),
+        "cells",
+    )
     for model, parties in paper.parties.items():
         runs = [run for cell in measured.where(security=model) for run in cell.ok]
-        wrong = [f"{len(run.sent_bytes)} sent" for run in runs if len(run.sent_bytes) != parties]
-        says = f"{model} has {parties} parties, as {MODELS[model].paper_name} has"
-        yield none_of(f"exact.parties.{model}", says, wrong, len(runs), "runs")
+        yield none_of(
+            f"exact.parties.{model}",
+            f"{model} has {parties} parties, as {MODELS[model].paper_name} has",
+            [f"{len(run.sent_bytes)} sent" for run in runs if len(run.sent_bytes) != parties],
+            len(runs),
+            "runs",
+        )
 
 
 def _orders(measured: Measured) -> Iterator[Check]:
     claims, by_rest = privfairfl().claims, dict[object, dict[Level | None, CellRuns]]()
-    literal = [cell for cell in measured.where(*LITERAL) if cell["variant"] in FORMS]
-    for cell in [*measured.where(*TABLE2, noise="joint"), *literal]:
+    for cell in (
+        *measured.where(*TABLE2, noise="joint"),
+        *(cell for cell in measured.where(*LITERAL) if cell["variant"] in FORMS),
+    ):
         by_rest.setdefault(cell.without("security"), {})[cell["security"]] = cell
     for (claim, slower, quicker), models in product(PAIRS, by_rest.values()):
         if slower in models and quicker in models:
@@ -209,10 +223,7 @@ def _orders(measured: Measured) -> Iterator[Check]:
 
 
 def order_of_seconds(key: str, says: str, slower: CellRuns, quicker: CellRuns, times: float = 1.0) -> Check:
-    """Check that one takes longer than `times` the other, in nearly all pairs of runs.
-
-    It cannot be judged if neither order holds in 9 of 10 pairs.
-    """
+    """Check that one takes longer than `times` the other, in 9 of 10 pairs of runs."""
     a, b = slower.seconds(), quicker.seconds()
     if a is None or b is None:
         return Check(key, says, unjudged=(quicker if a else slower).reason)
@@ -228,7 +239,7 @@ def order_of_seconds(key: str, says: str, slower: CellRuns, quicker: CellRuns, t
 
 
 def order_of_bytes(key: str, says: str, slower: CellRuns, quicker: CellRuns) -> Check:
-    """Check that all parties together send more in one than in the other."""
+    """Check that all parties together send more in the first."""
     a, b = slower.sent_bytes, quicker.sent_bytes
     if a is None or b is None:
         return Check(key, says, unjudged=(quicker if a else slower).reason)
@@ -247,21 +258,14 @@ COSTS: Mapping[str, tuple[Cost, float]] = {
 
 @dataclass(frozen=True)
 class Growth:
-    """How a cost should grow in a factor.
-
-    Attributes:
-        where: Levels of the cells that it is said of.
-        also: Factors that may vary with it.
-        several: Whether it is said only of clients with several records: with one each, noise is for another
-            relation.
-    """
+    """How a cost should grow in a factor."""
 
     factor: str
-    linear: bool
-    where: Mapping[str, str]
+    linear: bool  # else it should stay constant
+    where: Mapping[str, str]  # levels of the cells that it is said of
     why: str
-    also: tuple[str, ...] = ()
-    several: bool = False
+    also: tuple[str, ...] = ()  # factors that may vary with it
+    several: bool = False  # said only of clients with several records; of one, noise is for another relation
 
 
 _RECORDS = ("records",)  # clients count their own
@@ -301,10 +305,10 @@ def _growths(measured: Measured) -> Iterator[Check]:
 def check_series(
     series: Sequence[CellRuns], growth: Growth, name: str, cost: Cost, tolerance: float
 ) -> Check:
-    """Check one cost of cells that differ in the growth's factor only."""
+    """Check one cost of cells that differ in the growth's factor."""
     first, verb = series[0], "linear" if growth.linear else "constant"
-    what = name_of(first.runs[0].cell, growth.factor, *growth.also)
-    key = f"{verb}.{growth.factor}.{first.suite}.{what}.{name}"
+    where = f"{first.suite}.{name_of(first.runs[0].cell, growth.factor, *growth.also)}"
+    key = f"{verb}.{growth.factor}.{where}.{name}"
     says = f"{verb} in {growth.factor}: {growth.why}"
     points = {cell.number(growth.factor): value for cell in series if (value := cost(cell))}
     levels, costs = list(points), list(points.values())
@@ -319,20 +323,17 @@ def check_series(
         return Check(key, says, spread, 1.0, most, f"most over least {spread:.2f}, {over}")
     slope, residual = fit(levels, costs)
     share = slope * (levels[-1] - levels[0]) / costs[-1]
-    deviation = f"off a line by {residual:.1%} at most, {over}"
     if residual <= tolerance and share < LEAST_SHARE:
         return Check(key, says, unjudged=f"only {max(share, 0):.0%} of the cost grows, {over}")
-    return Check(key, says, residual, 0.0, tolerance, deviation)
+    return Check(key, says, residual, 0.0, tolerance, f"off a line by {residual:.1%} at most, {over}")
 
 
 def _networks(measured: Measured) -> Iterator[Check]:
     kinds = (("rtt", "s", ROUND_TRIP), ("bandwidth", "bits_per_s", BANDWIDTH))
-    emulated = [cell for cell in measured.cells if cell.networks]
-    for cell, (what, unit, (low, high)) in product(emulated, kinds):
+    for cell, (what, unit, (low, high)) in product([cell for cell in measured.cells if cell.networks], kinds):
         key, says = f"network.{what}.{cell.suite}.{cell.name}", f"the {what} was what was asked for"
-        wanted = cell.networks[0][f"{what}_{unit}"]
-        measurements = [network.get(f"measured_{what}_{unit}") for network in cell.networks]
-        ratios = [got / wanted for got in measurements if got is not None]
+        wanted, name = cell.networks[0][f"{what}_{unit}"], f"measured_{what}_{unit}"
+        ratios = [network[name] / wanted for network in cell.networks if network.get(name) is not None]
         if ratios:
             worst = max(ratios, key=lambda ratio: max(low / ratio, ratio / high))
             yield Check(key, says, worst, low, high, f"×{worst:.3g} of {wanted:g} {unit}")
@@ -341,19 +342,18 @@ def _networks(measured: Measured) -> Iterator[Check]:
 
 
 def _distributed_noise(measured: Measured) -> Iterator[Check]:
-    """Yield checks that distributed noise sends less than joint noise, and errs as stated.
-
-    Seconds are judged of curves, whose noise is most of the cost.
-    """
+    """Check that distributed noise sends less, errs as stated, and of curves takes less time."""
     says = "distributed noise takes less, and errs as much more as is stated"
     for joint, own in measured.pairs():
         model, name = get_model(str(own["security"])), f"{own.suite}.{own.name}"
         stated = sqrt(model.parties / (model.parties - model.corruptions))
         ratio = error_ratio(own.runs[0].cell)
-        errors = f"standard error ×{ratio:.3g}, with {model.parties} parties at most ×{stated:.3g}"
-        yield Check(f"own.error.{name}", says, ratio, 0, stated, errors)
+        yield Check(
+            *(f"own.error.{name}", says, ratio, 0, stated),
+            f"standard error ×{ratio:.3g}, with {model.parties} parties at most ×{stated:.3g}",
+        )
         yield order_of_bytes(f"own.bytes.{name}", says, joint, own)
-        if own["protocol"] == "pi_roc":
+        if own["protocol"] == "pi_roc":  # whose noise is most of the cost
             yield order_of_seconds(f"own.seconds.{name}", says, joint, own)
 
 
@@ -365,17 +365,17 @@ def _times(measured: Measured, rows: Sequence[Row]) -> Iterator[Check]:
         yield _in_band(
             f"ratio.table2.{protocol}.{shape}.{model}", says, _range(row.printed), row.paper.range, times
         )
-    for (protocol, shape, model), row in by_cell.items():
         ring = by_cell[protocol, shape, "ring"]  # ratios to its time leave the machine out
-        if row is ring:
-            continue
-        says = f"{model} costs as many times what ring does as in Table 2"
-        ours = _ratio(_range(row.printed), _range(ring.printed))
-        times = f"×{(ours or (0, 0))[0]:.3g}, the paper ×{row.paper.seconds / ring.paper.seconds:.3g}"
-        of_paper = _ratio(row.paper.range, ring.paper.range)
-        yield _in_band(f"ratio.models.{protocol}.{shape}.{model}", says, ours, of_paper, times)
-    for (_, shape, model), row in by_cell.items():
-        if row.protocol == "pi_roc" and shape == "ads":
+        if row is not ring:
+            says = f"{model} costs as many times what ring does as in Table 2"
+            ours = _ratio(_range(row.printed), _range(ring.printed))
+            times = f"×{(ours or (0, 0))[0]:.3g}, the paper ×{row.paper.seconds / ring.paper.seconds:.3g}"
+            yield _in_band(
+                *(f"ratio.models.{protocol}.{shape}.{model}", says, ours),
+                _ratio(row.paper.range, ring.paper.range),
+                times,
+            )
+        if (protocol, shape) == ("pi_roc", "ads"):
             says = f"the default takes at most 1/{GAIN:,.0f} of the faster literal form"
             key = f"gain.pi_roc.{shape}.{model}"
             if row.gain is None:
@@ -407,7 +407,6 @@ def _of_a_round(took: Took | None) -> str:
 def _in_band(
     key: str, says: str, ours: tuple[float, float] | None, paper: tuple[float, float] | None, found: str
 ) -> Check:
-    """Check that a number is about the paper's, by the nearest values of both ranges."""
     if ours is None or paper is None:
         return Check(key, says, unjudged=NOT_YET)
     ratio = ours[0] / paper[1] if ours[0] > paper[1] else min(ours[1] / paper[0], 1.0)
@@ -415,10 +414,10 @@ def _in_band(
 
 
 def _figure_1(measured: Measured) -> Check:
-    """Compare both forms, as the paper's sentence may mean either."""
+    """Compare both forms, as the paper may mean either."""
     claim = privfairfl().figures["figure1"]
-    where = {"protocol": claim.protocol, "security": claim.security, "network": "none"}
-    cells = [cell for form in (AT_ONCE, PRINTED) for cell in measured.where(variant=form, **where)]
+    of_claim = measured.where(protocol=claim.protocol, security=claim.security, network="none")
+    cells = [cell for form in (AT_ONCE, PRINTED) for cell in of_claim if cell["variant"] == form]
     near = [cell for cell in cells if claim.at[0] <= cell.number(claim.factor) <= claim.at[1]]
     timed = [(cell.number(claim.factor), took) for cell in near if (took := cell.seconds()) is not None]
     most = max((level for level, _ in timed), default=0)
@@ -429,9 +428,10 @@ def _figure_1(measured: Measured) -> Check:
 
 
 def _figure_2(rows: Mapping[tuple[str, str, str], Row]) -> Check:
-    """Compare the seconds of ADS, scaled to the figure's records."""
     claim, ads = privfairfl().figures["figure2"], privfairfl().shapes["ads"]
     printed = _range(rows[claim.protocol, ads.name, claim.security].printed)
     scaled = printed and (printed[0] * claim.at[0] / ads.records, printed[1] * claim.at[0] / ads.records)
-    estimate = f"from {texts.seconds(scaled[0]) if scaled else '–'} s, scaled from {ads.records:,} records"
-    return _in_band("ratio.figure2", f"{claim.title}: {claim.text}", scaled, (claim.seconds,) * 2, estimate)
+    return _in_band(
+        *("ratio.figure2", f"{claim.title}: {claim.text}", scaled, (claim.seconds,) * 2),
+        f"from {texts.seconds(scaled[0]) if scaled else '–'} s, scaled from {ads.records:,} records",
+    )

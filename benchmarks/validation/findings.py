@@ -1,6 +1,5 @@
 """Checks and their findings: passed, explained, failed, or not judged."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,6 +7,8 @@ from fnmatch import fnmatchcase
 from math import inf, isfinite
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 
 class Status(StrEnum):
@@ -21,22 +22,15 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Check:
-    """One number, judged by its range.
+    """One number, judged by its range."""
 
-    Attributes:
-        key: Dotted, its kind first.
-        says: The claim.
-        value: None if it cannot be judged; `unjudged` then says why.
-        found: The value in words.
-    """
-
-    key: str
-    says: str
+    key: str  # dotted, its kind first
+    says: str  # the claim
     value: float | None = None
     low: float = -inf
     high: float = inf
-    found: str = ""
-    unjudged: str = ""
+    found: str = ""  # the value in words
+    unjudged: str = ""  # why there is no value
 
     def __post_init__(self) -> None:
         if (self.value is None) != bool(self.unjudged):
@@ -52,19 +46,13 @@ class Check:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why some checks deviate, and how far they may.
+    """Why some checks deviate, and how far they may."""
 
-    Attributes:
-        checks: A pattern of their keys.
-        experiment: The measured cell that shows it, as suite.name; `{model}` is the last word of the check's
-            key.
-    """
-
-    checks: str
+    checks: str  # a pattern of their keys
     low: float
     high: float
     because: str
-    experiment: str = ""
+    experiment: str = ""  # the cell that shows it, as suite.name; {model} is the last word of the check's key
 
     def __post_init__(self) -> None:
         if self.checks.startswith("ratio.table2") and not self.experiment:
@@ -83,14 +71,14 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Finding:
-    """A judged check; `reason` says why it deviates or is not judged."""
+    """A judged check."""
 
     check: Check
     status: Status
     reason: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return it with its range; an open end is null."""
+        """Return it with its range, an open end as null."""
         check = self.check
         return {
             "check": check.key,
@@ -105,9 +93,9 @@ class Finding:
 
 
 def explanations() -> tuple[Explanation, ...]:
-    """Return the known explanations, from `explanations.json`."""
-    text = Path(__file__).with_name("explanations.json").read_text(encoding="utf-8")
-    return tuple(Explanation(**fields) for fields in json.loads(text))
+    """Return the known explanations."""
+    content = Path(__file__).with_name("explanations.json").read_bytes()
+    return msgspec.json.decode(content, type=tuple[Explanation, ...])
 
 
 def judge(

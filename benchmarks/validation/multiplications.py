@@ -1,4 +1,4 @@
-"""Multiplications: MP-SPDZ's compiler counts exactly as many as the protocol implies."""
+"""Multiplications, as many as MP-SPDZ's compiler has to count."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -27,8 +27,6 @@ _BLOCKS = "1.14.196"  # of π_ROC
 _NOISE: Mapping[str, object] = {"epsilon": 1, "delta_bits": 40}
 UNITS = {PRODUCTS: "products", ANDS: "ANDs"}
 
-Requirements = Callable[[ProtocolSpec, Mapping[str, object]], Mapping[str, int]]
-
 
 @dataclass(frozen=True)
 class Implied:
@@ -49,7 +47,6 @@ def implied() -> list[Implied]:
     """
     cells, grid, shapes = _GROUPS * _LABELS, privfairfl().thresholds, privfairfl().shapes
     records = shapes["ads"].records
-    product = {"form": "product", "path": "shares", "parts": 0, **_NOISE}
     split = {"form": "split", "path": "shares", "clients": 0, "parts": 0, **_NOISE}
     third = {"epsilon": "1/3", "delta_bits": 42}
     tree = {"bins": grid, "blocks": _BLOCKS, **third}
@@ -59,7 +56,7 @@ def implied() -> list[Implied]:
             Implied(
                 f"pi_rw.product.{shape.name}",
                 PI_RW,
-                {**product, "clients": shape.clients},
+                {**split, "form": "product", "clients": shape.clients},
                 PRODUCTS,
                 (_GROUPS - 1) * _LABELS * shape.clients,
                 f"one for each of {shape.clients} clients and {_LABELS} labels",
@@ -81,7 +78,9 @@ def implied() -> list[Implied]:
     ]
 
 
-def checks(count: Requirements | None = None) -> Iterator[Check]:
+def checks(
+    count: Callable[[ProtocolSpec, Mapping[str, object]], Mapping[str, int]] | None = None,
+) -> Iterator[Check]:
     """Yield a check of each implied number, by MP-SPDZ's compiler."""
     installation = find_installation()
     missing = installation if count is None and isinstance(installation, str) else ""
@@ -100,7 +99,7 @@ def _by_compiler(spec: ProtocolSpec, arguments: Mapping[str, object]) -> Mapping
     return _count(spec.name, tuple(str(named[name]) for name in spec.arguments))
 
 
-@cache
+@cache  # two numbers each are of π_RW and π_ROC by one program
 def _count(name: str, arguments: tuple[str, ...]) -> Mapping[str, int]:
     installation, job = find_installation(), Job(PROTOCOLS[name], PROGRAMS / f"{name}.mpc", arguments, ())
     assert isinstance(installation, Installation)
@@ -108,6 +107,6 @@ def _count(name: str, arguments: tuple[str, ...]) -> Mapping[str, int]:
 
 
 def _ands(noise: Mapping[str, object]) -> int:
-    """Return the ANDs of a sample of the default noise: L - 1 for a coin of L bits."""
-    coins = design_coins(Fraction(str(noise["epsilon"])), int(str(noise["delta_bits"])))
-    return sum(coin.bits - 1 for coin in coins)
+    """Return the ANDs of a sample of the default noise, L - 1 for a coin of L bits."""
+    epsilon, delta_bits = Fraction(str(noise["epsilon"])), int(str(noise["delta_bits"]))
+    return sum(coin.bits - 1 for coin in design_coins(epsilon, delta_bits))

@@ -1,4 +1,4 @@
-"""Table 2, cell by cell: the paper's seconds, its protocol as printed run here, and our default."""
+"""Table 2, cell by cell: the paper's seconds, its protocol run here, and our default."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,10 +25,7 @@ LEAST_RATIO = 4  # of the largest level to the smallest
 
 
 def fit(levels: Sequence[float], costs: Sequence[float]) -> tuple[float, float]:
-    """Return a line's slope, and its largest residual as a share of the cost there.
-
-    Computes: least squares of relative errors, with constant and slope at least 0.
-    """
+    """Return the slope of a rising line by least squares, and its largest relative residual."""
     x, y = np.asarray(levels, dtype=float), np.asarray(costs, dtype=float)
     constant, slope = nnls(np.stack([1 / y, x / y], axis=1), np.ones(len(y)))[0].tolist()
     return slope, float(np.max(np.abs((constant + slope * x) / y - 1)))
@@ -36,19 +33,13 @@ def fit(levels: Sequence[float], costs: Sequence[float]) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Took:
-    """A literal form's seconds at the paper's size.
-
-    Attributes:
-        runs: Of the whole; None if only some iterations ran.
-        basis: These iterations.
-        a_round: Seconds of a round, here and in the paper.
-    """
+    """A literal form's seconds at the paper's size."""
 
     low: float
     high: float
-    runs: Summary | None = None
-    basis: str = ""
-    a_round: tuple[float, float] | None = None
+    runs: Summary | None = None  # of the whole, if it ran
+    basis: str = ""  # else the iterations that ran
+    a_round: tuple[float, float] | None = None  # seconds of a round, here and in the paper
 
 
 @dataclass(frozen=True)
@@ -63,26 +54,19 @@ class InTurn:
 
 @dataclass(frozen=True)
 class Row:
-    """One cell of Table 2, in the paper and here.
-
-    Attributes:
-        printed: The paper's protocol, an instance after the other.
-        at_once: All instances at once.
-        own: Ours with distributed noise.
-        beside: The paper's model whose figure is meant, if another.
-    """
+    """One cell of Table 2, in the paper and here."""
 
     protocol: str
     shape: str
     model: str
     paper: Printed
-    printed: Took | None
-    at_once: Took | None
+    printed: Took | None  # the paper's protocol, an instance after the other
+    at_once: Took | None  # all instances at once
     default: Summary | None
     why_no_default: str
     in_turn: InTurn | None = None
-    own: Summary | None = None
-    beside: str | None = None
+    own: Summary | None = None  # ours with distributed noise
+    beside: str | None = None  # the paper's model whose figure is meant, if another
 
     @property
     def gain(self) -> float | None:
@@ -91,7 +75,7 @@ class Row:
 
 
 def rows(measured: Measured) -> list[Row]:
-    """Return a row for each cell of Table 2, and for each model beside them."""
+    """Return a row for each cell of Table 2, and each model beside them."""
     paper = privfairfl()
     models = [name for model in paper.parties for name in (model, *(m for m in BESIDE if BESIDE[m] == model))]
     return [
@@ -126,7 +110,6 @@ def _row(measured: Measured, protocol: str, shape: str, model: str, paper: Print
 
 
 def _in_turn(measured: Measured, where: Mapping[str, Level]) -> InTurn | None:
-    """Return the ratio with the most pairs, or None."""
     of_ratios = [
         (ratios, literal.number("thresholds"))
         for suite in LITERAL
@@ -141,15 +124,15 @@ def _in_turn(measured: Measured, where: Mapping[str, Level]) -> InTurn | None:
 
 
 def took(measured: Measured, form: str, protocol: str, shape: str, model: str) -> Took | None:
-    """Return a literal form's seconds; None if no run tells.
+    """Return a literal form's seconds, or None if no run tells them.
 
-    By runs of the whole; else, for π_ROC, whose iterations are alike, by lines with all measured slopes. An
-    instance after the other takes time in proportion to records, so one federation tells of the other.
+    Without a run of the whole, those of π_ROC follow from lines with all measured slopes, as its iterations
+    are alike. Time is in proportion to records, so that one federation's runs tell the other's.
     """
-    where = {"protocol": protocol, "variant": form, "security": model}
     shapes, whole = privfairfl().shapes, privfairfl().thresholds
     for suite in LITERAL:
-        cells = [cell for cell in measured.where(suite, **where) if cell.ok and cell["shape"] in shapes]
+        of_suite = measured.where(suite, protocol=protocol, variant=form, security=model)
+        cells = [cell for cell in of_suite if cell.ok and cell["shape"] in shapes]
         here = [cell for cell in cells if cell["shape"] == shape]
         complete = [cell for cell in here if cell["thresholds"] in (None, whole)]
         if complete and (seconds := complete[0].seconds()):
@@ -157,9 +140,8 @@ def took(measured: Measured, form: str, protocol: str, shape: str, model: str) -
         of_form = here or (cells if form == PRINTED else [])
         lines = slopes({cell.number("thresholds"): cell.ok for cell in of_form if cell["thresholds"]})
         if lines is not None:
-            records = of_form[0].number("records")
-            scale = shapes[shape].records / records
-            levels = ", ".join(str(level) for level in sorted(cell.number("thresholds") for cell in of_form))
+            scale = shapes[shape].records / of_form[0].number("records")
+            levels = ", ".join(map(str, sorted(cell.number("thresholds") for cell in of_form)))
             other = "" if here else f" of {shapes[str(cells[0]['shape'])].title}"
             low, high = (seconds * scale for seconds in lines.whole)
             a_round = None
@@ -172,38 +154,30 @@ def took(measured: Measured, form: str, protocol: str, shape: str, model: str) -
 
 @dataclass(frozen=True)
 class Slopes:
-    """The seconds of one more threshold.
+    """The seconds of one more threshold."""
 
-    Attributes:
-        each: By repetition, between the fewest thresholds and the most.
-        bend: The slope at the upper end over that at the lower.
-        rounds: Of one more threshold, between each two levels.
-        whole: Seconds of all of the paper's thresholds, from and to.
-    """
-
-    each: Sequence[float]
-    bend: float | None
-    rounds: Sequence[float]
-    whole: tuple[float, float]
+    each: Sequence[float]  # by repetition, between the fewest thresholds and the most
+    bend: float | None  # the slope at the upper end over that at the lower
+    rounds: Sequence[float]  # of one more threshold, between each two levels
+    whole: tuple[float, float]  # seconds of all of the paper's thresholds, from and to
 
 
 def slopes(runs: Mapping[int, Sequence[Sample]]) -> Slopes | None:
-    """Return the cost of a threshold from good runs; None of fewer than two levels."""
+    """Return the cost of a threshold, or None of fewer than two levels."""
     levels, most = sorted(runs), privfairfl().thresholds
     if len(levels) < 2:
         return None
     seconds = {level: {run.repetition: run.times["mpc_s"] for run in runs[level]} for level in levels}
     middles = [median(seconds[level].values()) for level in levels]
-    rounds = [float(runs[level][0].rounds or 0) for level in levels]
     low, high = levels[0], levels[-1]
     paired = sorted(seconds[low].keys() & seconds[high].keys())
     each = [(seconds[high][number] - seconds[low][number]) / (high - low) for number in paired]
     parts = _steps(levels, middles)
     ends = [middles[-1] + slope * (most - high) for slope in (*each, *parts)]
     bend = parts[-1] / parts[0] if len(parts) > 1 and parts[0] else None
-    return Slopes(each, bend, _steps(levels, rounds), (min(ends), max(ends))) if each else None
+    rounds = _steps(levels, [float(runs[level][0].rounds or 0) for level in levels])
+    return Slopes(each, bend, rounds, (min(ends), max(ends))) if each else None
 
 
 def _steps(levels: Sequence[int], values: Sequence[float]) -> list[float]:
-    points = list(zip(levels, values, strict=True))
-    return [(y - before) / (x - at) for (at, before), (x, y) in pairwise(points)]
+    return [(y - before) / (x - at) for (at, before), (x, y) in pairwise(zip(levels, values, strict=True))]

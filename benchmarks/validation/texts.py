@@ -63,9 +63,12 @@ def table2(rows: Sequence[Row], protocol: str) -> Iterator[list[str]]:
         *("model", "published", "literal, run here", "all instances at once, here"),
         *("ours", "ours, distributed noise", "at once ÷ ours", "at once ÷ ours, in turn"),
     ]
-    of_protocol = [row for row in rows if row.protocol == protocol]
     for of_model in zip(
-        *([row for row in of_protocol if row.shape == shape] for shape in privfairfl().shapes), strict=True
+        *(
+            [row for row in rows if (row.protocol, row.shape) == (protocol, shape)]
+            for shape in privfairfl().shapes
+        ),
+        strict=True,
     ):
         columns = (
             [
@@ -83,7 +86,7 @@ def table2(rows: Sequence[Row], protocol: str) -> Iterator[list[str]]:
 
 
 def in_turn(ratio: InTurn | None) -> str:
-    """Return a ratio with its median's interval, or the number of pairs."""
+    """Return a ratio with its interval, or the number of pairs."""
     if ratio is None:
         return NOT_YET
     pairs = f"{ratio.pairs} pair{'s' * (ratio.pairs > 1)}"
@@ -99,7 +102,7 @@ def table2_parts(rows: Sequence[Row], over: str = "") -> Iterator[Part]:
 
 
 def took(form: Took | None) -> str:
-    """Return a literal form's seconds: a median with its range, or a range."""
+    """Return a literal form's seconds with their range."""
     if form is None or form.runs:
         return spread(form.runs if form else None)
     return f"{seconds(form.low)} – {seconds(form.high)}".replace(" ", "\N{NO-BREAK SPACE}")
@@ -110,10 +113,10 @@ def _took(form: Took | None) -> str:
 
 
 def _notes(rows: Sequence[Row], over: str) -> Iterator[str]:
-    ours = over or "for all parties on one machine"
     yield (
         f"Seconds in the computation, preprocessing included. The paper's are for {privfairfl().machine}; "
-        f"ours {ours}. In turn: the median over pairs at as many thresholds ({CONFIDENCE:.0%} interval)."
+        f"ours {over or 'for all parties on one machine'}. In turn: the median over pairs at as many "
+        f"thresholds ({CONFIDENCE:.0%} interval)."
     )
     if any(row.own for row in rows):
         yield DISTRIBUTED_NOISE
@@ -127,41 +130,39 @@ def _notes(rows: Sequence[Row], over: str) -> Iterator[str]:
 
 
 def unjudged(findings: Sequence[Finding]) -> Iterator[Table]:
-    """View each reason why checks could not be judged."""
-    by_reason: dict[str, list[str]] = {}
-    for finding in findings:
-        if finding.status is Status.NOT_JUDGED:
-            by_reason.setdefault(finding.reason, []).append(finding.check.key)
-    if by_reason:
-        rows = [[reason, str(len(keys)), keys[0]] for reason, keys in by_reason.items()]
-        yield Table(["not judged, because", "checks", "for example"], rows)
+    """View why checks could not be judged."""
+    keys = [
+        (finding.reason, finding.check.key) for finding in findings if finding.status is Status.NOT_JUDGED
+    ]
+    numbers, first = Counter(reason for reason, _ in keys), dict(reversed(keys))
+    if keys:
+        yield Table(
+            ["not judged, because", "checks", "for example"],
+            [[reason, str(number), first[reason]] for reason, number in numbers.items()],
+        )
 
 
 def counts(findings: Sequence[Finding]) -> str:
-    """Return the number of checks of each status, in words."""
+    """Return the number of checks by status, in words."""
     numbers = Counter(finding.status for finding in findings)
+    of = Counter(finding.status for finding in findings if finding.check.key.startswith("ratio.table2."))
     return (
         f"{len(findings):,} checks: {numbers[Status.PASSED]:,} passed, "
         f"{numbers[Status.EXPLAINED]:,} deviate as explained, {numbers[Status.FAILED]:,} failed, "
-        f"{numbers[Status.NOT_JUDGED]:,} could not be judged. {table2_counts(findings)}"
-    )
-
-
-def table2_counts(findings: Sequence[Finding]) -> str:
-    """Return how many of the paper's ratios hold, in words."""
-    of = Counter(finding.status for finding in findings if finding.check.key.startswith("ratio.table2."))
-    return (
+        f"{numbers[Status.NOT_JUDGED]:,} could not be judged. "
         f"Of Table 2's {of.total()} times {of[Status.PASSED]} hold, {of[Status.EXPLAINED]} fail with an "
         f"experiment as the reason, {of[Status.FAILED]} fail without, {of[Status.NOT_JUDGED]} are {NOT_YET}"
     )
 
 
 def by_kind(findings: Sequence[Finding]) -> Table:
-    """View the number of checks of each kind and status."""
-    kinds = dict.fromkeys(finding.check.kind for finding in findings)
+    """View the number of checks by kind and status."""
     numbers = Counter((finding.check.kind, finding.status) for finding in findings)
-    rows = [[KINDS[kind], *(str(numbers[kind, status]) for status in Status)] for kind in kinds]
-    return Table(["checks", *map(str, Status)], rows)
+    kinds = dict.fromkeys(kind for kind, _ in numbers)
+    return Table(
+        ["checks", *map(str, Status)],
+        [[KINDS[kind], *(str(numbers[kind, status]) for status in Status)] for kind in kinds],
+    )
 
 
 _MEANING = (
@@ -172,20 +173,21 @@ _MEANING = (
 
 
 def iterations(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
-    """View the cost of a threshold in each literal cell."""
+    """View the cost of a threshold in literal cells."""
     by_rest: dict[object, dict[int, list[Sample]]] = {}
     for runs in cells:
         cell, good = runs[-1].cell, [run for run in runs if run.status == OK]
         if literal_of(cell) and "thresholds" in cell and good:
             rest = cell_key({name: level for name, level in cell.items() if name != "thresholds"})
             by_rest.setdefault(rest, {})[int(cell["thresholds"])] = good
-    rows = []
-    for levels in by_rest.values():
-        if found := slopes(levels):
-            rows.append(_row(levels[max(levels)][0].cell, sorted(levels), found))
-    columns = ["cell", "thresholds", "one, s", "an instance, µs", "paper", "bend", "rounds", "all 1,001, s"]
+    rows = [
+        _row(levels[max(levels)][0].cell, sorted(levels), found)
+        for levels in by_rest.values()
+        if (found := slopes(levels))
+    ]
     if rows:
-        yield Table(columns, rows, caption=_MEANING)
+        columns = ("one, s", "an instance, µs", "paper", "bend", "rounds", "all 1,001, s")
+        yield Table(["cell", "thresholds", *columns], rows, caption=_MEANING)
 
 
 def _row(cell: Mapping[str, Level], levels: Sequence[int], found: Slopes) -> list[str]:

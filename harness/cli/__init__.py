@@ -1,5 +1,4 @@
-"""The command line: options, commands, and mistakes in one sentence.
+"""The command line.
 
-Imports: everything; imported only by `fairshares`, `tasks.py`, benchmarks and tests. Start with `app`, then
-`commands`.
+Imports: everything; imported only by `fairshares`, `tasks.py`, benchmarks and tests. Start with `app`.
 """

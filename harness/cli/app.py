@@ -1,4 +1,4 @@
-"""The program behind `./inv` and `fairshares`: invoke, with helpful errors."""
+"""The program behind `./inv` and `fairshares`."""
 
 import inspect
 import json
@@ -25,11 +25,11 @@ class Commands(Program):
     """The commands of `tasks.py`, or of a given namespace."""
 
     def print_version(self) -> None:
-        """Print the project's name and version."""
+        """Print the project's version."""
         print(f"FairShares {__version__}")
 
     def print_task_help(self, name: str) -> None:
-        """Print the help of a command and its options."""
+        """Print a command's help."""
         command = self.collection[name]
         rows = [(option, as_called(explained)) for option, explained in command.help_rows()]
         options = " [options]" if rows else ""
@@ -44,9 +44,11 @@ class Commands(Program):
         self._print_options_of_all(command.prints)
 
     def core_args(self) -> list[Argument]:
-        """Return invoke's own options, and those of all commands."""
-        of_all = [Argument(names=(name,), kind=bool, help=help_text) for name, help_text in OF_ALL.items()]
-        return [*super().core_args(), *of_all]
+        """Return invoke's options, and those of all commands."""
+        return [
+            *super().core_args(),
+            *(Argument(names=(name,), kind=bool, help=help_text) for name, help_text in OF_ALL.items()),
+        ]
 
     def list_flat(self) -> None:
         """Print the commands by role."""
@@ -61,15 +63,16 @@ class Commands(Program):
 
     def _print_options_of_all(self, prints: str) -> None:
         print("Options of every command:")
-        rows = {
-            f"--{name}": help_text.format(prints)
-            for name, help_text in OF_ALL.items()
-            if prints or name != "json"
-        }
-        self.print_columns([*rows.items()])
+        self.print_columns(
+            [
+                (f"--{name}", help_text.format(prints))
+                for name, help_text in OF_ALL.items()
+                if prints or name != "json"
+            ]
+        )
 
     def parse_tasks(self) -> None:
-        """Find the command and its options; report invalid ones."""
+        """Find the command and its options, or report mistakes."""
         commands = {name: self.collection[name] for name in self.collection.task_names}
         flags = self.initial_context.flags
         of_all = {flag: flags[flag].takes_value for flag in self.initial_context.flag_names()}
@@ -86,8 +89,10 @@ class Commands(Program):
             with ending_well(Output(json=self.args.json.value or "--json" in words)):
                 raise OptionError(str(error)) from None
         if filled and not self.args.quiet.value:
-            as_json = json.dumps({"announcement": filled}, ensure_ascii=False)
-            print(as_json if self.args.json.value else filled, file=sys.stderr)
+            print(
+                json.dumps({"announcement": filled}, ensure_ascii=False) if self.args.json.value else filled,
+                file=sys.stderr,
+            )
 
     def execute(self) -> None:
         """Run the command, and end it well."""
@@ -97,7 +102,7 @@ class Commands(Program):
             super().execute()
 
     def run_to_the_end(self, arguments: list[str] | None = None) -> None:
-        """Run a command line, program name first, or by default this process's; then exit."""
+        """Run a command line, by default this process's, and exit."""
         end_at_once()
         try:
             self.run(arguments)

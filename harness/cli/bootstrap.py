@@ -1,6 +1,6 @@
-"""Makes the project's virtual environments from lock files, and starts invoke in the first.
+"""Makes the project's virtual environments from lock files, and starts invoke.
 
-It runs before any package is installed, so it imports only the standard library, and little of it.
+It runs before any package is installed.
 """
 
 import fcntl
@@ -24,9 +24,8 @@ _STAMP = "fairshares-lock"  # in a complete environment: its sources
 
 
 def main(arguments: Sequence[str], project: Path = PROJECT) -> int:
-    """Run invoke in the project's environment, which is made first if needed.
+    """Run invoke in the project's environment, or return an exit code if that cannot be made.
 
-    If making it fails, an exit code is returned.
     Guarantees: the working directory stays the user's, so relative paths in options keep their meaning.
     [test: tests/commands/test_bootstrap.py]
     """
@@ -44,9 +43,9 @@ def main(arguments: Sequence[str], project: Path = PROJECT) -> int:
 
 
 def ensure(environment: Path, *locks: Path) -> int:
-    """Make an environment unless it matches the lock files; return an exit code, 0 if it is ready.
+    """Make an environment unless it matches the lock files; return an exit code.
 
-    Guarantees: an incomplete environment never passes for a complete one, whenever this is stopped.
+    Guarantees: an incomplete environment never passes for a complete one.
     [test: tests/commands/test_bootstrap.py]
     """
     try:
@@ -76,16 +75,13 @@ def _is_current(environment: Path, locks: Sequence[Path]) -> bool:
 
 
 def _stamp(environment: Path, locks: Sequence[Path]) -> set[str]:
-    """Return digests of the lock files, and the interpreter's real path.
-
-    A system upgrade can turn the environment's link into another Python, without the packages.
-    """
+    """Return digests of the lock files, and the interpreter's real path."""
     digests = {hashlib.sha256(lock.read_bytes()).hexdigest() for lock in locks}
     return digests | {os.path.realpath(environment / "bin" / "python")}
 
 
 def spelled_out(arguments: Sequence[str]) -> list[str]:
-    """Return arguments as invoke takes them: none means a list, `X --help` explains X."""
+    """Return arguments as invoke takes them."""
     help_flags = [argument for argument in arguments if argument in ("-h", "--help")]
     if not arguments or (help_flags and len(arguments) == 1):
         return ["--list"]
@@ -105,10 +101,9 @@ def _go_on(words: Sequence[str], replacing: bool) -> int:
 
 def _hand_over(environment: Path, project: Path, words: Sequence[str]) -> NoReturn:
     python = str(environment / "bin" / "python")
-    # -P: import neither from the user's directory nor from the script's.
-    command = [python, "-P", str(project / "harness" / "cli" / "app.py"), *words]
     sys.stdout.flush()
-    os.execv(python, command)
+    # -P: import neither from the user's directory nor from the script's.
+    os.execv(python, [python, "-P", str(project / "harness" / "cli" / "app.py"), *words])
 
 
 def _make_alone(environment: Path, locks: Sequence[Path]) -> None:
@@ -123,17 +118,16 @@ def _make_alone(environment: Path, locks: Sequence[Path]) -> None:
 
 
 def _make(environment: Path, locks: Sequence[Path], held: int) -> None:
-    """Make the environment beside its place, so that processes in an older one can finish.
-
-    pip holds the lock too: if this process is killed, the next one waits for pip.
-    """
+    """Make the environment beside its place, for processes in an older one; pip holds the lock too."""
     new, old = (environment.with_name(f"{environment.name}.{which}") for which in ("partial", "old"))
     _remove(new, old)  # of a start that was killed
-    # --no-deps: the lock files are complete, so only pinned packages come in.
-    # --no-compile: a module is compiled when first imported; most never are.
-    options = ["--no-deps", "--no-compile", "--no-user", "--no-input", "--disable-pip-version-check"]
-    pip = [str(new / "bin" / "python"), "-m", "pip", "install", *options]
-    pip += [word for lock in locks for word in ("-r", str(lock))]
+    pip = [
+        *(str(new / "bin" / "python"), "-m", "pip", "install"),
+        "--no-deps",  # the lock files are complete, so only pinned packages come in
+        "--no-compile",  # a module is compiled when first imported; most never are
+        *("--no-user", "--no-input", "--disable-pip-version-check"),
+        *(word for lock in locks for word in ("-r", str(lock))),
+    ]
     try:
         for command in ([sys.executable, "-m", "venv", str(new)], pip):
             subprocess.run(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, pass_fds=[held], check=True)
@@ -147,7 +141,6 @@ def _make(environment: Path, locks: Sequence[Path], held: int) -> None:
 
 
 def _rename_inside(new: Path, environment: Path) -> None:
-    """Make scripts and settings name the place that the environment moves to."""
     for file in [new / "pyvenv.cfg", *(new / "bin").iterdir()]:
         text = b"" if file.is_symlink() or file.is_dir() else file.read_bytes()
         if os.fsencode(new) in text and b"\0" not in text:

@@ -1,4 +1,4 @@
-"""Turns classes of options into invoke's commands, checks command lines, and reads `fairshares.toml`."""
+"""Invoke's commands from classes of options, checks of command lines, and `fairshares.toml`."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -28,11 +28,7 @@ _WAY_OUT = "it gives options by name, `epsilon = 1`, to all commands, or under [
 
 
 class Command(Task[Callable[..., None]]):
-    """A command of invoke's, made from a class of options.
-
-    `place` is the `module:function` to call with them, imported when the command runs, so that all start
-    fast.
-    """
+    """A command that calls `place`, a `module:function`, with its options; importing it late starts fast."""
 
     def __init__(self, name: str, options: type[Options], place: str, role: str) -> None:
         self.options = dict(options.declared)
@@ -48,7 +44,7 @@ class Command(Task[Callable[..., None]]):
         super().__init__(body, name=name, positional=[], auto_shortflags=False)
 
     def get_arguments(self, ignore_unknown_help: bool | None = None) -> list[Argument]:  # noqa: ARG002
-        """Return invoke's arguments, by name only, so that misspelled options never become values."""
+        """Return invoke's arguments, all by name, so that misspelled options never become values."""
         return [
             Argument(
                 names=(option.flag.removeprefix("--"),),
@@ -61,13 +57,13 @@ class Command(Task[Callable[..., None]]):
 
     @property
     def usage(self) -> str:
-        """The value that needs no flag, for help; in brackets if optional."""
+        """The value that needs no flag, in brackets if optional."""
         name = self.first.removeprefix("--")
         needed = bool(name) and self.options[name].example
         return f" {name.upper() if needed else f'[{name.upper()}]'}" if name else ""
 
     def help_rows(self) -> list[tuple[str, str]]:
-        """Return each option's flag and help, sorted by name."""
+        """Return options' flags and help, sorted by name."""
         return [
             (f"{option.flag}{'=…' if option.parse else ''}", option.explained)
             for _, option in sorted(self.options.items(), key=lambda item: (len(item[0]) == 1, item[0]))
@@ -75,12 +71,9 @@ class Command(Task[Callable[..., None]]):
 
 
 def checked(words: Sequence[str], commands: Mapping[str, Command], of_all: Mapping[str, bool]) -> list[str]:
-    """Return a command line as invoke takes it: single-letter options get one dash.
+    """Return a command line as invoke takes it, single-letter options with one dash; or raise OptionError.
 
     `of_all` tells which of invoke's own options take a value.
-
-    Raises:
-        OptionError: A command or option is unknown or repeated, or a value is missing or superfluous.
     """
     command, options, first, waiting, accepted = "", dict[str, bool](), "", "", list[str]()
     given = set[str]()
@@ -134,11 +127,7 @@ def _unknown(word: str, command: str, options: Collection[str], commands: Collec
 def fill_in(given: Sequence[ParserContext], commands: Mapping[str, Command]) -> str:
     """Give commands the file's options that the command line lacks; return a sentence on them.
 
-    A command's own table wins over other options.
-
-    Raises:
-        OptionError: The file cannot be read, or names unknown commands or options.
-    [test: tests/harness/cli/test_command_line.py]
+    Raises OptionError for a faulty file.  [test: tests/harness/cli/test_command_line.py]
     """
     if not given or not FILE.exists():
         return ""

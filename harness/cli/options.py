@@ -1,4 +1,4 @@
-"""The options of all commands: a class for each, with constants for common ones."""
+"""The options of all commands, a class for each."""
 
 from typing import Any
 
@@ -31,27 +31,21 @@ from harness.training.request import TrainRequest
 
 
 def parse_last_day(text: str, option: str) -> str:
-    """Return a day, by UTC, that is not over."""
+    """Return a day that is not over in UTC."""
     from harness.inputs.shares.keys import is_date, today  # slow to load
 
     if not is_date(text):
         raise OptionError(f"{named(option)} must be a day, as 2027-12-31 is; got {text!r}.")
     if text < today():
-        clock = f"this machine's clock says {today()}. Name a later day, or correct the clock."
-        raise OptionError(f"{named(option, text)} is over: {clock}")
+        raise OptionError(
+            f"{named(option, text)} is over: this machine's clock says {today()}. Name a later day, or "
+            "correct the clock."
+        )
     return text
 
 
 ACCEPTED_DELTA = "2^-30"  # default δ of all runs on a client's values
 HOSTS = usual("hosts.toml", parse_path, "the file that describes the hosts, see docs/how-to/hosts.md")
-INVITE = optional(
-    parse_path,
-    "instead of --records: a new directory for the clients' invitations, by which each sends "
-    "during the run (needs MP-SPDZ)",
-)
-CLIENTS = optional(
-    whole(1, in_module("harness.clients.session:MAX_CONNECTIONS")), "how many clients are invited"
-)
 PREPROCESS = optional(
     whole(1, 1000),
     "make the noise of so many runs, and run nothing else: it depends on the domain, which has to be "

@@ -1,4 +1,4 @@
-"""The project's own checks, and its documentation site."""
+"""The project's own checks and documentation site."""
 
 import os
 import subprocess
@@ -11,8 +11,10 @@ from harness.cli.bootstrap import LOCK, PROJECT, ensure
 
 # A file's tests stay in one process, as many share fixtures. They start in the order of collection, slow
 # directories first, so that no process is left with a long file at the end.
-IN_PARALLEL = ("--numprocesses", "logical", "--maxprocesses", "4", "--dist", "loadfile")
-IN_ORDER = ("--no-loadscope-reorder",)
+IN_PARALLEL = (
+    *("--numprocesses", "logical", "--maxprocesses", "4"),
+    *("--dist", "loadfile", "--no-loadscope-reorder"),
+)
 DEFAULT_ONLY = ("-m", "not exhaustive")
 
 # Python modules, but for import-linter, which is a script beside the interpreter.
@@ -28,19 +30,14 @@ BESIDE_TESTS = {"mypy": ("-m", "mypy")}
 
 
 def run_checks(pytest_arguments: Sequence[str] = (), *, everything: bool = False) -> int:
-    """Run every check to its end, and name those that failed; return an exit code.
-
-    `everything` includes exhaustive tests (`tests/exhaustive.toml`).
-    """
+    """Run every check, with `everything` also exhaustive tests; name failures; return an exit code."""
     chosen = () if everything else DEFAULT_ONLY
     with ThreadPoolExecutor() as pool:
         beside = {name: pool.submit(_run, command, lock_held=True) for name, command in BESIDE_TESTS.items()}
         codes = {name: _say_and_run(name, command) for name, command in STATIC_CHECKS.items()}
         if failed := [name for name, code in codes.items() if code]:
             print(f"\nFailed so far: {', '.join(failed)}. The tests run all the same.", flush=True)
-        codes["pytest"] = _say_and_run(
-            "pytest", ("-m", "pytest", *IN_PARALLEL, *IN_ORDER, *chosen, *pytest_arguments)
-        )
+        codes["pytest"] = _say_and_run("pytest", ("-m", "pytest", *IN_PARALLEL, *chosen, *pytest_arguments))
         for name, run in beside.items():
             print(f"\n--- {name}\n{run.result().stdout}", end="")
             codes[name] = run.result().returncode
@@ -50,7 +47,7 @@ def run_checks(pytest_arguments: Sequence[str] = (), *, everything: bool = False
 
 
 def build_docs(project: Path = PROJECT) -> int:
-    """Build the documentation site in its own environment; return an exit code, 0 without warnings."""
+    """Build the documentation site in its own environment; return an exit code."""
     docs, environment = project / "docs", project / ".venv-docs"
     site = docs / "_build"
     code = ensure(environment, docs / LOCK)

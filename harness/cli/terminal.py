@@ -1,4 +1,4 @@
-"""Common behavior of commands: their end, output and progress."""
+"""Commands' end, output and progress."""
 
 import json
 import sys
@@ -32,13 +32,17 @@ _TOLD_EVERY_S = 5.0  # in a log
 
 
 def _console(*, stderr: bool) -> Console:
-    terminal = (sys.stderr if stderr else sys.stdout).isatty()
-    return Console(stderr=stderr, highlight=False, emoji=False, width=None if terminal else _PIPE_WIDTH)
+    return Console(
+        stderr=stderr,
+        highlight=False,
+        emoji=False,
+        width=None if (sys.stderr if stderr else sys.stdout).isatty() else _PIPE_WIDTH,
+    )
 
 
 @dataclass(frozen=True)
 class Output:
-    """How a command prints: the options --json, --quiet and --verbose."""
+    """The options --json, --quiet and --verbose."""
 
     json: bool = False
     quiet: bool = False
@@ -50,7 +54,7 @@ output = Output()  # of the command that runs
 
 
 def say(text: str, console: Console | None = None) -> None:
-    """Print prose, wrapped between words on a terminal, else on one line."""
+    """Print prose, wrapped on a terminal."""
     _say(as_called(text), console or out, "announcement")
 
 
@@ -67,30 +71,36 @@ def show(*parts: Part) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print a command's outcome for programs, on stdout."""
+    """Print JSON on stdout."""
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
+def show_or_print(value: Any, *parts: Part) -> None:
+    """Show parts of a view, or print their value as JSON."""
+    if output.json:
+        print_json(value)
+    else:
+        show(*parts)
+
+
 def announce(*texts: str) -> None:
-    """Say on stderr what a run does besides its answer, unless --quiet."""
+    """Say on stderr what a run does, unless --quiet."""
     for text in texts:
         say(plain(text), err)
 
 
 def plain(text: str) -> str:
-    """Return a name or a path without markup and control characters."""
+    """Return a text without markup and control characters."""
     return escape(printable(text))
 
 
 @contextmanager
 def ending_well(of_command: Output) -> Iterator[None]:
-    """Make a command end well: our own errors in one sentence, no traceback, exit code != 0.
+    """Make a command end well: our own errors in one sentence, without traceback, and an exit code.
 
-    Termination, or the loss of the terminal, counts as Ctrl-C, so that parties are stopped and shares
-    removed.  [test: tests/commands/test_faults.py]
-
-    With `json`, stdout holds only JSON, and stderr JSON lines of errors and announcements; with `quiet`,
-    stderr holds only errors.
+    Termination, and the loss of the terminal, count as Ctrl-C, so that parties are stopped and shares
+    removed. With `json`, stdout holds only JSON, and stderr JSON lines; with `quiet`, stderr only errors.
+    [test: tests/commands/test_faults.py]
     """
     global output
     take_interrupts()
@@ -122,7 +132,7 @@ def _end(mark: str, *texts: str) -> None:
 class Steps:
     """Shows each step with its time on stderr; a call ends one step and starts the next.
 
-    Without a terminal, a long step reports its progress every few seconds.
+    Without a terminal, long steps report every few seconds.
     """
 
     def __init__(self, display: RichProgress, names: dict[str, str]) -> None:
@@ -137,13 +147,13 @@ class Steps:
         self._told, self._far = time.monotonic(), ""
 
     def detail(self, text: str) -> None:
-        """Show the progress of the running step."""
+        """Show the step's progress."""
         if self._running is not None:
             self._far = text
             self._display.update(self._running[0], description=f"{self._running[1]}: {escape(text)}")
 
     def count(self, done: int, of: int) -> None:
-        """Show how many parts of the running step are done and, later, the remaining time."""
+        """Show how many parts of the step are done, and the remaining time."""
         if self._running is None:
             return
         elapsed = time.monotonic() - self._running[2]
@@ -152,14 +162,14 @@ class Steps:
             self.tell_log()
 
     def tell_log(self) -> None:
-        """Report the running step in a log, unless just reported."""
+        """Report the step in a log, unless just done."""
         running, now = self._running, time.monotonic()
         if running is not None and now - self._told > _TOLD_EVERY_S and _is_log():
             self._told = now
             say(plain(f"{running[1]}: {self._far or 'running'}, {now - running[2]:.0f} s so far"), err)
 
     def finish(self) -> None:
-        """End the running step, if there is one."""
+        """End the step, if any."""
         if self._running is not None:
             row, name, begun = self._running
             self._display.update(row, completed=1, description=name)
@@ -174,7 +184,7 @@ def _is_log() -> bool:
 
 @contextmanager
 def steps(names: dict[str, str]) -> Iterator[Steps]:
-    """Yield the display of steps, given their names by key."""
+    """Yield a display of steps, given their names."""
     display = RichProgress(
         SpinnerColumn(finished_text="[green]✓[/]"),
         TextColumn("{task.description}"),

@@ -1,4 +1,4 @@
-"""The users' commands, each a class of options with a function."""
+"""The users' commands."""
 
 from typing import Any, ClassVar
 
@@ -6,19 +6,16 @@ from invoke import Collection
 
 from harness.cli import options
 from harness.cli.command_line import ANALYST, CLIENT, PARTY, Command
-from harness.cli.options import CLIENTS, INVITE, PLOT, PREPROCESS
+from harness.cli.options import PLOT, PREPROCESS
 from harness.errors import OptionError, named
 from harness.request.fields import Options, optional
 from harness.request.plans import parse_plan
-from harness.request.readers import parse_names, parse_path
+from harness.request.readers import in_module, parse_names, parse_path, whole
 from harness.request.releases import CALLS
 
 
 class ReleaseOptions(Options):
-    """Options of a command besides its call.
-
-    `earlier` names the option for earlier results, and the options that go with it.
-    """
+    """A command's options besides its call's; `earlier` are those for earlier results."""
 
     earlier: ClassVar[tuple[str, ...]] = ()
     preprocess: Any = None
@@ -38,9 +35,8 @@ class ReleaseOptions(Options):
     plot = PLOT
 
     def __init__(self, **given: Any) -> None:
-        """Read the options; refuse those of a new run beside earlier results."""
-        again = self.earlier[:1]
-        of_both = {*self.earlier, "out", "plot"}
+        """Read the options, or refuse a new run's beside earlier results."""
+        again, of_both = self.earlier[:1], (*self.earlier, "out", "plot")
         for name, text in given.items() if any(map(given.get, again)) else ():
             if text not in ("", False, self.declared[name].default) and name not in of_both:
                 raise OptionError(
@@ -75,7 +71,16 @@ def _options_of(task: str) -> Any:
     if "offline" in call.declared:
         members["preprocess"] = PREPROCESS
     if call.online:
-        members |= {"invite": INVITE, "clients": CLIENTS}
+        members |= {
+            "invite": optional(
+                parse_path,
+                "instead of --records: a new directory for the clients' invitations, by which each sends "
+                "during the run (needs MP-SPDZ)",
+            ),
+            "clients": optional(
+                whole(1, in_module("harness.clients.session:MAX_CONNECTIONS")), "how many clients are invited"
+            ),
+        }
     if again := own.get("earlier"):
         members["epsilon"] = call.epsilon.but(unless=again[0])
     return type(f"{task.capitalize()}Options", (ReleaseOptions, call), {**members, **own})

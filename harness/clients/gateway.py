@@ -1,9 +1,8 @@
 """A party's gateway: takes the clients' connections, and is the one client of its virtual machine.
 
-MP-SPDZ's own server takes connections one at a time, inside the computation, without a time limit, from
-whoever comes, and ends on the first that misbehaves. The gateway runs beside the virtual machine and knows no
-more than it. It takes all clients at once, each by its certificate. Gateways compare digests of what each was
-sent, so that all leave out the same clients (docs/explanation/architecture.md).
+MP-SPDZ's own server takes anybody, one at a time, without a time limit, and ends on the first that
+misbehaves. The gateway takes all clients at once, each by its certificate. Gateways compare digests
+of their clients' messages, so all leave out the same clients.
 """
 
 import asyncio
@@ -38,7 +37,7 @@ class ClientFailure(Exception):
 class Front:
     """One run's gateway at a party, which is client `number` of its virtual machine.
 
-    `config` is that of `ClientInputs.front`, with `started` (seconds since 1970) and the number of `parties`.
+    `config` is that of `ClientInputs.front`, with `started` (seconds since 1970) and `parties`.
     """
 
     def __init__(
@@ -62,8 +61,8 @@ class Front:
     async def run(self) -> str:
         """Serve all clients; return a line about the traffic with them, and one about those left out.
 
-        Raises ClientFailure if no client sent values, too many broke off, or the machine was not ready in
-        time, and OSError or asyncio.IncompleteReadError if the machine ended.
+        Raises ClientFailure if no client sent values, too many broke off, or the machine was late; OSError or
+        asyncio.IncompleteReadError if it ended.
         """
         server = await self._listen()
         try:
@@ -77,9 +76,10 @@ class Front:
             server.close()
             for channel in self._channels:
                 channel.writer.close()
-        received = sum(channel.received for channel in self._channels)
-        sent = sum(channel.sent for channel in self._channels)
-        return f"Clients sent = {received} bytes, received = {sent} bytes\n{left_out}"
+        return (
+            f"Clients sent = {sum(channel.received for channel in self._channels)} bytes, "
+            f"received = {sum(channel.sent for channel in self._channels)} bytes\n{left_out}"
+        )
 
     async def _serve_machine(self, deadline: asyncio.Timeout) -> str:
         machine = await wire.connected("127.0.0.1", self._config["machine_port"], self._machine_runs)
@@ -100,8 +100,8 @@ class Front:
         return float(self._config["started"] + self._config["seconds"] - time.time())
 
     async def _listen(self) -> asyncio.Server:
-        port, trusted = self._config["port"], "".join(self._config["certificates"])
-        own = self._data / f"P{self._party}.pem"
+        port, own = self._config["port"], self._data / f"P{self._party}.pem"
+        trusted = "".join(self._config["certificates"])
         try:
             return await asyncio.start_server(
                 self._serve,
@@ -112,11 +112,12 @@ class Front:
                 backlog=4096,
             )
         except OSError as error:
-            why = os.strerror(error.errno or 0)  # asyncio's own text is a whole sentence
-            raise ClientFailure(f"It cannot listen for clients on port {port}: {why}.") from None
+            raise ClientFailure(  # asyncio's own text is a whole sentence
+                f"It cannot listen for clients on port {port}: {os.strerror(error.errno or 0)}."
+            ) from None
 
     async def _exchange(self, machine: Channel, width: int) -> str:
-        """Bring clients' subsets and values to the machine, zeros for those left out; say who was."""
+        """Bring clients' subsets and values to the machine, zeros for those left out."""
         counts = self._config["uploads"]
         seeds = await self._agreed(machine, width, self._seeds, self._seconds_to_come())
         chosen = [
@@ -144,15 +145,15 @@ class Front:
     async def _agreed(
         self, machine: Channel, width: int, pending: Sequence[asyncio.Future[bytes]], seconds: float
     ) -> list[bytes]:
-        """Return each client's upload, or nothing unless all parties were sent the same in time."""
+        """Return each client's upload, or nothing unless all parties got the same in time."""
         await asyncio.wait(pending, timeout=max(0.0, seconds))
         for one in pending:
             _settle(one, b"")
         received = [one.result() for one in pending]
-        parts = [count // self._part for count in self._config["uploads"]]
+        nothing = bytes(DIGEST_WORDS * masks.WORD_BYTES)
         digests = [
-            (hashlib.sha256(upload).digest() if upload else bytes(DIGEST_WORDS * masks.WORD_BYTES)) * many
-            for upload, many in zip(received, parts, strict=True)
+            (hashlib.sha256(upload).digest() if upload else nothing) * (count // self._part)
+            for upload, count in zip(received, self._config["uploads"], strict=True)
         ]
         own = b"".join(digests)
         await machine.send(masks.widen(masks.from_bytes(own), width))
@@ -221,8 +222,7 @@ class Front:
             await channel.send(masks.to_bytes(sums[:, first:last].reshape(-1)))
             values = await channel.receive((end - begin) * masks.WORD_BYTES, wire.COMPLAINT)
             _settle(self._values[client], values)
-            accepted = await self._taken
-            await channel.send(wire.ACCEPTED if accepted[client] else wire.LEFT_OUT)
+            await channel.send(wire.ACCEPTED if (await self._taken)[client] else wire.LEFT_OUT)
         finally:
             if started:  # nobody waits for what it has not sent
                 _settle(self._seeds[client], b"")
@@ -231,7 +231,7 @@ class Front:
                 self._present.discard(client)
 
     async def _stays(self, channel: Channel) -> bool:
-        """Wait for the masks; return whether the client is still there then, and silent."""
+        """Wait for the masks; return whether the client is then there and silent."""
         early = asyncio.ensure_future(channel.reader.read(1))
         both: set[asyncio.Future[Any]] = {early, self._masks}
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
@@ -242,12 +242,13 @@ class Front:
         return True
 
     async def _greet(self, machine: Channel) -> int:
-        """Begin to speak with the virtual machine; return the bytes of its elements."""
+        """Greet the virtual machine; return the bytes of its elements."""
         trusted = (self._data / f"P{self._party}.pem").read_text()  # the party's own, and no other
         own = self._data / f"C{self._number}.pem"
-        context = wire.context(ssl.PROTOCOL_TLS_CLIENT, own, trusted, ssl.TLSVersion.TLSv1_2)
         await machine.send(str(self._number).encode())  # MP-SPDZ wants it before TLS
-        await machine.writer.start_tls(context)
+        await machine.writer.start_tls(
+            wire.context(ssl.PROTOCOL_TLS_CLIENT, own, trusted, ssl.TLSVersion.TLSv1_2)
+        )
         kind, bits, _ = struct.unpack("<III", await machine.receive(12))
         if kind != ord("R"):
             raise ClientFailure("The virtual machine does not compute modulo a power of two.")
@@ -260,11 +261,7 @@ def _settle(pending: asyncio.Future[bytes], value: bytes) -> None:
 
 
 def main(config: dict[str, Any], party: int, number: int, data: Path, machine: int) -> int:
-    """Run the gateway to the end of its virtual machine, process `machine`, and end as that does.
-
-    The exit code is 1 if clients ended the run. Printing waits for the machine, which writes parts of lines
-    to the same log.
-    """
+    """Run the gateway to the end of its virtual machine, process `machine`; exit like it, or with 1."""
 
     def machine_runs() -> bool:
         return os.waitid(os.P_PID, machine, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None

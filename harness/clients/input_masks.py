@@ -1,4 +1,4 @@
-"""Arithmetic on masks of a client and a gateway, modulo 2^64: `protocols.circuits.clients` in numpy."""
+"""Arithmetic on masks modulo 2^64: `protocols.circuits.clients` in numpy."""
 
 import numpy as np
 import numpy.typing as npt
@@ -24,23 +24,23 @@ def subset_sums(masks: Words, chosen: Words, parts: int, checks: int) -> Words:
 
 
 def low_words(packed: bytes, width: int) -> Words:
-    """Read the low 64 bits of little-endian elements of `width` bytes, as virtual machines send them."""
-    rows = np.frombuffer(packed, dtype=np.uint8).reshape(-1, width)[:, :WORD_BYTES]
-    return np.ascontiguousarray(rows).view("<u8")[:, 0].astype(np.uint64)
+    """Read the low 64 bits of a virtual machine's little-endian elements."""
+    low = np.frombuffer(packed, dtype=np.uint8).reshape(-1, width)[:, :WORD_BYTES]
+    return np.ascontiguousarray(low).view("<u8")[:, 0].astype(np.uint64)
 
 
 def widen(words: Words, width: int) -> bytes:
-    """Write words as little-endian elements of `width` bytes, as virtual machines read them."""
+    """Write words as a virtual machine's little-endian elements."""
     rows = np.zeros((len(words), width), dtype=np.uint8)
     rows[:, :WORD_BYTES] = words.astype("<u8")[:, np.newaxis].view(np.uint8)
     return rows.tobytes()
 
 
 def to_bytes(words: Words) -> bytes:
-    """Write words, each as 8 little-endian bytes."""
+    """Write words as 8 little-endian bytes each."""
     return words.astype("<u8").tobytes()
 
 
 def from_bytes(packed: bytes) -> Words:
-    """Read words; the caller has checked the length."""
+    """Read words."""
     return np.frombuffer(packed, dtype="<u8").astype(np.uint64)

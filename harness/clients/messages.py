@@ -1,4 +1,4 @@
-"""Messages between clients, gateways and virtual machines: four bytes of length, little-endian, and bytes."""
+"""Messages: four bytes of length, little-endian, and bytes."""
 
 import asyncio
 import json
@@ -24,8 +24,7 @@ def context(
 ) -> ssl.SSLContext:
     """Return a TLS context of one side, which trusts certificates themselves and compares no names.
 
-    `protocol` is `ssl`'s for a server or a client. The key is beside this side's `certificate`, and `trusted`
-    (PEM) are those that the other side may show.
+    The key is beside this side's `certificate`, and `trusted` (PEM) are those of the other side.
     """
     tls = ssl.SSLContext(protocol)
     tls.minimum_version, tls.check_hostname = least, False
@@ -36,7 +35,7 @@ def context(
 
 
 async def connected(host: str, port: int, is_awaited: Callable[[], bool], **options: Any) -> "Channel":
-    """Connect; try again while the other side refuses, as it has not begun to listen, and is awaited."""
+    """Connect; try again while the other side refuses and is awaited."""
     while True:
         try:
             return Channel(*await asyncio.open_connection(host, port, **options))
@@ -47,7 +46,7 @@ async def connected(host: str, port: int, is_awaited: Callable[[], bool], **opti
 
 
 class Channel:
-    """One connection; `received` and `sent` count bytes of messages, without TLS's own."""
+    """One connection, which counts bytes of messages, without TLS's own."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
@@ -80,12 +79,12 @@ class Channel:
         return await self.reader.readexactly(length)
 
     async def receive_terms(self) -> dict[str, Any]:
-        """Return a JSON object of at most MAX_TERMS bytes; WrongLengthError or ValueError if it is none."""
+        """Return a JSON object; WrongLengthError or ValueError without one."""
         terms = json.loads(await self._receive(range(MAX_TERMS + 1)))
         if not isinstance(terms, dict):
             raise ValueError("no object")
         return terms
 
     def close(self) -> None:
-        """Close at once: a goodbye that the other side does not answer would keep the socket for 30 s."""
+        """Close at once: waiting for a goodbye would keep the socket for 30 s."""
         self.writer.transport.abort()

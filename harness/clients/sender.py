@@ -1,7 +1,4 @@
-"""A client's side: learns its masks from the parties, checks them, and sends its values masked.
-
-An invitation is a file per client, with all that it needs to send to one run.
-"""
+"""A client's side: learns its masks from the parties, checks them, and sends its values masked."""
 
 import asyncio
 import errno
@@ -30,20 +27,16 @@ from harness.system.files import create_file, scratch_directory, writable_by_oth
 from harness.system.signals import uninterrupted
 from protocols.circuits.clients import CHECKS, MOST_CHECKS
 
-_NO_WAY = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT, socket.EAI_NONAME, socket.EAI_AGAIN}
-
 
 def _no_account() -> None:
-    """Count nothing: whoever plays the client does not keep its account."""
+    """Count nothing: this client keeps no account."""
 
 
 @dataclass(frozen=True)
 class Sender:
-    """One client, with values of shape (n,).
+    """One client, with values of shape (n,), and a key beside its `certificate` (PEM).
 
-    Attributes:
-        certificate: A PEM file, with the key beside it.
-        charge: Called right before the first message that depends on the values; an error ends the sending.
+    `charge` is called right before the first message that depends on the values, and may end the sending.
     """
 
     number: int
@@ -57,14 +50,12 @@ async def send_values(
 ) -> int:
     """Send one client's values to the running parties; return the number of bytes that it sent to each.
 
-    The run must have the `expected` terms, beside the client's own number and number of values.
-    Guarantees: nothing that depends on the values is sent unless all parties showed their certificates,
-    agree on the terms, and passed the check of the masks.  [test: tests/harness/clients/test_sender.py]
+    Guarantees: nothing that depends on the values is sent unless all parties showed their certificates, agree
+    on the `expected` terms, and passed the check of the masks.  [test: tests/harness/clients/test_sender.py]
     Reveals: to each party the values plus masks that are uniform unless all parties collude.
 
-    Raises:
-        ClientError: A party is not there, ended the connection or leaves this client out, or terms differ.
-        MaskError: The check failed, of which the parties are told.
+    Raises ClientError if a party is absent, ended the connection or leaves this client out, or terms differ;
+    MaskError if the check fails, which the parties are told.
     """
     missing = dict(enumerate(servers))
     try:
@@ -91,14 +82,16 @@ async def _converse(
         return await everywhere(lambda channel: _told(sender, channel, length))
 
     async def connect(party: int, server: Server) -> None:
-        options = {"ssl": context, "ssl_handshake_timeout": 30.0}
         try:
-            channel = await wire.connected(server.host, server.port, lambda: True, **options)
+            channel = await wire.connected(
+                server.host, server.port, lambda: True, ssl=context, ssl_handshake_timeout=30.0
+            )
             channels.append(channel)
             if channel.peer_certificate != ssl.PEM_cert_to_DER_cert(server.certificate):
                 raise ConnectionAbortedError("another party's certificate")
         except OSError as error:
-            if error.errno not in _NO_WAY:
+            unreachable = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT}
+            if error.errno not in unreachable | {socket.EAI_NONAME, socket.EAI_AGAIN}:
                 raise
             raise ClientError(
                 f"Client {sender.number}: cannot reach party {party} at {server.host}:{server.port}: "
@@ -148,7 +141,7 @@ async def _told(sender: Sender, channel: Channel, length: int) -> bytes:
 
 
 async def _all_or_none(steps: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
-    """Return the results of steps done at once; when one fails, all others have ended too."""
+    """Return the results of steps done at once; if one fails, end the others."""
     tasks = [asyncio.ensure_future(step) for step in steps]
     try:
         return await asyncio.gather(*tasks)
@@ -161,10 +154,10 @@ async def _all_or_none(steps: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
 def check_masks(
     number: int, own: masks.Words, offsets: masks.Words, seed: bytes, parts: int, opened: Sequence[bytes]
 ) -> None:
-    """Raise MaskError unless all parties opened the same subset sums, and those of the client's masks."""
+    """Raise MaskError unless all parties opened the same subset sums, of the client's masks."""
     count = len(offsets) // parts
-    chosen = masks.subsets(seed, len(own), count)
-    expected = masks.subset_sums(own, chosen, parts, count) + offsets.reshape(count, parts)
+    sums = masks.subset_sums(own, masks.subsets(seed, len(own), count), parts, count)
+    expected = sums + offsets.reshape(count, parts)
     if set(opened) != {masks.to_bytes(expected.reshape(-1))}:
         raise MaskError(
             f"Client {number}: what the parties sent does not fit together; one of them cheats. "
@@ -196,15 +189,14 @@ def _check_terms(
 
 
 def _add_up(shares: Sequence[bytes]) -> masks.Words:
-    total: masks.Words = np.sum([masks.from_bytes(share) for share in shares], axis=0, dtype=np.uint64)
-    return total
+    return np.asarray(np.sum([masks.from_bytes(share) for share in shares], axis=0, dtype=np.uint64))
 
 
 @contextmanager
 def sending(
     senders: Sequence[Sender], servers: Sequence[Server], expected: Mapping[str, Any], seconds: float
 ) -> Iterator[None]:
-    """Have clients send from this process while parties run, which say themselves whom they left out."""
+    """Have clients send from this process while parties run."""
     loop = asyncio.new_event_loop()
 
     async def send(sender: Sender) -> None:
@@ -228,7 +220,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Invitation:
-    """One client's certificate and secret key (PEM), the servers, and the run's public terms."""
+    """One client's certificate and key (PEM), the servers, and the run's terms."""
 
     client: int
     certificate: str
@@ -237,10 +229,7 @@ class Invitation:
     terms: dict[str, Any]
 
     async def send(self, values: npt.NDArray[np.int64], seconds: float, charge: Callable[[], None]) -> int:
-        """Send the client's values; return the number of bytes to each party.
-
-        Raises as `send_values` and `charge`.
-        """
+        """Send the client's values as `send_values` does."""
         with tempfile.TemporaryDirectory() as name:  # OpenSSL reads keys from files only
             certificate = Path(name) / "own.pem"
             create_file(certificate, self.certificate.encode())
@@ -250,10 +239,7 @@ class Invitation:
 
 
 def check_directory(directory: Path, clients: int) -> None:
-    """Check a directory for so many invitations, before any party starts.
-
-    Raises OptionError if others can change its files, or a file has an invitation's name.
-    """
+    """Raise OptionError if others can change a directory of invitations, or one exists."""
     reason = writable_by_others(directory)
     if reason is not None:
         raise OptionError(
@@ -270,10 +256,10 @@ def check_directory(directory: Path, clients: int) -> None:
 def invitations(
     clients: Sequence[tuple[str, str]], terms: dict[str, Any], directory: Path, servers: Sequence[Server]
 ) -> Iterator[None]:
-    """Write `client-<k>.json` for each certificate and key (PEM) while the parties run; remove them after.
+    """Write `client-<k>.json` for each certificate and key (PEM), and remove them after the run.
 
-    Guarantees: an invitation is there whole or not at all; no file of that name is overwritten, and none
-    removed that is not this run's.  [test: tests/harness/clients/test_sender.py]
+    Guarantees: an invitation is whole or absent. No other file of that name is overwritten or removed.
+    [test: tests/harness/clients/test_sender.py]
 
     Raises WriteError.
     """
@@ -282,8 +268,8 @@ def invitations(
         try:
             own = stack.enter_context(scratch_directory(directory))
             for k, ((certificate, key), path) in enumerate(zip(clients, paths, strict=True)):
-                one = asdict(Invitation(k, certificate, key, tuple(servers), terms))
-                create_file(own / path.name, json.dumps({"schema": SCHEMA, **one}, indent=1).encode())
+                one = Invitation(k, certificate, key, tuple(servers), terms)
+                create_file(own / path.name, json.dumps({"schema": SCHEMA, **asdict(one)}, indent=1).encode())
                 stack.callback(_remove_if_same, path, own / path.name)
                 os.link(own / path.name, path)  # a rename would overwrite
         except OSError as error:
@@ -302,7 +288,7 @@ def _remove_if_same(path: Path, own: Path) -> None:
 
 
 def read_invitation(path: Path) -> Invitation:
-    """Read one client's invitation; ShareError if it cannot be read, or is none."""
+    """Read one client's invitation; ShareError without one."""
     refusal = Refusal(ShareError, str(path), "an invitation of this version", "ask for a new one")
     invitation = as_type(Invitation, read_json(path, refusal, SCHEMA), refusal)
     if (

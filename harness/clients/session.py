@@ -1,4 +1,4 @@
-"""What parties and clients of one run agree on before it starts; all of it is public."""
+"""The public facts on which parties and clients of a run agree before it."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -12,7 +12,7 @@ _TO_COME, _TO_SEND = 0.8, 0.1  # of the run's time limit; then parties go on wit
 
 @dataclass(frozen=True)
 class Upload:
-    """One connection's number of values, and its sender's certificate (PEM)."""
+    """One connection's number of values, and its certificate (PEM)."""
 
     values: int
     certificate: str
@@ -20,7 +20,7 @@ class Upload:
 
 @dataclass(frozen=True)
 class Server:
-    """The address of a party's gateway, and the certificate (PEM) that it has to show."""
+    """The address of a party's gateway, and its certificate (PEM)."""
 
     host: str
     port: int
@@ -32,11 +32,9 @@ Begin = Callable[[Sequence[Server]], AbstractContextManager[Any]]
 
 @dataclass(frozen=True)
 class ClientInputs:
-    """How clients take part in one run, on `terms` that every client has to agree with.
+    """How clients take part in one run, on `terms` with which every client agrees.
 
-    Attributes:
-        uploads: One per client, in the order of their numbers.
-        begin: Called with the parties' servers; its context is entered while the parties run.
+    `begin` is called with the parties' servers; its context is entered while the parties run.
     """
 
     uploads: tuple[Upload, ...]
@@ -45,15 +43,12 @@ class ClientInputs:
 
     @property
     def parts(self) -> int:
-        """Number of equally long runs of values that are checked: the fewest with each within one upload."""
+        """Number of equally long parts that are checked: the fewest with each within one upload."""
         values = [upload.values for upload in self.uploads]
         return sum(values) // gcd(*values)
 
     def front(self, host: str, port: int, machine_port: int, timeout_s: float) -> dict[str, Any]:
-        """Return the configuration of one party's gateway, the same at all parties but for addresses.
-
-        Its virtual machine listens at `machine_port`.
-        """
+        """Return a party's gateway's configuration; its virtual machine listens at `machine_port`."""
         return {
             "host": host,
             "port": port,

@@ -1,7 +1,7 @@
 """Sends a client's envelopes to the parties' servers, and tells how each fared.
 
 A file is `.share` until it is sent, then `.sending`, and `.sent` once a server has confirmed that it stored
-it. Nothing else counts as success.
+it.
 """
 
 import secrets
@@ -24,7 +24,6 @@ from harness.system.stores import store_of
 SCHEMES = ("https://", "s3://", "gs://", "sftp://")
 _SENDING, _SENT = ".sending", ".sent"
 _PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)  # between attempts, and up to twice as long
-_HEADERS = {"Content-Type": "application/octet-stream", "If-None-Match": "*"}
 
 
 class Outcome(StrEnum):
@@ -39,15 +38,15 @@ def send(out: Path, addresses: Sequence[str], certificate: Path | None = None) -
     """Send the envelopes below a directory that are not yet known to be stored.
 
     Args:
-        out: With a directory `party-<i>` per party.
+        out: Has a directory `party-<i>` per party.
         addresses: A URL per party, of a web server or an object store. One that ends in a slash goes before
-            the file's name, any other is for one envelope as it is.
+            the file's name; any other takes one envelope as it is.
         certificate: A PEM file of the client's certificate and key, for servers that ask.
     Returns:
         For each party, the number of envelopes by outcome and last answer.
     Raises:
-        ShareError: An address has no known scheme, or is for one envelope of several; or there is no such
-            certificate, or no envelope.
+        ShareError: An address has no known scheme, or takes one envelope of several; or certificate or
+            envelope is missing.
     """
     for address in addresses:
         if not address.startswith(SCHEMES):
@@ -62,10 +61,9 @@ def send(out: Path, addresses: Sequence[str], certificate: Path | None = None) -
         raise ShareError(
             f"{certificate} does not hold a certificate and its key, as PEM; correct it."
         ) from None
-    pool = urllib3.PoolManager(timeout=30.0, ssl_context=context)
     try:
         with in_turn(out):
-            return _sent(out, addresses, pool)
+            return _sent(out, addresses, urllib3.PoolManager(timeout=30.0, ssl_context=context))
     except OSError as error:
         raise ShareError(f"Cannot send from {out}: {error.strerror}; share first, or name another.") from None
 
@@ -89,8 +87,8 @@ def _sent(out: Path, addresses: Sequence[str], pool: urllib3.PoolManager) -> lis
                 if url.startswith(SCHEMES[0])
                 else put_in_store(url, body, unanswered=before)
             )
-            suffix = {Outcome.STORED: _SENT, Outcome.FAILED: SUFFIX}.get(outcome, _SENDING)
-            sending.rename(path.with_suffix(suffix))
+            suffixes = {Outcome.STORED: _SENT, Outcome.FAILED: SUFFIX, Outcome.UNKNOWN: _SENDING}
+            sending.rename(path.with_suffix(suffixes[outcome]))
             end[f"{outcome} ({answer})"] += 1
             tell(sum(end.total() for end in ends), sum(map(len, left)))
     return ends
@@ -99,12 +97,13 @@ def _sent(out: Path, addresses: Sequence[str], pool: urllib3.PoolManager) -> lis
 def put(pool: urllib3.PoolManager, url: str, body: bytes, *, unanswered: bool) -> tuple[Outcome, str]:
     """Put one file, again if need be; return the outcome, and the last answer.
 
-    A taken name (409 or 412) is no success: it may hold a stranger's bytes. After an own request without an
-    answer (`unanswered`) it is unknown whose they are.
+    A taken name (409 or 412) is no success, as it may hold a stranger's bytes. After an own request without
+    an answer (`unanswered`) their owner is unknown.
     """
+    headers = {"Content-Type": "application/octet-stream", "If-None-Match": "*"}
     for pause in (*_PAUSES_S, None):
         try:
-            response = pool.request("PUT", url, body=body, headers=_HEADERS, retries=False, redirect=False)
+            response = pool.request("PUT", url, body=body, headers=headers, retries=False, redirect=False)
         except SSLError as error:
             if isinstance(error.args[0], ssl.SSLCertVerificationError):
                 return Outcome.FAILED, f"its certificate is not trusted here: {error.args[0].verify_message}"
@@ -128,8 +127,7 @@ def put(pool: urllib3.PoolManager, url: str, body: bytes, *, unanswered: bool) -
 def put_in_store(url: str, body: bytes, *, unanswered: bool) -> tuple[Outcome, str]:
     """Put one file into an object store, unless its name is taken; return as `put`.
 
-    A store's library tries again by itself, and cannot tell whose bytes have a taken name.
-    MissingPackageError says that it is not installed.
+    A store's library cannot tell whose bytes have a taken name. Raises MissingPackageError without it.
     """
     store, path = store_of(url)
     try:

@@ -1,4 +1,4 @@
-"""Runs a program for several parties and returns the integers that it opened.
+"""Runs of programs by several parties.
 
 Imports: `inputs`, `clients` and below. Start with `base` and `engine`; `registry` has each model's engine.
 """

@@ -1,4 +1,4 @@
-"""A run on any engine: the job, its prepared program, its result, and the runner."""
+"""A run on any engine: job, program, result and runner."""
 
 import re
 from abc import ABC, abstractmethod
@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.clients.session import ClientInputs
 from harness.engines.emulated_network.profiles import Network
-from harness.errors import OutputError, UnsupportedError
+from harness.errors import OutputError, UnsupportedError, refuse
 from harness.security_models import SecurityModel
 from protocols.circuits.noise import input_widths
 from protocols.noise.added import DistributedNoise, NoiseDistribution
@@ -20,17 +20,21 @@ TIMES = ("mpc_s", "party_mpc_s", "online_s", "offline_s", "wall_s", "compile_s",
 
 
 def times_of(party_mpc_s: Sequence[float], compile_s: float, **known: float | None) -> dict[str, Any]:
-    """Return a run's times; comparisons with papers use `mpc_s`, the slowest party's."""
-    seconds = {"mpc_s": max(party_mpc_s), "party_mpc_s": list(party_mpc_s), "compile_s": compile_s}
-    return {**dict.fromkeys(TIMES), **seconds, **known}
+    """Return a run's times; papers' are compared with `mpc_s`, the slowest party's."""
+    return {
+        **dict.fromkeys(TIMES),
+        "mpc_s": max(party_mpc_s),
+        "party_mpc_s": list(party_mpc_s),
+        "compile_s": compile_s,
+        **known,
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """The cost of a run, with the program and engine that ran; manifests have these fields.
+    """The program, engine and cost of a run, as in manifests.
 
-    Times, by the names in `TIMES`, are None if unknown. Those of the computation include preprocessing, but
-    neither start-up nor compilation.
+    Unknown times are None. The computation's include preprocessing, but neither start-up nor compilation.
     """
 
     engine: str | None = None
@@ -45,7 +49,7 @@ class RunRecord:
     network: Mapping[str, Any] | None = None
 
     def flat(self) -> dict[str, Any]:
-        """Return the record as in a manifest."""
+        """Return a manifest's fields."""
         rest = {
             declared.name: getattr(self, declared.name)
             for declared in fields(RunRecord)
@@ -56,7 +60,7 @@ class RunRecord:
 
 
 def fields_of_record(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a manifest's fields of the record."""
+    """Return the record's fields from a manifest."""
     names = {declared.name for declared in fields(RunRecord)} & manifest.keys()
     record = {"times": {name: manifest[name] for name in TIMES}, **{name: manifest[name] for name in names}}
     return {name: tuple(value) if isinstance(value, list) else value for name, value in record.items()}
@@ -69,7 +73,7 @@ Progress = Callable[[str], None]  # receives the name of each step as it begins
 
 
 def no_charge() -> None:
-    """Charge nothing, for a run that opens nothing of any record."""
+    """Charge nothing."""
 
 
 @dataclass(frozen=True)
@@ -77,10 +81,10 @@ class DistributedNoiseInput:
     """How a party's own noise enters its input.
 
     Attributes:
-        samples: Number that each party draws.
-        values: Number of its values that the program reads, if any.
+        samples: Number of samples that each party draws.
+        values: Number of the party's values that the program reads.
         blocks: Number of histograms, their bins, and bins per block of each level (see `circuits.blocks`), if
-            noise is added to sums of the values. None puts it behind the values.
+            noise is added to sums. None puts noise behind the values.
     """
 
     samples: int
@@ -90,17 +94,15 @@ class DistributedNoiseInput:
 
 @dataclass(frozen=True)
 class Job:
-    """One program with its arguments and each party's input.
+    """A program with its inputs.
 
     Attributes:
-        arguments: In the order of `spec.arguments`.
         party_inputs: Per party, a file of values in the model's domain, little-endian.
-        fair_bits: (width, lanes) of each block of random bits that every party draws right before it starts.
-        given_bits: Per party, integers from a test, in place of random bits or of the party's own noise.
-        clients: Those that send while the parties run.
+        fair_bits: (width, lanes) of each block of random bits that every party draws as it starts.
+        given_bits: Per party, a test's integers in place of bits or noise.
         compile_options: In place of the model's, if any.
-        own: None where the program adds noise itself.
-        pieces: Per party, the directory where shares of noise are left, or taken from.
+        own: None if the program adds noise itself.
+        pieces: Per party, the directory for shares of noise made ahead.
     """
 
     spec: ProtocolSpec
@@ -115,13 +117,18 @@ class Job:
     pieces: tuple[Path, ...] | None = None
 
     def __post_init__(self) -> None:
-        if self.given_bits is not None and self.is_production:
-            raise UnsupportedError(f"{self.source.name} draws its own random bits; none can be given to it.")
-        if self.spec.made_up and (self.clients or any(self.party_inputs)):
-            raise UnsupportedError(
+        refuse(
+            UnsupportedError,
+            (
+                self.given_bits is not None and self.is_production,
+                f"{self.source.name} draws its own random bits; none can be given to it.",
+            ),
+            (
+                self.spec.made_up and (self.clients or any(self.party_inputs)),
                 f"{self.spec.name} is for benchmarks and protects nobody: it makes its records up and takes "
-                "no shares."
-            )
+                "no shares.",
+            ),
+        )
 
     @property
     def is_production(self) -> bool:
@@ -134,7 +141,7 @@ class Job:
 
     @property
     def replicated(self) -> bool:
-        """Whether parties' files hold replicated shares, one after the other."""
+        """Whether parties' files hold replicated shares."""
         return self._named_arguments.get("path") == REPLICATED.name
 
     @property
@@ -144,43 +151,44 @@ class Job:
 
     @property
     def lanes(self) -> int:
-        """Most lanes of bits that are input, of noise or of clients' slots."""
+        """The most lanes of bits that are input for noise or clients' slots."""
         arguments = self._named_arguments
         slots = int(arguments["slots"]) // int(arguments["per_lane"]) if self.spec.slot_bits else 0
         return max((slots, *(lanes for _, lanes in self.fair_bits)))
 
     def batch(self, model: SecurityModel) -> int | None:
-        """Return how much the machine prepares at once, None for its own choice."""
+        """Return the batch size, None for the machine's choice."""
         # All keys are sorted at once, and all scores are compared with a threshold at once.
         by_record = KEYS.name in self.spec.input_forms or "thresholds" in self.spec.arguments
         return model.batch(self.lanes, int(self._named_arguments["records"]) if by_record else 0)
 
     def check_parties(self, model: SecurityModel) -> None:
-        """Raise UnsupportedError unless inputs, and all bits of noise, come from all of the model's parties.
+        """Raise UnsupportedError unless all parties give inputs and all bits of noise.
 
         Guarantees: no request makes a production program draw less noise than its ε says.
         [test: tests/harness/engines/test_supports.py, tests/harness/hosts/test_agreement.py]
         """
         parties = self._named_arguments.get("parties", model.parties)
-        if int(parties) != model.parties or len(self.party_inputs) != model.parties:
-            raise UnsupportedError(
+        made_ahead = self.spec.makes_piece or self.spec.uses_piece
+        refuse(
+            UnsupportedError,
+            (
+                int(parties) != model.parties or len(self.party_inputs) != model.parties,
                 f"{self.spec.name} was laid out for {parties} parties with {len(self.party_inputs)} inputs; "
-                f"model {model.name} has {model.parties}."
-            )
+                f"model {model.name} has {model.parties}.",
+            ),
+            (
+                self.is_production and made_ahead != (self.pieces is not None),
+                f"{self.spec.name} takes no noise of a stock, or was given none of it.",
+            ),
+        )
         if self.is_production:
             if not self.spec.uses_piece:
                 self._check_bits()
             self._check_distributed_noise(model)
-            if (self.spec.makes_piece or self.spec.uses_piece) != (self.pieces is not None):
-                raise UnsupportedError(
-                    f"{self.spec.name} takes no noise of a stock, or was given none of it."
-                )
 
     def distributed_noise(self, model: SecurityModel) -> DistributedNoise | None:
-        """Return the distribution of each party's own noise, None if the program draws none.
-
-        Raises UnsupportedError if its arguments name no distribution.
-        """
+        """Return each party's own noise, if any, or raise UnsupportedError."""
         if not self.spec.draws_distributed_noise:
             return None
         named, honest = self._named_arguments, model.parties - model.corruptions
@@ -195,15 +203,21 @@ class Job:
             return
         named = self._named_arguments
         noisy = int(named["nodes"]) if "nodes" in named else self.spec.release(named).nodes
-        if self.own is None or self.own.samples != noisy:
-            raise UnsupportedError(
-                f"{self.spec.name} was told to draw another number of samples than it has values."
-            )
-        if (self.own.blocks is not None) != ("nodes" in named and self.own.values > 0):
-            raise UnsupportedError(f"{self.spec.name} was told to put noise elsewhere than it is read.")
+        own = self.own
+        refuse(
+            UnsupportedError,
+            (
+                own is None or own.samples != noisy,
+                f"{self.spec.name} was told to draw another number of samples than it has values.",
+            ),
+            (
+                own and (own.blocks is not None) != ("nodes" in named and own.values > 0),
+                f"{self.spec.name} was told to put noise elsewhere than it is read.",
+            ),
+        )
 
     def _check_bits(self) -> None:
-        """Check the number of bits for the coins: missing bits would become zeros, a noise that all know."""
+        """Check the number of bits; missing ones would be zeros."""
         try:
             needed = input_widths(self.spec.fair_bits(self._named_arguments))
         except (ArithmeticError, LookupError, ValueError):
@@ -219,8 +233,8 @@ class EngineResult(RunRecord):
     """The record of a finished run, and its opened integers.
 
     Attributes:
-        outputs: By `OUT` line, the same at every party.
-        left_out: Number of clients that the parties went on without, by reason.
+        outputs: By name of the `OUT` line, equal at all parties.
+        left_out: Number of clients that the parties left out, by reason.
         signed: See `harness.hosts.signed_results`.
     """
 
@@ -235,11 +249,7 @@ class EngineResult(RunRecord):
 
 @dataclass(frozen=True)
 class Prepared:
-    """A job with its program, ready to run on one machine.
-
-    Attributes:
-        fault_of_links: None if its links ask peers for certificates, else why not.
-    """
+    """A job with its program; `fault_of_links` says why links do not ask for certificates."""
 
     job: Job
     model: SecurityModel
@@ -261,7 +271,7 @@ class Runner(ABC):
 
     @abstractmethod
     def supports(self, spec: ProtocolSpec, model: SecurityModel, form: InputForm) -> str | None:
-        """Return None if this combination is sound and can run, else why not."""
+        """Return why this combination is unsound or cannot run, if so."""
 
     @abstractmethod
     def run(
@@ -274,9 +284,9 @@ class Runner(ABC):
         starting: Callable[[], None] = no_charge,
         network: Network | None = None,
     ) -> EngineResult:
-        """Run the job with one process per party under `work`, which must be new; leave nothing there.
+        """Run the job with a process per party under `work`, a new directory that is removed at the end.
 
-        `starting` is called once, before the first party's process; if it raises, none starts. Whatever is
+        `starting` is called once, before the first process starts; if it raises, none starts. Whatever is
         raised, KeyboardInterrupt included, no process and no secret file is left.
 
         Raises UnsupportedError, CompileError, RelayError, UsedDirectoryError, PartyFailedError,
@@ -292,29 +302,27 @@ _LIMIT = 1 << 63
 
 
 def parse_outputs(logs: Sequence[Sequence[str]], names: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """Read the `OUT <name> <integers>` lines of every party's log, in the order of `names`.
+    """Return the `OUT <name> <integers>` lines of every party's log, in the order of `names`.
 
-    Guarantees: every party printed exactly these names, once each and in any order, with the same integers,
-    each in [-2^63, 2^63). Other lines are ignored. Without names anything may be printed.
+    Guarantees: every party printed exactly these names, once each, with the same integers in [-2^63, 2^63).
+    Other lines are ignored. Without names anything may be printed.
     [test: tests/harness/engines/test_output_parser.py]
 
-    Raises:
-        OutputError: Lines break the guarantee. It tells names and parties, never a value.
+    Raises OutputError, which has names and parties, never a value.
     """
     if not logs:
         raise OutputError("No party printed anything; the run has no result.")
     if not names:
         return {}
-    first = _party_outputs(logs[0], names, 0)
-    for party, log in enumerate(logs):
-        other = _party_outputs(log, names, party)
-        differing = [name for name in names if other[name] != first[name]]
+    outputs = [_party_outputs(log, names, party) for party, log in enumerate(logs)]
+    for party, other in enumerate(outputs):
+        differing = [name for name in names if other[name] != outputs[0][name]]
         if differing:
             raise OutputError(
                 f"Parties 0 and {party} revealed different values for {', '.join(differing)}; a party is "
                 "faulty or deviates, discard this run."
             )
-    return first
+    return outputs[0]
 
 
 def _party_outputs(log: Sequence[str], names: Sequence[str], party: int) -> dict[str, tuple[int, ...]]:
@@ -322,10 +330,14 @@ def _party_outputs(log: Sequence[str], names: Sequence[str], party: int) -> dict
     for line in log:
         if line.startswith("OUT"):
             name, values = _parsed(line.rstrip(), party)
-            if name not in names:
-                raise OutputError(f"Party {party} printed OUT {name}, which the protocol does not declare.")
-            if name in outputs:
-                raise OutputError(f"Party {party} printed OUT {name} twice.")
+            refuse(
+                OutputError,
+                (
+                    name not in names,
+                    f"Party {party} printed OUT {name}, which the protocol does not declare.",
+                ),
+                (name in outputs, f"Party {party} printed OUT {name} twice."),
+            )
             outputs[name] = values
     if missing := [name for name in names if name not in outputs]:
         raise OutputError(f"Party {party} did not print OUT {', '.join(missing)}; the run did not complete.")

@@ -1,4 +1,4 @@
-"""The common part of all engines, which runs each party in a process."""
+"""The common part of all engines."""
 
 import math
 import re
@@ -39,7 +39,7 @@ _REASONS = (
 
 @dataclass(frozen=True)
 class PartyCosts:
-    """A party's report of its cost."""
+    """A party's own costs."""
 
     seconds: float
     sent_bytes: int
@@ -55,8 +55,7 @@ class PartyCosts:
 class Engine(Runner):
     """Runs `.mpc` programs, each party in a process and a directory of its own.
 
-    Attributes:
-        connects_down: Whether each party connects to those with lower numbers, else to higher ones.
+    Parties connect to lower numbers if `connects_down`, else to higher ones.
     """
 
     name: str
@@ -65,61 +64,62 @@ class Engine(Runner):
 
     @abstractmethod
     def version(self) -> str | None:
-        """Return the installation's version, None if there is none."""
+        """Return the installation's version, if any."""
 
     @abstractmethod
     def availability(self, model: SecurityModel) -> str | None:
-        """Return None if the model can run here, else one sentence: the lack, and its remedy."""
+        """Return what a model lacks here, and the remedy; None if it can run."""
 
     def fault_of_links(self, model: SecurityModel) -> str | None:  # noqa: ARG002
-        """Return None if all links of the model's parties ask for certificates, else why not."""
+        """Return why links do not ask for certificates; None if all do."""
         return None
 
     @abstractmethod
     def common_name(self, party: int) -> str:
-        """Return the name that a party's certificate must bear."""
+        """Return the name in a party's certificate."""
 
     @abstractmethod
     def program_hash(self, job: Job, model: SecurityModel) -> str:
-        """Return the program's hash in the job's result, without compiling it.
+        """Return the program's hash without compiling it.
 
         [test: tests/commands/test_bench_measured.py]
         """
 
     def is_compiled(self, job: Job, model: SecurityModel) -> bool:  # noqa: ARG002
-        """Return whether a run of the job would compile nothing."""
+        """Return whether the job would compile nothing."""
         return not self.compiles
 
     @abstractmethod
     def _program(self, job: Job, model: SecurityModel) -> Prepared:
-        """Return the job's program."""
+        """Return the job with its program."""
 
     @abstractmethod
     def _process(self, prepared: Prepared, party: int, addresses: Sequence[Address]) -> dict[str, Any]:
-        """Return `argv` to become, or a `module` with `run_party`; `files` and `links` for the directory."""
+        """Return `argv`, or a `module` with `run_party`; and `files` and `links`."""
 
     @abstractmethod
     def _costs(self, lines: Sequence[str]) -> PartyCosts:
-        """Return the costs that a party's lines state; IndexError or ValueError if they cannot."""
+        """Return the costs in a party's lines, or raise IndexError or ValueError."""
 
     def supports(self, spec: ProtocolSpec, model: SecurityModel, form: InputForm) -> str | None:
         reason = self.refusal(spec, model, form) or self.availability(model)
         return self.fault_of_links(model) if reason is None and form.path is REPLICATED else reason
 
     def refusal(self, spec: ProtocolSpec, model: SecurityModel, form: InputForm) -> str | None:
-        """Return None if this combination is sound, wherever it runs, else why not.
+        """Return why this combination is unsound on any machine, if so.
 
         Guarantees: in an active model no client value that came as a plain additive share is a factor of a
-        secret product: a party could add to its share and have the product carry other clients' values past
-        the noise. Only sums depend on such a value, unless it was shared as bits, which stay bits whatever a
-        party adds.
+        secret product, where a party's change could carry other clients' values past the noise. Only sums
+        depend on such a value, unless it was shared as bits, which stay bits.
         [test: tests/harness/engines/test_supports.py]
         """
         if form.name not in spec.input_forms:
             return f"{spec.name} has no input form {form.name!r}; choose {' or '.join(spec.input_forms)}."
         if form.path not in spec.input_paths:
-            shares = named("input_path", "shares")
-            return f"{spec.name} takes no values by input path {form.path.name!r}; use {shares}."
+            return (
+                f"{spec.name} takes no values by input path {form.path.name!r}; use "
+                f"{named('input_path', 'shares')}."
+            )
         if (reason := model.refusal(form.path)) is not None:
             return reason
         paths = [
@@ -144,7 +144,7 @@ class Engine(Runner):
         return None
 
     def prepared(self, job: Job, model: SecurityModel) -> Prepared:
-        """Return the job's program, compiled on this machine; else UnsupportedError or CompileError."""
+        """Return the job with its program, or raise UnsupportedError or CompileError."""
         reason = self.availability(model)
         if reason is not None:
             raise UnsupportedError(reason)
@@ -155,9 +155,9 @@ class Engine(Runner):
         return prepared
 
     def config(self, prepared: Prepared, party: int, addresses: Sequence[Address]) -> dict[str, Any]:
-        """Return what `harness.engines.parties.main` reads to be a party that finds all at `addresses`.
+        """Return the file for `harness.engines.parties.main`; parties find each other at `addresses`.
 
-        It listens on every interface unless they are loopback.
+        A party listens on every interface unless they are loopback.
         """
         job, model = prepared.job, prepared.model
         config: dict[str, Any] = {
@@ -194,14 +194,21 @@ class Engine(Runner):
             progress("run")
             fronts: list[dict[str, Any]] = [{}] * parties
             if job.clients is not None:
-                pairs = zip(ports[parties::2], ports[parties + 1 :: 2], strict=True)
-                fronts = [{"front": job.clients.front(LOOPBACK, *pair, timeout_s)} for pair in pairs]
-            with links_between(ports[:parties], network) as links:
-                configs = [
-                    {**self.config(prepared, i, [(LOOPBACK, port) for port in seen]), **front}
-                    for i, (seen, front) in enumerate(zip(links.ports, fronts, strict=True))
+                fronts = [
+                    {"front": job.clients.front(LOOPBACK, *pair, timeout_s)}
+                    for pair in zip(ports[parties::2], ports[parties + 1 :: 2], strict=True)
                 ]
-                logs = run_parties(job, configs, work, timeout_s, starting)
+            with links_between(ports[:parties], network) as links:
+                logs = run_parties(
+                    job,
+                    [
+                        {**self.config(prepared, i, [(LOOPBACK, port) for port in seen]), **front}
+                        for i, (seen, front) in enumerate(zip(links.ports, fronts, strict=True))
+                    ],
+                    work,
+                    timeout_s,
+                    starting,
+                )
         return replace(self.result(prepared, logs, time.monotonic() - started), network=links.measured)
 
     @contextmanager
@@ -215,19 +222,21 @@ class Engine(Runner):
         values: int,
         starting: Callable[[], None] = no_charge,
     ) -> Iterator[Rounds]:
-        """Yield the job's parties for so many rounds of so many values; otherwise as `run`."""
+        """Yield the job's parties for `number` rounds of so many values; else as `run`."""
         prepared = self.prepared(job, model)
         with free_ports(model.parties) as ports:
-            config = {"number": number, "column_bytes": values * model.domain.value_bytes}
             configs = [
-                {**self.config(prepared, i, [(LOOPBACK, port) for port in ports]), "rounds": config}
+                {
+                    **self.config(prepared, i, [(LOOPBACK, port) for port in ports]),
+                    "rounds": {"number": number, "column_bytes": values * model.domain.value_bytes},
+                }
                 for i in range(model.parties)
             ]
             with rounds_of(job, configs, work, timeout_s, starting) as rounds:
                 yield rounds
 
     def result(self, prepared: Prepared, logs: Sequence[PartyState], wall_s: float) -> EngineResult:
-        """Return the result that the parties' logs state; OutputError if they cannot."""
+        """Return the result in the parties' logs, or raise OutputError."""
         costs = self.costs(logs)
         slowest = max(costs, key=lambda cost: cost.seconds)
         peaks = [log.peak_memory_bytes for log in logs if log.peak_memory_bytes is not None]
@@ -252,7 +261,7 @@ class Engine(Runner):
         )
 
     def costs(self, logs: Sequence[PartyState]) -> list[PartyCosts]:
-        """Return each party's report of its cost; OutputError if one is missing."""
+        """Return each party's costs, or raise OutputError."""
         costs: list[PartyCosts] = []
         for party, log in enumerate(logs):
             try:
@@ -270,8 +279,10 @@ def _one_of(ways: Sequence[str]) -> str:
 
 
 def _of_clients(logs: Sequence[PartyState]) -> dict[str, Any]:
-    pattern = r"Clients sent = (\d+) bytes, received = (\d+) bytes"
-    traffic = [_said_of_clients(party, log.lines, pattern) for party, log in enumerate(logs)]
+    traffic = [
+        _said_of_clients(party, log.lines, r"Clients sent = (\d+) bytes, received = (\d+) bytes")
+        for party, log in enumerate(logs)
+    ]
     left_out = [left_out_by(party, log.lines) for party, log in enumerate(logs)]
     if any(reasons != left_out[0] for reasons in left_out):
         raise OutputError("The parties left out different numbers of clients; discard this run.")
@@ -280,9 +291,12 @@ def _of_clients(logs: Sequence[PartyState]) -> dict[str, Any]:
 
 
 def left_out_by(party: int, lines: Sequence[str]) -> dict[str, int]:
-    """Return how many clients a party left out, by reason; OutputError if it does not say."""
-    pattern = r"Clients left out = (\d+) absent, (\d+) failed, (\d+) complained"
-    counts = zip(_REASONS, _said_of_clients(party, lines, pattern), strict=True)
+    """Return how many clients a party left out, by reason, or raise OutputError."""
+    counts = zip(
+        _REASONS,
+        _said_of_clients(party, lines, r"Clients left out = (\d+) absent, (\d+) failed, (\d+) complained"),
+        strict=True,
+    )
     return {why: many for why, many in counts if many}
 
 

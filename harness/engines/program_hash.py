@@ -19,10 +19,10 @@ _WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionD
 
 
 def program_hash(job: Job, extra: Sequence[str] = ()) -> str:
-    """Return a SHA-256 over the program's code, its circuits', its arguments and `extra`.
+    """Return a SHA-256 over the code of the program and its circuits, its arguments and `extra`.
 
-    Guarantees: comments, docstrings and layout do not change it; any other change of the code does. A wheel
-    has the same as its checkout.
+    Guarantees: every change of the code changes it, but for comments, docstrings and layout. A wheel and its
+    checkout agree.
     [test: tests/programs/test_bytecode.py, tests/project/test_wheel.py]
     """
     sources = [[path.name, _code(_text(path))] for path in sources_of(job.source)]
@@ -43,7 +43,7 @@ def _text(path: Path) -> str:
 def _code(text: str) -> str:
     """Return a text's syntax tree without docstrings, as JSON; the text itself if it is not Python.
 
-    Later versions of Python have more fields: without empty ones, 3.11 to 3.14 agree.
+    Without empty fields, Python 3.11 to 3.14 agree.
     """
     try:
         tree = _parsed(text)
@@ -65,9 +65,9 @@ def _code(text: str) -> str:
 
 
 def sources_of(source: Path) -> list[Path]:
-    """Return the program, and the circuits that it imports, directly or through others, by name.
+    """Return the program, and all circuits that it imports, by name.
 
-    Guarantees: no circuit that the program could use is left out; all count where imports are not written as
+    Guarantees: no circuit that it could use is left out; all count unless imports are written as
     `from protocols.circuits.x import y`.  [test: tests/programs/test_bytecode.py]
     """
     directory = PROJECT / "protocols" / "circuits"
@@ -85,7 +85,6 @@ def sources_of(source: Path) -> list[Path]:
 
 
 def _circuits_in(text: str) -> set[str] | None:
-    """Return the circuits that a text imports, None if it does not say so plainly."""
     try:
         nodes = [*ast.walk(_parsed(text))]
     except SyntaxError:
@@ -100,7 +99,7 @@ def _circuits_in(text: str) -> set[str] | None:
 
 
 def sources_hash(*directories: str) -> str:
-    """Return a SHA-256 over paths and texts of all code below directories of the project."""
+    """Return a SHA-256 over paths and texts of all code in directories."""
     digest = hashlib.sha256()
     for directory in directories:
         for path in sorted(PROJECT.joinpath(directory).rglob("*")):

@@ -1,4 +1,4 @@
-"""Which models can run here, on which engine, and why one cannot."""
+"""Models' engines."""
 
 from collections.abc import Callable
 from functools import cache
@@ -19,12 +19,12 @@ def engines() -> dict[str, Engine]:
 
 
 def engine_of(model: SecurityModel) -> Engine:
-    """Return the engine that runs the model."""
+    """Return the model's engine."""
     return engines()[model.engine]
 
 
 def choose_model(name: str | None) -> SecurityModel:
-    """Return the named model, by default `ring` where MP-SPDZ has it, else `mpyc`."""
+    """Return the named model, by default `ring` if MP-SPDZ has it, else `mpyc`."""
     if name is not None:
         return get_model(name)
     preferred = get_model(PREFERRED)
@@ -32,7 +32,7 @@ def choose_model(name: str | None) -> SecurityModel:
 
 
 def chosen_model(model: SecurityModel | None, say: Callable[[str], None]) -> SecurityModel:
-    """Return the given model, or the default after saying which it is."""
+    """Return the given model, or announce and return the default."""
     chosen = model or choose_model(None)
     if model is None:
         say(f"Security model: {chosen.name} (choose another with --security; ./inv security lists them)")
@@ -40,7 +40,7 @@ def chosen_model(model: SecurityModel | None, say: Callable[[str], None]) -> Sec
 
 
 def security_models() -> list[dict[str, Any]]:
-    """Return a row per model, as `security --json` prints them."""
+    """Return a row per model, as in `security --json`."""
     return [
         {
             "security": model.name,

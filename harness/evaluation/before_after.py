@@ -1,7 +1,4 @@
-"""A model's accuracy and fairness with and without a mitigation, in the clear, on public data.
-
-It needs every row in one place, so it is no part of a private run, and adds no noise or privacy.
-"""
+"""A model's accuracy and fairness with and without a mitigation, in the clear, on public data."""
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -22,18 +19,18 @@ from threadpoolctl import threadpool_limits
 
 from harness.evaluation.loanapp import LoanApplications
 from harness.evaluation.metrics import METRICS, assess
-from harness.postprocessing.reweighing.sample_weight import Floats, Indices, WeightsTable, sample_weight
 from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
 from harness.postprocessing.thresholds.rules import ThresholdRule
+from harness.reweighing.sample_weight import WeightsTable, sample_weight
+from protocols.arrays import Floats, Integers
 
-MAX_ITERATIONS = 1000
-_PARTS = 3  # of the cross-validation that held-out scores come from
+UNMITIGATED = "unmitigated"
 
 
 def model_for(data: LoanApplications) -> Pipeline:
     """Return an unfitted pipeline: impute, scale or encode, logistic regression.
 
-    It lacks the sensitive feature, and learns everything, medians and scales included, in `fit`.
+    It lacks the sensitive feature, and learns medians and scales, too, in `fit`.
     [test: tests/harness/evaluation/test_before_after.py::test_test_rows_do_not_reach_the_fitted_pipeline]
     """
     numeric = [name for name in data.features.columns if name not in data.categorical]
@@ -50,18 +47,15 @@ def model_for(data: LoanApplications) -> Pipeline:
         ],
         sparse_threshold=0,
     )
-    return Pipeline([("prepare", prepare), ("classify", LogisticRegression(max_iter=MAX_ITERATIONS))])
+    return Pipeline([("prepare", prepare), ("classify", LogisticRegression(max_iter=1000))])
 
 
-def fit(data: LoanApplications, rows: Indices, weights: WeightsTable | None = None) -> Pipeline:
-    """Fit the model on these rows, each weighted by its group and label, or all alike.
-
-    Raises ConvergenceWarning if the optimizer stopped early.
-    """
+def fit(data: LoanApplications, rows: Integers, weights: WeightsTable | None = None) -> Pipeline:
+    """Fit the model, each row weighted by its group and label; ConvergenceWarning if it stops early."""
     y, per_sample, model = data.y_true[rows], None, model_for(data)
     if weights is not None:
-        pairs = pd.MultiIndex.from_product([data.groups, data.labels])
-        per_sample = sample_weight(pd.Series(np.ravel(weights), pairs), data.sensitive_feature[rows], y)
+        table = pd.Series(np.ravel(weights), pd.MultiIndex.from_product([data.groups, data.labels]))
+        per_sample = sample_weight(table, data.sensitive_feature[rows], y)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
         model.fit(data.features.iloc[rows], y, classify__sample_weight=per_sample)
@@ -70,12 +64,12 @@ def fit(data: LoanApplications, rows: Indices, weights: WeightsTable | None = No
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """One split of a data set, and the model without mitigation."""
+    """One split of a data set, and the unmitigated model."""
 
     data: LoanApplications
     seed: int
-    train: Indices
-    test: Indices
+    train: Integers
+    test: Integers
 
     @property
     def tested(self) -> pd.DataFrame:
@@ -84,46 +78,39 @@ class Fold:
 
     @cached_property
     def unmitigated(self) -> Pipeline:
-        """The model, fitted once on the training rows without weights."""
+        """The model, fitted once without weights."""
         return fit(self.data, self.train)
 
 
-def held_out_scores(data: LoanApplications, rows: Indices) -> Floats:
-    """Return each row's score from a model that was fitted without it, by three-fold cross-validation.
-
-    Scores of rows that a model was fitted on flatter it, and give wrong thresholds.
-    """
-    parts = KFold(_PARTS, shuffle=True, random_state=0)
+def held_out_scores(data: LoanApplications, rows: Integers) -> Floats:
+    """Return each row's score from a model that was fitted without it, by three-fold cross-validation."""
     with threadpool_limits(limits=1):
         predicted = cross_val_predict(
-            model_for(data), data.features.iloc[rows], data.y_true[rows], cv=parts, method="predict_proba"
+            model_for(data),
+            data.features.iloc[rows],
+            data.y_true[rows],
+            cv=KFold(3, shuffle=True, random_state=0),
+            method="predict_proba",
         )
-    scores: Floats = predicted[:, 1]
-    return scores
+    return np.asarray(predicted[:, 1])
 
 
-UNMITIGATED = "unmitigated"
-
-Mitigation = Callable[[Fold], Indices]
-"""Returns predictions, 0 or 1, for a fold's test rows."""
+Mitigation = Callable[[Fold], Integers]  # returns predictions, 0 or 1, for a fold's test rows
 
 
 def reweighed(weights: Callable[[Fold], WeightsTable]) -> Mitigation:
     """Return the mitigation that fits anew with these weights."""
 
-    def predict(fold: Fold) -> Indices:
+    def predict(fold: Fold) -> Integers:
         return np.asarray(fit(fold.data, fold.train, weights(fold)).predict(fold.tested))
 
     return predict
 
 
 def thresholded(rules: Callable[[Fold], Mapping[str, ThresholdRule]]) -> Mitigation:
-    """Return the mitigation that applies each group's rule to the unmitigated model's scores.
+    """Return the mitigation by each group's rule; mixed rules draw from the split's seed."""
 
-    Mixed rules draw from the split's seed.
-    """
-
-    def predict(fold: Fold) -> Indices:
+    def predict(fold: Fold) -> Integers:
         predictor = GroupThresholdPredictor(rules(fold), fold.unmitigated)
         groups = fold.data.sensitive_feature[fold.test]
         return predictor.predict(fold.tested, sensitive_features=groups, random_state=fold.seed)
@@ -134,11 +121,14 @@ def thresholded(rules: Callable[[Fold], Mapping[str, ThresholdRule]]) -> Mitigat
 def summary(runs: pd.DataFrame, **more: Callable[[pd.Series], int]) -> pd.DataFrame:
     """Return mean, std, splits, and `more`, by model and metric.
 
-    `splits` counts those where the metric is defined. Splits overlap, so std is a spread, not a standard
-    error.
+    `splits` counts those with a defined metric. They overlap, so std is a spread, not a standard error.
     """
-    figures = runs.set_index(["split", "model"])[list(METRICS)].rename_axis(columns="metric")
-    values = figures.stack(future_stack=True).groupby(["model", "metric"], sort=False)
+    values = (
+        runs.set_index(["split", "model"])[list(METRICS)]
+        .rename_axis(columns="metric")
+        .stack(future_stack=True)
+        .groupby(["model", "metric"], sort=False)
+    )
     columns: dict[str, Any] = {"mean": "mean", "std": "std", "splits": "count", **more}
     return pd.DataFrame(values.agg(**columns)).reset_index()
 
@@ -146,7 +136,7 @@ def summary(runs: pd.DataFrame, **more: Callable[[pd.Series], int]) -> pd.DataFr
 def changes(runs: pd.DataFrame) -> pd.DataFrame:
     """Return the summary of changes against the unmitigated model of the same split.
 
-    `lower` and `higher` count the splits where the metric fell or rose.
+    `lower` and `higher` count splits.
     """
     wide = runs.set_index(["split", "model"])[list(METRICS)]
     before = wide.xs(UNMITIGATED, level="model")
@@ -163,8 +153,8 @@ def evaluate(
 ) -> pd.DataFrame:
     """Assess the model without and with each mitigation on every split's test rows.
 
-    The caller chooses the source of weights or thresholds (an MPC run, a simulated release, exact counts) and
-    must state it beside the figures. Each call is one more release on people that are in most splits.
+    The caller states the source of weights or thresholds beside the figures. Each call is one more release on
+    people that are in most splits.
     """
     every = {UNMITIGATED: lambda fold: fold.unmitigated.predict(fold.tested), **mitigations}
     seeds = list(splits)
@@ -174,9 +164,8 @@ def evaluate(
         for done, seed in enumerate(seeds, start=1):
             fold = Fold(data, seed, *data.split(seed))
             for name, predict in every.items():
-                figures = assess(
-                    data.y_true[fold.test], predict(fold), data.sensitive_feature[fold.test], data.groups
-                )
+                truth, feature = data.y_true[fold.test], data.sensitive_feature[fold.test]
+                figures = assess(truth, predict(fold), feature, data.groups)
                 rows.append({"split": seed, "model": name, **figures})
             if progress is not None:
                 progress(done, len(seeds))

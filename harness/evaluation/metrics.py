@@ -1,7 +1,6 @@
 """Accuracy and group fairness of predictions, in the field's names, for k groups.
 
-A rate without records, and every difference or ratio over it, is NaN, so that an undefined figure never
-looks like a fair zero.
+A rate without records, and every difference or ratio over it, is NaN: it never looks like a fair zero.
 """
 
 from collections.abc import Sequence
@@ -35,18 +34,16 @@ class GroupRates:
     false_positive_rate: Rates
 
 
+# PrivFairFL's four figures of unfairness between groups, best at 0, NaN where undefined. `one_minus_di`:
+# |1 - disparate impact|; `delta_eop`: equal opportunity difference; `delta_eodd`: average odds difference;
+# `delta_sp`: statistical parity difference.
 PaperMetrics = dict[str, float]
-"""PrivFairFL's four figures of unfairness between groups, best at 0, NaN where undefined.
-
-`one_minus_di`: |1 - disparate impact|; `delta_eop`: equal opportunity difference; `delta_eodd`: average odds
-difference; `delta_sp`: statistical parity difference.
-"""
 
 
 def group_rates(
     y_true: npt.ArrayLike, y_pred: npt.ArrayLike, sensitive_feature: npt.ArrayLike, groups: Sequence[str]
 ) -> GroupRates:
-    """Compute each group's rates, NaN without records. Raises ValueError if a group is not declared."""
+    """Compute each group's rates; ValueError for an undeclared group."""
     truth, predicted, feature = np.asarray(y_true), np.asarray(y_pred), np.asarray(sensitive_feature)
     if undeclared := sorted(set(feature.tolist()) - set(groups)):
         raise ValueError(f"sensitive_feature has the groups {undeclared}, which are not among {list(groups)}")
@@ -58,12 +55,12 @@ def group_rates(
 
 
 def difference(rates: Rates) -> float:
-    """Return the largest less the smallest rate; NaN if any is NaN."""
+    """Return the largest less the smallest rate; NaN with any NaN."""
     return float(np.max(rates) - np.min(rates))
 
 
 def ratio(rates: Rates) -> float:
-    """Return the smallest over the largest rate; NaN if any is NaN, or if all are 0."""
+    """Return the smallest over the largest rate; NaN with any NaN, or if all are 0."""
     largest = float(np.max(rates))
     return float(np.min(rates)) / largest if largest else float("nan")
 
@@ -73,9 +70,7 @@ def assess(
 ) -> dict[str, float]:
     """Return `METRICS` of binary predictions, NaN where undefined.
 
-    Source: Fairlearn's definitions, but for undefined rates, which Fairlearn counts as 0. PrivFairFL's
-    equation 5 averages the two differences of equalized odds instead of taking the larger one, and by a slip
-    adds that of the true positive rates twice.
+    Source: Fairlearn's definitions, but for undefined rates, which Fairlearn counts as 0.
     [test: tests/harness/evaluation/test_metrics.py::test_agrees_with_fairlearn]
     """
     by_group = group_rates(y_true, y_pred, sensitive_feature, groups)
@@ -101,8 +96,8 @@ def published_metrics(
     """Compute the four figures as printed in the paper, to compare with it, not to judge by.
 
     Source: PrivFairFL, equations 3 to 6, largest against smallest for its two groups. There DI is the ratio
-    of true positive rates (undefined if one is 0), delta EODD repeats delta EOP, and delta SP is of the share
-    of a group that is rightly predicted positive.
+    of true positive rates, and delta SP is of the share of a group that is rightly predicted positive. Delta
+    EODD averages two differences, by a slip that of true positive rates twice.
     """
     truth, predicted = np.asarray(y_true), np.asarray(y_pred)
     tpr = group_rates(truth, predicted, sensitive_feature, groups).true_positive_rate
@@ -123,14 +118,14 @@ def corrected_metrics(
 
     Source: Fairlearn's `demographic_parity_ratio`, `equal_opportunity_difference`,
     `equalized_odds_difference` with `agg="mean"`, and `demographic_parity_difference`, but for undefined
-    rates.  [test: tests/harness/evaluation/test_metrics.py::test_corrected_metrics_are_fairlearns]
+    rates.
+    [test: tests/harness/evaluation/test_metrics.py::test_corrected_metrics_are_fairlearns]
     """
     rates = group_rates(y_true, y_pred, sensitive_feature, groups)
-    odds = (rates.true_positive_rate, rates.false_positive_rate)
     return PaperMetrics(
         one_minus_di=1 - ratio(rates.selection_rate),
         delta_eop=difference(rates.true_positive_rate),
-        delta_eodd=sum(map(difference, odds)) / 2,
+        delta_eodd=(difference(rates.true_positive_rate) + difference(rates.false_positive_rate)) / 2,
         delta_sp=difference(rates.selection_rate),
     )
 

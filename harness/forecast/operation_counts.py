@@ -1,4 +1,4 @@
-"""Operation counts of a program, by executing it on counting values, or from MP-SPDZ's compiler."""
+"""Operation counts of a program, from execution on counting values, or from MP-SPDZ's compiler."""
 
 import re
 from collections import Counter
@@ -16,21 +16,7 @@ from protocols.accounting.exact_privacy import Gates, Wire
 from protocols.circuits.sorting import WORD, MarkerRanks
 from protocols.spec import PI_ROC, PI_ROC_RECORDS
 
-_ROUNDS_AROUND = 3  # of the virtual machine: two to turn noise into integers, one to open
-_ANDS_PER_CUT_BIT = 3  # of an adder by which integers are cut into bits: 2 to 3 ANDs a bit, by its width
-_ROUNDS_TO_CUT = 8
-# ANDs of a comparison of 64-bit integers, by how many parties' shares are split into bits. 2 stands for none,
-# as a mask with known bits is added.
-_ANDS_OF_A_COMPARISON = {2: 118, 3: 242, 4: 305}
 _ROUNDS_TO_COMPARE = 9
-_COMPARED_AT_ONCE = 1000
-_ROUNDS_TO_COMPARE_MORE = 8
-_MESSAGES_TO_COMPARE = 10  # of MPyC
-_WITHOUT_TRIPLES = ("ring", "rep4-ring")  # their ANDs need no material made in batches
-_COST = re.compile(r"^ *(\d+) (.+)$", re.MULTILINE)
-_PER_PARTY = re.compile(r"(integer|bit) inputs from player \d+")
-_SPLIT = re.compile(r"integer \d-way splits")
-_EDABITS = re.compile(r"(?:loose|strict) edabits of length (\d+)")
 
 
 @dataclass
@@ -42,8 +28,8 @@ class Counts(Gates):
         decomposed: Integers turned into bits, or their bits where each costs.
         products: Multiplications within inner products.
         added: Summed elements of vectors, which take the compiler time.
-        steps: Successive work on integers.
-        batch: How much material is prepared at once; 0: the machine chooses.
+        steps: Successive operations on integers.
+        batch: The material that is prepared at once; 0 if the machine chooses.
     """
 
     inputs: int = 0
@@ -59,27 +45,27 @@ class Counts(Gates):
     batch: int = 0
 
     def then(self, other: "Counts") -> "Counts":
-        """Return the sum of two programs, one after the other."""
+        """Return the counts of two programs in turn."""
         return Counts(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
 def counts_of(job: Job, model: SecurityModel) -> Counts:
     """Return the operation counts of a job's program in this model; no data are needed.
 
-    A portable program is executed on counting values; formulas add comparisons, whose circuits are the
-    engine's, and sorted keys. For other programs, the compiler's estimate is read.
-    Guarantees: where nothing is compiled or sorted, the counts equal the compiler's estimate.
+    A portable program is executed on counting values, with formulas for comparisons and sorted keys. For
+    other programs the compiler's estimate is read.
+    Guarantees: where no keys are sorted, the counts equal the compiler's estimate, up to a few rounds.
     [test: tests/harness/forecast/test_operation_counts.py; tests/programs/test_operation_counts.py]
-    Raises PlanError without MP-SPDZ's compiler, or CompileError if it refuses the program.
+    Raises PlanError without MP-SPDZ's compiler, CompileError if it refuses the program.
     """
     arguments = dict(zip(job.spec.arguments, job.arguments, strict=True))
     split, batch = _parties_that_split(model), job.batch(model)
     if job.spec.name == PI_ROC_RECORDS.name:  # the same release, but for how counts come about
-        blocks = [arguments[name] for name in PI_ROC.arguments]
-        used = usage_of(PROGRAMS / f"{PI_ROC.name}.mpc", blocks)
+        used = usage_of(PROGRAMS / f"{PI_ROC.name}.mpc", [arguments[name] for name in PI_ROC.arguments])
         used = replace(used, inputs=0 if job.replicated else int(arguments["records"]) * model.parties)
         used = used.then(usage_of_keys(arguments, split))
-        used.ands += -used.ands % (batch * WORD) if batch and model.name not in _WITHOUT_TRIPLES else 0
+        with_triples = model.name not in ("ring", "rep4-ring")  # whose ANDs need material made in batches
+        used.ands += -used.ands % (batch * WORD) if batch and with_triples else 0
     elif job.spec.portable and (
         arguments.get("path", "shares") == "shares" or (job.replicated and job.spec.slot_bits is None)
     ):
@@ -89,20 +75,20 @@ def counts_of(job: Job, model: SecurityModel) -> Counts:
         return read_estimate(estimate(job, model), batch)
     if model.virtual_machine is None:  # MPyC's bits are integers, so that an AND is a multiplication
         used = replace(used, ands=used.ands + used.multiplications, multiplications=0)
-    clients = used.inputs > 0 or job.spec.slot_bits is not None
-    rounds = used.depth + used.steps + _ROUNDS_AROUND + clients
+    rounds = used.depth + used.steps + 3  # two to turn noise into integers, one to open
+    rounds += used.inputs > 0 or job.spec.slot_bits is not None
     return replace(used, rounds=rounds, batch=batch or 0)
 
 
 def _parties_that_split(model: SecurityModel) -> int:
-    """Return how many shares of an integer become bits; 2 where a mask's do, 0 in MPyC."""
+    """Return how many shares of an integer become bits; 2 if a mask's do, 0 in MPyC."""
     if model.virtual_machine is None:
         return 0
     return model.parties if "-Z" in model.compile_options else 2
 
 
 def usage_of(source: Path, arguments: Sequence[str]) -> Counts:
-    """Execute a portable program on counting values, loops in turn; return its counts."""
+    """Execute a portable program on counting values; return its counts."""
     usage = Counts()
     names = {
         "program": SimpleNamespace(args=[source.stem, *arguments]),
@@ -126,11 +112,11 @@ def usage_of_comparisons(number: int, parties_that_split: int) -> Counts:
     if not number:
         return Counts()
     if not parties_that_split:
-        return Counts(gates=_MESSAGES_TO_COMPARE, steps=_ROUNDS_TO_COMPARE, decomposed=number)
+        return Counts(gates=10, steps=_ROUNDS_TO_COMPARE, decomposed=number)  # messages of MPyC
     split = parties_that_split > 2
-    more = _ROUNDS_TO_COMPARE_MORE * ((number - 1) // _COMPARED_AT_ONCE)
+    more = 8 * ((number - 1) // 1000)  # rounds for each further thousand
     return Counts(
-        ands=number * _ANDS_OF_A_COMPARISON[parties_that_split],
+        ands=number * {2: 118, 3: 242, 4: 305}[parties_that_split],  # of 64-bit integers
         dabits=number * (1 if split else 65),
         decomposed=number * split,
         steps=_ROUNDS_TO_COMPARE + more + (parties_that_split > 3),
@@ -140,7 +126,7 @@ def usage_of_comparisons(number: int, parties_that_split: int) -> Counts:
 def usage_of_keys(arguments: Mapping[str, str], parties_that_split: int) -> Counts:
     """Return the counts of sorting records' keys among markers, for the arguments of π_ROC.
 
-    Only the cost of cutting keys into bits is an estimate.  [test: tests/protocols/test_sorting.py]
+    The cost of cutting keys into bits is an estimate.  [test: tests/protocols/test_sorting.py]
     """
     cells = int(arguments["groups"]) * int(arguments["labels"]) * int(arguments["bins"])
     ranks = MarkerRanks((_BitType(Counts()), None, None, None, None), int(arguments["records"]), cells)
@@ -149,18 +135,18 @@ def usage_of_keys(arguments: Mapping[str, str], parties_that_split: int) -> Coun
     routed = [max(planes, 1 + bit) + (2 if bit < ranks.key_bits else 0) for bit in bits]
     keys = int(arguments["records"]) + ranks.missing
     cut = keys * ranks.key_bits
-    cutting = cut * (_ANDS_PER_CUT_BIT + parties_that_split - 2)
+    cutting = cut * (1 + parties_that_split)  # an adder takes 2 to 3 ANDs a bit, by its width
     in_turn = compared * (planes + 1) + sum(3 if bit < ranks.key_bits else 1 for bit in bits)
     return Counts(
         ands=(compared * 2 * planes + sum(routed)) * pairs + cutting,
         dabits=ranks.place_bits * WORD * (cells // WORD + 1),
         decomposed=keys if parties_that_split > 2 else cut,
-        steps=in_turn + _ROUNDS_TO_CUT,
+        steps=in_turn + 8,  # to cut
     )
 
 
 def estimate(job: Job, model: SecurityModel) -> str:
-    """Return the output of MP-SPDZ's compiler for a program. Raises PlanError without the compiler."""
+    """Return the compiler's output; PlanError without MP-SPDZ's compiler."""
     installation = find_installation()
     if model.virtual_machine is None or isinstance(installation, str):
         why = installation if isinstance(installation, str) else f"Security model {model.name} cannot run it."
@@ -169,11 +155,13 @@ def estimate(job: Job, model: SecurityModel) -> str:
 
 
 def read_estimate(text: str, batch: int | None) -> Counts:
-    """Read a compiler's output. Raises PlanError if it has no cost."""
+    """Read a compiler's output; PlanError without costs."""
     totals = Counter[str]()
-    for number, what in _COST.findall(text):
-        edabits = _EDABITS.fullmatch(what)
-        name = "decomposed" if edabits or _SPLIT.fullmatch(what) else _PER_PARTY.sub(r"\1 inputs", what)
+    for number, what in re.findall(r"^ *(\d+) (.+)$", text, re.MULTILINE):
+        name = re.sub(r"(integer|bit) inputs from player \d+", r"\1 inputs", what)
+        edabits = re.fullmatch(r"(?:loose|strict) edabits of length (\d+)", what)
+        if edabits or re.fullmatch(r"integer \d-way splits", what):
+            name = "decomposed"
         totals[name] += int(number) * (int(edabits[1]) if edabits else 1)
     if "virtual machine rounds" not in totals:
         raise PlanError(
@@ -194,7 +182,7 @@ def read_estimate(text: str, batch: int | None) -> Counts:
 
 
 class _Integers:
-    """A secret vector that counts the multiplications of vectors before it."""
+    """A secret vector that counts multiplications."""
 
     def __init__(self, usage: Counts, lanes: int, steps: int = 0) -> None:
         self._usage, self._lanes, self._steps = usage, lanes, steps
@@ -237,7 +225,7 @@ class _Integers:
     __ge__ = __gt__
 
     def reveal(self) -> None:
-        """Stand for opening it, which every program does once."""
+        """Cost nothing here: every program opens once."""
 
 
 class _IntegerType:
@@ -264,8 +252,7 @@ class _IntegerType:
         pass
 
     def concat(self, parts: Sequence[_Integers]) -> _Integers:
-        lanes = sum(map(len, parts))
-        return _Integers(self._usage, lanes, max(part._steps for part in parts))
+        return _Integers(self._usage, sum(map(len, parts)), max(part._steps for part in parts))
 
     def dot_product(self, x: _Integers, y: _Integers) -> _Integers:
         self._usage.products += len(x)

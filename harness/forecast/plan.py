@@ -1,7 +1,6 @@
-"""Plans of a release: its error, its cost in each model, and its time.
+"""Plans of a release.
 
-Unit costs predict computation and compiler. Other times come from trials on made-up records, in processor
-time, as on an idle machine.
+Unit costs predict the computation and the compiler, trials on made-up records the rest.
 """
 
 import math
@@ -21,7 +20,6 @@ from time import process_time, thread_time
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.engines.base import PROJECT, Job
 from harness.engines.emulated_network.profiles import Network
@@ -47,26 +45,20 @@ from harness.releases.base import ExpectedCap, ExpectedCounts, ExpectedError, Pr
 from harness.request.base import DISTRIBUTED, DISTRIBUTED_GAUSSIAN, JOINT, Request
 from harness.security_models import SecurityModel
 from protocols.accounting.calibration import LinearQueries
-from protocols.arrays import Floats
+from protocols.arrays import Floats, Integers
 from protocols.circuits.coins import MAX_EPSILON
 from protocols.guarantee import Guarantee
 from protocols.mechanisms.count_tree import square_root_error
 from protocols.spec import KEYS, SLOTS
 
 _RECORDS = 20_000  # in a trial of reading
-_CLIENTS = 64  # in a trial of sharing, and four times as many until it takes long enough
-_ENOUGH_S = 0.03
-_MOST_RECORDS = 10**6  # of those clients
 # Imports of a party's process.
 _OF_A_PARTY = ("harness.engines.parties.main", "harness.engines.parties.certificates")
 _OF_DISTRIBUTED_NOISE = ("harness.engines.parties.inputs", "protocols.noise.added")
 _OF_MPYC = ("mpyc.runtime", "harness.engines.mpyc.machine", "harness.engines.mpyc.party")
 _CELLS = {"group": "group 0", "label": "label 0", "score": "0.5", "prediction": "label 0", "value": "0.5"}
 
-Shares = Mapping[str, Fraction]
-"""What part of the records each group, or each label, has; they add up to 1."""
-
-_NONE = 1e-9  # records of an empty cell, so that any error exceeds them
+Shares = Mapping[str, Fraction]  # of the records, by group or by label; they add up to 1
 MOST_PLANNED = 10**5  # records or keys that parties handle one by one, the most that was measured
 MOST_SLOTS = 10**6  # the same of slots
 SQUARE_ROOT = "square-root factorization"  # of the matrix of cumulative sums; not built here
@@ -76,8 +68,7 @@ SQUARE_ROOT = "square-root factorization"  # of the matrix of cumulative sums; n
 class WallClock:
     """Seconds of a command, by purpose.
 
-    `share_s` includes the parties' adding up; `derive_s` is from revealed values to the result. `compile_s`
-    is 0 where an earlier run's program is kept, None where it was not measured.
+    `share_s` includes the parties' adding up. `compile_s` is 0 if a program is kept, None if unknown.
     """
 
     start_s: float
@@ -95,32 +86,33 @@ class WallClock:
 
 
 def parties_start_s(release: Request) -> float:
-    """Return how long a run's parties take to start on the processors here."""
-    model, more = release.security, _OF_DISTRIBUTED_NOISE if release.own_distribution else ()
-    modules = (*_OF_A_PARTY, *(() if model.virtual_machine else _OF_MPYC), *more)
-    one = starting_s(f"import {', '.join(modules)}")
-    parties: int = model.parties
-    return one * parties / min(parties, os.cpu_count() or 1)
+    """Return how long a run's parties take to start here."""
+    modules = (
+        *_OF_A_PARTY,
+        *(() if release.security.virtual_machine else _OF_MPYC),
+        *(_OF_DISTRIBUTED_NOISE if release.own_distribution else ()),
+    )
+    parties: int = release.security.parties
+    return starting_s(f"import {', '.join(modules)}") * parties / min(parties, os.cpu_count() or 1)
 
 
 @cache
 def starting_s(code: str) -> float:
-    """Return the processor time of a Python process that runs this."""
-    command = [sys.executable, "-P", "-c", code]
-    before = childrens_processor_s()
-    subprocess.run(command, env={**os.environ, "PYTHONPATH": str(PROJECT)}, capture_output=True, check=True)
+    """Return the processor time of a Python process for this code."""
+    environment, before = {**os.environ, "PYTHONPATH": str(PROJECT)}, childrens_processor_s()
+    subprocess.run([sys.executable, "-P", "-c", code], env=environment, capture_output=True, check=True)
     return childrens_processor_s() - before
 
 
 def childrens_processor_s() -> float:
-    """Return the processor time of all ended child processes."""
+    """Return the processor time of ended child processes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 @cache
 def reading_s(kind: RecordKind) -> float:
-    """Return how long reading a record takes here, from a trial."""
+    """Return how long reading a record takes here."""
     domain = Federation(_RECORDS, _RECORDS, 2, 2, kind, thresholds=2).domain
     names = [*(["group"] if domain.values else ["group", "label"]), *([str(kind)] if kind.of_each else [])]
     row = ",".join(_CELLS[name] for name in names)
@@ -135,22 +127,22 @@ def reading_s(kind: RecordKind) -> float:
 
 
 def sharing_s(federation: Federation, release: Request) -> float:
-    """Return how long clients' sharing and the parties' adding up take here, from a trial."""
-    clients = min(_CLIENTS, federation.clients)
-    while True:
-        some = min(max(1, federation.records * clients // federation.clients), _MOST_RECORDS)
+    """Return how long clients' sharing and parties' adding up take here."""
+    clients = min(64, federation.clients)
+    while True:  # with four times as many, until it takes long enough
+        some = min(max(1, federation.records * clients // federation.clients), 10**6)
         records = replace(federation, clients=clients, records=some).made_up()
         with TemporaryDirectory() as scratch:
             before = thread_time()
             share_and_add_up(records, release.form, release.security, Path(scratch), lambda _: None)
             took = thread_time() - before
-        if took >= _ENOUGH_S or clients == federation.clients:
+        if took >= 0.03 or clients == federation.clients:
             return took * federation.clients / clients
         clients = min(4 * clients, federation.clients)
 
 
 def deriving_s(statistic: Statistic[Any], prepared: PreparedRelease[Any], sizes: Floats) -> float:
-    """Return how long the result takes here, from sizes per group and label; 0 but for sums of counts."""
+    """Return how long a result takes here, by sizes per group and label; 0 but for sums of counts."""
     release, outputs = prepared.plan.release, prepared.program.outputs
     if not isinstance(release, LinearQueries) or release.amounts or len(outputs) > 1:
         return 0.0
@@ -166,10 +158,10 @@ def deriving_s(statistic: Statistic[Any], prepared: PreparedRelease[Any], sizes:
 
 @dataclass(frozen=True)
 class PlannedRelease:
-    """A release and its expected clients; groups and labels have shares of the records.
+    """A release and its expected clients.
 
     `held` are each client's records per group and label, shape (clients, k, m), or (clients, k, 1) for
-    performance values. None: all clients have as many, by the shares.
+    values. None: all clients have as many, by the shares.
     """
 
     request: Request
@@ -182,7 +174,7 @@ class PlannedRelease:
     thresholds: int
     steps: int
     cap: Cap | None = None
-    held: npt.NDArray[np.int64] | None = None
+    held: Integers | None = None
 
     def by(self, model: SecurityModel) -> "PlannedRelease":
         """Return the same release in another model."""
@@ -193,8 +185,8 @@ class PlannedRelease:
         """The domain that would be declared."""
         groups, labels = tuple(sorted(self.groups)), tuple(sorted(self.labels))
         if self.statistic.kind is RecordKind.VALUE:
-            grid = ValueGrid(0.0, 1.0, self.steps)
-            return RecordDomain(groups, (), 1, kind=RecordKind.VALUE, values=grid, cap=self.cap)
+            values = ValueGrid(0.0, 1.0, self.steps)
+            return RecordDomain(groups, (), 1, kind=RecordKind.VALUE, values=values, cap=self.cap)
         bins = even_grid(self.thresholds) if self.statistic.kind is RecordKind.SCORE else ()
         return RecordDomain(
             groups, labels, self.max_count, kind=self.statistic.kind, thresholds=bins, cap=self.cap
@@ -202,15 +194,20 @@ class PlannedRelease:
 
     @property
     def federation(self) -> Federation:
-        """Clients and records of this size, which can be made up."""
-        kind, slots = self.statistic.kind, self.cap.slots if self.cap else 0
-        thresholds = self.thresholds if kind is RecordKind.SCORE else 0
-        sizes = (self.clients, self.records, len(self.groups), len(self.labels))
-        return Federation(*sizes, kind, thresholds, slots)
+        """Clients and records of this size, to be made up."""
+        return Federation(
+            self.clients,
+            self.records,
+            len(self.groups),
+            len(self.labels),
+            self.statistic.kind,
+            self.thresholds if self.statistic.kind is RecordKind.SCORE else 0,
+            self.cap.slots if self.cap else 0,
+        )
 
     @property
     def sizes(self) -> Floats:
-        """The counted records, or for values the clients, of each group and label."""
+        """The counted records, or values' clients, of each group and label."""
         alike = 1  # clients that each row stands for
         if self.held is not None:
             held = self.held.astype(np.float64)
@@ -222,11 +219,12 @@ class PlannedRelease:
         of_client = np.maximum(held.sum(axis=(1, 2)), 1)
         most = np.inf if self.cap is None else 1 if self.cap.weight_one else self.cap.slots
         count = np.minimum(1.0, most / of_client)  # of a client's records, on average
-        return np.asarray(np.maximum(alike * np.tensordot(count, held, axes=1), _NONE))
+        sizes = alike * np.tensordot(count, held, axes=1)
+        return np.asarray(np.maximum(sizes, 1e-9))  # so that any error exceeds an empty cell
 
     @property
     def by_clients(self) -> bool:
-        """Whether errors depend on the number of clients rather than records."""
+        """Whether errors depend on the number of clients."""
         return self.statistic.kind is RecordKind.VALUE or self.cap is not None
 
     @property
@@ -236,11 +234,11 @@ class PlannedRelease:
 
     @cached_property
     def prepared(self) -> PreparedRelease[Any]:
-        """The prepared release. Raises OptionError if no noise fits the budget."""
+        """The prepared release; OptionError if no noise fits."""
         return self.statistic.prepare(self.request, self.domain)
 
     def check_size(self) -> None:
-        """Raise OptionError where parties would handle more items than was measured."""
+        """Raise OptionError if parties would handle more than was measured."""
         form = self.request.form.name
         if is_per_record(self.domain, form) and self.records > MOST_PLANNED:
             raise OptionError(
@@ -271,14 +269,14 @@ class PlannedRelease:
 
 
 def expected_cap(clients: int, records: int, max_count: int) -> Cap:
-    """Return the cap that would be chosen without noise for equal clients."""
+    """Return the cap for equal clients, chosen without noise."""
     caps = caps_to_choose_from(max_count)
     return Cap(next((cap for cap in caps if cap * clients >= records), caps[-1]))
 
 
 @dataclass(frozen=True)
 class Needed:
-    """The records or clients that an error takes at this epsilon, or the guarantee it takes with these."""
+    """The records or clients for an error, and the guarantee for it with these."""
 
     error: float
     people: int
@@ -289,9 +287,8 @@ class Needed:
 class ReleasePlan:
     """The expected result of a release in models that add the same noise.
 
-    `needed` is None where the release keeps to an error of its own, or reveals nothing with one. `by_noise`
-    is the RMS error of a curve's count, with the best tree for each kind of noise. With `alone`, all models
-    add this noise.
+    `needed` is None if the release keeps to an error of its own, or has none. `by_noise` is the RMS error of
+    a curve's count, by noise and best tree. With `alone`, all models add this noise.
     """
 
     models: tuple[SecurityModel, ...]
@@ -305,7 +302,7 @@ class ReleasePlan:
 
 
 def plan_releases(asked: PlannedRelease, models: Sequence[SecurityModel], error: float) -> list[ReleasePlan]:
-    """Return a plan for each kind of the models' noise, those with fixed slots first."""
+    """Return a plan for each kind of the models' noise."""
     plans = []
     by_noise: dict[object, list[SecurityModel]] = {}
     for model in sorted(models, key=lambda candidate: asked.by(candidate).request.malleable_slots):
@@ -317,16 +314,15 @@ def plan_releases(asked: PlannedRelease, models: Sequence[SecurityModel], error:
         derive_s = deriving_s(here.statistic, prepared, here.sizes)
         expected = here.statistic.expected_error(prepared, here.sizes)
         if isinstance(expected, ExpectedError) and here.sizes.min() >= 1:
-            people = expected.records_for(here.people, error)
-            needed = Needed(error, people, guarantee_for(here, error))
-        alone = len(alike) == len(models)
+            needed = Needed(error, expected.records_for(here.people, error), guarantee_for(here, error))
         others = errors_by_noise(here) if here.statistic.kind is RecordKind.SCORE else {}
+        alone = len(alike) == len(models)
         plans.append(ReleasePlan(tuple(alike), here, expected, needed, others, alone, design_s, derive_s))
     return plans
 
 
 def errors_by_noise(asked: PlannedRelease) -> dict[str, float]:
-    """Return `ReleasePlan.by_noise`, without noise that does not fit."""
+    """Return `ReleasePlan.by_noise`."""
     request, domain, errors = asked.request, asked.domain, dict[str, float]()
     for noise in (JOINT, DISTRIBUTED, DISTRIBUTED_GAUSSIAN):
         one = replace(asked, request=request.but(noise=noise))
@@ -336,12 +332,17 @@ def errors_by_noise(asked: PlannedRelease) -> dict[str, float]:
             assert isinstance(expected, ExpectedError)
             errors[f"{noise}, blocks of {one.prepared.arguments['blocks']} bins"] = expected.count
     share = domain.score_columns
-    terms = (request.neighbors_in(domain), request.epsilon / share, request.delta / share)
-    return errors | {SQUARE_ROOT: square_root_error(len(domain.thresholds), *terms)}
+    errors[SQUARE_ROOT] = square_root_error(
+        len(domain.thresholds),
+        request.neighbors_in(domain),
+        request.epsilon / share,
+        request.delta / share,
+    )
+    return errors
 
 
 def guarantee_for(asked: PlannedRelease, error: float) -> Guarantee | None:
-    """Return the guarantee of the least two-digit epsilon with this worst error at most, or None."""
+    """Return the least two-digit epsilon's guarantee with this worst error, or None."""
     grid = [Fraction(d, 100) * Fraction(10) ** power for power in range(-2, 3) for d in range(10, 100)]
     grid = [epsilon for epsilon in grid if epsilon <= MAX_EPSILON]
 
@@ -361,8 +362,8 @@ def guarantee_for(asked: PlannedRelease, error: float) -> Guarantee | None:
 class ModelPlan:
     """The cost of a run in one model.
 
-    `costs` are of its releases, None with a `refusal`; `missing` says why the model is not available here.
-    `wall` is of a command that runs them here, `ahead` of making their noise ahead.
+    `costs` are of its releases, None with a `refusal`. `missing` says why the model is not available here.
+    `wall` is of a command here, `ahead` of making noise ahead.
     """
 
     model: SecurityModel
@@ -389,8 +390,8 @@ def plan_model(
 ) -> ModelPlan:
     """Predict the cost of a run in this model; no party is started.
 
-    `design_s` and `derive_s` are as in `WallClock`; `started` says how long the command takes to begin.
-    Raises CompileError, or OptionError if no noise fits the budget.
+    `started` returns the seconds in which a command begins. Raises CompileError, or OptionError if no noise
+    fits the budget.
     """
     engine, costs, ahead, compiling = engine_of(model), [], [], list[float | None]()
     missing = engine.availability(model)

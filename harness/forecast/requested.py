@@ -1,4 +1,4 @@
-"""The plan of a requested release and its expected clients, without starting a party."""
+"""The plan of a requested release, without starting a party."""
 
 from __future__ import annotations
 
@@ -44,14 +44,12 @@ from harness.request.releases import CAPPED_RELEASES
 from harness.security_models import MODELS
 from protocols.accounting.calibration import PrivacyUnit
 
-_OF_SHARES = ("clients", "records", "groups", "labels")
-
 
 @dataclass(frozen=True)
 class Plan:
     """The costs of a release in each model, and its error.
 
-    An `auto` cap has two `stages`: the release of the cap, and the one with it.
+    An `auto` cap has two `stages`: the release of the cap, and the release with it.
     """
 
     stages: Sequence[PlannedRelease]
@@ -69,8 +67,9 @@ def planned(
 ) -> Plan:
     """Return the plan of a release, in all models if the request names none.
 
-    `table` holds the records where `expected` names no file. `started` says how long a command takes to
-    begin. Raises FairSharesError if it cannot be run so.
+    `table` holds the records if `expected` names no file; `started` returns the seconds in which a command
+    begins.
+    Raises FairSharesError if the release cannot run.
     """
     stages = _stages(request, expected, expected.from_records if table is None else table)
     target = expected.error or float(DEFAULT_ERROR)
@@ -102,32 +101,30 @@ def _stages(request: Request, expected: Expected, table: Any) -> list[PlannedRel
     clients = expected.clients if counts is None else len(counts)
     records = expected.records or (clients if counts is None else int(counts.sum()))
     max_count = expected.max_count or DEFAULT_MAX_COUNT
-    thresholds = expected.thresholds or DEFAULT_THRESHOLDS
-    only_one = Cap(1) if kind is RecordKind.VALUE and request.privacy_unit is PrivacyUnit.CLIENT else None
-    chooses_cap = request.cap == AUTO
-    cap = expected_cap(clients, records, max_count) if chooses_cap else request.cap or only_one
-    of_any_model = request if request.security else request.but(security=next(iter(MODELS.values())))
+    cap = Cap(1) if kind is RecordKind.VALUE and request.privacy_unit is PrivacyUnit.CLIENT else None
+    if request.cap:
+        cap = expected_cap(clients, records, max_count) if request.cap == AUTO else request.cap
     stage = PlannedRelease(
-        of_any_model,
+        request if request.security else request.but(security=next(iter(MODELS.values()))),
         statistic_of(request),
         clients,
         records,
         groups,
         labels or parse_shares("2", "labels"),
         max_count,
-        thresholds,
+        expected.thresholds or DEFAULT_THRESHOLDS,
         expected.steps or DEFAULT_STEPS,
         cap,
         counts,
     )
-    return _after_cap(stage) if chooses_cap else [stage]
+    return _after_cap(stage) if request.cap == AUTO else [stage]
 
 
 def _counted(
     request: Request, expected: Expected, kind: RecordKind, table: Any
 ) -> tuple[npt.NDArray[np.int64], dict[str, Fraction], dict[str, Fraction]]:
-    """Return each client's records per group and label, and the shares of groups and labels."""
-    given = [named(name) for name in _OF_SHARES if getattr(expected, name) is not None]
+    of_shares = ("clients", "records", "groups", "labels")
+    given = [named(name) for name in of_shares if getattr(expected, name) is not None]
     if given:
         raise OptionError(f"{named('from_records')} replaces {', '.join(given)}; leave out one or the other.")
     valued = kind is RecordKind.VALUE
@@ -141,12 +138,15 @@ def _counted(
     def shares(names: Sequence[str], sizes: npt.NDArray[np.int64]) -> dict[str, Fraction]:
         return {name: Fraction(n, size) for name, n in zip(names, sizes.tolist(), strict=True)}
 
-    groups = shares(domain.groups, counts.sum(axis=(0, 2)))
-    return counts, groups, {} if valued else shares(domain.labels, counts.sum(axis=(0, 1)))
+    return (
+        counts,
+        shares(domain.groups, counts.sum(axis=(0, 2))),
+        {} if valued else shares(domain.labels, counts.sum(axis=(0, 1))),
+    )
 
 
 def of_domain(domain: RecordDomain, task: str) -> dict[str, str]:
-    """Return a domain's part of a plan, as texts of `Expected`."""
+    """Return a domain's part of a plan."""
     declared: dict[str, Any] = {"groups": domain.groups, "labels": domain.labels}
     if domain.values:
         declared["steps"] = domain.values.steps
@@ -160,14 +160,14 @@ def of_domain(domain: RecordDomain, task: str) -> dict[str, str]:
 def _after_cap(stage: PlannedRelease) -> list[PlannedRelease]:
     request = stage.request
     spends, left = cap_and_release(request)
-    target = CapTarget(request.task, left, stage.thresholds, request.form.exchangeable)
-    statistic = CapStatistic(target)
-    first = replace(stage, request=request_of_cap(request, spends), statistic=statistic, cap=None)
-    return [first, replace(stage, request=request.spending(left))]
+    statistic = CapStatistic(CapTarget(request.task, left, stage.thresholds, request.form.exchangeable))
+    return [
+        replace(stage, request=request_of_cap(request, spends), statistic=statistic, cap=None),
+        replace(stage, request=request.spending(left)),
+    ]
 
 
 def _refuse_strangers(request: Request, expected: Expected) -> None:
-    """Refuse options of other tasks, which would be ignored silently."""
     task = request.task
     of = {"thresholds": ("thresholds", "cap"), "steps": ("gap",)}
     given = {named(name): tasks for name, tasks in of.items() if getattr(expected, name) is not None}

@@ -1,4 +1,4 @@
-"""Unit costs of operations, as measured on one machine, and the cost of a run by them."""
+"""Measured unit costs of operations, and the cost of a run by them."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,6 @@ UNITS = "units.json"
 RECORDED = Path(__file__).with_name("recorded_units")
 
 ROUNDS, SENT_BYTES, MPC_S, COMPILE_S = "rounds", "sent_bytes", "mpc_s", "compile_s"
-_USUAL_BATCH = 10_000  # MP-SPDZ's, where we choose none
 _MATERIAL = ("inputs", "input_bits", "ands", "dabits", "decomposed", "multiplications", "products")
 # What each figure is a sum over, by engine. MP-SPDZ makes its material in batches, and each takes rounds.
 FIGURES: dict[str, dict[str, tuple[str, ...]]] = {
@@ -42,7 +41,7 @@ FIGURES: dict[str, dict[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of a run, over all parties; None stands for figures that were not measured."""
+    """The cost of a run, over all parties; None for figures that were not measured."""
 
     mpc_s: float
     sent_bytes: float
@@ -51,7 +50,7 @@ class Cost:
 
 
 def total_cost(costs: Sequence[Cost]) -> Cost:
-    """Return the cost of runs one after the other."""
+    """Return the cost of runs in turn."""
     return Cost(
         sum(cost.mpc_s for cost in costs),
         sum(cost.sent_bytes for cost in costs),
@@ -62,7 +61,7 @@ def total_cost(costs: Sequence[Cost]) -> Cost:
 
 @dataclass(frozen=True)
 class ModelUnits:
-    """The unit costs of one model: what one of each thing adds to each of `FIGURES`.
+    """The unit costs of one model, by figure and thing.
 
     `trips` are round-trip times per round, `link_share` the part of all bytes in the busiest direction of a
     link.
@@ -75,13 +74,13 @@ class ModelUnits:
 
 @dataclass(frozen=True)
 class UnitCosts:
-    """All models' unit costs; `measured` says where and when."""
+    """All models' unit costs, `measured` where and when."""
 
     models: Mapping[str, ModelUnits]
     measured: Mapping[str, Any]
 
     def predict(self, model: SecurityModel, counts: Counts, network: Network | None = None) -> Cost:
-        """Return the cost of a program with these counts, all parties on one machine or on a network.
+        """Return the cost of a program with these counts, on one machine or on a network.
 
         Raises PlanError if the model, or a network, was not measured.
         """
@@ -106,13 +105,13 @@ class UnitCosts:
 
 
 def waiting_rounds(counts: Counts, rounds: float | None) -> float:
-    """Return how often parties wait for each other: measured rounds, or the program's own."""
+    """Return the rounds of waiting: measured ones, or the program's own."""
     return counts.rounds if rounds is None else rounds
 
 
 def amounts(counts: Counts, rounds: float = 0.0) -> dict[str, float]:
-    """Return the amount of everything that costs; `rounds` are measured or predicted."""
-    batch = counts.batch or _USUAL_BATCH
+    """Return the amounts of all things that cost."""
+    batch = counts.batch or 10_000  # MP-SPDZ's, where we choose none
     multiplied = counts.multiplications + counts.products
 
     def batches(count: int) -> int:
@@ -140,16 +139,16 @@ def amounts(counts: Counts, rounds: float = 0.0) -> dict[str, float]:
 
 
 def read_units(directory: Path) -> UnitCosts:
-    """Read the output of `bench.run units`. Raises ResultFileError."""
+    """Read the output of `bench.run units`; ResultFileError without one."""
     import msgspec
 
-    file = dict[str, dict[str, dict[str, Annotated[float, msgspec.Meta(ge=0)]] | None]]
     fields = read_result(directory, UNITS)
     try:
-        models = {
-            name: _model_units(MODELS[name], units)
-            for name, units in msgspec.convert(fields["models"], file).items()
-        }
+        stated = msgspec.convert(
+            fields["models"],
+            dict[str, dict[str, dict[str, Annotated[float, msgspec.Meta(ge=0)]] | None]],
+        )
+        models = {name: _model_units(MODELS[name], units) for name, units in stated.items()}
         return UnitCosts(models, dict(fields["measured"]))
     except (KeyError, TypeError, ValueError, msgspec.ValidationError):
         raise ResultFileError(

@@ -1,4 +1,4 @@
-"""The cost of many uploads to a party, from measurements of fewer by `./inv reproduce uploads`."""
+"""The cost of many uploads, from measurements of fewer."""
 
 import csv
 from collections.abc import Mapping, Sequence
@@ -9,13 +9,11 @@ from typing import Any
 from harness.inputs.shares.task import Task
 
 RECORDED = Path(__file__).with_name("recorded_units") / "uploads.csv"
-LISTED_BYTES = 65  # of an upload in a party's list
-_IDENTITY_BYTES = 32  # of an upload in each list that is in memory
 
 
 @dataclass(frozen=True)
 class UploadCosts:
-    """The cost of uploads: bytes, and seconds of one core, of all clients to seal, else of the party."""
+    """The cost of uploads in bytes and seconds of one core; clients seal, the party does all else."""
 
     seal_s: float
     list_s: float
@@ -34,9 +32,8 @@ def recorded() -> list[dict[str, float]]:
 def costs_of(uploads: int, task: Task, party: int, measured: Sequence[Mapping[str, Any]]) -> UploadCosts:
     """Return the cost of so many uploads of a task.
 
-    An upload takes the seconds of one of few counts, and per further count the additional seconds of one of
-    many. Memory is as measured, plus the identities of further uploads. `measured` has a row of few counts
-    for each kind of key, and for one of them a row of many.
+    `measured` has a row of few counts for each kind of key, and for one kind a row of many. Seconds grow with
+    counts, by the slope between these. Memory is as measured, plus further identities.
     """
     few, many = (
         [row for row in measured if (row["counts"] == max(rows["counts"] for rows in measured)) == is_most]
@@ -53,12 +50,12 @@ def costs_of(uploads: int, task: Task, party: int, measured: Sequence[Mapping[st
             * (near[name] / near["uploads"] + more * max(slope, 0) / (many[0]["counts"] - base["counts"]))
         )
 
-    kept = _IDENTITY_BYTES * (len(task.parties) + 1)
+    further = max(uploads - near["uploads"], 0) * (len(task.parties) + 1)  # in so many lists in memory
     return UploadCosts(
         seconds("seal_s"),
         seconds("list_s"),
         seconds("add_s"),
         uploads * task.envelope_bytes(party),
-        uploads * LISTED_BYTES,
-        near["add_mb"] * 1e6 + kept * max(uploads - near["uploads"], 0),
+        uploads * 65,  # in a party's list
+        near["add_mb"] * 1e6 + 32 * further,
     )

@@ -1,5 +1,5 @@
 """Runs with each party on a host of its own, over ssh.
 
-On a host, `agent` answers requests, by `local_host` and `party_run`. The rest runs on the
-coordinator's machine. Imports: `pipeline` and below. Start with `runner`.
+On a host, `agent` answers requests; the rest runs on the coordinator's machine. Imports: `pipeline` and
+below. Start with `runner`.
 """

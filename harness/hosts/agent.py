@@ -1,11 +1,9 @@
 """The process on a host that answers requests over ssh, for one party, and ends with the connection.
 
-Started as `python -m harness.hosts.agent DIRECTORY [MP_SPDZ_HOME [COORDINATOR]]` by `./inv hosts.…`, or as
-the forced command of a key in `authorized_keys`, which can then do nothing else. It makes no keys and accepts
-no certificates; `harness.hosts.setup` does.
+`./inv hosts.…`, or a forced command, starts it as `python -m harness.hosts.agent DIRECTORY [MP_SPDZ_HOME
+[COORDINATOR]]`.
 Reveals: public facts about the host, headers of share files, certificates, opened values, times and sizes; no
-share, no key, no random bit.
-[test: tests/commands/test_hosts.py]
+share, no key, no random bit.  [test: tests/commands/test_hosts.py]
 """
 
 import os
@@ -28,15 +26,13 @@ from harness.hosts.trials import Trial
 from harness.system.documents import Refusal, call
 from harness.system.signals import take_interrupts
 
-_POLL_S = 0.005
 _WAITING = 1  # request beside the one being answered, to save memory
 
 
 class Agent(wire.Line):
     """Answers requests by `work`; when the other side is gone, it terminates this process.
 
-    Guarantees: as long as requests are short, nobody has this process take much memory by them.
-    [test: tests/harness/hosts/test_connection.py]
+    Guarantees: short requests take little memory.  [test: tests/harness/hosts/test_connection.py]
     """
 
     longest = wire.SHORT
@@ -78,11 +74,11 @@ class Agent(wire.Line):
 
     def _next(self) -> dict[str, Any]:
         while True:
-            ended = self._work.ended() if self._work.is_running else None
+            ended = self._work.run.ended() if self._work.is_running else None
             if ended is not None:
                 self._say({"ended": ended})
             with suppress(queue.Empty):
-                return self.requests.get(timeout=_POLL_S if self._work.is_running else None)
+                return self.requests.get(timeout=0.005 if self._work.is_running else None)
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         handlers = self._work.handlers
@@ -109,72 +105,53 @@ class Agent(wire.Line):
 
 
 class Work(wire.Answers):
-    """One host's work for one connection; see `LocalHost`."""
+    """One host's work for one connection."""
 
     REQUESTS = ("propose", "preprocess", "benchmark", "forget", "collect", "clean")
 
     def __init__(self, directory: Path, stack: ExitStack, coordinator: str = "") -> None:
         self.host = LocalHost(directory, stack, coordinator)
-        self._run: PartyRun | None = None
-
-    @property
-    def run(self) -> Any:
-        """The connection's `PartyRun`; HostUnfitError if none was asked for."""
-        if self._run is None:
-            raise HostUnfitError("It was asked for no run yet.")
-        return self._run
 
     @property
     def handlers(self) -> dict[str, Callable[..., Any]]:
-        answering: list[Any] = [self, self.host]
-        answering += [self._run] if self._run is not None else []
-        answering += [self._run.uploads] if isinstance(self._run, ReleaseRun) else []
-        return {name: getattr(one, name) for one in answering for name in one.REQUESTS}
-
-    @property
-    def is_running(self) -> bool:
-        return self._run is not None and self._run.is_running
+        answering = [
+            self,
+            self.host,
+            self.run,
+            self.run.uploads if isinstance(self.run, ReleaseRun) else None,
+        ]
+        return {name: getattr(one, name) for one in answering if one is not None for name in one.REQUESTS}
 
     @property
     def longest(self) -> int:
-        """Most bytes of a request: few until the owner's policy has accepted a run."""
-        return wire.SHORT if self._run is None else wire.LONGEST
-
-    def ended(self) -> dict[str, Any] | None:
-        return self._run.ended() if self._run is not None else None
+        """Most bytes of a request: few until the owner's policy accepts a run."""
+        return wire.SHORT if self.run is None else wire.LONGEST
 
     def admit(self, request: str) -> None:
-        """Raise PolicyError unless this coordinator may ask anything.
-
-        A host without a policy says by `check` that it has none, and nothing else.
-        """
+        """Raise PolicyError unless this coordinator may ask; a host without a policy answers `check`."""
         if request != "check" or os.path.lexists(self.host.directory / FILE):
             read_policy(self.host.directory).check_coordinator(self.host.coordinator)
 
     def propose(self, asked: dict[str, str]) -> None:
-        """Take a release for this party; later requests are for it.
+        """Take a release, and the turn, so that this connection signs a single run.
 
-        No other connection takes part in a run meanwhile: what this one signs is of one run alone. Raises
-        PolicyError, OptionError, UnsupportedError, or as `LocalHost.listen`.
+        Raises PolicyError, OptionError, UnsupportedError, or as `LocalHost.listen`.
         """
         self.host.take_turn()
-        once(self._run, "taken part in another run")
-        self._run = ReleaseRun(self.host, Guard(self.host.directory, asked))
+        once(self.run, "taken part in another run")
+        self.run = ReleaseRun(self.host, Guard(self.host.directory, asked))
 
     def preprocess(self, asked: dict[str, str], domain: dict[str, Any]) -> None:
-        """Take a run that makes the noise of a later release, in place of the last such run.
-
-        Raises as `propose`.
-        """
+        """Take a run that makes noise ahead, in place of the last such run. Raises as `propose`."""
         self.host.take_turn()
         self._replace(Preparation)
-        self._run = Preparation(self.host, Guard(self.host.directory, asked), domain)
+        self.run = Preparation(self.host, Guard(self.host.directory, asked), domain)
 
     def benchmark(self, party: int, trial: Trial) -> None:
         """Take a run on made-up records, in place of the last such run.
 
-        Guarantees: no share is in it, neither of this host's own nor of those that coordinators send: only
-        `aggregate` reads any, after `propose`, which no connection with a benchmark run has.
+        Guarantees: `aggregate` alone reads shares, after `propose`, which no connection with a benchmark run
+        has.
         [test: tests/harness/hosts/test_preparation.py]
 
         Raises PolicyError if the owner allows none, or as `Trial.job` and `LocalHost.listen`.
@@ -182,28 +159,28 @@ class Work(wire.Answers):
         read_policy(self.host.directory).check_benchmark()
         self.host.take_turn()
         self._replace(BenchmarkRun)
-        self._run = BenchmarkRun(self.host, party, trial)
+        self.run = BenchmarkRun(self.host, party, trial)
 
     def _replace(self, kind: type[PartyRun]) -> None:
-        once(self._run is not None and not isinstance(self._run, kind), "taken part in another run")
-        if self._run is not None:
-            self._run.close()
+        once(self.run is not None and not isinstance(self.run, kind), "taken part in another run")
+        if self.run is not None:
+            self.run.close()
 
     def forget(self, run: local_host.RunName) -> None:
-        """Remove a run's opened values, which have been read."""
+        """Remove a run's opened values."""
         local_host.place_of(self.host.directory, run).unlink(missing_ok=True)
 
     def collect(self) -> list[dict[str, Any]]:
-        """Return the host's signed statements of runs whose result nobody has read."""
+        """Return the signed statements of runs whose results were not read."""
         return [asdict(signed) for signed in local_host.signed_runs(self.host.directory)]
 
     def clean(self) -> local_host.Removed:
-        """End processes of other connections, remove what they left; return the numbers."""
-        return local_host.clean(self.host.directory, self._run.scratch if self._run is not None else None)
+        """End other connections' processes, remove their remains; return the numbers."""
+        return local_host.clean(self.host.directory, self.run.scratch if self.run is not None else None)
 
 
 def serve(role: str, made: Callable[[ExitStack], wire.Answers]) -> int:
-    """Serve one connection by the handlers that `made` returns; return the process's exit code."""
+    """Serve one connection; return the exit code."""
     take_interrupts()
     os.umask(0o077)
     # Not `sys.stdin`: closing it at Python's end fails while a thread still reads from it.
@@ -218,7 +195,7 @@ def serve(role: str, made: Callable[[ExitStack], wire.Answers]) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Serve a coordinator; return the process's exit code."""
+    """Serve a coordinator; return the exit code."""
     directory, home, coordinator = (*arguments, "", "")[:3]
     if home:
         os.environ["MP_SPDZ_HOME"] = home

@@ -1,7 +1,4 @@
-"""This machine's end of the connection to one host's agent, over ssh.
-
-`ssh` must know a host's key already: no key is ever taken on trust here.
-"""
+"""This machine's end of the connection to a host's agent; ssh must know the host's key."""
 
 import contextlib
 import getpass
@@ -35,8 +32,8 @@ _Answer = queue.SimpleQueue[dict[str, Any] | None]  # None: no answer will come
 class Connection(wire.Line):
     """A host's agent, started over ssh, or its `setup`, which a key for the agent alone cannot start.
 
-    Guarantees: no host has this machine keep more than one message that nobody asked for, nor wait longer
-    than it is patient.  [test: tests/harness/hosts/test_connection.py]
+    Guarantees: this machine keeps at most one unasked message, and waits for a limited time.
+    [test: tests/harness/hosts/test_connection.py]
     """
 
     def __init__(self, host: Host, role: str = "agent") -> None:
@@ -77,16 +74,14 @@ class Connection(wire.Line):
 
     @property
     def lost(self) -> bool:
-        """Whether the connection is over."""
+        """Whether it is over."""
         return self.over.is_set()
 
     def ask(self, request: str, patience_s: float = _PATIENCE_S, kind: Any = None, **details: Any) -> Any:
-        """Return the agent's answer to a request, of type `kind`, by default None.
+        """Return the agent's answer to a request, of type `kind`.
 
-        Raises:
-            HostUnreachableError: The host went away, or is silent for `patience_s`.
-            HostUnfitError: It answers something else.
-            FairSharesError: The agent's own error, with the host's name.
+        Raises HostUnreachableError if the host went away, or is silent for `patience_s`; HostUnfitError for
+        another answer; or the agent's own FairSharesError.
         """
         awaited = _Answer()
         with self._patient(patience_s):
@@ -104,7 +99,7 @@ class Connection(wire.Line):
         return checked(kind, answer.get("ok"), self.host, request)
 
     def close(self) -> None:
-        """End the agent, which leaves nothing of a run there."""
+        """End the agent."""
         if not self.lost:
             with self._patient(_LEAVE_S):
                 self.send({"do": "bye"})
@@ -114,7 +109,6 @@ class Connection(wire.Line):
 
     @contextlib.contextmanager
     def _patient(self, seconds: float) -> Iterator[None]:
-        """End the connection unless the block ends in time."""
         timer = threading.Timer(seconds, self.lose, [f"it gave no answer within {seconds:g} s"])
         timer.daemon = True
         timer.start()
@@ -130,10 +124,10 @@ class Connection(wire.Line):
         return message
 
     def _why_gone(self) -> FairSharesError:
-        status, host, message = self._channel.exit_status, self.host, ""
+        status, host, said = self._channel.exit_status, self.host, ""
         if self._channel.recv_stderr_ready():
-            message = self._channel.recv_stderr(1 << 20).decode(errors="replace").strip()
-        last = f": {message.splitlines()[-1][:_SHOWN].rstrip('.')}" if message else ""
+            said = self._channel.recv_stderr(1 << 20).decode(errors="replace").strip()
+        last = f": {said.splitlines()[-1][:_SHOWN].rstrip('.')}" if said else ""
         no_environment = (
             f"./inv could not make .venv{last}"
             if self._role == "setup"
@@ -184,14 +178,17 @@ class Connection(wire.Line):
 
 
 def checked(kind: Any, answer: Any, host: Host, request: str) -> Any:
-    """Return a host's answer as `kind`; HostUnfitError if it is something else."""
-    refusal = Refusal(
-        HostUnfitError,
-        where=f"{host.title}: its answer to {request!r}",
-        what="one of this version",
-        way_out="update FairShares there, or ask its owner",
+    """Return a host's answer as `kind`, or raise HostUnfitError."""
+    return as_type(
+        kind,
+        answer,
+        Refusal(
+            HostUnfitError,
+            where=f"{host.title}: its answer to {request!r}",
+            what="one of this version",
+            way_out="update FairShares there, or ask its owner",
+        ),
     )
-    return as_type(kind, answer, refusal)
 
 
 def _open(host: Host) -> Ssh:

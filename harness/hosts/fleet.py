@@ -1,4 +1,4 @@
-"""Actions on all hosts of a run at once, and checks of every host; each fault names its host."""
+"""Actions on all hosts of a run, and checks of each."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -31,25 +31,22 @@ RENEW = "make all anew by ./inv hosts.setup --renew"
 
 
 def at_once(function: Callable[[T], U], each: Sequence[T]) -> list[U]:
-    """Return the function's values, computed at the same time; when all have ended, raise the first error."""
+    """Return the function's values, computed at once; raise the first error at the end."""
     with ThreadPoolExecutor(max(1, len(each))) as pool:
         return list(pool.map(function, each))
 
 
 def ask_of_others(one: Connection, request: str, kind: Any, others: Sequence[tuple[Host, str]]) -> list[Any]:
-    """Return a host's answers, each a `kind`, about other hosts that listen, given their greetings."""
-    wanted = [(*host.reached, greeting) for host, greeting in others]
-    return list(one.ask(request, kind=tuple.__class_getitem__((kind,) * len(wanted)), others=wanted))
+    """Return a host's answers about other hosts that listen, each a `kind`."""
+    kinds = tuple.__class_getitem__((kind,) * len(others))
+    return list(one.ask(request, kind=kinds, others=[(*host.reached, text) for host, text in others]))
 
 
 @contextmanager
 def connected(
     hosts: Sequence[Host], progress: Progress, role: str = "agent", step: str = "connect"
 ) -> Iterator[list[Connection]]:
-    """Yield connections to all hosts; afterwards end their agents.
-
-    Raises HostUnreachableError or HostUnfitError.
-    """
+    """Yield connections to all hosts; HostUnreachableError or HostUnfitError without one."""
     progress(step)
     connections: list[Connection] = []
     try:
@@ -65,14 +62,10 @@ def set_up(
 ) -> dict[str, dict[int, str]]:
     """Have each host make its keys and policy, if need be, and hold on to the others' certificates.
 
-    Without a `policy_text` for all, existing policies stay.
+    Without a `policy_text`, existing policies stay. Return all certificates, by engine and party.
 
-    Returns:
-        All certificates, by engine and party; they are all that went from host to host.
-    Raises:
-        HostUnreachableError: A host cannot be reached.
-        HostUnfitError: A key is not for a login.
-        CertificateError: A host holds another certificate, or has one that others cannot trust.
+    Raises HostUnreachableError; HostUnfitError if a key is not for a login; CertificateError for one that
+    others cannot trust, or that replaces another.
     """
     with connected(hosts, progress, "setup", "environments") as connections:
         progress("keys")
@@ -91,28 +84,21 @@ def set_up(
         certificates = {name: {i: texts.get(name, "") for i, texts in enumerate(own)} for name in engines()}
         for name, engine in engines().items():
             for host in hosts:
-                check_own(host, engine, certificates[name][host.party])
+                text = certificates[name][host.party]
+                try:
+                    check_certificate(text.encode(), engine.common_name(host.party), "its certificate")
+                except CertificateError as error:
+                    raise CertificateError(f"{host.title}: {str(error).rstrip('.')}; {RENEW}.") from None
         progress("certificates")
         at_once(lambda one: one.ask("pin", party=one.host.party, certificates=certificates), connections)
     return certificates
 
 
-def check_own(host: Host, engine: Engine, certificate: str) -> None:
-    """Check a host's certificate; CertificateError if no other host can trust it."""
-    try:
-        check_certificate(certificate.encode(), engine.common_name(host.party), "its certificate")
-    except CertificateError as error:
-        raise CertificateError(f"{host.title}: {str(error).rstrip('.')}; {RENEW}.") from None
-
-
 def leftover_runs(hosts: Sequence[Host], progress: Progress) -> list[dict[str, Any]]:
-    """Return what runs opened whose coordinator went away before it read that, the oldest first.
+    """Return the results of runs whose coordinator went away before it read them, the oldest first.
 
-    Returns:
-        Per run, the statement of the first host that has it, and whose hosts have it; `outputs` where all
-        hosts of the run signed the same.
-    Raises:
-        HostUnfitError: A host has another party's records, or one twice.
+    A run has a statement, the parties whose hosts keep one, and `outputs` if all its hosts signed the same.
+    Raises HostUnfitError if a host has another party's records, or one twice.
     """
     with connected(hosts, progress) as connections:
         progress("collect")
@@ -159,7 +145,7 @@ def _together(statements: Sequence[Statement]) -> dict[str, Any]:
 
 
 def clean_up(hosts: Sequence[Host], progress: Progress) -> list[Removed]:
-    """Have each host end and remove what runs left; return their counts."""
+    """Have each host remove the remains of runs; return counts."""
     with connected(hosts, progress) as connections:
         progress("clean")
         return at_once(lambda one: one.ask("clean", kind=Removed), connections)
@@ -192,12 +178,7 @@ LOOKED_AT = ("ssh", "project", "clock", "engine", "directory", "policy", "certif
 
 @dataclass
 class Finding:
-    """Findings about one host; without ssh it has no connection, without an answer no facts.
-
-    Attributes:
-        faults: Sentences, by names in `LOOKED_AT`.
-        skew_s: Seconds that its clock is ahead at least, 0 if it may be right.
-    """
+    """Findings about one host, with `faults` by names in `LOOKED_AT`."""
 
     host: Host
     connection: Any = None
@@ -206,7 +187,7 @@ class Finding:
     skew_s: float = 0.0
 
     def marks(self) -> dict[str, bool | None]:
-        """Return which of `LOOKED_AT` are right, None for those that were not looked at."""
+        """Return whether each of `LOOKED_AT` is right; None if unknown."""
         known = True if self.facts else None
         return {
             **dict.fromkeys(LOOKED_AT, known),
@@ -216,7 +197,7 @@ class Finding:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """Return the host's entry in `hosts.check --json`."""
+        """Return the entry in `hosts.check --json`."""
         return {
             "party": self.host.party,
             "address": self.host.address,
@@ -231,10 +212,7 @@ class Finding:
 
 
 def check_hosts(hosts: Sequence[Host], model: SecurityModel, progress: Progress) -> list[Finding]:
-    """Look at every host, whatever is wrong with others; change nothing.
-
-    It tries clients' ports from this machine, which is not where clients are.
-    """
+    """Look at every host, whatever is wrong with others; try clients' ports from this machine."""
     with ExitStack() as stack:
 
         def connect(host: Host) -> Finding:
@@ -258,11 +236,7 @@ def check_hosts(hosts: Sequence[Host], model: SecurityModel, progress: Progress)
 def fit_hosts(
     connections: Sequence[Connection], model: SecurityModel, progress: Progress, otherwise: str = ""
 ) -> list[Finding]:
-    """Return findings about hosts that are fit for a run.
-
-    Raises:
-        HostUnfitError: With all faults, and then `otherwise`.
-    """
+    """Return findings, or raise HostUnfitError with all faults, and then `otherwise`."""
     findings = [Finding(one.host, one) for one in connections]
     check_connected(findings, model, progress)
     faults = [fault for finding in findings for fault in finding.faults.values()]
@@ -272,7 +246,7 @@ def fit_hosts(
 
 
 def check_connected(findings: Sequence[Finding], model: SecurityModel, progress: Progress) -> None:
-    """Look at hosts that are connected."""
+    """Look at connected hosts."""
     progress("look")
     at_once(lambda finding: _look(finding, model), findings)
     answered = [finding for finding in findings if finding.facts]
@@ -280,14 +254,16 @@ def check_connected(findings: Sequence[Finding], model: SecurityModel, progress:
         _compare_versions(answered)
         _compare_certificates(answered)
     progress("ports")
-    with_policy = [finding for finding in answered if not {"directory", "policy"} & finding.faults.keys()]
-    _reach_each_other(with_policy, engine_of(model))
+    _reach_each_other(
+        [finding for finding in answered if not {"directory", "policy"} & finding.faults.keys()],
+        engine_of(model),
+    )
 
 
 def skew_s(asked: float, stated: float, answered: float) -> float:
-    """Return how many seconds another clock is ahead of ours at least, 0 if it may be right.
+    """Return the seconds by which another clock is at least ahead of ours, 0 if it may be right.
 
-    It `stated` its time between the times `asked` and `answered` by our clock.
+    It `stated` its time between the times `asked` and `answered` of our clock.
     [test: tests/harness/hosts/test_connection.py]
     """
     return stated - answered if stated > answered else min(0.0, stated - asked)
@@ -315,10 +291,9 @@ def _look(finding: Finding, model: SecurityModel) -> None:
                 "those here; bring both to the same commit, without changes of their own."
             )
     if abs(finding.skew_s) > MAX_SKEW_S:
-        how = "ahead of" if finding.skew_s > 0 else "behind"
         faults["clock"] = (
-            f"{host.title}: its clock is {abs(finding.skew_s):.0f} s {how} this machine's; "
-            "set both, by NTP for example."
+            f"{host.title}: its clock is {abs(finding.skew_s):.0f} s "
+            f"{'ahead of' if finding.skew_s > 0 else 'behind'} this machine's; set both, by NTP for example."
         )
     said_by = {"engine": "unavailable", "certificates": "keys"} | {
         name: name for name in ("directory", "policy", "port", "clients")
@@ -375,7 +350,7 @@ def _reach_as_clients(finding: Finding) -> None:
 
 
 def _reach_each_other(findings: Sequence[Finding], engine: Engine) -> None:
-    """Have agents listen where their parties will, and connect like them."""
+    """Have agents listen and connect as their parties will."""
     able = [number for number, finding in enumerate(findings) if "port" not in finding.faults]
     greetings = at_once(
         lambda i: findings[i].connection.ask("listen", kind=RunName, port=findings[i].host.port), able
@@ -389,8 +364,9 @@ def _reach_each_other(findings: Sequence[Finding], engine: Engine) -> None:
             for i, other, text in listened
             if i != number and (i < number) == engine.connects_down
         ]
-        wanted = [(other.host, text) for other, text in others]
-        faults = ask_of_others(finding.connection, "reach", str | None, wanted)
+        faults = ask_of_others(
+            finding.connection, "reach", str | None, [(other.host, text) for other, text in others]
+        )
         for (there, _), fault in zip(others, faults, strict=True):
             if fault is not None:
                 address, port = there.host.reached

@@ -1,7 +1,6 @@
-"""Stands between the coordinator and a host's party: derives the job, checks it, charges it, signs it.
+"""Stands between the coordinator and a host's party: derives, checks, charges and signs the job.
 
-The host works out by itself what a release spends; program, arguments and noise follow from the request and
-from the host's own inputs. `Uploads` lists these, receives other hosts' lists, and adds up the common ones.
+Everything in the job follows from the request and the host's own inputs.
 """
 
 import hashlib
@@ -50,7 +49,7 @@ class Guard:
     Guarantees: nothing runs that the host's policy, the clients' terms or the engine refuse, nor before the
     host's own ledger has the exact charge.  [test: tests/harness/hosts/test_agreement.py]
 
-    Raises PolicyError, UnsupportedError, or OptionError if this version does not know the release.
+    Raises PolicyError, UnsupportedError, or OptionError.
     """
 
     def __init__(self, directory: Path, asked: dict[str, str]) -> None:
@@ -63,8 +62,8 @@ class Guard:
         self._inputs: PartyInputs | None = None
         self._compared = 0
         # Shares need no population: the ledger knows used ones, and refuses them a second time without one.
-        of_shares = self.release.form.path is not CLIENTS
-        self._population = self.release.population or (None if of_shares else policy.UNNAMED)
+        unnamed = policy.UNNAMED if self.release.form.path is CLIENTS else None
+        self._population = self.release.population or unnamed
         self._ledger = Ledger(directory / policy.LEDGER)
         self.stock = Stock(directory / policy.STOCK)
         self._entry = Entry(self._account(rule))
@@ -85,23 +84,23 @@ class Guard:
     ) -> UploadReport:
         """Return a report without uploads that earlier runs counted, or whose clients do not allow the run.
 
-        Raises UsedUploadsError if earlier runs counted all of them, or as `prepared`.
+        Raises UsedUploadsError if none is left by earlier runs, or as `prepared`.
         """
         report = new_uploads(report, partial(self._ledger.counted, self._population, self.release.chain))
         event = event_of(self.prepared(domain), self.statistic.name, self._directory)
         return report.without(uncovered(policies, event, self._ledger.spent_on(policies)))
 
     def check_task(self, task: str) -> None:
-        """Raise PolicyError unless the owner allows uploads of this task now."""
+        """Raise PolicyError unless the owner allows uploads of this task."""
         policy.refuse_task(policy.read_policy(self._directory).rule_for(self.release), task)
 
     def prepared(self, domain: RecordDomain) -> PreparedRelease[Any]:
-        """Return the release on records of a domain. Raises ShareError, or as `Statistic.prepare`."""
+        """Return the release on a domain. Raises ShareError, or as `Statistic.prepare`."""
         check_kind(self.statistic, domain)
         return self.statistic.prepare(self.release, domain)
 
     def job(self, inputs: PartyInputs) -> Job:
-        """Return the job, once nothing is left that could refuse it but its charge.
+        """Return the job, which only its charge can still refuse.
 
         Raises PolicyError, BudgetError, PopulationError or LedgerError, or as `prepared`.
         """
@@ -115,20 +114,16 @@ class Guard:
         return job
 
     def takes(self, piece: Piece) -> None:
-        """Have the ledger remember a piece with the charge, in case a copy of the stock comes back."""
+        """Have the ledger keep a piece's name, which finds out a copy of the stock."""
         assert self.event is not None
         self.event = replace(self.event, piece=piece.name)
 
     def sent(self, terms: dict[str, Any], certificates: Sequence[str]) -> PartyInputs:
-        """Return the inputs of clients that send.
-
-        Raises HostUnfitError or ShareError unless their terms are of this release.
-        """
+        """Return the inputs of clients that send; HostUnfitError or ShareError for other terms."""
         _, domain = read_terms(terms, "What clients are told")
         if terms_of(self.release, domain) != terms:
             raise HostUnfitError("It was asked to run something else than clients are told.")
-        form, model = self.release.form, self.release.security
-        return sent_inputs(domain, certificates, form, model, terms)
+        return sent_inputs(domain, certificates, self.release.form, self.release.security, terms)
 
     def intent(
         self,
@@ -139,17 +134,12 @@ class Guard:
         source: str,
         piece: Piece | None = None,
     ) -> Intent:
-        """Return the statement before the run, with `facts` of its program.
-
-        Raises:
-            HostUnfitError: One of the lists is of another run.
-        """
+        """Return the statement before the run; HostUnfitError if a list is of another run."""
         if any(nonces[other : other + 1] != [listed.nonce] for other, listed in heard.items()):
             raise HostUnfitError("It was told of uploads by a list of another run; start it again.")
         assert self._inputs is not None
         inputs, sending = self._inputs, self._inputs.sending
         names = [upload.certificate for upload in sending.uploads] if sending else [*inputs.batches]
-        uploads = hashlib.sha256(json.dumps(names).encode()).hexdigest()
         return Intent(
             list(nonces),
             facts["party"],
@@ -159,7 +149,7 @@ class Guard:
             inputs.domain.to_json(),
             source,
             inputs.public(self.release.form),
-            uploads,
+            hashlib.sha256(json.dumps(names).encode()).hexdigest(),
             facts["program_hash"],
             facts["engine_version"],
             self._compared,
@@ -169,27 +159,20 @@ class Guard:
         )
 
     def seen(self, certificates: Mapping[int, str]) -> dict[str, str]:
-        """Return the heads of other parties' ledgers that this host knows, by certificate."""
+        """Return the known heads of other parties' ledgers."""
         seen, named_by = self._ledger.seen(), _fingerprints(certificates)
         return {str(party): seen[text] for party, text in named_by.items() if text in seen}
 
     def with_heads(self, intent: Intent, certificates: Mapping[int, str], heads: Sequence[str]) -> Intent:
-        """Return a statement with the heads of this host's ledger and of others'.
-
-        `heads` are those of this ledger that others know.
-        """
-        ledger, seen = self._ledger, self.seen(certificates)
-        return replace(intent, head=ledger.head(), seen=seen, had=ledger.had(heads))
+        """Return a statement with the ledgers' heads; others know `heads` of this one."""
+        had = self._ledger.had(heads)
+        return replace(intent, head=self._ledger.head(), seen=self.seen(certificates), had=had)
 
     def compare_heads(self, own: Intent, others: Mapping[int, Intent]) -> None:
-        """Check that each host's ledger has had all heads that other hosts have seen of it.
+        """Raise HostUnfitError unless each ledger has had all heads that other hosts have seen of it.
 
-        Each host signs that itself: a restored one is honest, and one that lies of its ledger needs no
-        backup.
-        Guarantees: of a host that was restored from a backup, or copied, no noise that was made ahead is used
-        any more.  [test: tests/harness/hosts/test_preparation.py]
-
-        Raises HostUnfitError.
+        Guarantees: noise made ahead at a host that was restored from a backup, or copied, is not used again.
+        [test: tests/harness/hosts/test_preparation.py]
         """
         for party, intent in {own.party: own, **others}.items():
             seen = {one.seen.get(str(party), "") for one in (own, *others.values())} - {""}
@@ -204,16 +187,13 @@ class Guard:
                 )
 
     def remember(self, heads: Mapping[int, str], certificates: Mapping[int, str]) -> None:
-        """Write the heads of other parties' ledgers, by their certificates."""
+        """Write the heads of other parties' ledgers."""
         named_by = _fingerprints(certificates)
         with suppress(LedgerError):  # the agreement on the piece still holds
             self._ledger.remember({named_by[party]: head for party, head in heads.items()})
 
     def charge(self, run: str) -> None:
-        """Write the run's charge to the host's ledger, where it stays, with a digest that all hosts signed.
-
-        Raises as `job`.
-        """
+        """Write the run's charge, with a digest that all hosts signed. Raises as `job`."""
         assert self.event is not None
         self.event = replace(self.event, run=run)
         self._allow(self.event)
@@ -221,7 +201,7 @@ class Guard:
             self._entry.start(self.event)
 
     def settle(self, status: Status) -> None:
-        """Write how the run ended, if it was charged; its charge stays."""
+        """Write the outcome of a charged run; its charge stays."""
         with suppress(LedgerError):  # it stays `running` then, and is shown as aborted
             self._entry.settle(status, ABORTED_TIMEOUT_S)
 
@@ -240,10 +220,7 @@ _NOT_LISTED = "It was told of others' uploads before it listed its own."
 class Uploads:
     """The uploads of one run at one host; public methods are requests to the agent.
 
-    Nothing in a request becomes an upload or an aggregate: only the owner places those.
-
-    Attributes:
-        terms: Name of the noise made ahead that the run uses.
+    Only the owner places uploads and aggregates. `terms` name the noise made ahead.
     """
 
     REQUESTS = ("check_uploads", "read_list", "take_list", "aggregate")
@@ -275,10 +252,9 @@ class Uploads:
     def check_uploads(self, party: int) -> dict[str, str] | None:
         """Return the signed list of sound uploads in the host's own directory; None if there is an aggregate.
 
-        Reveals: identities, and why others are left out.
+        Reveals: identities, and the reasons why others are left out.
 
-        Raises HostUnfitError if it has listed them before, ShareError if it has no uploads or key, or as
-        `RunKeys.check`.
+        Raises HostUnfitError, ShareError without uploads or a key, or as `RunKeys.check`.
         """
         if self._aggregate_beside(self._shares) is not None:
             return None
@@ -294,7 +270,7 @@ class Uploads:
         return sign(self.heard[party], self._keys.own(party))
 
     def _counted(self, opener: Opener, accepted: Collection[str] | None = None) -> Count:
-        """Count uploads, from a dead process's checkpoint, but none that have been removed since."""
+        """Count uploads from a dead process's checkpoint, without those removed since."""
         checkpoint = self._directory / CHECKPOINT
         count = Count(opener, accepted, checkpoint)
         count.add(self._shares)
@@ -307,7 +283,7 @@ class Uploads:
         return self._lists / f"party-{party}{LIST_SUFFIX}"
 
     def read_list(self, at: int) -> str:
-        """Return a piece of its list, from a byte on, "" at the end."""
+        """Return a piece of its list from a byte on, "" at the end."""
         if self._count is None:
             raise HostUnfitError(_NOT_LISTED)
         with self._own.open("rb") as file:
@@ -315,7 +291,7 @@ class Uploads:
             return file.read(PIECE).decode()
 
     def take_list(self, of: int, signed: Signed, at: int, piece: str) -> None:
-        """Take a piece, from byte `at` on, of another party's signed list."""
+        """Take a piece of another party's signed list."""
         if of not in range(self._guard.release.security.parties):
             raise HostUnfitError("It was told of uploads of a party that its model does not have.")
         self._told[of] = signed
@@ -326,14 +302,14 @@ class Uploads:
 
         The shares are the one file in the host's own `aggregates`, or the uploads in `shares` that are in all
         lists.
-        Guarantees: replicated shares are added up here, each compared with its digest in the identity. So
-        hosts that begin the same run have the same of each share.
+        Guarantees: replicated shares are compared with digests in identities, so hosts of a run have the
+        same.
         [test: tests/harness/hosts/test_replicated_shares.py]
         Reveals: the aggregate's header, the uploads' identities and size; how many were left out, by reason;
-        the names of noise that was made ahead.
+        the names of noise made ahead.
 
-        Raises ShareError if there are none, too few, or several aggregates, or one of replicated shares; or
-        as `lists_of_others`.
+        Raises ShareError for no, too few or several inputs, or aggregated replicated shares; or as
+        `lists_of_others`.
         """
         release, scratch, shares = self._guard.release, self._scratch, self._shares
         once(self._adding, "been asked to add its shares up")
@@ -365,8 +341,9 @@ class Uploads:
         }
 
     def _pieces(self, party: int, domain: RecordDomain) -> list[str]:
-        noise = joint_noise_of(self._guard.prepared(domain))
-        self.terms = terms_of_noise(noise, self._keys.fingerprints(party))
+        self.terms = terms_of_noise(
+            joint_noise_of(self._guard.prepared(domain)), self._keys.fingerprints(party)
+        )
         return self._guard.stock.pieces(self.terms, party)
 
     def _add_up(self, party: int, out: Path) -> None:
@@ -401,6 +378,6 @@ def _digest(path: Path) -> str:
 
 
 def once(done: object, what: str) -> None:
-    """Raise HostUnfitError if this connection has done that already: what was checked stays what runs."""
+    """Raise HostUnfitError if this connection did that before: the checked run is the one that runs."""
     if done:
         raise HostUnfitError(f"It has {what} already; a connection is for one run.")

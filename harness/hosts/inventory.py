@@ -1,4 +1,4 @@
-"""`hosts.toml`: the host of each party, and how it is reached."""
+"""`hosts.toml`: each party's host, and how it is reached."""
 
 import re
 from collections.abc import Sequence
@@ -19,9 +19,8 @@ _WAY_OUT = "docs/how-to/hosts.md shows what it says of each host, and --hosts na
 class Host:
     """One party's host; docs/how-to/hosts.md explains the fields.
 
-    Attributes:
-        reached_at: Address and port for other parties, where these differ (NAT).
-        client_port: 0 if it takes no clients. Its virtual machine has the next port.
+    `reached_at` differs from the own address and port behind NAT. The port after `client_port` is the virtual
+    machine's.
     """
 
     party: int
@@ -39,7 +38,7 @@ class Host:
     client_reached_at: str = ""
 
     def __post_init__(self) -> None:
-        table = (
+        for is_right, fault in (
             (
                 ADDRESS.fullmatch(self.address),
                 f"address must be a name or an IPv4 address; got {self.address!r}",
@@ -64,8 +63,7 @@ class Host:
                 _is_reached_at(self.client_reached_at),
                 f"client_reached_at must be address:port, or a port; got {self.client_reached_at!r}",
             ),
-        )
-        for is_right, fault in table:
+        ):
             if not is_right:
                 raise HostsFileError(f"the host of party {self.party}: {fault}.")
 
@@ -91,7 +89,7 @@ class Host:
 
     @property
     def client_ports(self) -> tuple[int, ...]:
-        """Ports of its gateway and its virtual machine, if it takes clients."""
+        """Ports of its gateway and its virtual machine, if any."""
         return (self.client_port, self.client_port + 1) if self.client_port else ()
 
     def _at(self, at: str, port: int) -> tuple[str, int]:
@@ -110,17 +108,11 @@ def _is_reached_at(text: str) -> bool:
 
 @dataclass(frozen=True)
 class _Inventory:
-    """A table [[host]] for each party."""
-
     host: list[Host]
 
 
 def read_hosts(path: Path) -> list[Host]:
-    """Return the hosts in a file, in the order of their parties.
-
-    Raises:
-        HostsFileError: It cannot be read, or parties are missing, doubled, or described wrongly.
-    """
+    """Return the hosts in a file, in the parties' order, or raise HostsFileError."""
     refusal = Refusal(HostsFileError, str(path), "a list of hosts", _WAY_OUT)
     hosts = sorted(as_type(_Inventory, read_toml(path, refusal), refusal).host, key=lambda host: host.party)
     if [host.party for host in hosts] != list(range(len(hosts))):
@@ -129,7 +121,7 @@ def read_hosts(path: Path) -> list[Host]:
 
 
 def hosts_for(model: SecurityModel, hosts: Sequence[Host], path: Path) -> list[Host]:
-    """Return the hosts of the model's parties; HostsFileError if there are too few."""
+    """Return the hosts of the model's parties; HostsFileError for too few."""
     if len(hosts) < model.parties:
         raise HostsFileError(
             f"{path} has hosts for {len(hosts)} parties, model {model.name} has {model.parties}; "
@@ -139,5 +131,5 @@ def hosts_for(model: SecurityModel, hosts: Sequence[Host], path: Path) -> list[H
 
 
 def default_model(hosts: Sequence[Host]) -> SecurityModel:
-    """Return the model of MP-SPDZ for so many hosts: ring, or semi2k for two."""
+    """Return MP-SPDZ's model for so many hosts: ring, or semi2k for two."""
     return get_model("ring" if len(hosts) >= get_model("ring").parties else "semi2k")

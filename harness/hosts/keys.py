@@ -1,7 +1,7 @@
-"""A host's own long-lived keys, and the other parties' certificates that it holds on to.
+"""A host's own long-lived keys, one per engine, and the other parties' certificates that it holds on to.
 
-A key is drawn on its host and stays there, one for each engine, as engines look for different names. After
-set-up a host accepts no other certificates, so that a run needs no trust in its coordinator.
+A key stays on its host, which accepts no other certificates after set-up, so that a run needs no trust in its
+coordinator.
 """
 
 import re
@@ -23,7 +23,7 @@ _PARTY, _RENEW = "party", "./inv hosts.setup --renew"
 
 
 def by_party(by_name: Mapping[str, T]) -> dict[int, T]:
-    """Return values by the parties' numbers; HostUnfitError if a name is no number."""
+    """Return values by the parties' numbers; HostUnfitError for other names."""
     if not all(re.fullmatch(r"[0-9]{1,3}", party) for party in by_name):
         raise HostUnfitError("It was told certificates of what is no party.")
     return {int(party): one for party, one in by_name.items()}
@@ -32,8 +32,7 @@ def by_party(by_name: Mapping[str, T]) -> dict[int, T]:
 def own_certificates(directory: Path, party: int) -> dict[str, str]:
     """Return this host's certificates by engine, none before its set-up.
 
-    Raises:
-        HostUnfitError: Its keys are another party's, or others can read them.
+    Raises HostUnfitError if its keys are another party's, or others can read them.
     """
     keys = directory / DIRECTORY
     if not keys.is_dir():
@@ -53,7 +52,7 @@ def own_certificates(directory: Path, party: int) -> dict[str, str]:
 def make_keys(directory: Path, party: int, *, renew: bool) -> dict[str, str]:
     """Make this host's keys, unless it has some and `renew` is false; return its certificates by engine.
 
-    Guarantees: either all keys are there, new with no certificate of another party, or none has changed.
+    Guarantees: either all keys are new, without certificates of other parties, or none has changed.
     [test: tests/harness/hosts/test_policy.py]
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -72,7 +71,7 @@ def make_keys(directory: Path, party: int, *, renew: bool) -> dict[str, str]:
 
 
 def pinned(directory: Path) -> dict[str, dict[int, str]]:
-    """Return the other parties' certificates that this host holds on to."""
+    """Return the other parties' certificates that this host holds."""
     return {
         name: {
             int(path.stem[1:]): path.read_text()
@@ -83,10 +82,9 @@ def pinned(directory: Path) -> dict[str, dict[int, str]]:
 
 
 def pin(directory: Path, party: int, certificates: Mapping[str, Mapping[int, str]]) -> None:
-    """Hold on to other parties' certificates, by engine and party, as PEM.
+    """Hold on to other parties' certificates (PEM), by engine and party.
 
-    Raises:
-        CertificateError: One cannot be trusted, or this host holds another one of that party.
+    Raises CertificateError if one cannot be trusted, or this host holds another one of that party.
     """
     known = pinned(directory)
     for name, engine in engines().items():
@@ -103,27 +101,27 @@ def pin(directory: Path, party: int, certificates: Mapping[str, Mapping[int, str
 
 
 class RunKeys:
-    """Keys and certificates of the host in `directory` for runs of a model."""
+    """Keys and certificates of a host for runs of a model."""
 
     def __init__(self, directory: Path, model: SecurityModel) -> None:
         self._directory, self._engine, self._parties = directory, engine_of(model), range(model.parties)
 
     def own(self, party: int) -> Path:
-        """Return the path of this host's certificate, with its key beside it."""
+        """Return the path of this host's certificate, beside its key."""
         return self._directory / DIRECTORY / self._engine.name / f"P{party}.pem"
 
     def others(self, own: int) -> dict[int, str]:
-        """Return the certificates that this host holds of the run's other parties."""
+        """Return the run's other parties' certificates."""
         certificates = pinned(self._directory)[self._engine.name]
         return {party: certificates[party] for party in self._parties if party != own}
 
     def fingerprints(self, own: int) -> dict[str, str]:
-        """Return SHA-256 of all parties' certificates, after `check`."""
+        """Return all parties' fingerprints, after `check`."""
         texts = self.others(own) | {own: own_certificates(self._directory, own)[self._engine.name]}
         return {str(party): fingerprint(text.encode()) for party, text in texts.items()}
 
     def check(self, own: int) -> None:
-        """Raise CertificateError or HostUnfitError unless the run's certificates may be trusted."""
+        """Raise CertificateError or HostUnfitError unless the certificates may be trusted."""
         texts = {
             **pinned(self._directory)[self._engine.name],
             own: own_certificates(self._directory, own).get(self._engine.name),
@@ -131,10 +129,10 @@ class RunKeys:
         for party in self._parties:
             text = texts.get(party)
             which = "own certificate" if party == own else f"certificate of party {party} that it holds"
+            whose = "Its" if party == own else "The"
             if text is None:
                 raise HostUnfitError(f"No {which} is there; run ./inv hosts.setup.")
             try:
-                called = f"{'Its' if party == own else 'The'} {which}"
-                check(text.encode(), self._engine.common_name(party), called)
+                check(text.encode(), self._engine.common_name(party), f"{whose} {which}")
             except CertificateError as error:
                 raise CertificateError(f"{str(error).rstrip('.')}; make new keys by {_RENEW}.") from None

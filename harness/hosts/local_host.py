@@ -1,4 +1,4 @@
-"""A host before a run: its turn, the run's dependencies, its ports. Also the remains of runs that died."""
+"""A host before a run: its turn, dependencies and ports; and the remains of dead runs."""
 
 import os
 import re
@@ -37,7 +37,6 @@ SOURCES = {
     "code": ("harness", "protocols"),
 }
 NONCE_BYTES = 16
-_IDLE_S = 3600.0  # without a run, until a turn and its connection end
 _AT_ONCE = 64  # connections to a listening agent, so that they take little memory
 RUN = re.compile(r"[0-9a-f]{32}")  # a run's name; also an agent's greeting at its port
 RunName = Annotated[str, Meta(pattern=rf"^{RUN.pattern}\Z")]
@@ -47,8 +46,7 @@ Listening = tuple[str, int, RunName]  # an agent's address, port and greeting
 class LocalHost:
     """This machine as a host, for one connection, at the end of which `stack` is closed.
 
-    One connection at a time checks a host, or runs something on it: it has its turn until it ends. The host's
-    own command line may name the `coordinator`.
+    One connection at a time has the turn. The host's own command line may name the `coordinator`.
     """
 
     REQUESTS = ("check", "listen", "stop_listening", "reach", "time_links")
@@ -61,18 +59,17 @@ class LocalHost:
         self._listening: list[socket.socket] = []
 
     def take_turn(self) -> None:
-        """Let no other connection check or prepare a run until this one ends.
-
-        Raises:
-            HostUnfitError: Another connection has the host.
-        """
+        """Let no other connection check or prepare a run, or raise HostUnfitError."""
         if self._has_turn or not self.directory.is_dir():
             return
         descriptor = held_alone(self.directory)
         if descriptor is None:
+            holder = "an agent that ends"
+            if (signature := _signed(self.directory)) is not None:
+                holder = f"process {signature[0]}, for {signature[1] or 'a key without a name'}"
             raise HostUnfitError(
-                f"Another run is under way on it ({holder(self.directory)}); wait for its end, or "
-                "end it by ./inv hosts.clean."
+                f"Another run is under way on it ({holder}); wait for its end, or end it by "
+                "./inv hosts.clean."
             )
         self._until_the_end.callback(os.close, descriptor)
         self._until_the_end.enter_context(signed(self.directory, self.coordinator))
@@ -80,9 +77,9 @@ class LocalHost:
         self.expect_run()
 
     def expect_run(self) -> None:
-        """End this connection, and its turn, unless a run begins in time."""
+        """End this connection unless a run begins within an hour."""
         self.run_begins()
-        self._idle = threading.Timer(_IDLE_S, os.kill, [os.getpid(), signal.SIGTERM])
+        self._idle = threading.Timer(3600.0, os.kill, [os.getpid(), signal.SIGTERM])
         self._until_the_end.callback(self._idle.cancel)
         self._idle.daemon = True
         self._idle.start()
@@ -93,10 +90,7 @@ class LocalHost:
             self._idle.cancel()
 
     def check(self, party: int, security: str, port: int, client_ports: list[int]) -> dict[str, Any]:
-        """Return what a run depends on here; nothing of it is secret.
-
-        From here on no other connection checks or runs anything, or their parties would meet who listens.
-        """
+        """Take the turn, so that a run's parties meet this host's; return facts on which it depends."""
         now, chosen = time.time(), get_model(security)
         engine, directory = engine_of(chosen), _fault(check_directory, self.directory)
         policy = None if directory else _fault(read_policy, self.directory)
@@ -123,7 +117,7 @@ class LocalHost:
         }
 
     def listen(self, port: int) -> str:
-        """Listen where the party or its gateway will, and greet who comes; return the greeting.
+        """Listen as the party or its gateway will, and greet callers; return the greeting.
 
         Raises HostUnfitError as `take_turn`, or PolicyError as `Policy.check_ports`.
         """
@@ -158,11 +152,11 @@ class LocalHost:
             listening.close()
 
     def reach(self, others: list[Listening]) -> list[str | None]:
-        """Connect to other parties' ports; return per party the fault, None if its agent answers."""
+        """Call other parties' ports; return each one's fault, None if its agent answers."""
         return [reach(*other) for other in others]
 
     def time_links(self, others: list[Listening]) -> list[tuple[float, float] | None]:
-        """Return how fast other parties' ports are reached, one after the other.
+        """Time the links to other parties' ports, one by one.
 
         Raises HostUnfitError as `take_turn`, or PolicyError if benchmark runs are not allowed.
         """
@@ -172,7 +166,7 @@ class LocalHost:
 
 
 def check_directory(directory: Path) -> None:
-    """Raise HostUnfitError unless a host's directory is there, and its owner's alone."""
+    """Raise HostUnfitError unless a host's directory is its owner's alone."""
     if not directory.is_dir():
         raise HostUnfitError(
             f"There is no directory {directory}; run ./inv hosts.setup, or correct hosts.toml."
@@ -182,10 +176,7 @@ def check_directory(directory: Path) -> None:
 
 
 def check_ports(directory: Path, name: str, ports: list[int]) -> None:
-    """Check that a party, or its gateway, can listen on ports, by the policy and by trying.
-
-    Raises PolicyError or HostUnfitError.
-    """
+    """Raise PolicyError or HostUnfitError unless a party or gateway can listen there."""
     read_policy(directory).check_ports(name, ports)
     for port in ports:
         try:
@@ -212,7 +203,7 @@ def _greet(reached: socket.socket, greeting: str, free: threading.Semaphore) -> 
 
 
 _RESULTS, _SIGNATURE = "results", "agent"
-_PATIENCE_S = 5.0
+PATIENCE_S = 5.0
 
 
 class Removed(TypedDict):
@@ -224,13 +215,13 @@ class Removed(TypedDict):
 
 
 def place_of(directory: Path, run: str) -> Path:
-    """Return where a run's opened values are kept until they are read."""
+    """Return the file of a run's opened values."""
     (directory / _RESULTS).mkdir(mode=0o700, exist_ok=True)
     return directory / _RESULTS / f"{run}.json"
 
 
 def signed_runs(directory: Path) -> list[Signed]:
-    """Return the signed statements that are kept of runs."""
+    """Return the kept signed statements of runs."""
     paths = sorted((directory / _RESULTS).glob("*.json"))
     refusals = [Refusal(HostUnfitError, str(path), "what a run revealed", "remove it") for path in paths]
     return [as_type(Signed, read_json(path, one), one) for path, one in zip(paths, refusals, strict=True)]
@@ -238,7 +229,7 @@ def signed_runs(directory: Path) -> list[Signed]:
 
 @contextmanager
 def signed(directory: Path, coordinator: str) -> Iterator[None]:
-    """Name this agent and its coordinator in a directory meanwhile."""
+    """Name this agent and its coordinator in a directory."""
     place = directory / _SIGNATURE
     write_whole(place, f"{os.getpid()} {birth(os.getpid())} {coordinator}".encode())
     try:
@@ -247,21 +238,8 @@ def signed(directory: Path, coordinator: str) -> Iterator[None]:
         place.unlink(missing_ok=True)
 
 
-def holder(directory: Path) -> str:
-    """Return which agent has a directory, in words."""
-    signature = _signed(directory)
-    return (
-        f"process {signature[0]}, for {signature[1] or 'a key without a name'}"
-        if signature
-        else "an agent that ends"
-    )
-
-
 def clean(directory: Path, own: Path | None) -> Removed:
-    """End other agents of this directory with their parties; remove all that runs left.
-
-    This agent's scratch directory, `own`, stays.
-    """
+    """End other agents with their parties; remove all remains but `own`."""
     left = [path for path in directory.glob(f"{PREFIX}*") if path != own]
     agents = {signature[0] for path in (directory, *left) if (signature := _signed(path))} - {os.getpid()}
     for pid in agents:
@@ -292,14 +270,13 @@ def _end(pid: int) -> None:
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.kill(pid, number)
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + PATIENCE_S
         while birth(pid) and time.monotonic() < deadline:
             time.sleep(0.02)
         if not birth(pid):
             return
 
 
-PATIENCE_S = 5.0
 _TRANSFER_S = 60.0  # longest exchange, on a slow and long link
 _SIZES = struct.Struct(">II")  # bytes that follow, and bytes wanted back
 _LEAST, _MOST = 1 << 16, 1 << 26  # bytes sent at once
@@ -310,10 +287,9 @@ _PROBE_S, _LONG_S = (
 
 
 def greet(reached: socket.socket, greeting: str) -> None:
-    """Greet whoever connects; then receive and send as many bytes as they say.
+    """Greet a caller; then receive and send as many bytes as it says.
 
-    Guarantees: little memory for each, as anybody may connect, and often.
-    [test: tests/harness/hosts/test_connection.py]
+    Guarantees: little memory for each call.  [test: tests/harness/hosts/test_connection.py]
     """
     reached.settimeout(PATIENCE_S)
     with suppress(OSError), reached.makefile("rb") as incoming:
@@ -333,7 +309,7 @@ def _pieces(size: int) -> Iterator[int]:
 
 
 def reach(address: str, port: int, greeting: str) -> str | None:
-    """Connect; return the fault, None if the greeting comes back."""
+    """Return a call's fault, None if the greeting comes back."""
     try:
         with socket.create_connection((address, port), PATIENCE_S) as reached:
             answer = reached.makefile("rb").read(len(greeting))
@@ -345,7 +321,7 @@ def reach(address: str, port: int, greeting: str) -> str | None:
 def time_link(address: str, port: int, greeting: str) -> tuple[float, float] | None:
     """Return the median round-trip time in seconds, and bits per second of the slower direction.
 
-    None if nobody answers as `greet` does.  [test: tests/harness/hosts/test_connection.py]
+    Return None unless `greet` answers.  [test: tests/harness/hosts/test_connection.py]
     """
     with suppress(OSError), socket.create_connection((address, port), PATIENCE_S) as link:
         link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,4 +1,4 @@
-"""A run at one of its hosts, from the preparation to the end."""
+"""A run at one of its hosts."""
 
 import json
 import math
@@ -40,7 +40,7 @@ from harness.hosts.signed_results import (
 from harness.hosts.trials import Trial
 from harness.inputs.record_schema import domain_from_json
 from harness.pipeline.preprocessing import joint_noise_of, noise_job, terms_of
-from harness.privacy.ledger.heads import next_head
+from harness.privacy.ledger.entries import next_head
 from harness.privacy.ledger.populations import Status
 from harness.privacy.stock import Piece, new_name, shares_of
 from harness.security_models import SecurityModel
@@ -57,7 +57,7 @@ _NOT_AGREED = "It has agreed to no run that is still to begin."
 
 @dataclass(frozen=True)
 class Sending:
-    """Clients that send while a party runs, to the ports of its gateway and virtual machine."""
+    """Clients that send, and the ports of a party's gateway and virtual machine."""
 
     terms: dict[str, Any]
     certificates: list[str]
@@ -66,7 +66,7 @@ class Sending:
 
 
 class PartyRun(ABC):
-    """A run of the host's party that the owner's policy has accepted; most public methods are requests."""
+    """An accepted run of the host's party; most methods are requests."""
 
     REQUESTS: tuple[str, ...] = ("prepare", "start", "certificate", "go", "state", "kill")
     uses_own_keys = False
@@ -99,14 +99,12 @@ class PartyRun(ABC):
     ) -> dict[str, Any]:
         """Compile the run's program from this host's own sources; return facts for the other hosts.
 
-        `addresses` are those at which this party finds all; it listens at the port of its own. `piece` names
-        noise that was made ahead, if the run uses some.
-        Guarantees: program, arguments and noise follow from the request and this host's own inputs. Clients
-        that send are told of the same release.
-        [test: tests/harness/hosts/test_agreement.py]
+        This party finds all at `addresses`, and listens at its own port. `piece` names its noise made ahead.
+        Guarantees: program, arguments and noise follow from the request and this host's own inputs; clients
+        that send are told of the same release.  [test: tests/harness/hosts/test_agreement.py]
 
-        Raises HostUnfitError if a port is taken or there are no inputs, PolicyError, CertificateError,
-        StockError, or as `Guard.job`.
+        Raises HostUnfitError without a free port or inputs, PolicyError, CertificateError, StockError, or as
+        `Guard.job`.
         """
         once(self._party, "prepared a party")
         self._host.take_turn()
@@ -143,7 +141,7 @@ class PartyRun(ABC):
         """Return the job, and the file with this party's inputs. Raises as `prepare`."""
 
     def known(self, party: int) -> dict[str, Any]:  # noqa: ARG002
-        """Return the number of this attempt to make noise, and the heads of others' ledgers that it knows."""
+        """Return the number of this attempt to make noise, and others' known heads."""
         return {"attempts": 0, "seen": {}}
 
     def start(self) -> None:
@@ -151,15 +149,15 @@ class PartyRun(ABC):
         self.laid_out().start()
 
     def certificate(self, seconds: float) -> str | None:
-        """Return the party's certificate once it is ready, None after that many seconds."""
+        """Return the party's certificate, None if it is not ready in time."""
         certificate = self.laid_out().certificate(seconds)
         self._is_ready = certificate is not None
         return certificate
 
     def go(self, agreed: dict[str, Signed], certificates: dict[str, str] | None = None) -> None:
-        """Let the party begin; a signed run first compares what all hosts signed (`agreed`, by party).
+        """Let the party begin; a signed run first compares the hosts' statements, `agreed` by party.
 
-        Parties of benchmarks have `certificates` of their own. Raises HostUnfitError.
+        A benchmark's parties have their own `certificates`. Raises HostUnfitError.
         """
         party = self.laid_out()
         if not self._is_ready:
@@ -172,17 +170,17 @@ class PartyRun(ABC):
         self._host.run_begins()
 
     def peers(self, agreed: dict[str, Signed], certificates: dict[str, str]) -> dict[int, str]:  # noqa: ARG002
-        """Return the certificates by which the party knows the others."""
+        """Return the other parties' certificates."""
         return keys.by_party(certificates)
 
     def state(self) -> dict[str, Any]:
-        """Return the party's state, its lines filtered as all that leaves a party is."""
+        """Return the party's state, with filtered lines."""
         state = self.laid_out().state()
         alone = [f"{OWN}It had not met all other parties after {_MEET_S:g} s."] if self._alone else []
         return asdict(replace(state, lines=(*state.lines, *alone)))
 
     def ended(self) -> dict[str, Any] | None:
-        """Return how the party ended, None while it runs."""
+        """Return the party's last state, None while it runs."""
         party = self.laid_out()
         if time.monotonic() > self._meets_by:
             self._meets_by = math.inf
@@ -208,14 +206,14 @@ class PartyRun(ABC):
         self._host.expect_run()
 
     def laid_out(self) -> LocalProcess:
-        """Return the prepared party; HostUnfitError if there is none."""
+        """Return the prepared party, or raise HostUnfitError."""
         if self._party is None:
             raise HostUnfitError("It has prepared no party.")
         return self._party
 
 
 class BenchmarkRun(PartyRun):
-    """A run on made-up records, or on none."""
+    """A run on made-up records, or none."""
 
     def __init__(self, host: LocalHost, party: int, trial: Trial) -> None:
         super().__init__(host, trial.of)
@@ -232,7 +230,7 @@ class BenchmarkRun(PartyRun):
 
 
 class SignedRun(PartyRun):
-    """A run that hosts sign before it begins (`intent`), and again at its end."""
+    """A run that hosts sign before it begins (`intent`), and at its end."""
 
     REQUESTS = (*PartyRun.REQUESTS, "agree")
     uses_own_keys = True
@@ -255,15 +253,13 @@ class SignedRun(PartyRun):
         attempts: int = 0,
         heads: Sequence[str] = (),
     ) -> dict[str, str]:
-        """Hold the party's port, and sign the run ahead; see `check_agreement`.
+        """Hold the party's port, and sign the run ahead.
 
-        Until the party has the port, it refuses connections: a peer that comes too early tries again.
-        `attempts` is the most that any host knows of to make the run's noise, and `heads` are those of this
-        ledger that others know.
+        Until the party has the port, early peers try again. `attempts` to make the run's noise are the most
+        that any host knows of; others know `heads` of this ledger.
 
-        Raises:
-            HostUnfitError: Its own nonce differs, or its clock by more than `MAX_SKEW_S`.
-            PolicyError: There were too many attempts.
+        Raises HostUnfitError if its own nonce differs, or its clock by more than `MAX_SKEW_S`; PolicyError
+        after too many attempts.
         """
         once(self.intent, "agreed to a run")
         party = self.laid_out().number
@@ -289,7 +285,7 @@ class SignedRun(PartyRun):
         """Return the statement before the run. Raises as `agree`."""
 
     def peers(self, agreed: dict[str, Signed], certificates: dict[str, str]) -> dict[int, str]:  # noqa: ARG002
-        """Write down that the run begins; return the certificates that the host holds.
+        """Record that the run begins; return the certificates that the host holds.
 
         Raises as `check_agreement` and `Guard.compare_heads`.
         """
@@ -303,22 +299,26 @@ class SignedRun(PartyRun):
 
     @abstractmethod
     def _begins(self) -> None:
-        """Write down that the run begins."""
+        """Record that the run begins."""
 
     def _signed(
         self, spent: tuple[str, str], outputs: dict[str, list[int]], lines: list[str]
     ) -> dict[str, str]:
         assert self.intent is not None
         party = self.laid_out()
-        met = {str(other): text for other, text in party.met().items()}
-        left_out = left_out_by(party.number, lines) if self.intent.source == INVITED else {}
-        ended = datetime.now(UTC).isoformat(timespec="seconds")
-        statement = Statement(self.intent, met, spent, outputs, left_out, ended)
+        statement = Statement(
+            ran=self.intent,
+            met={str(other): text for other, text in party.met().items()},
+            spent=spent,
+            outputs=outputs,
+            left_out=left_out_by(party.number, lines) if self.intent.source == INVITED else {},
+            ended=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
         return sign(statement, self._keys.own(party.number))
 
 
 class ReleaseRun(SignedRun):
-    """A release that the host's owner allows."""
+    """A release that the owner allows."""
 
     def __init__(self, host: LocalHost, guard: Guard) -> None:
         super().__init__(host, guard)
@@ -332,8 +332,8 @@ class ReleaseRun(SignedRun):
             raise HostUnfitError(_NO_INPUTS)
         job = guard.job(inputs)
         if guard.release.offline:
-            parties, place = self.model.parties, self.scratch / "piece"
-            self._piece = guard.stock.take(uploads.terms, parties, place, only=piece)
+            place = self.scratch / "piece"
+            self._piece = guard.stock.take(uploads.terms, self.model.parties, place, only=piece)
             job = replace(job, pieces=self._piece.parties)
             guard.takes(self._piece)
         return job, uploads.values
@@ -347,21 +347,23 @@ class ReleaseRun(SignedRun):
         self.guard.charge(self.intent.digest)
 
     def ended(self) -> dict[str, Any] | None:
-        """Return how the party ended, None while it runs; keep the signed statement until it is read."""
+        """Return the party's last state; keep the signed statement."""
         state = super().ended()
         if state is None:
             return None
         self.guard.settle(Status.ABORTED if state["code"] else Status.DONE)
-        met = self.laid_out().met()  # their hosts charged this run before their parties began
         event, spec = self.guard.event, self.guard.statistic.spec
         assert event is not None
-        heads = {party: next_head(self._others[party].head, event.run) for party in met}
+        # The hosts of parties that it met charged this run before their parties began.
+        heads = {party: next_head(self._others[party].head, event.run) for party in self.laid_out().met()}
         self.guard.remember(heads, self._held)
         if state["code"] == 0:
             outputs = parse_outputs([state["lines"]], self.guard.release.program_of(spec).outputs)
-            released = {name: list(values) for name, values in outputs.items()}
-            spent = (str(event.exact.epsilon), str(event.exact.delta))
-            state["signed"] = self._signed(spent, released, state["lines"])
+            state["signed"] = self._signed(
+                (str(event.exact.epsilon), str(event.exact.delta)),
+                {name: list(values) for name, values in outputs.items()},
+                state["lines"],
+            )
             place = local_host.place_of(self._directory, self._record["run"])
             with suppress(OSError):  # no room for it; the coordinator gets it in any case
                 write_whole(place, json.dumps(state["signed"]).encode())
@@ -372,8 +374,7 @@ class Preparation(SignedRun):
     """A run that makes the joint noise of a later release on records of `domain`.
 
     Guarantees: a piece enters the stock only after all parties' hosts have signed that their parties ended
-    well; of one that fails nothing is left, neither shares nor keys.
-    [test: tests/harness/hosts/test_preparation.py]
+    well; a failed piece leaves neither shares nor keys.  [test: tests/harness/hosts/test_preparation.py]
     """
 
     REQUESTS = (*SignedRun.REQUESTS, "keep")
@@ -396,10 +397,19 @@ class Preparation(SignedRun):
         read_policy(self._directory).check_attempts(attempts)
         if attempts < self.guard.stock.next_attempt(self._terms):
             raise HostUnfitError("It was told of fewer attempts to make this noise than it knows of.")
-        record, guard, domain = self._record, self.guard, self._domain.to_json()
         return Intent(
-            *(nonces, record["party"], record["run"], started, guard.asked, domain, NOTHING, {}, ""),
-            *(record["program_hash"], record["engine_version"], 0),
+            nonces,
+            self._record["party"],
+            self._record["run"],
+            started,
+            self.guard.asked,
+            self._domain.to_json(),
+            source=NOTHING,
+            inputs={},
+            uploads="",
+            program_hash=self._record["program_hash"],
+            engine_version=self._record["engine_version"],
+            compared=0,
             piece=new_name(self._terms, nonces),
             attempts=attempts,
         )
@@ -415,14 +425,11 @@ class Preparation(SignedRun):
         return state
 
     def keep(self, made: dict[str, Signed]) -> None:
-        """Take this party's part of the noise into the stock.
-
-        Raises HostUnfitError unless all hosts signed that their parties ended well.
-        """
+        """Take this party's noise into the stock; HostUnfitError unless all hosts signed its making."""
         if self.intent is None or not self._ended_well:
             raise HostUnfitError("It was asked to keep noise that its party did not make.")
         check_made(self.intent, keys.by_party(made), self._held)
         self._ended_well = False
         self.laid_out().keep()
-        piece, about = self.intent.piece, {"attempts": self.intent.attempts}
-        self.guard.stock.keep(self._terms, piece, self.scratch / "piece", about)
+        about = {"attempts": self.intent.attempts}
+        self.guard.stock.keep(self._terms, self.intent.piece, self.scratch / "piece", about)

@@ -1,7 +1,4 @@
-"""`policy.toml`, by which a host's owner says what its party takes part in; no coordinator can change it.
-
-Limits stand here only; what was spent of them is in the host's own ledger.
-"""
+"""`policy.toml`, in which a host's owner limits its party's runs; the ledger counts the loss."""
 
 import re
 import tomllib
@@ -89,7 +86,7 @@ _UNLESS_GIVEN: dict[str, object] = {
 
 @dataclass(frozen=True)
 class Rule:
-    """Runs that are allowed on one population, with budgets of all together and of each."""
+    """The allowed runs on one population, and the budgets."""
 
     table: Table
     budget: Budget
@@ -143,12 +140,7 @@ def _limit(table: Mapping[str, Any], name: str, otherwise: Fraction | None = Non
 
 @dataclass(frozen=True)
 class Policy:
-    """The runs that a host takes part in; docs/how-to/own-a-host.md explains the fields.
-
-    Attributes:
-        coordinators: None allows everybody's runs.
-        attempts: Most times that a piece of noise may be begun, as a cheater may fool the checks of each.
-    """
+    """The allowed runs; docs/how-to/own-a-host.md explains the fields."""
 
     population: list[Table]
     coordinators: list[str] | None = None
@@ -177,30 +169,29 @@ class Policy:
         return [_rule(table) for table in self.population]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the policy, with all limits, as rationals."""
-        rules = [
-            {
-                **rule.table,
-                "epsilon": str(rule.budget.epsilon),
-                "delta": str(rule.budget.delta),
-                "epsilon_per_run": str(rule.per_run.epsilon),
-                "delta_per_run": str(rule.per_run.delta),
-            }
-            for rule in self.rules
-        ]
+        """Return the policy with all limits."""
         return {
             "coordinators": self.coordinators,
             "benchmark": self.benchmark,
             "port": self.port,
             "client_port": self.client_port,
             "attempts": self.attempts,
-            "population": rules,
+            "population": [
+                {
+                    **rule.table,
+                    "epsilon": str(rule.budget.epsilon),
+                    "delta": str(rule.budget.delta),
+                    "epsilon_per_run": str(rule.per_run.epsilon),
+                    "delta_per_run": str(rule.per_run.delta),
+                }
+                for rule in self.rules
+            ],
         }
 
     def check_ports(self, name: str, ports: list[int]) -> None:
-        """Raise PolicyError unless the owner has the party listen on these ports, or on none.
+        """Raise PolicyError unless the owner has the party listen on these ports, if any.
 
-        `name` is `port`, or `client_port`, which has another port after it.
+        `name` is `port`, or `client_port`, which stands for two ports.
         """
         allowed = [self.port]
         if name == "client_port":
@@ -221,7 +212,7 @@ class Policy:
             )
 
     def check_coordinator(self, coordinator: str) -> None:
-        """Raise PolicyError unless the coordinator that the host's command line names may start runs."""
+        """Raise PolicyError unless this coordinator may start runs."""
         if self.coordinators is not None and coordinator not in self.coordinators:
             who = f"{coordinator!r}" if coordinator else "this ssh key, whose command names nobody,"
             raise PolicyError(
@@ -230,7 +221,7 @@ class Policy:
             )
 
     def check_benchmark(self) -> None:
-        """Raise PolicyError unless it takes part in benchmark runs."""
+        """Raise PolicyError unless it allows benchmark runs."""
         if not self.benchmark:
             raise PolicyError(
                 "Its policy allows no benchmark runs; ask its owner to put benchmark = true at the top of "
@@ -238,8 +229,15 @@ class Policy:
             )
 
     def rule_for(self, request: Request) -> Rule:
-        """Return the rule of a run, as far as it is known without inputs; PolicyError if it forbids it."""
-        rule = self._rule(request.population or UNNAMED)
+        """Return a request's rule; PolicyError if it forbids the request."""
+        population, rules = request.population or UNNAMED, {key_of(rule.name): rule for rule in self.rules}
+        rule = rules.get(ANY) or rules.get(key_of(population))
+        if rule is None:
+            raise PolicyError(
+                f"Its policy names no population {population[:100]!r}"
+                f"{similar(population, [rule.name for rule in self.rules])}; correct "
+                f"{named('population')}, or ask its owner to add it."
+            )
         for name, value, allowed in (
             ("tasks", request.task, rule.table["tasks"]),
             ("security", request.security.name, rule.table["security"]),
@@ -258,20 +256,9 @@ class Policy:
             )
         return rule
 
-    def _rule(self, population: str) -> Rule:
-        rules = {key_of(rule.name): rule for rule in self.rules}
-        allowed_rule = rules.get(ANY) or rules.get(key_of(population))
-        if allowed_rule is None:
-            meant = similar(population, [rule.name for rule in self.rules])
-            raise PolicyError(
-                f"Its policy names no population {population[:100]!r}{meant}; correct "
-                f"{named('population')}, or ask its owner to add it."
-            )
-        return allowed_rule
-
 
 def refuse_beyond(rule: Rule, event: PrivacyEvent) -> None:
-    """Raise PolicyError where a run would spend, or protect, what its rule does not allow."""
+    """Raise PolicyError if a rule does not allow a run's loss or relation."""
     relation = rule.table["relation"]
     if relation and event.relation != relation:
         raise PolicyError(
@@ -292,7 +279,7 @@ def refuse_beyond(rule: Rule, event: PrivacyEvent) -> None:
 
 
 def refuse_task(rule: Rule, task: str) -> None:
-    """Raise PolicyError if a rule names tasks, but not the one of these uploads."""
+    """Raise PolicyError if a rule names other tasks of uploads."""
     if rule.table["upload_tasks"] and task not in rule.table["upload_tasks"]:
         raise PolicyError(
             f"Its policy names other tasks for population {rule.name!r} than {task}, which its uploads are "
@@ -301,7 +288,7 @@ def refuse_task(rule: Rule, task: str) -> None:
 
 
 def read_policy(directory: Path) -> Policy:
-    """Return a host's policy; PolicyError if there is none, others can change it, or it makes no sense."""
+    """Return a host's policy; PolicyError if it is missing, invalid, or others can change it."""
     path = directory / FILE
     if not path.is_file():
         raise PolicyError(
@@ -314,7 +301,7 @@ def read_policy(directory: Path) -> Policy:
 
 
 def checked_policy(path: Path, called: str) -> Policy:
-    """Return the policy in a file; PolicyError, which names it as `called`, if it makes no sense."""
+    """Return the policy in a file, or raise PolicyError, which calls it `called`."""
     refusal = Refusal(PolicyError, called, "a policy", _WAY_OUT)
     fields = read_toml(path, refusal)
     tables = fields.get("population")
@@ -324,13 +311,12 @@ def checked_policy(path: Path, called: str) -> Policy:
 
 
 def write_policy(directory: Path, text: str, port: int = 0, client_port: int = 0) -> None:
-    """Write a host's policy, headed by ports that are not 0 and not in the text.
-
-    A PolicyError leaves the older one.
-    """
+    """Write a valid policy, with these ports unless they are 0 or in the text."""
     with scratch_directory(directory) as partial:
         create_file(partial / FILE, text.encode())
         checked_policy(partial / FILE, FILE)
-    stated, ports = tomllib.loads(text), {"port": port, "client_port": client_port}
-    first = [f"{name} = {number}\n" for name, number in ports.items() if number and name not in stated]
-    write_whole(directory / FILE, "".join([*first, text]).encode())
+    stated, first = tomllib.loads(text), ""
+    for name, number in (("port", port), ("client_port", client_port)):
+        if number and name not in stated:
+            first += f"{name} = {number}\n"
+    write_whole(directory / FILE, (first + text).encode())

@@ -1,8 +1,7 @@
-"""A run whose parties are on hosts, of a release or a benchmark, with all that goes there and comes back.
+"""A run whose parties are on hosts, of a release or a benchmark.
 
-To a host go the request, the other hosts' signatures, and certificates of clients that send while it runs.
-Back come its signed list of uploads, its aggregate's first two lines, facts of its program, `OUT` lines, its
-signature, times and sizes, all public. Shares go from clients to the hosts, never by way of this machine.
+A host gets the request, the other hosts' signatures, and certificates of clients that send, and returns
+public facts. Shares go from clients to the hosts, past this machine.
 """
 
 import secrets
@@ -45,7 +44,6 @@ from harness.system.documents import Refusal
 from harness.system.signals import uninterrupted
 from protocols.spec import CLIENTS, InputForm, ProtocolSpec
 
-_LASTS_S = 600.0  # for which what a check of hosts saw counts
 _ADDING_S = 3600.0  # for a host to list or to add up its uploads
 _KILL_S, _ANSWERS_S = 5.0, 60.0  # for quick requests to a host that may be busy
 _DIFFERS = {
@@ -87,7 +85,7 @@ class _State(PartyState):
 
 
 class RemoteProcess(PartyProcess):
-    """A party on a host, as this machine sees it."""
+    """A party on a host."""
 
     def __init__(self, connection: Connection, agreed: Mapping[int, dict[str, str]]) -> None:
         self.name = f"Party {connection.host.party} (on {connection.host.address})"
@@ -136,8 +134,7 @@ class RemoteProcess(PartyProcess):
 class HostsRunner(Runner):
     """Runs a model's parties on hosts, which sign releases but no benchmark runs (`signs`).
 
-    Guarantees: this machine writes nothing that is secret, and is told nothing that is.
-    [test: tests/commands/test_hosts_run.py]
+    Guarantees: this machine receives and writes no secret.  [test: tests/commands/test_hosts_run.py]
     """
 
     signs = True
@@ -160,16 +157,13 @@ class HostsRunner(Runner):
 
     @contextmanager
     def connected(self, progress: Progress) -> Iterator[None]:
-        """Connect to all hosts, and check that each is fit, before anything else.
-
-        Raises HostUnreachableError, or HostUnfitError with all faults.
-        """
+        """Connect to fit hosts; HostUnreachableError, or HostUnfitError with all faults."""
         with connected(self._hosts, progress) as self._connections:
             fit_hosts(self._connections, self.model, progress, " No party was started.")
             yield
 
     def propose(self, request: Request) -> None:
-        """Have each host allow a release; PolicyError or HostUnfitError if one does not."""
+        """Propose a release to each host; PolicyError or HostUnfitError."""
         self._offline = request.offline
         at_once(lambda one: one.ask("propose", asked=request.to_json()), self._connections)
 
@@ -178,8 +172,8 @@ class HostsRunner(Runner):
     ) -> list[dict[str, Any]]:
         """Have hosts make the noise of so many runs of a release; return each one's cost.
 
-        Each host keeps its part after all have signed that their parties ended well. Noise made before an
-        error stays.
+        Each host keeps its part once all have signed that their parties ended well. After an error, finished
+        noise stays.
         """
         request, domain, pieces = prepared.release.to_json(), prepared.domain.to_json(), []
         job = noise_job(joint_noise_of(prepared), [Path()] * self.model.parties)
@@ -187,17 +181,16 @@ class HostsRunner(Runner):
             progress(f"piece {number + 1}")
             at_once(lambda one: one.ask("preprocess", asked=request, domain=domain), self._connections)
             result = self.run(job, self.model, Path(), timeout_s, progress)
-            made = dict(enumerate(result.signed))
-            at_once(partial(Connection.ask, request="keep", made=made), self._connections)
+            keep = partial(Connection.ask, request="keep", made=dict(enumerate(result.signed)))
+            at_once(keep, self._connections)
             pieces.append(what_it_took(result) | dict(result.preprocessing))
         return pieces
 
     def feed(self, form: InputForm, scratch: Path, progress: Progress) -> PartyInputs:
         """Have each host aggregate its party's shares; return their public facts.
 
-        Hosts first tell each other, signed, which uploads are sound there and covered by their clients'
-        policies. Each then derives by itself which ones all take. Raises ShareError if shares do not go
-        together.
+        Hosts first exchange signed lists of sound and allowed uploads, from which each derives the common
+        ones. Raises ShareError if shares do not go together.
         """
         progress("aggregate")
         self._list_uploads()
@@ -266,13 +259,17 @@ class HostsRunner(Runner):
         started, run = time.monotonic(), secrets.token_hex(16)
         progress("compile")
         prepared, facts = self._prepare(job, run, timeout_s)
-        nonces = [one.nonce for one in facts]
-        attempts = max(one.attempts for one in facts)
         now = datetime.now(UTC).isoformat(timespec="seconds")
 
         def agree(one: Connection) -> Any:
-            heads = sorted({host.seen.get(str(one.host.party), "") for host in facts} - {""})
-            return one.ask("agree", kind=Signed, nonces=nonces, started=now, attempts=attempts, heads=heads)
+            return one.ask(
+                "agree",
+                kind=Signed,
+                nonces=[host.nonce for host in facts],
+                started=now,
+                attempts=max(host.attempts for host in facts),
+                heads=sorted({host.seen.get(str(one.host.party), "") for host in facts} - {""}),
+            )
 
         signed: list[Signed] = at_once(agree, self._connections if self.signs else [])
         agreed = dict(enumerate(map(asdict, signed)))
@@ -285,8 +282,8 @@ class HostsRunner(Runner):
         statements = [one for one in (party.state().signed for party in parties) if one]  # none of benchmarks
         if not statements:
             return result
-        refusal = Refusal(HostUnfitError, "What party 0 signed", "this run", "start it again")
-        ran = read_signed(Statement, statements[0], refusal).ran
+        own = Refusal(HostUnfitError, "What party 0 signed", "this run", "start it again")
+        ran = read_signed(Statement, statements[0], own).ran
         return replace(
             result,
             signed=tuple(map(asdict, statements)),
@@ -328,7 +325,7 @@ class HostsRunner(Runner):
 
 @dataclass(frozen=True)
 class HostsSource(Source):
-    """Uploads that each host has, or an aggregate of them."""
+    """The hosts' uploads, or an aggregate of them."""
 
     hosts: HostsRunner
 
@@ -339,9 +336,7 @@ class HostsSource(Source):
 class BenchmarkHosts:
     """Hosts, and connections to them until they are closed.
 
-    Attributes:
-        seen: By model, `hosts`, by party, and `network`, with all links, the longest round trip and the least
-            rate.
+    `seen` has, by model, the `hosts` by party, and the `network` with all links and the worst values.
     """
 
     def __init__(self, hosts: Sequence[Host]) -> None:
@@ -355,10 +350,7 @@ class BenchmarkHosts:
         self._close(list(self._open))
 
     def ready(self, model: SecurityModel, progress: Progress) -> list[Connection]:
-        """Return connections to the hosts of a model's parties, which are fit.
-
-        Raises HostUnreachableError, HostUnfitError or PolicyError.
-        """
+        """Return connections to fit hosts. Raises HostUnreachableError, HostUnfitError or PolicyError."""
         hosts = self.hosts[: model.parties]
         self._close([party for party, one in self._open.items() if one.lost])
         missing = [host for host in hosts if host.party not in self._open]
@@ -368,7 +360,8 @@ class BenchmarkHosts:
 
         at_once(connect, missing)
         connections = [self._open[host.party] for host in hosts]
-        if missing or model.name not in self.seen or time.monotonic() - self._seen_at[model.name] > _LASTS_S:
+        # A check of hosts counts for ten minutes.
+        if missing or model.name not in self.seen or time.monotonic() - self._seen_at[model.name] > 600.0:
             self.seen[model.name] = _look(connections, model, progress)
             self._seen_at[model.name] = time.monotonic()
         return connections
@@ -379,7 +372,7 @@ class BenchmarkHosts:
 
 
 class BenchmarkRunner(HostsRunner):
-    """Runs one cell's parties on hosts, which derive the job from `trial`."""
+    """Runs one cell's parties on hosts."""
 
     signs = False
 
@@ -420,16 +413,17 @@ def _look(connections: Sequence[Connection], model: SecurityModel, progress: Pro
         for finding in fit_hosts(connections, model, progress)
     ]
     links = list(_links(connections, engine_of(model).connects_down))
-    network = {
-        "links": links,
-        "measured_rtt_s": max(link["rtt_s"] for link in links),
-        "measured_bandwidth_bits_per_s": min(link["bandwidth_bits_per_s"] for link in links),
+    return {
+        "hosts": hosts,
+        "network": {
+            "links": links,
+            "measured_rtt_s": max(link["rtt_s"] for link in links),
+            "measured_bandwidth_bits_per_s": min(link["bandwidth_bits_per_s"] for link in links),
+        },
     }
-    return {"hosts": hosts, "network": network}
 
 
 def _links(connections: Sequence[Connection], down: bool) -> Iterator[dict[str, Any]]:
-    """Time all links, one after the other, so that they do not slow each other."""
     with ExitStack() as stack:
         stack.callback(at_once, lambda one: one.ask("stop_listening"), connections)
         greetings = at_once(lambda one: one.ask("listen", kind=RunName, port=one.host.port), connections)

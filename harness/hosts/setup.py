@@ -1,7 +1,6 @@
-"""Rights of a host's owner: to make its keys, accept other parties' certificates, and write its policy.
+"""The acts of a host's owner: to make its keys, accept other parties' certificates, and write its policy.
 
-`./inv hosts.setup` starts this by a login that may run any command; a key whose forced command is the agent
-cannot start it.
+`./inv hosts.setup` starts this by a login that may run any command.
 """
 
 import json
@@ -20,7 +19,7 @@ SCHEMA = 1
 
 
 class Setup(wire.Answers):
-    """One host's set-up in `directory`; whoever can start it may ask anything."""
+    """One host's set-up; whoever can start it may ask anything."""
 
     REQUESTS = ("setup", "pin")
 
@@ -37,10 +36,8 @@ class Setup(wire.Answers):
     ) -> dict[str, str]:
         """Make this host's directory, keys and policy, if need be; return its certificates by engine.
 
-        An existing policy changes only for a `policy_text`. The ports are a new policy's, unless its text has
-        others.
-
-        Raises HostUnfitError or PolicyError.
+        Only a `policy_text` changes an existing policy; ports are for a new one. Raises HostUnfitError or
+        PolicyError.
         """
         certificates = keys.make_keys(self._directory, party, renew=renew)
         if policy_text is not None or not (self._directory / policy.FILE).exists():
@@ -48,7 +45,7 @@ class Setup(wire.Answers):
         return certificates
 
     def pin(self, party: int, certificates: dict[str, dict[str, str]]) -> None:
-        """Accept other parties' certificates, by engine and party. Raises as `keys.pin`."""
+        """Accept other parties' certificates, by engine. Raises as `keys.pin`."""
         keys.pin(self._directory, party, {name: keys.by_party(texts) for name, texts in certificates.items()})
 
 
@@ -59,14 +56,14 @@ class _Exported:
 
 
 def exported(directory: Path, party: int) -> Path:
-    """Return the file of a host's certificates for the other hosts' owners."""
+    """Return the file of certificates for other hosts' owners."""
     return directory / f"party-{party}.certificates"
 
 
 def set_up_here(
     directory: Path, party: int, renew: bool, policy_text: str | None, others: Sequence[Path]
 ) -> dict[str, dict[int, str]]:
-    """Set up this machine as a host; return all its certificates, by engine and party.
+    """Set up this machine as a host; return all certificates, by engine and party.
 
     `others` are files of other hosts' certificates. Raises CertificateError, HostUnfitError or PolicyError.
     """
@@ -93,7 +90,7 @@ def set_up_here(
 
 
 def main(arguments: list[str]) -> int:
-    """Serve a host's owner; return the process's exit code."""
+    """Serve a host's owner; return the exit code."""
     return serve("setup", lambda _stack: Setup(Path(arguments[0])))
 
 

@@ -1,7 +1,6 @@
 """Statements that hosts sign: of their uploads, of the run ahead, then of its peers and its results.
 
-No host begins unless all others signed the same. Results follow from signatures, so that nobody needs trust
-in the coordinator. docs/reference/files.md has the fields.
+docs/reference/files.md has the fields.
 """
 
 import hashlib
@@ -19,7 +18,7 @@ from harness.engines.parties.certificates import fingerprint
 from harness.errors import CertificateError, FairSharesError, HostUnfitError, SignatureError
 from harness.inputs.record_schema import domain_from_json
 from harness.inputs.shares.signatures import is_signature, signature_of
-from harness.pipeline.run import SIGNATURES, check_kind, privacy_of, result_files
+from harness.pipeline.run import MANIFEST, SIGNATURES, check_kind, privacy_of, result_files
 from harness.pipeline.sources import request_of_run, with_excluded
 from harness.releases.base import statistic_of
 from harness.system.documents import Refusal, as_type, parse_json, read_json
@@ -36,16 +35,12 @@ SOURCES = {
     INVITED: "clients whose keys the coordinator made, so that it could send in their place",
     NOTHING: "no inputs, as noise was made ahead",
 }
-_MANIFEST = "manifest.json"
 _WAY_OUT = "do not use these results; fetch them from the hosts again"
 
 
 @dataclass(frozen=True)
 class UploadList:
-    """A host's signed SHA-256 of its list of uploads, with its nonce for the run.
-
-    An identity in the list stands for a digest of each share.
-    """
+    """A SHA-256 of a list of uploads, which commits to each share, and the run's nonce."""
 
     nonce: str
     digest: str
@@ -53,7 +48,7 @@ class UploadList:
 
 @dataclass(frozen=True)
 class Intent:
-    """A run that a host does not begin unless all others sign the same; it listens by then."""
+    """A run that a host begins only if all others sign the same."""
 
     nonces: list[str]
     party: int
@@ -81,13 +76,13 @@ class Intent:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of `alike`, by which a ledger's head commits to the run and its uploads."""
+        """SHA-256 of `alike`, which enters the heads of ledgers."""
         return hashlib.sha256(json.dumps(asdict(self.alike), sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A host's statement of a run in which its party took part."""
+    """A host's statement of a run that took place."""
 
     ran: Intent
     met: dict[str, str]
@@ -98,13 +93,13 @@ class Statement:
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """Public numbers about the inputs, as in a manifest."""
+        """A manifest's public numbers about the inputs."""
         return with_excluded(self.ran.inputs, self.left_out)
 
 
 @dataclass(frozen=True)
 class Signed:
-    """A host's statement as text, its signature, and the host's certificate (PEM)."""
+    """A statement's text, its signature, and the host's certificate (PEM)."""
 
     said: str
     signature: str
@@ -117,7 +112,7 @@ class _Signatures:
 
 
 def sign(content: UploadList | Intent | Statement, own: Path) -> dict[str, str]:
-    """Return a signed statement; the key is beside the certificate `own`."""
+    """Return a signed statement; the key is beside the certificate."""
     key = serialization.load_pem_private_key(own.with_suffix(".key").read_bytes(), None)
     assert isinstance(key, ec.EllipticCurvePrivateKey)
     text = json.dumps(content, default=vars, sort_keys=True)
@@ -129,20 +124,18 @@ def check_agreement(
 ) -> dict[int, Intent]:
     """Check that every other party's host is about to run the same; return their statements by party.
 
-    Guarantees: where two hosts begin, and hold each other's certificates, both run the same: each draws a
-    nonce for its connection, and has no second run before that connection ends.
+    Guarantees: two hosts that begin, and hold each other's certificates, run the same. Each draws a nonce for
+    its connection, and has no second run before that connection ends.
     [test: tests/harness/hosts/test_agreement.py]
 
-    Raises:
-        CertificateError: A host signed with another certificate than this host holds.
-        HostUnfitError: One did not sign the same. Of two that may have lied of their uploads both are named.
+    Raises CertificateError for another certificate than this host holds, HostUnfitError for another run; if
+    either of two may have lied about uploads, the error names both.
     """
     others = {}
     for party, other_intent, refusal in _said_by(Intent, agreed, certificates, "this run"):
         for other, digest in own.lists.items() if other_intent.nonces == own.nonces else ():
             if other_intent.lists.get(other, digest) != digest:
-                liars = sorted({int(other), party} - {own.party})
-                who = " or ".join(f"party {one}" for one in liars)
+                who = " or ".join(f"party {one}" for one in sorted({int(other), party} - {own.party}))
                 refusal.say(f"{who} lies about what party {other} said of the uploads")
         if other_intent.nonces == own.nonces and other_intent.lists.keys() != own.lists.keys():
             refusal.say("it was told other parties' lists than this host, or says so falsely")
@@ -153,24 +146,20 @@ def check_agreement(
 
 
 def check_made(own: Intent, made: Mapping[int, Signed], certificates: Mapping[int, str]) -> None:
-    """Check that the other hosts signed, in `made`, that their parties made this piece and ended well.
-
-    Raises as `check_agreement`.
-    """
+    """Check that the other hosts made this piece. Raises as `check_agreement`."""
     for party, statement, refusal in _said_by(Statement, made, certificates, "the end of this preparation"):
         if statement.ran.party != party or statement.ran.alike != own.alike:
             refusal.say("it ended something else")
 
 
 def lists_of_others(signed: Mapping[int, Signed], certificates: Mapping[int, str]) -> dict[int, UploadList]:
-    """Return the other parties' statements of their lists of uploads. Raises as `check_agreement`."""
+    """Return the other parties' lists of uploads. Raises as `check_agreement`."""
     return {of: said for of, said, _ in _said_by(UploadList, signed, certificates, "its list of uploads")}
 
 
 def _said_by(
     kind: type[T], signed: Mapping[int, Signed], certificates: Mapping[int, str], what: str
 ) -> Iterator[tuple[int, T, Refusal]]:
-    """Yield each other party's statement and refusal. Raises as `check_agreement`."""
     for party, certificate in certificates.items():
         one = signed.get(party)
         refusal = Refusal(HostUnfitError, f"What party {party} signed", what, "start it again")
@@ -184,22 +173,17 @@ def _said_by(
 def verify(directory: Path, known: Sequence[str] | None = None) -> list[tuple[Statement, str]]:
     """Check a run's results against the hosts' signatures; return each host's statement and fingerprint.
 
-    `known` has SHA-256 of the hosts' certificates, party 0 first; None accepts any.
-    Guarantees: every party of the model signed, they agree, the links of each accepted the certificates of
-    the others that signed, and all result files, and what the manifest says of the release and of its
-    inputs, follow from what they signed.
-    [test: tests/harness/hosts/test_signed_results.py]
-
-    Raises:
-        SignatureError: A check fails.
+    `known` are the fingerprints, party 0 first; None accepts any. Raises SignatureError.
+    Guarantees: every party of the model signed, and they agree. The links of each accepted the certificates
+    of the other signers. All result files, and the manifest's fields on the release and its inputs, follow
+    from the signed statements.  [test: tests/harness/hosts/test_signed_results.py]
     """
     if not (directory / SIGNATURES).exists():
         raise SignatureError(f"{directory} has no {SIGNATURES}: a run on hosts writes it beside its results.")
     refusal = Refusal(SignatureError, str(directory / SIGNATURES), "what the hosts signed", _WAY_OUT)
-    signatures = as_type(_Signatures, read_json(directory / SIGNATURES, refusal, SCHEMA), refusal)
     signers = [
         (read_signed(Statement, one, refusal), fingerprint(one.certificate.encode()))
-        for one in signatures.signed
+        for one in as_type(_Signatures, read_json(directory / SIGNATURES, refusal, SCHEMA), refusal).signed
     ]
     signers.sort(key=lambda signer: signer[0].ran.party)
     if not signers:
@@ -219,7 +203,7 @@ def verify(directory: Path, known: Sequence[str] | None = None) -> list[tuple[St
     if more:
         refusal.say(f"they signed nothing that gives {more[0]}")
     for name, fields in follows.items():
-        _compare(directory / name, fields, in_part=name == _MANIFEST)
+        _compare(directory / name, fields, in_part=name == MANIFEST)
     return signers
 
 
@@ -231,8 +215,8 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
         domain = domain_from_json(ran.domain, "The signed domain")
         check_kind(statistic, domain)
         prepared = statistic.prepare(release, domain)
-        released = {name: tuple(first.outputs[name]) for name in prepared.program.outputs}
-        answer = prepared.read(released, ran.inputs["clients"])
+        outputs = {name: tuple(first.outputs[name]) for name in prepared.program.outputs}
+        answer = prepared.read(outputs, ran.inputs["clients"])
     except (FairSharesError, KeyError) as error:
         refusal.say(f"no result follows from what they signed ({error})")
     if parties != list(range(release.security.parties)):
@@ -240,7 +224,8 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
     privacy = privacy_of(prepared, ran.compared, ran.attempts).to_json()
     if (privacy["epsilon_exact"], privacy["delta_exact"]) != first.spent:
         refusal.say("they signed another ε or δ than this version computes for that run")
-    manifest = {
+    files = result_files(statistic.files(answer), privacy)
+    files[MANIFEST] = {
         "schema": MANIFEST_SCHEMA,
         "task": release.task,
         "request": ran.asked,
@@ -253,7 +238,7 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
         "hosts": what_hosts_ran(ran),
         "preprocessing": noise_of(ran) or None,
     }
-    return {**result_files(statistic.files(answer), privacy), _MANIFEST: manifest}
+    return files
 
 
 def _compare(path: Path, fields: Mapping[str, Any], *, in_part: bool) -> None:
@@ -267,7 +252,7 @@ def _compare(path: Path, fields: Mapping[str, Any], *, in_part: bool) -> None:
 
 
 def read_signed(kind: type[T], one: Signed, refusal: Refusal) -> T:
-    """Return a statement if its certificate signed it, and for this kind; else raise the refusal."""
+    """Return a statement that its certificate signed as this kind, or refuse."""
     try:
         key = x509.load_pem_x509_certificate(one.certificate.encode()).public_key()
     except ValueError:
@@ -290,5 +275,5 @@ def noise_of(ran: Intent) -> dict[str, Any]:
 
 
 def shared(statement: Statement) -> Statement:
-    """Return what all hosts of a run sign alike."""
+    """Return the part of a statement that all hosts sign alike."""
     return replace(statement, ran=statement.ran.alike, met={}, ended="")

@@ -1,7 +1,4 @@
-"""Benchmark runs on hosts, on made-up records or for samples of noise.
-
-Nobody's data are in them, so no ledger is charged, and nothing is signed.
-"""
+"""Benchmark runs on hosts, without charge or signature."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,7 +27,7 @@ class Noise:
 
 
 def positive(text: str) -> Fraction:
-    """Return a positive number that is written as `p` or `p/q`; OptionError if it is none."""
+    """Return a positive number `p` or `p/q`; OptionError without one."""
     value = exact_number(text)
     if value is None or value <= 0:
         raise OptionError("It was asked for noise of no epsilon or delta.")
@@ -39,7 +36,7 @@ def positive(text: str) -> Fraction:
 
 @dataclass(frozen=True)
 class Trial:
-    """A release (`asked`) on made-up records (`federation`), or samples of noise."""
+    """A release on made-up records, or samples of noise."""
 
     security: str
     asked: dict[str, str] | None = None
@@ -52,10 +49,7 @@ class Trial:
         return get_model(self.security)
 
     def job(self, certificates: Sequence[str] = ()) -> Job:
-        """Return the job of every party, with certificates of clients that send.
-
-        Raises OptionError, UnsupportedError or HostUnfitError if this version cannot run it.
-        """
+        """Return every party's job. Raises OptionError, UnsupportedError or HostUnfitError."""
         if self.noise is not None:
             if not 0 < self.noise.samples <= MOST:
                 raise HostUnfitError(f"It was asked for no samples of noise, or for more than {MOST:,}.")

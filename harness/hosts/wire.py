@@ -1,7 +1,6 @@
 """The protocol between this machine and a host's agent over ssh: a JSON object per line.
 
-Each side also sends empty lines, and takes silence for the end of the other: a host or a network that
-vanishes closes no connection.
+Each side also sends empty lines: silence is the other's end.
 """
 
 import json
@@ -17,17 +16,17 @@ BEAT_S = 2.0  # between signs of life
 SILENT_BEATS = 10  # until the other side counts as gone
 SHORT = 1 << 16  # bytes of a line before a run is accepted
 LONGEST = 1 << 27  # the identities of a million uploads fit
-_PIECE = 1 << 16
 
 
 class Answers:
-    """The handlers of requests at a host; by itself it accepts every request and runs nothing."""
+    """The handlers of requests at a host, with the connection's `PartyRun`, if any."""
 
     REQUESTS: tuple[str, ...] = ()
+    run: Any = None
 
     @property
     def handlers(self) -> dict[str, Callable[..., Any]]:
-        """The handler of each request, by its name."""
+        """The handlers, by request."""
         return {name: getattr(self, name) for name in self.REQUESTS}
 
     @property
@@ -37,23 +36,15 @@ class Answers:
 
     @property
     def is_running(self) -> bool:
-        """Whether to ask for `ended`."""
-        return False
+        """Whether a party runs."""
+        return self.run is not None and self.run.is_running
 
     def admit(self, request: str) -> None:
-        """Raise PolicyError unless this coordinator may send this request."""
-
-    def ended(self) -> dict[str, Any] | None:
-        """Return how the run has ended, None if it has not."""
-        return None
+        """Raise PolicyError unless this coordinator may send this."""
 
 
 class Line(ABC):
-    """One end of a connection, which reads messages and sends signs of life.
-
-    Attributes:
-        longest: Most bytes of the other side's next line.
-    """
+    """One end of a connection: messages of at most `longest` bytes, and signs of life."""
 
     longest = LONGEST
 
@@ -63,7 +54,7 @@ class Line(ABC):
         self.over = threading.Event()
 
     def begin(self, incoming: BinaryIO) -> None:
-        """Listen, and send signs of life, until the connection is over."""
+        """Listen, and send signs of life, until it is over."""
         threading.Thread(target=self._listen, args=[incoming], daemon=True).start()
         threading.Thread(target=self._beat, daemon=True).start()
 
@@ -74,18 +65,18 @@ class Line(ABC):
 
     @abstractmethod
     def write(self, line: bytes) -> None:
-        """Send a line, holding `writing`; do not raise if the other side is gone."""
+        """Send a line while holding `writing`; raise nothing."""
 
     @abstractmethod
     def lose(self, why: str = "") -> None:
-        """End the connection, as the other side is gone."""
+        """End the connection."""
 
     @abstractmethod
     def _listen(self, incoming: BinaryIO) -> None:
         """Read until the other side ends."""
 
     def messages(self, incoming: BinaryIO) -> Iterator[dict[str, Any]]:
-        """Yield messages; OSError if the other side is gone, ValueError if it sends something else."""
+        """Yield messages; OSError at the other side's end, ValueError for anything else."""
         while (line := read_line(incoming, self._hear, lambda: self.longest)) is not None:
             message = decode(line)
             if message is not None:
@@ -95,7 +86,7 @@ class Line(ABC):
         self._silent = 0
 
     def _beat(self) -> None:
-        """Send signs of life; count silent beats instead of time, as both sides may be slow."""
+        """Send signs of life; count silent beats, not seconds, as both sides may be slow."""
         while not self.over.wait(BEAT_S):
             self._silent += 1
             if self._silent > SILENT_BEATS:
@@ -111,7 +102,7 @@ def encode(message: dict[str, Any]) -> bytes:
 
 
 def decode(line: bytes) -> dict[str, Any] | None:
-    """Return a line's message, None for a sign of life; ValueError if it is neither."""
+    """Return a line's message, None for a sign of life, or raise ValueError."""
     if not line.strip():
         return None
     try:
@@ -128,12 +119,11 @@ def read_line(
 ) -> bytes | None:
     """Return the next line, None at the end; call `heard` for each piece of it.
 
-    Raises:
-        ValueError: It is longer than `longest()` bytes.
+    Raises ValueError if the line is longer than `longest()` bytes.
     """
     line = bytearray()
     while not line.endswith(b"\n"):
-        piece = stream.readline(_PIECE)
+        piece = stream.readline(1 << 16)
         if not piece:
             return None
         heard()

@@ -1,4 +1,4 @@
-"""Clients' records become shares, and parties' shares become inputs of runs; no engine is needed.
+"""From clients' records to shares and inputs of runs.
 
 Imports: `system`, `errors`, `protocols`. Start with `record_schema`, then `records`, `encoding` and `shares`.
 """

@@ -1,4 +1,4 @@
-"""Columns of records and their dtypes, by pandas' names; pandas is not loaded."""
+"""Columns of records and their dtypes, by pandas' names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from harness.errors import RecordDomainError, RecordsError, named
+from harness.errors import RecordDomainError, RecordsError, named, refuse
 from harness.inputs.record_schema import shown
 from harness.system.spelling import similar
 
@@ -43,7 +43,7 @@ _NAMES = re.compile(  # dtypes of groups and labels
 
 
 def dtypes_of(frame: Any, names: Sequence[str]) -> dict[str, str]:
-    """Return dtypes as pandas writes them; "category of" precedes that of categories."""
+    """Return dtypes as pandas writes them, after "category of" for categories."""
     schema, known = frame.collect_schema(), frame.implementation
     natives = frame.to_native().dtypes if known.is_pandas_like() or known.is_dask() else {}
     return {name: _dtype(schema[name], natives.get(name), frame, name) for name in names}
@@ -68,24 +68,17 @@ def _dtype(kind: Any, native: Any, frame: Any, name: str) -> str:
 def dtype_of_texts(texts: Sequence[str]) -> str:
     """Return a CSV column's dtype: int64, float64 or bool if all texts have that form, else str.
 
-    Texts with a leading zero, such as 01, are str.
+    01 and the like are str.
     """
-    kinds = (dtype for dtype, form in _WRITTEN.items() if texts and all(map(form.fullmatch, texts)))
-    return next(kinds, "str")
-
-
-def as_in_frame(texts: Sequence[str]) -> list[str]:
-    """Return a CSV column's texts as `as_text` would write them from a frame."""
-    distinct = [*dict.fromkeys(texts)]
-    by_text = dict(zip(distinct, as_text(values_of(distinct, dtype_of_texts(distinct))), strict=True))
-    return [by_text[text] for text in texts]
+    return next(
+        (dtype for dtype, form in _WRITTEN.items() if texts and all(map(form.fullmatch, texts))), "str"
+    )
 
 
 def values_of(names: Sequence[str], dtype: str) -> list[Any]:
-    """Return the values that names stand for in a column of a dtype; datetimes stay texts.
+    """Return the values of names in a column of a dtype; datetimes stay texts.
 
-    Raises:
-        ValueError, OverflowError, KeyError: A name is no value of the dtype.
+    Raises ValueError, OverflowError or KeyError for others.
     """
     kind = dtype.removeprefix(CATEGORY_OF).lower().partition("[")[0]
     if kind.startswith("bool"):
@@ -93,12 +86,11 @@ def values_of(names: Sequence[str], dtype: str) -> list[Any]:
     if kind == "datetime64":
         return [str(datetime.fromisoformat(name)) for name in names]
     read = float if kind.startswith(("float", "double")) else int if "int" in kind else None
-    values: list[Any] = [*names] if read is None else np.array([*map(read, names)], dtype=kind).tolist()
-    return values
+    return [*names] if read is None else [*np.array([*map(read, names)], dtype=kind).tolist()]
 
 
 def as_index(names: Sequence[str], dtype: str | None) -> pd.Index:
-    """Return the values that names stand for as an index, of texts without a dtype."""
+    """Return the values of names as an index; without a dtype, the names."""
     import pandas as pd
 
     if dtype is None:
@@ -109,12 +101,7 @@ def as_index(names: Sequence[str], dtype: str | None) -> pd.Index:
 
 
 def check_dtype(dtype: str, names: Sequence[str], where: str) -> None:
-    """Refuse a column whose values cannot be written back in results.
-
-    Raises:
-        RecordsError: The dtype cannot hold groups or labels.
-        RecordDomainError: A declared name is no value of it.
-    """
+    """Raise RecordsError or RecordDomainError for a column whose values results could not repeat."""
     if not _NAMES.fullmatch(dtype):
         raise RecordsError(
             f"{where} as {dtype}, which names no groups or labels; make it text, numbers, truth, categories "
@@ -130,13 +117,7 @@ def check_dtype(dtype: str, names: Sequence[str], where: str) -> None:
 
 
 def check_alike(by_file: Iterable[tuple[str, Sequence[str]]], name: str, texts: Sequence[str]) -> None:
-    """Refuse a column that is numbers in one CSV file and text in another.
-
-    `by_file` yields each file's name and its texts; `texts` are those of all files.
-
-    Raises:
-        RecordsError: The message names two files.
-    """
+    """Raise RecordsError for a column that is numbers in one CSV file and text in another."""
     if len({dtype_of_texts([text]) for text in texts}) == 1:
         return  # every file has this type
     of_types: dict[str, str] = {}
@@ -156,25 +137,26 @@ def _plain(name: str) -> str:
 
 
 def present(path: str, header: list[str], names: Sequence[str], optional: str) -> list[str]:
-    """Return the columns to read; the optional one only if the header has it in some spelling.
-
-    Raises:
-        RecordsError: Another column is missing, or one occurs twice.
-    """
+    """Return the columns to read, with the optional one if the header has it, or raise RecordsError."""
     if _plain(optional) not in map(_plain, header):
         names = [name for name in names if name != optional]
-    if not header:
-        raise RecordsError(f"{path} is empty; it needs a header with the columns {', '.join(names)}.")
+    refuse(
+        RecordsError,
+        (not header, f"{path} is empty; it needs a header with the columns {', '.join(names)}."),
+        (
+            len(header) == 1 and any(separator in header[0] for separator in ";\t"),
+            f"{path} seems to separate columns by semicolons or tabs; save it with commas.",
+        ),
+    )
     missing = [name for name in names if name not in header]
-    if len(header) == 1 and any(separator in header[0] for separator in ";\t"):
-        raise RecordsError(f"{path} seems to separate columns by semicolons or tabs; save it with commas.")
     if missing:
         hints = {
             "client_id": "add it, the same in all rows of one client, or the rows' numbers",
             "prediction": f"rename yours, or give a column score and {named('threshold', 0.5)}",
         }
-        by_name = path == TABLE and missing[0] in ROLES
-        usual = f"rename yours, or name it by {named(missing[0])}" if by_name else "rename yours"
+        usual = "rename yours" + f", or name it by {named(missing[0])}" * (
+            path == TABLE and missing[0] in ROLES
+        )
         without = " and no column ".join(f"{name}{similar(name, header)}" for name in missing)
         raise RecordsError(
             f"{path} has no column {without}; it needs {', '.join(names)} (found: {', '.join(header)}); "
@@ -190,9 +172,9 @@ _MISSING = ("None", "nan", "NaN", "<NA>", "NaT")  # what Python, numpy and panda
 
 
 def as_text(values: Sequence[Any]) -> list[str]:
-    """Return values as a CSV file has them, with nothing for a missing one.
+    """Return values as texts of a CSV file, "" for a missing one.
 
-    Whole floats become integers if all floats are whole, as missing values make floats of integers.
+    Floats that are all whole become integers: missing values made them floats.
     """
     floats = [value for value in values if isinstance(value, float) and not math.isnan(value)]
     are_whole = all(abs(value) < 2**53 and value % 1 == 0 for value in floats)
@@ -206,18 +188,14 @@ def as_text(values: Sequence[Any]) -> list[str]:
 
 
 def as_names(column: pd.Series) -> pd.Series:
-    """Return a column as `as_text` writes it."""
+    """Return a column of the texts of `as_text`."""
     import pandas as pd
 
     return pd.Series(as_text(column.tolist()), index=column.index, name=column.name, dtype=str)
 
 
 def refuse_variants(names: Sequence[str], what: str) -> None:
-    """Refuse names that differ only in blanks, case, Unicode form or the spelling of a number.
-
-    Raises:
-        RecordDomainError: The message begins with `what` and gives both names.
-    """
+    """Raise RecordDomainError for names that differ only in blanks, case, Unicode form or a number's form."""
     by_plain_name: dict[object, str] = {}
     for name in names:
         other = by_plain_name.setdefault(_folded(name), name)
@@ -229,11 +207,11 @@ def refuse_variants(names: Sequence[str], what: str) -> None:
 
 
 def alike(name: str, declared: Sequence[str]) -> str:
-    """Return a message's end that points to a similar declared name, if any."""
-    same = [other for other in declared if _folded(other) == _folded(name)]
-    return (
-        f"; only blanks, case or Unicode form set it apart from {same[0]!r}: write them alike" if same else ""
-    )
+    """Return a message's end on a similar declared name, if any."""
+    for other in declared:
+        if _folded(other) == _folded(name):
+            return f"; only blanks, case or Unicode form set it apart from {other!r}: write them alike"
+    return ""
 
 
 def _folded(name: str) -> object:

@@ -1,4 +1,4 @@
-"""Input encodings: tables of integers to share, a row per client or record, and their relations."""
+"""Input encodings: tables of integers to share, and their neighboring relations."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ if TYPE_CHECKING:  # parties import this module without records
 
 
 def is_per_record(domain: RecordDomain, form: str) -> bool:
-    """Return whether rows are records, whose number is then public."""
+    """Return whether a row is a record, so that their number is public."""
     if form == KEYS.name:
         return domain.cap is None  # else each client has as many keys
     return form == PRODUCT.name and domain.kind is RecordKind.PREDICTION
 
 
 def shared_over(form: InputForm, domain: Ring) -> Ring:
-    """Return the ring of the shares, if the model computes over `domain`."""
+    """Return the ring of the shares in a model over `domain`."""
     return XOR if form.shares_bits else domain
 
 
 def count_columns(domain: RecordDomain, form: str) -> int:
-    """Return how many values a row has.
+    """Return a row's length, or raise RecordDomainError.
 
-    - `split`: a count per cell. Performance values: per group, the steps from the value to the lower and to
-      the upper end of the range, 0 and 0 for other groups.
-    - `product` (PrivFairFL): an indicator per group but the last, then counts per cell of one group.
+    - `split`: a count per cell. Performance values: per group, the steps to both ends of the range; 0 and 0
+      for other groups.
+    - `product` (PrivFairFL): indicators of all groups but the last, then counts per cell of one group.
       Predictions: per record, indicators of group, label and predicted label, each without the last.
     - `keys`: the record's cell, or with a contribution bound the cell in each slot.
     - `slots`: a code per slot. Sizes: how many candidate bounds the client exceeds.
-
-    Raises:
-        RecordDomainError: Slots without a contribution bound, or keys of records with several scores.
     """
-    if form == KEYS.name and domain.score_columns > 1:
-        raise RecordDomainError(
+    refuse(
+        RecordDomainError,
+        (
+            form == KEYS.name and domain.score_columns > 1,
             f"A key has one score, and of {len(domain.labels)} labels a record has as many; use "
-            f"{named('variant', 'histogram')}, by which clients count."
-        )
-    if form == SLOTS.name and domain.cap is None and domain.kind is not RecordKind.SIZE:
-        raise RecordDomainError(
-            f"The input form slots needs a cap on what one client contributes: {named('cap')}."
-        )
+            f"{named('variant', 'histogram')}, by which clients count.",
+        ),
+        (
+            form == SLOTS.name and domain.cap is None and domain.kind is not RecordKind.SIZE,
+            f"The input form slots needs a cap on what one client contributes: {named('cap')}.",
+        ),
+    )
     if form in (KEYS.name, SLOTS.name):
         return domain.cap.slots if domain.cap else 1
     if form == SPLIT.name:
@@ -64,25 +64,22 @@ def count_columns(domain: RecordDomain, form: str) -> int:
 
 
 def count_rows(records: ClientRecords, form: str) -> int:
-    """Return how many rows records have."""
+    """Return the number of rows of these records."""
     return int(records.count.sum()) if is_per_record(records.domain, form) else records.clients
 
 
 def as_upload(records: ClientRecords, form: InputForm, say: Say) -> ClientRecords:
-    """Return the records that the encoding can hold; `say` reports the others."""
+    """Return the records that the encoding can hold, and report the others."""
     of_one_group = form.name == PRODUCT.name and not is_per_record(records.domain, form.name)
     return records.of_one_group(say) if of_one_group else records
 
 
 def columns_of(records: ClientRecords, form: InputForm) -> Integers:
-    """Return the values to share, shape (columns, rows), within the contribution bound.
-
-    Raises:
-        RecordsError: A client has two groups in the product encoding.
-    """
+    """Return the values to share, shape (columns, rows), within the bound; or raise RecordsError."""
     domain = records.domain
     if domain.kind is RecordKind.SIZE:
-        return _caps_exceeded(records)
+        exceeded = np.searchsorted(caps_to_choose_from(domain.max_count)[:-1], records.sizes)
+        return exceeded[np.newaxis].astype(np.int64)
     if domain.values and form.name == SLOTS.name:
         return _valued_slots(records)
     if domain.values:
@@ -97,12 +94,11 @@ def columns_of(records: ClientRecords, form: InputForm) -> Integers:
         return records.counts_per_client()
     if form.name == KEYS.name:
         return records.singly.cell[np.newaxis]
-    assert form.name == PRODUCT.name
     if is_per_record(domain, form.name):
         records = records.singly
         assert records.detail is not None
-        attributes = zip((records.group, records.label, records.detail), domain.shape, strict=True)
-        return np.concatenate([_indicators(index, size) for index, size in attributes])
+        attributes = records.group, records.label, records.detail
+        return np.concatenate([*map(_indicators, attributes, domain.shape)])
     counts = records.counts_per_client().reshape(len(domain.groups), -1, records.clients)
     return np.concatenate([_indicators(records.group_per_client(), len(domain.groups)), counts.sum(axis=0)])
 
@@ -114,13 +110,12 @@ def _capped(records: ClientRecords, cap: Cap, form: InputForm) -> Integers:
         return chosen + 1
     if form.name == KEYS.name:
         return np.where(chosen < 0, cells, chosen)  # `cells` is the key of an empty slot
-    assert form.name == SPLIT.name
     place = (chosen * clients + np.arange(clients))[chosen >= 0]
     return np.bincount(place, minlength=cells * clients).reshape(cells, clients)
 
 
 def _valued_slots(records: ClientRecords) -> Integers:
-    """Return a slot per client: the group's code and, above it, value + steps; 0 without a value."""
+    """Return a slot per client: the group's code, and value + steps above it; 0 if none."""
     domain, slots = records.domain, np.zeros((1, records.clients), dtype=np.int64)
     assert records.detail is not None and domain.values is not None
     value = (records.detail + domain.values.steps) << slot_bits(len(domain.groups))
@@ -128,16 +123,10 @@ def _valued_slots(records: ClientRecords) -> Integers:
     return slots
 
 
-def _caps_exceeded(records: ClientRecords) -> Integers:
-    return np.searchsorted(caps_to_choose_from(records.domain.max_count)[:-1], records.sizes)[
-        np.newaxis
-    ].astype(np.int64)
-
-
 def input_bits(values: bytes, width: int, per_lane: int) -> bytes:
     """Return the integers, as text, that input a party's shares of slots to `circuits.slots`.
 
-    `values` has a word per slot, of which the lowest `width` bits count.
+    A slot is the lowest `width` bits of a word in `values`.
     """
     words, integers, position = XOR.from_bytes(values).ravel(), [], 0
     for in_lane, lanes in slot_blocks(len(words), per_lane):
@@ -152,8 +141,7 @@ def input_bits(values: bytes, width: int, per_lane: int) -> bytes:
 
 
 def _indicators(index: Integers, size: int) -> Integers:
-    rows: Integers = (index == np.arange(size - 1)[:, np.newaxis]).astype(np.int64)
-    return rows
+    return np.asarray(index == np.arange(size - 1)[:, np.newaxis], dtype=np.int64)
 
 
 def relation_for(
@@ -164,8 +152,8 @@ def relation_for(
     Raises:
         OptionError: The encoding reveals what the relation protects, or options for records and clients mix.
     """
-    sizes = domain.kind is RecordKind.SIZE
-    if domain.cap or sizes or unit is PrivacyUnit.CLIENT or chosen is NeighboringRelation.ZERO_OUT_ONE:
+    of_clients = unit is PrivacyUnit.CLIENT or chosen is NeighboringRelation.ZERO_OUT_ONE
+    if domain.cap or domain.kind is RecordKind.SIZE or of_clients:
         return _of_clients(domain, form, chosen, unit)
     if not is_per_record(domain, form.name):
         return chosen or default_relation(domain.max_count)

@@ -1,7 +1,4 @@
-"""Public facts about records: groups, labels, grids of scores and performance values, the contribution bound.
-
-All clients and parties use the same. Only `Cap.choose` sees records, at their own client.
-"""
+"""Public facts about records, the same for everybody; only `Cap.choose` sees records."""
 
 from __future__ import annotations
 
@@ -37,12 +34,12 @@ Grid = tuple[float, ...]  # of thresholds, from 0 up
 
 
 def shown(name: str) -> str:
-    """Quote a name that a list could split in two."""
+    """Quote a name that a list could split."""
     return repr(name) if "," in name or name != name.strip() else name
 
 
 class RecordKind(StrEnum):
-    """What records hold besides group and label; also the column's name."""
+    """The content of records besides group and label; also its column."""
 
     NONE = ""
     SCORE = "score"
@@ -70,7 +67,7 @@ class RecordDomain:
         labels: As `groups`, also of predictions; empty with performance values.
         inferred: Whether groups and labels were read off the records, which publishes them.
         thresholds: The grid of scores, from 0.
-        values: The grid of performance values, one per client.
+        values: The grid of performance values; a client has one.
         cap: The contribution bound, if clients are the privacy unit.
     """
 
@@ -99,24 +96,6 @@ class RecordDomain:
                 self.values and self.cap not in (None, Cap(1)),
                 "A client has one performance value: its cap is 1.",
             ),
-        )
-        lists = {"group": self.groups} if self.values else {"group": self.groups, "label": self.labels}
-        for what, values in lists.items():
-            refuse(
-                RecordDomainError,
-                (
-                    len(values) < 2,
-                    f"The domain has {len(values)} {what}{'s' * (len(values) != 1)} {list(values)}; "
-                    "fairness between groups needs at least two. "
-                    f"Declare all with {named(f'{what}s', 'a,b')}.",
-                ),
-                (
-                    len(set(values)) != len(values) or "" in values,
-                    f"The domain's {what}s {list(values)} must be distinct and not empty.",
-                ),
-            )
-        refuse(
-            RecordDomainError,
             (
                 not 1 <= self.max_count < MAX_TOTAL,
                 f"The maximum count must be 1 to 2^62 - 1, not {self.max_count}.",
@@ -135,12 +114,27 @@ class RecordDomain:
                 "The domain has a cap: there is no cap to choose; leave the cap out.",
             ),
         )
+        lists = {"group": self.groups} if self.values else {"group": self.groups, "label": self.labels}
+        for what, values in lists.items():
+            refuse(
+                RecordDomainError,
+                (
+                    len(values) < 2,
+                    f"The domain has {len(values)} {what}{'s' * (len(values) != 1)} {list(values)}; "
+                    "fairness between groups needs at least two. "
+                    f"Declare all with {named(f'{what}s', 'a,b')}.",
+                ),
+                (
+                    len(set(values)) != len(values) or "" in values,
+                    f"The domain's {what}s {list(values)} must be distinct and not empty.",
+                ),
+            )
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The numbers of groups, labels and, if records hold more, score bins or predictions.
+        """The numbers of groups, labels and, if any, score bins or predictions.
 
-        With several scores each (score, group) is a group, whose labels are the score's and any other.
+        With several scores each (score, group) is a group, with the score's label and any other.
         """
         if self.values:
             return len(self.groups), 2  # sums of distances from the lower and the upper end of the range
@@ -153,23 +147,23 @@ class RecordDomain:
 
     @property
     def cells(self) -> int:
-        """How many cells there are; a record is in one, or one per score."""
+        """Number of cells; a record is in one, or in one per score."""
         return math.prod(self.shape)
 
     @property
     def score_columns(self) -> int:
-        """How many scores a record has: one per label if there are more than two."""
+        """Number of a record's scores: one per label if there are more than two."""
         return len(self.labels) if self.kind is RecordKind.SCORE and len(self.labels) > 2 else 1
 
     @property
     def max_contribution(self) -> int:
-        """The largest number that a client adds to a cell."""
+        """The most that a client adds to a cell."""
         if self.values:
             return 2 * self.values.steps
         return self.cap.slots if self.cap else self.max_count
 
     def positive(self, label: str) -> int:
-        """Return the positive label's index, or raise RecordDomainError; "" means the last label."""
+        """Return the positive label's index, by default the last; raise RecordDomainError if undeclared."""
         if label and label not in self.labels:
             raise RecordDomainError(
                 f"The positive label {label!r} is not declared "
@@ -178,11 +172,7 @@ class RecordDomain:
         return self.labels.index(label or self.labels[-1])
 
     def with_kind(self, kind: RecordKind, grid: Grid = ()) -> RecordDomain:
-        """Return the domain for records of a kind, with 101 thresholds for scores unless others are declared.
-
-        Raises:
-            RecordDomainError: The domain has thresholds of its own, and others than `grid`.
-        """
+        """Return the domain for a kind, by default with 101 thresholds, or raise RecordDomainError."""
         if grid and self.thresholds not in ((), grid):
             raise RecordDomainError(f"The domain has thresholds of its own; leave out {named('thresholds')}.")
         chosen = (self.thresholds or grid or even_grid()) if kind is RecordKind.SCORE else ()
@@ -216,12 +206,12 @@ class _Declared:
 
 
 def read_domain(path: Path) -> RecordDomain:
-    """Read a domain from JSON (docs/reference/files.md); raise RecordDomainError if there is none."""
+    """Read a domain from JSON (docs/reference/files.md), or raise RecordDomainError."""
     return domain_from_json(read_json(path, _refusal(str(path))), str(path))
 
 
 def domain_from_json(fields: Any, where: str) -> RecordDomain:
-    """Check a parsed domain; raise RecordDomainError, whose message begins with `where`."""
+    """Return a parsed domain, or raise RecordDomainError that begins with `where`."""
     refusal = _refusal(where)
     if isinstance(fields, dict) and "values" in fields:
         fields = {"labels": [], "max_count": 1, **fields}
@@ -229,7 +219,6 @@ def domain_from_json(fields: Any, where: str) -> RecordDomain:
     if None in fields.values():
         refusal.say("null says nothing, leave that key out")
     grid = () if declared.thresholds is None else grid_from_json(declared.thresholds)
-    cap = None if declared.cap is None else cap_from_json(declared.cap, where)
     declared_kinds = {
         RecordKind.SCORE: grid,
         RecordKind.PREDICTION: declared.predictions,
@@ -239,15 +228,24 @@ def domain_from_json(fields: Any, where: str) -> RecordDomain:
     kind, *more = [kind for kind, is_declared in declared_kinds.items() if is_declared] or [RecordKind.NONE]
     if more:
         refusal.say("it may have thresholds, predictions, values or sizes, and only one of them")
-    groups, labels = tuple(sorted(declared.groups)), tuple(sorted(declared.labels))
     return RecordDomain(
-        groups, labels, declared.max_count, kind=kind, thresholds=grid, values=declared.values, cap=cap
+        tuple(sorted(declared.groups)),
+        tuple(sorted(declared.labels)),
+        declared.max_count,
+        kind=kind,
+        thresholds=grid,
+        values=declared.values,
+        cap=None if declared.cap is None else cap_from_json(declared.cap, where),
     )
 
 
 def _refusal(where: str) -> Refusal:
-    way_out = 'it is written like {"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 100}'
-    return Refusal(RecordDomainError, where, "a domain", way_out)
+    return Refusal(
+        RecordDomainError,
+        where,
+        "a domain",
+        'it is written like {"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 100}',
+    )
 
 
 def check_grid(thresholds: npt.ArrayLike) -> None:
@@ -266,20 +264,16 @@ def check_grid(thresholds: npt.ArrayLike) -> None:
 
 @lru_cache(maxsize=8)
 def even_grid(count: int = DEFAULT_THRESHOLDS) -> Grid:
-    """Return 2 to 4096 even thresholds from 0 to 1, each the float nearest to its fraction.
-
-    Raises:
-        ThresholdGridError: `count` is another number.
-    """
+    """Return 2 to 4096 even thresholds from 0 to 1, or raise ThresholdGridError."""
     if not 2 <= count <= MAX_THRESHOLDS:
         raise ThresholdGridError(f"A grid has 2 to {MAX_THRESHOLDS} thresholds, not {count}.")
     return tuple(j / (count - 1) for j in range(count))
 
 
 def as_grid(thresholds: Sequence[float]) -> Grid:
-    """Check thresholds, and prepend 0 if it is missing; raise ThresholdGridError for invalid ones.
+    """Check thresholds, and prepend 0 if missing; raise ThresholdGridError for invalid ones.
 
-    At threshold 0 every score is positive, so its counts are the totals in rates.
+    Counts at threshold 0 are the totals.
     """
     check_grid(thresholds)
     grid = tuple(map(float, thresholds))
@@ -292,7 +286,7 @@ def as_grid(thresholds: Sequence[float]) -> Grid:
 
 
 def grid_from_json(declared: int | Sequence[float]) -> Grid:
-    """Return the grid for a list, or for a number of even thresholds."""
+    """Return the grid of a list, or of a number of even thresholds."""
     return even_grid(declared) if isinstance(declared, int) else as_grid(declared)
 
 
@@ -302,7 +296,7 @@ def grid_to_json(grid: Grid) -> int | list[float]:
 
 
 def bins_of(scores: npt.NDArray[np.float64], grid: Grid) -> npt.NDArray[np.int64]:
-    """Return each score's bin: the index of the last threshold that it reaches."""
+    """Return each score's bin, the last threshold that it reaches."""
     return np.searchsorted(np.asarray(grid), scores, side="right") - 1
 
 
@@ -329,8 +323,8 @@ class ValueGrid:
         )
 
     @property
-    def centre(self) -> float:
-        """The middle of the range, at step 0."""
+    def center(self) -> float:
+        """The middle of the range, step 0."""
         return self.low / 2 + self.high / 2
 
     @property
@@ -339,9 +333,8 @@ class ValueGrid:
         return self.high / 2 - self.low / 2
 
     def nearest(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-        """Return the nearest steps, from -steps to steps."""
-        scaled = np.clip((values - self.centre) / self.radius, -1.0, 1.0)
-        return np.rint(scaled * self.steps).astype(np.int64)
+        """Return the nearest steps, -steps to steps."""
+        return np.rint(np.clip((values - self.center) / self.radius, -1.0, 1.0) * self.steps).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -349,8 +342,8 @@ class Cap:
     """The public contribution bound, the same for all clients.
 
     Attributes:
-        slots: How many records a client contributes at most.
-        weight_one: Whether a client fills all slots, shared by its records, so that it weighs 1.
+        slots: The most records that a client contributes.
+        weight_one: Whether a client's records share all slots, so that it weighs 1.
     """
 
     slots: int
@@ -362,7 +355,7 @@ class Cap:
 
     @property
     def scale(self) -> int:
-        """How many slots make 1 in a count."""
+        """Number of slots that make 1 in a count."""
         return self.slots if self.weight_one else 1
 
     @property
@@ -384,12 +377,11 @@ class Cap:
         return WEIGHT_ONE if self.weight_one else self.slots
 
     def choose(self, client: Integers, cell: Integers, clients: int) -> Integers:
-        """Return the cell in each slot, or -1, shape (slots, clients), by the records' clients and cells.
+        """Return the cell in each slot, or -1, shape (slots, clients).
 
-        Computes: for a plain bound, all records of a client, or a uniformly random choice if there are more
-        than slots. For weight one, with n records in the order of their cells and u uniform below n, slot j
-        holds record floor((j n + u) / slots). Each record then holds exactly slots / n of them on average,
-        and a cell's share is off by less than one slot.
+        Computes: for a plain bound, a client's records, or a uniform choice of them if they exceed the slots.
+        For weight one, slot j holds record floor((j n + u) / slots) of n records by cell, u uniform below n.
+        A record has slots / n of them on average, and a cell's share is off by less than one slot.
         Guarantees: no client fills more than its slots.
         [test: tests/harness/inputs/test_contribution_bounds.py]
         """
@@ -418,7 +410,7 @@ def scale_of(cap: Cap | None) -> int:
 
 
 def caps_to_choose_from(max_count: int) -> tuple[int, ...]:
-    """Return the public candidate bounds; the last may be chosen for any records."""
+    """Return the public candidate bounds; the last fits any records."""
     return caps_up_to(min(max_count, MAX_CAP))
 
 

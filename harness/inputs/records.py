@@ -1,7 +1,4 @@
-"""Clients' records, read from a source and checked against a declared public domain.
-
-All of this runs at the client, so messages may name rows and values.
-"""
+"""Clients' records, read at the client, so messages may name rows and values."""
 
 from __future__ import annotations
 
@@ -17,12 +14,12 @@ import numpy.typing as npt
 from harness.errors import OptionError, RecordDomainError, RecordsError, named
 from harness.inputs.columns import (
     alike,
-    as_in_frame,
     as_text,
     check_alike,
     check_dtype,
     dtype_of_texts,
     refuse_variants,
+    values_of,
 )
 from harness.inputs.record_schema import (
     DEFAULT_MAX_COUNT,
@@ -48,10 +45,10 @@ class ClientRecords:
     """Records of M >= 1 clients, as arrays with an entry per set of equal records; a client may have none.
 
     Attributes:
-        client_ids: Names, shape (M,), to which `client` has indices.
+        client_ids: Names, shape (M,), indexed by `client`.
         detail: Score bins, predicted labels or steps of values; with several scores, shape (n, labels).
-        count: How many records an entry stands for.
-        columns: Dtypes of client_id, group and label; empty if unknown.
+        count: Number of records in each entry.
+        columns: Dtypes of client_id, group and label, if known.
     """
 
     domain: RecordDomain
@@ -85,17 +82,17 @@ class ClientRecords:
 
     @property
     def clients(self) -> int:
-        """How many clients there are, including those without records."""
+        """Number of clients, including those without records."""
         return len(self.client_ids)
 
     @property
     def each_is_client(self) -> bool:
-        """Whether each record is its own client, as there is no column client_id."""
+        """Whether each record is a client, for lack of a column client_id."""
         return bool(self.columns) and "client_id" not in self.columns
 
     @property
     def sizes(self) -> npt.NDArray[np.int64]:
-        """How many records each client has, shape (M,)."""
+        """Number of records of each client, shape (M,)."""
         return _added_up(self.client, self.count, self.clients)
 
     @property
@@ -113,19 +110,19 @@ class ClientRecords:
             assert self.detail is not None
             number = np.arange(scores)[:, np.newaxis]
             pair = (number * len(self.domain.groups) + self.group) * 2 + (self.label == number)
-            cells: npt.NDArray[np.int64] = pair * self.domain.shape[-1] + self.detail.reshape(-1, scores).T
-            return cells
+            return np.asarray(pair * self.domain.shape[-1] + self.detail.reshape(-1, scores).T)
         pair = self.group * len(self.domain.labels) + self.label
         return pair if self.detail is None else pair * self.domain.shape[-1] + self.detail
 
     def counts_per_client(self) -> npt.NDArray[np.int64]:
         """Count each client's records per cell, shape (cells, M)."""
         cells = self.domain.cells
-        place = self.cell * self.clients + self.client
-        return _added_up(place, self.count, self.clients * cells).reshape(cells, self.clients)
+        return _added_up(self.cell * self.clients + self.client, self.count, self.clients * cells).reshape(
+            cells, self.clients
+        )
 
     def in_parts(self, clients: int) -> Iterator[ClientRecords]:
-        """Yield the records in parts of at most so many clients."""
+        """Yield the records in parts of so many clients."""
         if clients >= self.clients:
             yield self
             return
@@ -134,8 +131,9 @@ class ClientRecords:
         edges = np.searchsorted(self.client[order], [*starts, self.clients])
         for i, start in enumerate(starts):
             rows = order[edges[i] : edges[i + 1]]
-            ids = self.client_ids[start : start + clients]
-            yield self._kept(rows, client_ids=ids, client=self.client[rows] - start)
+            yield self._kept(
+                rows, client_ids=self.client_ids[start : start + clients], client=self.client[rows] - start
+            )
 
     def in_order(self) -> ClientRecords:
         """Return the records sorted by client and cell, or by cell if records are clients."""
@@ -144,7 +142,7 @@ class ClientRecords:
         return self._kept(np.lexsort((*np.atleast_2d(self.cell), self.client)))
 
     def at_most(self, most: npt.NDArray[np.int64]) -> ClientRecords:
-        """Return a random choice of at most `most` records per client, shape (M,)."""
+        """Return a random choice of at most `most` records, shape (M,), per client."""
         count = _drawn(self.client, self.count, most)
         return self._kept(count > 0, count=count[count > 0])
 
@@ -157,7 +155,7 @@ class ClientRecords:
         return replace(self, **{**of_each, **changes})
 
     def check_unit(self, unit: str, cap: object) -> None:
-        """Raise OptionError if clients are to be protected but each record is one."""
+        """Raise OptionError if records are clients, and clients are to be protected."""
         if self.each_is_client and (unit == "client" or cap):
             raise OptionError(
                 "Without a column client_id each record is a client of its own, so none has several to be "
@@ -165,7 +163,7 @@ class ClientRecords:
             )
 
     def of_one_group(self, say: Say) -> ClientRecords:
-        """Return each client's largest group, the first if equal; `say` reports the rest."""
+        """Return each client's largest group, the first if equal, and report the rest."""
         sizes = self.counts_per_client().reshape(len(self.domain.groups), -1, self.clients).sum(axis=1)
         kept = sizes.argmax(axis=0)[self.client] == self.group
         if not kept.all():
@@ -176,33 +174,27 @@ class ClientRecords:
         return self._kept(kept)
 
     def group_per_client(self) -> npt.NDArray[np.int64]:
-        """Return each client's only group, shape (M,); raise RecordsError if a client has two."""
+        """Return each client's group, shape (M,), or raise RecordsError if one has two."""
         group = np.zeros(self.clients, dtype=np.int64)  # 0 for a client without records
         group[self.client] = self.group
         mixed = np.flatnonzero(group[self.client] != self.group)
         if len(mixed):
-            who = str(self.client_ids[self.client[mixed[0]]])
             raise RecordsError(
-                f"Client {who!r} has records of two groups, which the product form cannot "
-                f"hold; use {named('input_form', 'split')}."
+                f"Client {str(self.client_ids[self.client[mixed[0]]])!r} has records of two groups, which "
+                f"the product form cannot hold; use {named('input_form', 'split')}."
             )
         return group
 
 
 @dataclass(frozen=True)
 class ScoreCut:
-    """Predicts the positive label, by default the last, for scores from the threshold on."""
+    """Predicts the positive label, by default the last, from a threshold on."""
 
     threshold: float
     label: str = ""
 
     def positive_in(self, domain: RecordDomain, where: str = "The records") -> int:
-        """Return the positive label's index.
-
-        Raises:
-            RecordsError: There are not two labels.
-            RecordDomainError: The label is not declared.
-        """
+        """Return the positive label's index; raise RecordsError unless there are two labels."""
         if len(domain.labels) != 2:
             raise RecordsError(
                 f"{where}: predictions follow from scores where there are two labels, "
@@ -211,7 +203,7 @@ class ScoreCut:
         return domain.positive(self.label)
 
     def described(self, domain: RecordDomain) -> str:
-        """Return which label which scores predict."""
+        """Say which scores predict which label."""
         positive = self.positive_in(domain)
         return (
             f"Score ≥ {as_text([self.threshold])[0]} predicts: {domain.labels[positive]}; else: "
@@ -231,15 +223,11 @@ def read_records(
 ) -> ClientRecords:
     """Read, check and count records, with the same result for all kinds of sources.
 
-    Columns are client_id, group and label, with score or prediction if asked for; performance values have
-    client_id, group and value, a number or a fraction such as 17/20. Without client_id each record is its own
-    client. Groups and labels are inferred without a domain, and `max_count` is for that case. `say` receives
-    a sentence per kind of row that is left out; client_id is then required, and an empty source is one client
-    without records. Without `say`, such rows are refused.
+    docs/how-to/records.md has the columns. Without a domain, groups and labels are inferred, and `max_count`
+    holds. Invalid rows are refused, or with `say` left out and reported; client_id is then required, and an
+    empty source is one client without records.
 
-    Raises:
-        RecordsError: The message names the source and, where there is one, the row and value.
-        RecordDomainError: An inferred domain has fewer than two groups or labels.
+    Raises RecordsError, which names the source and row, or RecordDomainError.
     [test: tests/harness/inputs/test_frames.py]
     """
     names = _columns(kind, cut, domain)
@@ -255,7 +243,7 @@ def read_records(
 def read_singly(
     source: Any, more: Sequence[str], domain: RecordDomain | None, max_count: int = DEFAULT_MAX_COUNT
 ) -> tuple[ClientRecords, Counted]:
-    """Return records, an entry each, and all their values, in the source's order."""
+    """Return records, an entry each, and their values, in the source's order."""
     table = table_at(source, [*_COLUMNS, *more], "client_id")
     rows = table.rows([*table.dtypes])
     return as_records(table, rows, domain, max_count), rows
@@ -271,10 +259,10 @@ def as_records(
     say: Say | None = None,
     grid: Grid = (),
 ) -> ClientRecords:
-    """Check the counted lines of a table and return an entry for each; parameters as for `read_records`.
+    """Return an entry for each of a table's counted lines; parameters as for `read_records`.
 
-    Guarantees: with `say`, clients' values change neither whether this returns nor how many clients it
-    returns; all names in client_id are clients.  [test: tests/harness/inputs/test_uploaded_records.py]
+    Guarantees: with `say`, all names in client_id are clients, and no other value changes their number or
+    whether this returns.  [test: tests/harness/inputs/test_uploaded_records.py]
     """
     where, columns, dtypes = table.where, counted.texts, dict(table.dtypes)
     if not len(counted.records) and say is None:
@@ -283,9 +271,10 @@ def as_records(
     read = [name for name in _columns(kind, cut, domain) if name in table.dtypes]
     bins = dict(zip(read[-counted.bins.shape[1] :], counted.bins.T, strict=False))
     for name in read:
-        missing = [text.strip().lower() in ("", "nan") for text in columns[name]]
         check(
-            bins[name] == MISSING if name in bins else missing,
+            bins[name] == MISSING
+            if name in bins
+            else [text.strip().lower() in ("", "nan") for text in columns[name]],
             f"column {name} is empty or NaN",
             "fill it in, or leave the row out",
             name,
@@ -304,7 +293,11 @@ def as_records(
                 )
             refuse_variants(inferred, f"{where} has the {name}s")
             check_alike(table.by_file(name), name, inferred)
-        in_frame = {name: as_in_frame(columns[name]) for name in _NAMED if dtypes.get(name) == ""}
+        in_frame = {  # a CSV file's texts as a frame would have them
+            name: as_text(values_of(texts, dtype_of_texts(texts)))
+            for name, texts in columns.items()
+            if name in _NAMED and dtypes[name] == ""
+        }
         dtypes |= {name: dtype_of_texts([*set(columns[name])]) for name in in_frame}
         columns = {**columns, **in_frame}
         groups, labels = (tuple(sorted(set(columns[name]))) for name in ("group", "label"))
@@ -322,16 +315,16 @@ def as_records(
     for name, declared in known.items():
         places = {value: place for place, value in enumerate(declared)}
         indices[name] = np.array([places.get(value, -1) for value in columns[name]], dtype=np.int64)
-        fault = f"is not declared (declared: {', '.join(map(shown, declared))})"
-        check(indices[name] < 0, f"{name} {{}} {fault}", "declare it, or correct the row", name, declared)
+        fault = f"{name} {{}} is not declared (declared: {', '.join(map(shown, declared))})"
+        check(indices[name] < 0, fault, "declare it, or correct the row", name, declared)
     types: dict[str, str] = {}
     for name in () if say else [name for name in _COLUMNS if name in table.dtypes]:
         types[name] = dtypes[name] or dtype_of_texts(known.get(name, ()))
         if name in known:
             check_dtype(types[name], known[name], f"{where} has the column {name}")
     if cut is not None:
-        positive = cut.positive_in(domain, where)
-        indices["prediction"] = counted.bins[:, 0] if positive else 1 - counted.bins[:, 0]
+        above = counted.bins[:, 0]
+        indices["prediction"] = above if cut.positive_in(domain, where) else 1 - above
     elif domain.values:
         indices["value"] = domain.values.nearest(_values(columns["value"], domain.values, check))
         indices["label"] = np.zeros(len(counted.records), dtype=np.int64)
@@ -369,7 +362,7 @@ def as_records(
 
 
 class _Check:
-    """Marks lines that are records of the domain; refuses or reports others."""
+    """Marks lines that are valid records; refuses or reports others."""
 
     def __init__(self, table: Table, counted: Counted, say: Say | None) -> None:
         self._table, self._counted, self._say = table, counted, say
@@ -378,7 +371,6 @@ class _Check:
     def __call__(
         self, wrong: npt.ArrayLike, fault: str, mend: str, column: str, known: Sequence[str] = ()
     ) -> None:
-        """Leave lines out; in `fault`, {} stands for the value."""
         lines = np.flatnonzero(np.asarray(wrong, dtype=bool) & self.kept)
         if not len(lines):
             return
@@ -404,10 +396,9 @@ def _added_up(place: npt.NDArray[np.int64], count: npt.NDArray[np.int64], size: 
 def _drawn(
     client: npt.NDArray[np.int64], count: npt.NDArray[np.int64], most: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Return how many records of each line a random choice of `most` per client has."""
+    """Return each line's number of records in a random choice of `most` per client."""
     line = np.repeat(np.arange(len(client)), count)
-    drawn = np.frombuffer(os.urandom(8 * len(line)), dtype=np.uint64)
-    order = np.lexsort((drawn, client[line]))
+    order = np.lexsort((np.frombuffer(os.urandom(8 * len(line)), dtype=np.uint64), client[line]))
     counts = np.bincount(client[line])
     rank = np.arange(len(line)) - np.repeat(np.cumsum(counts) - counts, counts)
     kept = order[rank < most[client[line[order]]]]
@@ -429,19 +420,21 @@ def _columns(kind: RecordKind, cut: ScoreCut | None, domain: RecordDomain | None
 
 
 def _numbers(texts: Sequence[str]) -> npt.NDArray[np.float64]:
-    """Return numbers, or NaN; Python's float() would take 1_0 for 10."""
+    """Return numbers, or NaN; float() would take 1_0 for 10."""
     return np.array([float(text) if _NUMBER.fullmatch(text) else np.nan for text in texts], dtype=np.float64)
 
 
 def _values(texts: Sequence[str], grid: ValueGrid, check: _Check) -> npt.NDArray[np.float64]:
-    """Return numbers, truth values and fractions such as 17/20, within the range."""
     parts = [_TRUTH.get(text.lower(), text).partition("/") for text in texts]
     top = _numbers([above for above, _, _ in parts])
     bottom = _numbers([below if slash else "1" for _, slash, below in parts])
     with np.errstate(divide="ignore", invalid="ignore"):
         values: npt.NDArray[np.float64] = top / bottom
     wrong = ~((values >= grid.low) & (values <= grid.high))  # NaN is neither
-    where = f"from {grid.low:g} to {grid.high:g}, the declared range"
-    mend = f"correct the row, or declare another {named('range')}"
-    check(wrong, f"value {{}} is not a number or a fraction {where}", mend, "value")
+    check(
+        wrong,
+        f"value {{}} is not a number or a fraction from {grid.low:g} to {grid.high:g}, the declared range",
+        f"correct the row, or declare another {named('range')}",
+        "value",
+    )
     return np.where(wrong, grid.low, values)

@@ -1,7 +1,4 @@
-"""Rings of shares: MP-SPDZ's ring, MPyC's field, and bits.
-
-Elements are arrays of shape (..., words) of 64-bit words, so that a million clients are one array.
-"""
+"""Rings of shares; elements of many clients are one array of 64-bit words, shape (..., words)."""
 
 from dataclasses import dataclass
 
@@ -16,7 +13,7 @@ _ALL_ONES = np.array([2**64 - 1, 2**63 - 1], dtype=np.uint64)  # 2^127 - 1
 
 @dataclass(frozen=True)
 class Ring:
-    """Integers modulo 2^64, as in MP-SPDZ's `-R 64`; other rings override the arithmetic."""
+    """Integers modulo 2^64, as in MP-SPDZ's `-R 64`."""
 
     name: str = "ring64"
     words: int = 1
@@ -28,7 +25,7 @@ class Ring:
         return 8 * self.words
 
     def encode(self, values: Integers) -> Words:
-        """Map integers of shape s to elements of shape s + (words,)."""
+        """Map integers, shape s, to elements, shape s + (words,)."""
         return np.asarray(values, dtype=np.int64).view(np.uint64)[..., np.newaxis]
 
     def subtract(self, a: Words, b: Words) -> Words:
@@ -36,12 +33,11 @@ class Ring:
         return a - b
 
     def total(self, a: Words) -> Words:
-        """Sum over the last axis before the words: shape (..., n, words) to (..., words)."""
-        summed: Words = a.sum(axis=-2, dtype=np.uint64)
-        return summed
+        """Sum over the axis before the words."""
+        return np.asarray(a.sum(axis=-2, dtype=np.uint64))
 
     def reduce(self, raw: Words) -> Words:
-        """Map uniform words to uniform elements of the same shape."""
+        """Map uniform words to uniform elements."""
         return raw
 
     def add(self, a: Words, b: Words) -> Words:
@@ -49,23 +45,20 @@ class Ring:
         return self.subtract(a, self.subtract(np.zeros_like(b), b))
 
     def to_bytes(self, a: Words) -> bytes:
-        """Return the elements in order, each as `value_bytes` little-endian bytes."""
+        """Return the elements, each as `value_bytes` little-endian bytes."""
         return np.ascontiguousarray(a, dtype="<u8").tobytes()
 
     def from_bytes(self, raw: bytes) -> Words:
-        """Return elements of shape (n, words); the caller has checked the length."""
+        """Return elements, shape (n, words), of bytes of a checked length."""
         return np.frombuffer(raw, dtype="<u8").reshape(-1, self.words).astype(np.uint64, copy=False)
 
     def expand(self, seed: bytes, values: int) -> Words:
-        """Stretch a 32-byte seed to uniform elements, shape (values, words).
-
-        Computes: AES-256 in counter mode, from counter 0, the same at every party.
-        """
-        from cryptography.hazmat.primitives.ciphers import (
+        """Stretch a 32-byte seed to uniform elements, shape (values, words), by AES-256-CTR from 0."""
+        from cryptography.hazmat.primitives.ciphers import (  # slow to load
             Cipher,
             algorithms,
             modes,
-        )  # takes a while to import
+        )
 
         raw = np.empty(values * self.words + 2, dtype="<u8")  # the cipher needs 16 spare bytes
         stream, size = raw.view(np.uint8).data, values * self.value_bytes
@@ -79,7 +72,7 @@ class Ring:
 class Field127(Ring):
     """Integers modulo the Mersenne prime 2^127 - 1, for MPyC.
 
-    A uniform 127-bit string is a uniform element but for 2^-127, as all ones stand for 0 too.
+    Uniform 127-bit strings are uniform elements but for 2^-127: all ones also stand for 0.
     """
 
     name: str = "field127"
@@ -89,8 +82,9 @@ class Field127(Ring):
     def encode(self, values: Integers) -> Words:
         signed = np.asarray(values, dtype=np.int64)
         magnitude = np.stack([np.abs(signed).view(np.uint64), np.zeros(signed.shape, np.uint64)], axis=-1)
-        negative = self.subtract(np.zeros_like(magnitude), magnitude)
-        return np.where((signed < 0)[..., np.newaxis], negative, magnitude)
+        return np.where(
+            (signed < 0)[..., np.newaxis], self.subtract(np.zeros_like(magnitude), magnitude), magnitude
+        )
 
     def subtract(self, a: Words, b: Words) -> Words:
         b = b ^ _ALL_ONES  # p - b is b's complement
@@ -104,8 +98,8 @@ class Field127(Ring):
     def total(self, a: Words) -> Words:
         # 64-bit sums of 32-bit limbs hold 2^32 clients; Python's integers reduce the few totals exactly.
         limbs = np.stack([a & _LOW_32, a >> np.uint64(32)], axis=-1).sum(axis=-3, dtype=np.uint64)
-        flat = limbs.reshape(-1, 4)
-        sums = [sum(int(limb) << 32 * i for i, limb in enumerate(row)) % self.modulus for row in flat]
+        rows = limbs.reshape(-1, 4).tolist()
+        sums = [sum(limb << 32 * i for i, limb in enumerate(row)) % self.modulus for row in rows]
         words = [[value & (2**64 - 1), value >> 64] for value in sums]
         return np.array(words, dtype=np.uint64).reshape((*a.shape[:-2], 2))
 
@@ -113,8 +107,7 @@ class Field127(Ring):
         return self._canonical(raw & _ALL_ONES)
 
     def _canonical(self, a: Words) -> Words:
-        is_p = (a == _ALL_ONES).all(axis=-1, keepdims=True)
-        return np.where(is_p, np.uint64(0), a)
+        return np.where((a == _ALL_ONES).all(axis=-1, keepdims=True), np.uint64(0), a)
 
 
 @dataclass(frozen=True)
@@ -127,8 +120,7 @@ class Xor64(Ring):
         return a ^ b
 
     def total(self, a: Words) -> Words:
-        combined: Words = np.bitwise_xor.reduce(a, axis=-2)
-        return combined
+        return np.asarray(np.bitwise_xor.reduce(a, axis=-2))
 
 
 RING, FIELD, XOR = Ring(), Field127(), Xor64()

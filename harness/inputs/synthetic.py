@@ -1,4 +1,4 @@
-"""Synthetic clients and records for measuring costs, the same everywhere."""
+"""Synthetic records for measuring costs, the same at each call."""
 
 import random
 import zlib
@@ -15,14 +15,13 @@ from protocols.spec import InputForm
 
 SEED = 20_220_523  # arbitrary; fixed so that all runs of a comparison have the same clients
 MOST = 10**7  # clients, records, cells, or integers of a program
-_BELOW = 1 << 16
 
 
 @dataclass(frozen=True)
 class Federation:
-    """The size of a federation and what its records hold.
+    """The size of a federation, and the content of its records.
 
-    `thresholds` and `cap` are 0 where there are none. With performance values each client has one record.
+    `thresholds` and `cap` may be 0. With performance values each client has one record.
     """
 
     clients: int
@@ -35,7 +34,7 @@ class Federation:
 
     @property
     def is_possible(self) -> bool:
-        """Whether the records fit in a few GB, as others may ask for them."""
+        """Whether the records fit in a few GB."""
         cells = self.groups * max(1, self.labels) * max(1, self.thresholds)
         least = min(self.clients, self.records, self.groups, 1 + self.labels, 1 + self.thresholds)
         return least > 0 and max(self.clients, self.records, cells, self.cap) <= MOST
@@ -56,10 +55,7 @@ class Federation:
         )
 
     def made_up(self) -> ClientRecords:
-        """Return uniform and independent records, spread evenly over the clients, the same at each call.
-
-        Each client has one group, so every input encoding can hold it.
-        """
+        """Return uniform, independent records, spread evenly over the clients, each of one group."""
         rng = np.random.default_rng([SEED, zlib.crc32(repr(self).encode())])
         domain, valued = self.domain, self.detail is RecordKind.VALUE
         records = self.clients if valued else self.records
@@ -73,13 +69,17 @@ class Federation:
                 domain.shape[-1],
                 size=(records, domain.score_columns) if domain.score_columns > 1 else records,
             )
-        group = rng.integers(self.groups, size=self.clients)[owner]
         return ClientRecords(
-            domain, np.array([f"client {i}" for i in range(self.clients)]), owner, group, label, more
+            domain,
+            np.array([f"client {i}" for i in range(self.clients)]),
+            owner,
+            rng.integers(self.groups, size=self.clients)[owner],
+            label,
+            more,
         )
 
     def values_of(self, party: int, parties: int, form: InputForm, domain: Ring) -> bytes:
-        """Return a party's input of a sharing whose share 0 holds all values and whose others are 0.
+        """Return a party's input; share 0 holds all values, and the others are 0.
 
         [test: tests/harness/inputs/test_synthetic.py]
         """
@@ -87,11 +87,13 @@ class Federation:
         values = over.encode(table)
         if form.summed_by_party:
             values = over.total(values)
-        shares = held_by(party, parties, copies_of(form, parties))
-        return b"".join(bytes(values.nbytes) if number else over.to_bytes(values) for number in shares)
+        return b"".join(
+            bytes(values.nbytes) if number else over.to_bytes(values)
+            for number in held_by(party, parties, copies_of(form, parties))
+        )
 
 
 def public_integers(parties: int, each: int) -> tuple[tuple[int, ...], ...]:
-    """Return each party's input to an arbitrary program: integers below 2^16."""
+    """Return each party's input to any program: integers below 2^16."""
     rng = random.Random(SEED)
-    return tuple(tuple(rng.randrange(_BELOW) for _ in range(each)) for _ in range(parties))
+    return tuple(tuple(rng.randrange(1 << 16) for _ in range(each)) for _ in range(parties))

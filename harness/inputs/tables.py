@@ -1,6 +1,6 @@
 """Records in frames that narwhals knows, and in CSV and Parquet files of any size.
 
-A source's own engine groups and counts the records; DuckDB does so for files, in parts.
+A source's own engine counts the records; for files, DuckDB does.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 
-from harness.errors import RecordsError
+from harness.errors import RecordsError, refuse
 from harness.inputs.columns import TABLE, as_text, dtypes_of, present
 from harness.inputs.record_schema import Grid, even_grid
 
@@ -44,11 +44,10 @@ _NO_CSV = (
 
 @dataclass(frozen=True)
 class Counted:
-    """Counts of records, a line per combination of values.
+    """Counts of records, a line per combination of values; of a line's scores one is kept.
 
     Attributes:
-        values: By column, as in the source; of a line's scores, one.
-        bins: Score bins, shape (n, score columns), or `WRONG` or `MISSING`.
+        bins: Score bins, `WRONG` or `MISSING`, shape (n, score columns).
     """
 
     values: Mapping[str, Sequence[Any]]
@@ -57,19 +56,19 @@ class Counted:
 
     @cached_property
     def texts(self) -> Mapping[str, Sequence[str]]:
-        """The values as a CSV file would have them."""
+        """The values as texts of a CSV file."""
         return {name: as_text(values) for name, values in self.values.items()}
 
 
 @dataclass(frozen=True)
 class Table:
-    """Records where they are.
+    """Records at their source.
 
     Attributes:
         where: The source's name in messages.
         dtypes: By column, as pandas writes them; "" for a CSV file's texts.
-        in_order: Yields each row's name in messages, and its value; empty if rows are unordered.
-        faults: Reports or refuses malformed rows of CSV files, once they are read.
+        in_order: Yields each row's name and value; nothing if rows are unordered.
+        faults: Reports or refuses malformed rows of CSV files that were read.
         by_file: Yields each CSV file's name and a column's texts there.
     """
 
@@ -83,11 +82,7 @@ class Table:
     def counted(
         self, names: Sequence[str], scores: Sequence[str] = (), grid: Grid = (), say: Say | None = None
     ) -> Counted:
-        """Count the records of each combination of values, with scores as bins of a grid.
-
-        Raises:
-            RecordsError: The source's engine failed.
-        """
+        """Count the records of each combination of values, with scores as bins, or raise RecordsError."""
         frame, binned = self.frame.select(*names, *scores), [f"bin of {name}" for name in scores]
         for name, bin_name in zip(scores, binned, strict=True):
             frame = _with_bins(frame, name, grid, bin_name)
@@ -104,7 +99,7 @@ class Table:
         return Counted(values, np.ones(len(values[names[0]]), dtype=np.int64))
 
     def first(self, name: str, wrong: Sequence[Any]) -> tuple[str, str]:
-        """Return the name of the first row (or table) with one of these values, and the value."""
+        """Return the first row's name, or else the table's, with one of these values, and the value."""
         texts = {as_text([value])[0] for value in wrong}
         for place, value in self.in_order(name):
             if (text := as_text([value])[0]) in texts:
@@ -120,27 +115,26 @@ class Table:
             else:
                 values = frame.collect().to_dict(as_series=False)
         except Exception as error:  # noqa: BLE001  engines have no class in common
-            where = self.where.replace(TABLE, TABLE.lower())
-            raise RecordsError(f"Cannot read {where}: {_in_brief(error)}.") from None
+            raise _unreadable(self.where.replace(TABLE, TABLE.lower()), error) from None
         self.faults(say)
         return values
 
 
-def _in_brief(error: BaseException) -> str:
+def _unreadable(where: str, error: Exception) -> RecordsError:
     message = str(getattr(error, "strerror", None) or error).strip()
     text = re.sub(r"^(?:\w+ )*\w*(?:Error|Exception): ", "", message)
-    if extension := re.search(r"INSTALL (\w+)", text):
-        return f'that takes an extension of DuckDB: duckdb.sql("INSTALL {extension[1]}") in Python, once'
     brief = re.split(r"\.?\s*\n|\. ", text)[0].rstrip(".") or type(error).__name__
-    return brief + "; give DuckDB a persistent secret that may read it" * bool(
-        re.search("HTTP 40[13]", brief)
-    )
+    if extension := re.search(r"INSTALL (\w+)", text):
+        brief = f'that takes an extension of DuckDB: duckdb.sql("INSTALL {extension[1]}") in Python, once'
+    elif re.search("HTTP 40[13]", brief):
+        brief += "; give DuckDB a persistent secret that may read it"
+    return RecordsError(f"Cannot read {where}: {brief}.")
 
 
 def _with_bins(frame: nw.LazyFrame[Any], name: str, grid: Grid, bin_name: str) -> nw.LazyFrame[Any]:
-    """Add a column of a score's bins, by comparisons.
+    """Add a column of a score's bins.
 
-    For even thresholds a product guesses the bin; comparisons correct it by up to one.
+    For even thresholds a product guesses the bin, and comparisons correct it by up to one.
     [test: tests/harness/inputs/test_frames.py]
     """
     score: Any = nw.col(name)
@@ -177,7 +171,6 @@ def _with_number_of_text(frame: nw.LazyFrame[Any], name: str) -> nw.LazyFrame[An
 
 
 def _by_halves(score: nw.Expr, grid: Grid, low: int, high: int) -> nw.Expr:
-    """Return, by bisection, the index of the last threshold that a score reaches."""
     if high - low == 1:
         return nw.lit(low)
     middle = (low + high) // 2
@@ -187,20 +180,17 @@ def _by_halves(score: nw.Expr, grid: Grid, low: int, high: int) -> nw.Expr:
 
 @dataclass(frozen=True)
 class Named:
-    """Records whose columns have other names: `names` maps ours to theirs."""
+    """Records whose columns have other names; `names` maps ours to theirs."""
 
     records: Any
     names: Mapping[str, str]
 
 
 def table_at(source: Any, names: Sequence[str], optional: str = "") -> Table:
-    """Return records as a table with these columns, reading only headers and schemas.
+    """Return records as a table with these columns, or raise RecordsError; read only headers and schemas.
 
-    A source is a path, directory or glob of CSV or Parquet files, a frame that narwhals knows, or one of
-    these as `Named`. The optional column may be missing.
-
-    Raises:
-        RecordsError: The source cannot be read, or lacks a column.
+    A source is a path, directory or glob of CSV or Parquet files, a frame that narwhals knows, or either of
+    them as `Named`. The optional column may be missing.
     """
     if isinstance(source, Named):
         theirs = {name: source.names.get(name, name) for name in names}
@@ -226,7 +216,7 @@ def table_at(source: Any, names: Sequence[str], optional: str = "") -> Table:
             return _of_parquet(where, files, names, optional)
         return _of_csv(where, files, names, optional)
     except (OSError, duckdb.Error) as error:
-        raise RecordsError(f"Cannot read {where}: {_in_brief(error)}.") from None
+        raise _unreadable(where, error) from None
 
 
 def _files(path: Path, where: str) -> list[str]:
@@ -243,7 +233,7 @@ def _files(path: Path, where: str) -> list[str]:
 
 @cache
 def _engine() -> duckdb.DuckDBPyConnection:
-    """Return DuckDB, which here writes no files and installs no extensions."""
+    """Return DuckDB, kept from writing files and installing extensions."""
     import duckdb
 
     return duckdb.connect(config={"temp_directory": "", "autoinstall_known_extensions": False})
@@ -254,16 +244,14 @@ def _quoted(name: str) -> str:
 
 
 def _sql(files: Sequence[str]) -> str:
-    """Return files as an SQL list, with patterns in local names escaped."""
     names = [(file if "://" in file else glob.escape(file)).replace("'", "''") for file in files]
     return "[" + ", ".join(f"'{name}'" for name in names) + "]"
 
 
 def _of_csv(where: str, files: Sequence[str], names: Sequence[str], optional: str) -> Table:
-    """Read CSV, with rows numbered as in a spreadsheet: header 1, blank lines counted."""
+    """Read CSV; rows are numbered as in a spreadsheet, from the header on."""
     connection, kept = _engine().cursor(), [_kept_for_later(file) for file in files]
-    with_copies = zip(files, kept, strict=True)
-    paths = [file if copy is None else f"/dev/fd/{copy.fileno()}" for file, copy in with_copies]
+    paths = [f"/dev/fd/{copy.fileno()}" if copy else file for file, copy in zip(files, kept, strict=True)]
     shown = dict(zip(paths, files, strict=True))
     header = _header(connection, where, paths[0])
     names = present(where, header, names, optional)
@@ -275,14 +263,15 @@ def _of_csv(where: str, files: Sequence[str], names: Sequence[str], optional: st
                 "that are read together have the same, in the same order."
             )
     columns = [f"c{place}" for place in range(len(header))]
-    # No empty text as null: DuckDB would accept an empty value too many in a row.
+    # An empty text is not null, since DuckDB would accept a superfluous empty value in a row.
     rows = (
         f"read_csv({_sql(paths)}, columns={dict.fromkeys(columns, 'VARCHAR')}, header=true, "
         f"nullstr='\x01', delim=',', quote='\"', escape='\"', auto_detect=false, "
         "strict_mode=true, store_rejects=true, compression='none'"
     )
-    relation = connection.sql(f"SELECT * FROM {rows})")
-    frame = nw.from_native(relation).select(**{name: nw.col(columns[header.index(name)]) for name in names})
+    frame = nw.from_native(connection.sql(f"SELECT * FROM {rows})")).select(
+        **{name: nw.col(columns[header.index(name)]) for name in names}
+    )
 
     def faults(say: Say | None) -> None:
         rejected = connection.sql(
@@ -294,8 +283,10 @@ def _of_csv(where: str, files: Sequence[str], names: Sequence[str], optional: st
                 raise RecordsError(_NO_UTF8.format(shown[path]))
             if kind not in ("MISSING COLUMNS", "TOO MANY COLUMNS"):
                 raise RecordsError(_NO_CSV.format(shown[path], row - 1))
-            values = len(next(csv.reader([text])))
-            fault = f"{shown[path]}, row {row} has {values} values where the header has {len(header)}"
+            fault = (
+                f"{shown[path]}, row {row} has {len(next(csv.reader([text])))} values where the header has "
+                f"{len(header)}"
+            )
             if say is None:
                 raise RecordsError(f"{fault}; put a value with a comma in it between quotation marks.")
             say(f"{fault}; left out.")
@@ -309,10 +300,11 @@ def _of_csv(where: str, files: Sequence[str], names: Sequence[str], optional: st
 
     def by_file(name: str) -> Iterator[tuple[str, list[str]]]:
         column = columns[header.index(name)]
-        texts = connection.sql(
-            f"SELECT filename, list(DISTINCT {column}) FROM {rows}, filename=true) GROUP BY 1"
+        by_path = dict(
+            connection.sql(
+                f"SELECT filename, list(DISTINCT {column}) FROM {rows}, filename=true) GROUP BY 1"
+            ).fetchall()
         )
-        by_path = dict(texts.fetchall())
         return ((shown[path], by_path[path]) for path in paths if path in by_path)
 
     table = Table(where, frame, dict.fromkeys(names, ""), in_order, faults, by_file)
@@ -322,7 +314,7 @@ def _of_csv(where: str, files: Sequence[str], names: Sequence[str], optional: st
 
 
 def _kept_for_later(file: str) -> Any:
-    """Return an unnamed copy of a pipe, which can be read only once; None for a file."""
+    """Return an unnamed copy of a pipe, which is read twice; None for a file."""
     path = Path(file)
     if path.is_file() or not path.exists():
         return None
@@ -355,7 +347,6 @@ def _of_parquet(where: str, files: Sequence[str], names: Sequence[str], optional
     schema = connection.sql(
         f"SELECT file_name, name, duckdb_type FROM parquet_schema({_sql(files)})"
     ).fetchall()
-    relation = connection.sql(f"SELECT * FROM read_parquet({_sql(files)})")
     names = present(where, [name for file, name, _ in schema if file == schema[0][0]][1:], names, optional)
     absent = {optional} - {*names, ""}
     kinds = dict.fromkeys(absent, (schema[0][0], "none"))
@@ -371,16 +362,17 @@ def _of_parquet(where: str, files: Sequence[str], names: Sequence[str], optional
         column, cursor = _quoted(name), connection.cursor()
         for file in files:
             cursor.execute(f"SELECT {column} FROM read_parquet({_sql([file])})")
-            values = chain.from_iterable(iter(partial(cursor.fetchmany, 10**5), []))
-            for row, (value,) in enumerate(values, 1):
+            for row, (value,) in enumerate(
+                chain.from_iterable(iter(partial(cursor.fetchmany, 10**5), [])), 1
+            ):
                 yield f"{file}, row {row}", value
 
-    frame = nw.from_native(relation)
+    frame = nw.from_native(connection.sql(f"SELECT * FROM read_parquet({_sql(files)})"))
     return Table(where, frame, dtypes_of(frame, names), in_order)
 
 
 def frame_of(source: Any) -> Any:
-    """Return a frame as narwhals has it, or raise RecordsError."""
+    """Return narwhals' view of a frame, or raise RecordsError."""
     try:
         frame = nw.from_native(source, pass_through=True)
     except nw.exceptions.DuplicateError as error:
@@ -419,17 +411,22 @@ def _of_frame(source: Any, names: Sequence[str], optional: str) -> Table:
 
 
 def table_of(columns: Mapping[str, Any]) -> pd.DataFrame:
-    """Return columns as one table; raise RecordsError if their rows differ."""
+    """Return columns as one table, or raise RecordsError if their rows differ."""
     import pandas as pd
 
     indices = [column.index for column in columns.values() if isinstance(column, pd.Series)]
     names = " and ".join(filter(None, (", ".join([*columns][:-1]), [*columns][-1])))
-    if any(not indices[0].equals(index) for index in indices):
-        raise RecordsError(f"{names} must have the same index: they belong to the same rows.")
     shapes = [np.shape(column) for column in columns.values()]
-    if len({*shapes}) > 1 or len(shapes[0]) != 1:
-        raise RecordsError(
-            f"{names} must have one value per row each; their shapes are {', '.join(map(str, shapes))}."
-        )
+    refuse(
+        RecordsError,
+        (
+            any(not indices[0].equals(index) for index in indices),
+            f"{names} must have the same index: they belong to the same rows.",
+        ),
+        (
+            len({*shapes}) > 1 or len(shapes[0]) != 1,
+            f"{names} must have one value per row each; their shapes are {', '.join(map(str, shapes))}.",
+        ),
+    )
     table = pd.DataFrame({name: pd.Series(column).reset_index(drop=True) for name, column in columns.items()})
     return table.set_index(indices[0]) if indices else table

@@ -1,4 +1,4 @@
-"""Reads earlier results, and chooses thresholds again: post-processing, which spends no ε."""
+"""Reads earlier results, and chooses thresholds again, without spending ε."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +11,6 @@ import numpy as np
 from harness.errors import FairSharesError, ResultFileError, named
 from harness.pipeline.run import MANIFEST, SIGNATURES, environment, result_files
 from harness.postprocessing.noisy_counts import NoisyCounts
-from harness.postprocessing.reweighing.formulas import REWEIGHINGS
 from harness.privacy.statement import read_statement
 from harness.releases.base import Files, domain_of, statistic_class, statistic_of
 from harness.releases.score_curves import (
@@ -24,6 +23,7 @@ from harness.releases.score_curves import (
 )
 from harness.releases.weights import Weights, WeightsStatistic
 from harness.request.releases import REQUESTS, request_from_json
+from harness.reweighing.formulas import REWEIGHINGS
 from harness.system.result_files import SCHEMA, read_result
 from protocols.noise.added import Several, Single
 
@@ -38,7 +38,7 @@ Fields = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class ReleasedCurves:
-    """Curves of an earlier run, its directory as the user named it, and its manifest."""
+    """Curves of an earlier run, its directory, and its manifest."""
 
     curves: NoisyCurves
     run: str
@@ -47,21 +47,19 @@ class ReleasedCurves:
     @property
     def privacy(self) -> dict[str, Any]:
         """The manifest's privacy statement."""
-        stated: dict[str, Any] = self.manifest["privacy"]
-        return stated
+        return dict(self.manifest["privacy"])
 
 
 def read_curves(directory: Path) -> ReleasedCurves:
-    """Read the curves of a run or a later choice; errors as `as_curves`."""
+    """Read the curves of a run or a later choice. Raises as `as_curves`."""
     return as_curves({name: read_result(directory / name, name) for name in (MANIFEST, CURVES)}, directory)
 
 
 def as_curves(files: Files, directory: Path) -> ReleasedCurves:
     """Return the curves in a run's files; those of a later choice name the run that revealed them.
 
-    Raises:
-        ResultFileError: The files are of another task or version, or damaged. Counts that were changed
-            consistently in all files go unnoticed.
+    Raises ResultFileError for another task or version, or damage. Consistent changes of all counts go
+    unnoticed.
     """
     manifest = files[MANIFEST]
     if manifest.get("task") != "thresholds":
@@ -95,18 +93,15 @@ def choose_again(
 
     An empty `positive` keeps the run's label.
     Guarantees: the same options give the run's own thresholds, to the last bit on one machine.
-
-    Raises:
-        RecordDomainError: There is no such label.
-        UndefinedRateError, TooNoisyError, InfeasibleError: The curves do not allow this choice.
     [test: tests/harness/pipeline/test_earlier_curves.py]
+
+    Raises RecordDomainError for an unknown label, or UndefinedRateError, TooNoisyError or InfeasibleError.
     """
     started = time.monotonic()
     chosen = thresholds_on(released.curves.for_positive(positive), choice)
     if chosen.problem is not None:
         raise chosen.problem
     privacy = released.privacy
-    files = result_files(chosen.files(), privacy)
     manifest = {
         "schema": SCHEMA,
         "task": "thresholds",
@@ -117,11 +112,10 @@ def choose_again(
         "wall_s": time.monotonic() - started,
         "environment": environment(),
     }
-    return chosen, {**files, MANIFEST: manifest}
+    return chosen, {**result_files(chosen.files(), privacy), MANIFEST: manifest}
 
 
 def _as_written(read_curves: NoisyCurves, fields: Fields, privacy: dict[str, Any]) -> bool:
-    """Return whether a run would write exactly these fields, and whether they agree."""
     curves, labels = read_curves.curves, (read_curves.positive, read_curves.negative)
     written = {"schema": SCHEMA, **read_curves.to_json(), "privacy": privacy}
     errors = written["standard_error"]
@@ -140,7 +134,7 @@ def _as_written(read_curves: NoisyCurves, fields: Fields, privacy: dict[str, Any
 
 
 def read_files(directory: Path) -> Files:
-    """Return a run's files; raise ResultFileError if there is no run."""
+    """Return a run's files; ResultFileError if there is no run."""
     names = [MANIFEST, *sorted(path.name for path in directory.glob("*.json") if path.name != MANIFEST)]
     files = {name: read_result(directory / name, name) for name in names}
     if files[MANIFEST].get("task") not in REQUESTS:
@@ -152,7 +146,7 @@ def read_files(directory: Path) -> Files:
 
 
 def found_in(files: Files, directory: Path) -> Any:
-    """Return the result in a run's files, or raise ResultFileError.
+    """Return the result in a run's files; ResultFileError if they hold none.
 
     Guarantees: it equals the run's own result to the last bit.  [test: tests/fairshares/test_results.py]
     """
@@ -169,9 +163,6 @@ def found_in(files: Files, directory: Path) -> Any:
         ) from None
 
 
-_OF_ALL = ("schema", "task", "security", "engine", "engine_version", "request", "privacy", "ledger")
-
-
 class _Run(NamedTuple):
     manifest: dict[str, Any]
     terms: tuple[Any, ...]  # the same for all runs of the chain
@@ -184,13 +175,12 @@ class _Run(NamedTuple):
 def add_up(directories: Sequence[Path], verify: Callable[[Path], object]) -> tuple[Weights, Files]:
     """Add up the counts of a chain's runs; return the weights that follow, and their files.
 
-    `verify` checks results that hosts signed, and raises SignatureError.
-    Computes: the sum of the counts, with the sum of the runs' independent noises, so intervals are exact as
-    for one run. The sum protects what each run does (theorem 16).
+    `verify` checks results that hosts signed.
+    Computes: the sum of the counts, with the sum of the runs' independent noises. It protects what each run
+    protects (theorem 16).  [test: tests/harness/pipeline/test_chains.py]
 
-    Raises:
-        ResultFileError: A directory holds no run of the chain, or one that another holds.
-    [test: tests/harness/pipeline/test_chains.py]
+    Raises ResultFileError if a directory holds no run of the chain, or one that another holds; or as
+    `verify`.
     """
     started, runs = time.monotonic(), [_run_in(directory, verify) for directory in directories]
     first = runs[0]
@@ -205,16 +195,29 @@ def add_up(directories: Sequence[Path], verify: Callable[[Path], object]) -> tup
     table = np.sum([run.counts.table for run in runs], axis=0)
     counts = NoisyCounts(first.counts.domain, table, Several(tuple(run.noise for run in runs)))
     weights = Weights(counts, REWEIGHINGS[first.reweighing](counts))
-    inputs = [run.manifest["inputs"] for run in runs]
     manifest = {
-        **{name: first.manifest[name] for name in _OF_ALL},
+        **{
+            name: first.manifest[name]
+            for name in (
+                "schema",
+                "task",
+                "security",
+                "engine",
+                "engine_version",
+                "request",
+                "privacy",
+                "ledger",
+            )
+        },
         "added_up": list(map(str, directories)),
-        "inputs": {name: sum(numbers[name] for numbers in inputs) for name in ("clients", "uploads")},
+        "inputs": {
+            name: sum(run.manifest["inputs"][name] for run in runs) for name in ("clients", "uploads")
+        },
         "wall_s": time.monotonic() - started,
         "environment": environment(),
     }
-    files = WeightsStatistic().files(weights)
-    return weights, {**result_files(files, manifest["privacy"]), MANIFEST: manifest}
+    files = result_files(WeightsStatistic().files(weights), manifest["privacy"])
+    return weights, {**files, MANIFEST: manifest}
 
 
 def _run_in(directory: Path, verify: Callable[[Path], object]) -> _Run:
@@ -228,10 +231,9 @@ def _run_in(directory: Path, verify: Callable[[Path], object]) -> _Run:
         domain = replace(domain_of(fields), max_count=manifest["inputs"]["max_count"])
         plan = statistic_of(request).prepare(request, domain).plan
         counts = NoisyCounts(domain, np.array(fields["noisy_counts"], dtype=np.float64), plan.noise)
-        charged = ledger["path"], ledger["charge"], request.population, request.chain
         run = _Run(
             manifest,
-            (*charged, privacy, domain),
+            (ledger["path"], ledger["charge"], request.population, request.chain, privacy, domain),
             manifest["inputs"]["uploads_sha256"],
             counts,
             plan.noise,

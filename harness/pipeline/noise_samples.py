@@ -1,4 +1,4 @@
-"""π_LAP as a command: parties open samples of noise, which then protect nothing."""
+"""π_LAP as a command: parties open samples of noise."""
 
 import time
 from pathlib import Path
@@ -16,10 +16,7 @@ from protocols.circuits.noise import input_widths
 def open_noise(
     sampler: Sampler, n: int, settings: RunSettings, out: Path, progress: Progress
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Run π_LAP, and return the samples' summary and the manifest.
-
-    `noise.json` and `manifest.json` are written into `out`, all or nothing.
-    """
+    """Run π_LAP, write its two files into `out`, and return the samples' summary and the manifest."""
     started, model = time.monotonic(), settings.release.security
     settings.check_supported(sampler.spec)
     with new_directory(out) as partial:

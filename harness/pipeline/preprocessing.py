@@ -1,4 +1,4 @@
-"""Offline phase: makes the joint noise of releases and training rounds before their inputs exist."""
+"""Offline phase: makes joint noise before inputs exist."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ from protocols.spec import PI_PREPROCESS, PI_PREPROCESS_ROUNDS
 
 @dataclass(frozen=True)
 class JointNoise:
-    """A piece's content: samples, their distribution, and each party's random bits per sample."""
+    """A piece's samples, their distribution, and each party's random bits per sample."""
 
     security: SecurityModel
     values: int
@@ -34,8 +34,12 @@ class JointNoise:
 def joint_noise_of(prepared: PreparedRelease[Any]) -> JointNoise:
     """Return the noise that a release needs."""
     plan = prepared.plan
-    law = (str(plan.node_epsilon), str(plan.node_delta_bits))
-    return JointNoise(prepared.release.security, plan.nodes, law, fair_bits_per_sample(plan.coins))
+    return JointNoise(
+        prepared.release.security,
+        plan.nodes,
+        (str(plan.node_epsilon), str(plan.node_delta_bits)),
+        fair_bits_per_sample(plan.coins),
+    )
 
 
 def preprocess(
@@ -43,7 +47,7 @@ def preprocess(
 ) -> list[dict[str, Any]]:
     """Make the noise of so many runs, a piece each; return the costs.
 
-    Guarantees: a piece enters the stock only after every party has ended well; a failed piece leaves neither
+    Guarantees: a piece enters the stock only after every party has ended well. A failed piece leaves neither
     shares nor keys, and earlier pieces stay.  [test: tests/harness/pipeline/test_preprocessing.py]
     """
     model = noise.security
@@ -72,7 +76,7 @@ def what_it_took(result: EngineResult) -> dict[str, Any]:
 
 
 def noise_job(noise: JointNoise, directories: Sequence[Path]) -> Job:
-    """Return the job that makes a piece, with a directory for each party's shares."""
+    """Return the job that makes a piece, with each party's directory."""
     parties = noise.security.parties
     return Job(
         spec=PI_PREPROCESS_ROUNDS if noise.law[0] == JOINT_GAUSSIAN else PI_PREPROCESS,
@@ -85,15 +89,15 @@ def noise_job(noise: JointNoise, directories: Sequence[Path]) -> Job:
 
 
 def terms_of(noise: JointNoise, certificates: Mapping[str, str] | None = None) -> str:
-    """Return a noise's name: a hash of its program, arguments, engine, model and hosts' certificates."""
+    """Return a noise's name, of its program, arguments, engine, model and hosts' certificates."""
     model = noise.security
-    job = noise_job(noise, [Path()] * model.parties)
-    terms = [model.name, engine_of(model).program_hash(job, model), *sorted((certificates or {}).items())]
+    program_hash = engine_of(model).program_hash(noise_job(noise, [Path()] * model.parties), model)
+    terms = [model.name, program_hash, *sorted((certificates or {}).items())]
     return hashlib.sha256(json.dumps(terms).encode()).hexdigest()
 
 
 def taken(noise: JointNoise, stock: Stock, target: Path) -> Piece:
-    """Move a piece of this noise out of the stock for good, or raise StockError."""
+    """Move a piece of this noise out of the stock, or raise StockError."""
     return stock.take(terms_of(noise), noise.security.parties, target)
 
 
@@ -101,8 +105,7 @@ def taken(noise: JointNoise, stock: Stock, target: Path) -> Piece:
 def charging_for(stock: Stock, piece: str) -> Iterator[None]:
     """Wrap the charge of a run that has taken a piece (or ""); errors then say that the piece is gone.
 
-    Raises:
-        UsedNoiseError: The piece was used before; the whole stock is destroyed.
+    A piece that was used before destroys the whole stock.
     """
     try:
         yield

@@ -48,9 +48,7 @@ _ANY = ("a", "b")  # groups or labels, where names do not matter
 def settings_of(call: ReleaseCall, hosts: Runner | None = None, say: Say = nothing_said) -> RunSettings:
     """Check how a call's fields combine, and return the settings; with `hosts` the call names a model.
 
-    Raises:
-        OptionError: Fields conflict.
-        UnsupportedError: The model cannot run this.
+    Raises OptionError, or UnsupportedError if the model cannot run this.
     """
     request = call.request
     if call.invite:
@@ -64,11 +62,15 @@ def settings_of(call: ReleaseCall, hosts: Runner | None = None, say: Say = nothi
     if chooses_cap(call):
         _, left = cap_and_release(request)
         request = request.spending(left)
-    account = chosen_account(
-        call.population, call.budget, call.ledger, say, of_records=call.records is not None
+    settings = RunSettings(
+        request,
+        timeout_s=call.timeout,
+        account=chosen_account(
+            call.population, call.budget, call.ledger, say, of_records=call.records is not None
+        ),
+        hosts=hosts,
+        stock=stock_of(call) if request.offline and not hosts else None,
     )
-    stock = None if hosts else stock_of(call)
-    settings = RunSettings(request, timeout_s=call.timeout, account=account, hosts=hosts, stock=stock)
     settings.check_supported(request.spec)
     if request.task == "cap" and request.curves:  # the model has to support the curves too
         curves = ThresholdsRequest(epsilon=1, security=request.security, variant=request.variant)
@@ -77,19 +79,18 @@ def settings_of(call: ReleaseCall, hosts: Runner | None = None, say: Say = nothi
 
 
 def of_noise(call: ReleaseCall, hosts: Runner | None = None) -> PreparedRelease[Any]:
-    """Return the release whose noise is to be made ahead, or raise OptionError."""
+    """Return the release whose noise is made ahead, or raise OptionError."""
     _check_undivided(call)
     request = call.request.but(offline=True, security=call.security or choose_model(None))
     of_values = request.task == "gap"
-    domain = domain_of_noise(call, of_values=of_values)
+    kept = with_cap(domain_of_noise(call, of_values=of_values), call.cap, request.privacy_unit)
     statistic = statistic_of(request)
     RunSettings(request, hosts=hosts).check_supported(statistic.spec)
-    kept = with_cap(domain, call.cap, request.privacy_unit)
     return statistic.prepare(request, kept if of_values else kept.with_kind(statistic.kind, grid_of(call)))
 
 
 def domain_of_noise(records: Records, *, of_values: bool = False) -> RecordDomain:
-    """Return the declared domain, on which noise depends, or raise OptionError."""
+    """Return the declared domain; OptionError if there is none, as noise depends on it."""
     domain: RecordDomain | None = declared_domain(records, of_values=of_values)
     if domain is None:
         raise OptionError(
@@ -100,7 +101,7 @@ def domain_of_noise(records: Records, *, of_values: bool = False) -> RecordDomai
 
 
 def _check_undivided(call: ReleaseCall) -> None:
-    """Refuse two releases that divide ε: noise for all of ε fits neither."""
+    """Refuse to divide ε between two releases: noise for all of ε fits neither."""
     if call.cap == AUTO:
         raise OptionError(
             f"Noise is made ahead for one release that spends all of ε, and {named('cap', AUTO)} divides ε; "
@@ -109,12 +110,12 @@ def _check_undivided(call: ReleaseCall) -> None:
 
 
 def stock_of(call: Any) -> Stock:
-    """Return the stock of noise for runs on this machine."""
+    """Return the stock of runs on this machine."""
     return Stock(call.stock or chosen_ledger(call.ledger).path.parent / "stock")
 
 
 def chooses_cap(call: ReleaseCall) -> bool:
-    """Return whether a first release chooses the contribution bound, from all clients' records."""
+    """Return whether a first release chooses the contribution bound."""
     return call.cap == AUTO and call.records is not None
 
 
@@ -176,7 +177,7 @@ def _check_sources(call: ReleaseCall, *, at_hosts: bool) -> None:
 
 
 def cap_and_release(request: Request) -> tuple[Guarantee, Guarantee]:
-    """Divide the budget of `cap="auto"` into the parts of the bound and of the release."""
+    """Divide the budget of `cap="auto"` between bound and release."""
     total = request.guarantee
     of_cap = Guarantee(request.cap_epsilon or total.epsilon * CAP_SHARE, total.delta * CAP_SHARE)
     if of_cap.epsilon >= total.epsilon:
@@ -188,13 +189,13 @@ def cap_and_release(request: Request) -> tuple[Guarantee, Guarantee]:
 
 
 def grid_of(call: ReleaseCall) -> Grid:
-    """Return the thresholds that a call declares beside its domain, or ()."""
+    """Return the thresholds beside a call's domain, or ()."""
     declared = getattr(call, "thresholds", None) if call.task == "thresholds" else None
     return grid_from_json(declared) if declared else ()
 
 
 def declared_domain(records: Records, *, of_values: bool = False) -> Any:
-    """Return the declared domain, or None to infer it; raise OptionError or RecordDomainError."""
+    """Return the declared domain, or None; OptionError or RecordDomainError."""
     if of_values and (records.range or records.steps or not records.domain):
         return _declared_values(records)
     if records.domain:
@@ -214,8 +215,7 @@ def declared_domain(records: Records, *, of_values: bool = False) -> Any:
 
 
 def _declared_values(records: Records) -> RecordDomain:
-    others = records.domain or records.labels or records.max_count
-    if others or not (records.groups and records.range):
+    if records.domain or records.labels or records.max_count or not (records.groups and records.range):
         raise OptionError(
             f"Declare performance values by {named('groups')} and {named('range')} and, if wanted, "
             f"{named('steps')}; or all by {named('domain')}."
@@ -231,10 +231,9 @@ def score_cut(call: ReleaseCall) -> ScoreCut | None:
 
 
 def with_cap(domain: RecordDomain, cap: Cap | None, unit: PrivacyUnit) -> RecordDomain:
-    """Return the domain with the requested contribution bound, else its own; 1 for clients with one value.
+    """Return the domain with the requested contribution bound, else its own; 1 for performance values.
 
-    Raises:
-        OptionError: The domain has another bound, or a smaller maximum count.
+    Raises OptionError if the domain has another bound, or a smaller maximum count.
     """
     chosen = cap or domain.cap or (Cap(1) if domain.values and unit is PrivacyUnit.CLIENT else None)
     if chosen is None:
@@ -263,7 +262,7 @@ def run_on_records(
     progress: Progress,
     chosen: Callable[[ChosenCap, int, Guarantee], None] = lambda *_: None,
 ) -> Run[Any]:
-    """Run a release on records in files or a frame, choosing the bound first if the call says so.
+    """Run a release on records in files or a frame, and its bound's choice before, if the call says so.
 
     `chosen` receives the bound, the number of clients, and the remaining budget.
     """
@@ -292,7 +291,7 @@ def run_on_records(
 
 
 def cap_directory(out: Path) -> Path:
-    """Return the directory of the bound's choice, beside that of the release."""
+    """Return the directory of the bound's choice."""
     return out.parent / f"{out.name}-cap"
 
 
@@ -307,23 +306,15 @@ def run_with_chosen_cap(
 ) -> Run[Any]:
     """Choose a contribution bound by π_CAP (`of_cap`), then run the statistic with it (`settings`).
 
-    Each is a release and a charge; where runs are declared alike, both are one charge, as their noises
-    differ. The bound's files stay if the statistic fails: its ε is spent, and the bound can be used again.
-    The statistic's files state the privacy loss of both, for whichever bound is chosen.
+    Each is a release with a charge; a budget for a declared number of runs takes one charge for both. The
+    bound's files stay if the statistic fails: its ε is spent, and the bound can be used again. The
+    statistic's files state the loss of both.
 
-    If a run fails, `out` does not exist. Predictable faults are raised before anything is spent: that no
-    noise or result fits the largest candidate, that the budget is too small for both, or that a directory
-    exists.
+    If a run fails, `out` does not exist. Predictable faults are raised before anything is spent.
     """
     domain, cap_out, release = records.domain, cap_directory(out), settings.release
     if domain.cap:
         raise OptionError(f"The domain file says how much of a client counts; leave out {named('cap')}.")
-    target = CapTarget(
-        statistic.name,
-        release.guarantee,
-        len(domain.thresholds) or DEFAULT_THRESHOLDS,
-        release.malleable_slots,
-    )
     largest = Cap(caps_to_choose_from(domain.max_count)[-1])
     plan = statistic.prepare(release, replace(domain, cap=largest)).plan
     both = compose([of_cap.release.guarantee, release.guarantee])
@@ -333,7 +324,14 @@ def run_with_chosen_cap(
         if within is not None:
             within.whole = event
         cap = run_release(
-            CapStatistic(target),
+            CapStatistic(
+                CapTarget(
+                    statistic.name,
+                    release.guarantee,
+                    len(domain.thresholds) or DEFAULT_THRESHOLDS,
+                    release.malleable_slots,
+                )
+            ),
             RecordsSource(sizes_alone(records)),
             of_cap,
             cap_out,
@@ -348,15 +346,17 @@ def run_with_chosen_cap(
 
 
 def request_of_cap(request: Request, spends: Guarantee) -> CapRequest:
-    """Return the request that chooses the bound before a release."""
-    path = request.input_path if request.input_path in PI_CAP.input_paths else SHARES
-    cap_request = CapRequest(epsilon=1, release_epsilon=1, release=request.task)
-    same = {"security": request.security, "population": request.population, "input_path": path}
-    return cap_request.but(release_epsilon=request.epsilon, **same).spending(spends)
+    """Return the request that chooses the bound."""
+    any_release = CapRequest(epsilon=1, release_epsilon=1, release=request.task)
+    return any_release.but(
+        release_epsilon=request.epsilon,
+        security=request.security,
+        population=request.population,
+        input_path=request.input_path if request.input_path in PI_CAP.input_paths else SHARES,
+    ).spending(spends)
 
 
 def _statistic(call: ReleaseCall, request: Request) -> Statistic[Any]:
-    """Return the statistic; a bound for curves depends on the domain file's thresholds."""
     if request.task == "cap" and getattr(request, "release", "") == "thresholds" and call.domain:
         request = request.but(thresholds=len(read_domain(call.domain).thresholds) or None)
     return statistic_of(request)
@@ -371,8 +371,7 @@ def _check_unread(
 ) -> None:
     """Refuse a bound, an existing directory or an exceeded budget before any record is read.
 
-    Any names stand in for undeclared ones, as they do not change the spending.
-    [test: tests/commands/test_output.py]
+    Any names stand in for undeclared ones.  [test: tests/commands/test_output.py]
     """
     request, total = settings.release, None
     positive = str(call.positive_label or _ANY[0])

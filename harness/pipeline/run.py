@@ -24,7 +24,7 @@ from harness.inputs.encoding import count_columns
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.shares.file_format import ClientPolicy
 from harness.pipeline.preprocessing import charging_for, joint_noise_of, taken
-from harness.pipeline.sources import PartyInputs, RunContext, Source
+from harness.pipeline.sources import PartyInputs, RunContext, Source, with_excluded
 from harness.privacy.ledger.accountants import NoiseEvent
 from harness.privacy.ledger.charge import Account, Entry, entry
 from harness.privacy.ledger.populations import PrivacyEvent, uncovered
@@ -40,21 +40,12 @@ from protocols.spec import HONEST, KEYS, ProtocolSpec
 MANIFEST = "manifest.json"
 SIGNATURES = "signatures.json"  # of the hosts of a run
 
-_PROCESSOR = re.compile(r"^model name\s*: (.+)$", re.MULTILINE)
-
 R = TypeVar("R")
 
 
 @dataclass(frozen=True)
 class RunSettings:
-    """How a release is run.
-
-    Attributes:
-        account: Where it is charged.
-        network: Emulated between the parties; None for loopback.
-        hosts: Run the parties; None for this machine.
-        stock: Noise made ahead; None where there can be none.
-    """
+    """How a release is run: on a `network`, by `hosts`, with noise from `stock`, if any."""
 
     release: Request
     timeout_s: float = 600.0
@@ -65,16 +56,11 @@ class RunSettings:
 
     @property
     def runner(self) -> Runner:
-        """The hosts, or else the model's engine on this machine."""
+        """The hosts, or the engine on this machine."""
         return self.hosts or engine_of(self.release.security)
 
     def check_supported(self, spec: ProtocolSpec) -> None:
-        """Check that the model can run the protocol with this encoding here.
-
-        Raises:
-            UnsupportedError: It cannot.
-            OptionError: The protocol cannot add the release's kind of noise.
-        """
+        """Raise UnsupportedError or OptionError unless the model can run the protocol here."""
         model = self.release.security
         reason = self.runner.supports(self.release.program_of(spec), model, self.release.form)
         if reason is not None:
@@ -83,7 +69,7 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class Run(Generic[R]):
-    """A finished run: its result, manifest, ledger entry, directory and files."""
+    """A finished run."""
 
     found: R
     manifest: dict[str, Any]
@@ -104,14 +90,16 @@ def run_release(
     """Run a statistic's protocol; write its files and `manifest.json` into `out`.
 
     If it fails, `out` does not exist, and no shares are left. `earlier` holds manifests of releases on the
-    same clients that led to this one: the files then state the loss of all together, this one at its full
-    budget, since its actual loss depends on what the earlier ones revealed. `within` is the ledger entry of a
-    series that the run belongs to.
+    same clients that led to this one. The files then state the loss of all, this one at its full budget,
+    since its actual loss depends on earlier outcomes. `within` is the ledger entry of a series.
     """
     started, task, release = time.monotonic(), statistic.name, settings.release
+    account, stock = settings.account, settings.stock
     settings.check_supported(statistic.spec)
-    charged_by = entry(settings.account) if within is None else nullcontext(within)
-    with charged_by as charging, new_directory(out) as partial:
+    with (
+        nullcontext(within) if within is not None else entry(account) as charging,
+        new_directory(out) as partial,
+    ):
 
         @cache
         def prepared_for(domain: RecordDomain) -> PreparedRelease[R]:
@@ -120,35 +108,31 @@ def run_release(
             return statistic.prepare(release, domain)
 
         def not_covered(domain: RecordDomain, policies: Mapping[str, ClientPolicy]) -> Collection[str]:
-            return uncovered(
-                policies,
-                event_of(prepared_for(domain), task, out),
-                settings.account.ledger.spent_on(policies),
-            )
-
-        account, stock = settings.account, settings.stock
+            event = event_of(prepared_for(domain), task, out)
+            return uncovered(policies, event, account.ledger.spent_on(policies))
 
         @cache
         def taken_piece() -> Piece | None:
-            if stock and release.offline:
-                return taken(joint_noise_of(prepared), stock, partial / "piece")
-            return None
+            return taken(joint_noise_of(prepared), stock, partial / "piece") if stock else None
 
-        counted_before = part_of(account.ledger.counted, account.population, release.chain)
         context = RunContext(
-            release, partial, progress, settings.timeout_s, not_covered, counted_before, taken_piece
+            release,
+            partial,
+            progress,
+            settings.timeout_s,
+            not_covered,
+            part_of(account.ledger.counted, account.population, release.chain),
+            taken_piece,
         )
         described = source.describe(context)
-        domain = described.domain
-        prepared = prepared_for(domain)  # refused before anything is shared
-        event = event_of(prepared, task, out, described.batches)
-        event = replace(event, policies=described.policies)
-        allowed = release.guarantee
+        prepared = prepared_for(described.domain)  # refused before anything is shared
+        event = event_of(prepared, task, out)
+        event = replace(event, uploads=described.batches, policies=described.policies)
         if earlier:  # charge the full budget too: the actual loss would tell what they opened
-            event = replace(event, exact=allowed, noise=None)
+            event = replace(event, exact=release.guarantee, noise=None)
         charging.check(event)  # refused before anything is shared, and again when the parties start
         inputs = source.deliver(context, described)
-        event, job = replace(event, uploads=inputs.batches), make_job(prepared, inputs)
+        job = make_job(prepared, inputs)
         if (piece := taken_piece()) is not None:
             event, job = replace(event, piece=piece.name), replace(job, pieces=piece.parties)
 
@@ -169,10 +153,15 @@ def run_release(
         answer = prepared.read(result.outputs, inputs.clients)
         noise = {"piece": piece.name, **piece.about} if piece else dict(result.preprocessing)
         privacy = privacy_of(prepared, job.compared, noise.get("attempts", 0)).to_json()
-        counted = replace(inputs, excluded={**inputs.excluded, **result.left_out})
-        public, charged, wall_s = counted.public(release.form), charging.fields(), time.monotonic() - started
         manifest = manifest_of(
-            task, result, privacy, public, charged, wall_s, inputs.share_s, inputs.uploaded
+            task,
+            result,
+            privacy,
+            with_excluded(inputs.public(release.form), result.left_out),
+            charging.fields(),
+            time.monotonic() - started,
+            inputs.share_s,
+            inputs.uploaded,
         )
         manifest["request"] = release.to_json()
         if inputs.columns:
@@ -180,7 +169,7 @@ def run_release(
         if noise:
             manifest["preprocessing"] = noise
         if earlier:
-            manifest = combined_manifest(task, {**earlier, task: manifest}, allowed)
+            manifest = combined_manifest(task, {**earlier, task: manifest}, release.guarantee)
             privacy = manifest["privacy"]
         for leftover in partial.iterdir():  # the engine has removed the rest
             leftover.unlink() if leftover.is_file() else shutil.rmtree(leftover)
@@ -194,15 +183,14 @@ def run_release(
 def check_kind(statistic: Statistic[Any], domain: RecordDomain) -> None:
     """Raise ShareError unless records of this domain suit the statistic."""
     if domain.kind is not statistic.kind:
-        shared, needed = domain.kind.described, statistic.kind.described
         raise ShareError(
-            f"These shares are of records with {shared}; {statistic.name} needs {needed}. Clients have to "
-            f"share again, with the right {named('task')}."
+            f"These shares are of records with {domain.kind.described}; {statistic.name} needs "
+            f"{statistic.kind.described}. Clients have to share again, with the right {named('task')}."
         )
 
 
 def privacy_of(prepared: PreparedRelease[Any], compared: int, attempts: int = 0) -> PrivacyStatement:
-    """Return a release's privacy statement; arguments as for `state_privacy`."""
+    """Return a release's privacy statement; see `state_privacy`."""
     release, plan, domain = prepared.release, prepared.plan, prepared.domain
     stated = state_privacy(
         *(prepared.program, release.form, release.security, plan, domain.inferred, domain.cap),
@@ -216,23 +204,28 @@ def privacy_of(prepared: PreparedRelease[Any], compared: int, attempts: int = 0)
 def result_files(
     files: Mapping[str, Mapping[str, Any]], privacy: Mapping[str, Any]
 ) -> dict[str, dict[str, Any]]:
-    """Return the result files by name, each with the common privacy statement."""
+    """Return the result files by name, with the privacy statement."""
     return {name: {"schema": SCHEMA, **fields, "privacy": privacy} for name, fields in files.items()}
 
 
-def event_of(
-    prepared: PreparedRelease[Any], task: str, out: Path, uploads: tuple[str, ...] = ()
-) -> PrivacyEvent:
-    """Return the event that a ledger records for a release."""
+def event_of(prepared: PreparedRelease[Any], task: str, out: Path) -> PrivacyEvent:
+    """Return the event for a ledger."""
     plan, release = prepared.plan, prepared.release
-    noise = NoiseEvent(plan.noise, plan.changed) if plan.release and plan.largest == 1 else None
-    terms = (task, release.security.name, plan.exact, plan.unit, plan.relation, out, noise, uploads)
-    domain = json.dumps(prepared.domain.to_json(), sort_keys=True) if release.chain else ""
-    return PrivacyEvent(*terms, chain=release.chain or "", domain=domain)
+    return PrivacyEvent(
+        task=task,
+        model=release.security.name,
+        exact=plan.exact,
+        unit=plan.unit,
+        relation=plan.relation,
+        out=out,
+        noise=NoiseEvent(plan.noise, plan.changed) if plan.release and plan.largest == 1 else None,
+        chain=release.chain or "",
+        domain=json.dumps(prepared.domain.to_json(), sort_keys=True) if release.chain else "",
+    )
 
 
 def make_job(prepared: PreparedRelease[Any], inputs: PartyInputs) -> Job:
-    """Return the engine's job, with the arguments that the protocol's spec names."""
+    """Return the engine's job, with the arguments of the protocol's spec."""
     release, plan, spec = prepared.release, prepared.plan, prepared.program
     rows = 0 if release.form.summed_by_party else inputs.rows
     arguments = {
@@ -265,7 +258,7 @@ def make_job(prepared: PreparedRelease[Any], inputs: PartyInputs) -> Job:
 
 
 def _own_input(prepared: PreparedRelease[Any], inputs: PartyInputs, rows: int) -> DistributedNoiseInput:
-    """Return how each party's noise enters its inputs; sums have 0 rows."""
+    """Return how each party's noise enters its inputs; `rows` is 0 for sums."""
     form, arguments, nodes = prepared.release.form, prepared.arguments, prepared.plan.nodes
     if inputs.sending or form.shares_bits:  # parties hold no values, or shares of bits
         return DistributedNoiseInput(nodes)
@@ -286,7 +279,7 @@ def manifest_of(
     share_s: float,
     uploaded: Sequence[int] = (),
 ) -> dict[str, Any]:
-    """Return the content of a finished run's `manifest.json`."""
+    """Return the content of `manifest.json`."""
     record = {**result.flat(), "wall_s": wall_s, "share_s": share_s}
     traffic = {
         "client_sent_bytes": record.pop("client_sent_bytes") or list(uploaded),
@@ -322,19 +315,15 @@ def environment() -> dict[str, Any]:
 
 
 def machine() -> dict[str, Any]:
-    """Return the memory and, where Linux tells it, the processor."""
+    """Return the memory and, on Linux, the processor."""
     try:
-        processor = _PROCESSOR.search(Path("/proc/cpuinfo").read_text())
+        processor = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     except OSError:
         processor = None
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return {"processor": processor[1] if processor else platform.processor(), "memory_bytes": memory}
-
-
-_OF_EACH_PARTY: dict[str, Callable[[Iterable[Any]], Any]] = {
-    **dict.fromkeys(("sent_bytes", "party_mpc_s", "client_sent_bytes", "client_received_bytes"), sum),
-    "peak_memory_bytes": max,
-}
+    return {
+        "processor": processor[1] if processor else platform.processor(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+    }
 
 
 def combined_manifest(
@@ -343,25 +332,30 @@ def combined_manifest(
     """Return the manifest of several releases on the same people, in order, by one model.
 
     Computes: the privacy loss by `PrivacyStatement.plus`; sums of seconds, rounds and bytes; the most memory
-    that a party took. For other fields the latest manifest wins. With `asked`, the last counts at this full
-    budget, as its actual loss depends on earlier outcomes.
+    that a party took. For other fields the latest manifest wins. With `asked`, the last release counts at
+    this full budget.
     [test: tests/harness/pipeline/test_manifest.py]
     """
     manifests = list(parts.values())
     *earlier, last = (read_statement(part) for part in manifests)
-    together = [*earlier, replace(last, exact=asked) if asked else last]
+    of_each_party: dict[str, Callable[[Iterable[Any]], Any]] = {
+        **dict.fromkeys(("sent_bytes", "party_mpc_s", "client_sent_bytes", "client_received_bytes"), sum),
+        "peak_memory_bytes": max,
+    }
     return {
         **manifests[-1],
         "task": task,
         "program_hash": " ".join(part["program_hash"] for part in manifests),
-        "privacy": reduce(PrivacyStatement.plus, together).to_json(),
+        "privacy": reduce(
+            PrivacyStatement.plus, [*earlier, replace(last, exact=asked) if asked else last]
+        ).to_json(),
         **{
             name: sum_if_known(part[name] for part in manifests)
             for name in ("mpc_s", "online_s", "offline_s", "wall_s", "compile_s", "share_s", "rounds")
         },
         **{
             name: [function(values) for values in zip(*(part[name] for part in manifests), strict=False)]
-            for name, function in _OF_EACH_PARTY.items()
+            for name, function in of_each_party.items()
             if all(name in part for part in manifests)
         },
         "parts": dict(parts),

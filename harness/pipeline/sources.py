@@ -1,7 +1,4 @@
-"""Sources of a run's inputs: records, share files, clients that send, or synthetic records.
-
-Clients that send agree to the terms: everything that decides what is opened of their values.
-"""
+"""Sources of a run's inputs: records, share files, clients that send, or synthetic records."""
 
 import time
 from abc import ABC, abstractmethod
@@ -13,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.clients.sender import Sender, invitations, sending
 from harness.clients.session import MAX_CONNECTIONS, Begin, ClientInputs, Upload
@@ -36,25 +32,25 @@ from harness.security_models import SecurityModel
 from harness.system.documents import Refusal
 from harness.system.files import create_file
 from harness.system.progress import part as one_of
-from protocols.arrays import Words
+from protocols.arrays import Integers, Words
 from protocols.spec import CLIENTS, SPLIT, InputForm
 
-# Of uploads of a domain, by identity: those whose clients' policies do not cover the run.
+# Returns, of uploads by identity, those whose clients' policies do not cover the run.
 Uncovered = Callable[[RecordDomain, Mapping[str, ClientPolicy]], Collection[str]]
 
 
 @dataclass(frozen=True)
 class PartyInputs:
-    """A run's inputs, with the public facts about them.
+    """A run's inputs and their public facts.
 
     Attributes:
         uploads: The number of uploads or connections.
-        rows: The number of rows, each a client or a record.
-        values: A file per party; None where a party already has its values, or receives them.
+        rows: The number of clients or records.
+        values: A file per party; None if a party already has its values, or receives them.
         batches: The identities of uploads that parties keep.
-        uploaded: Bytes that clients sent to each party; empty if unknown.
-        excluded: How many uploads all parties left out, by reason.
-        admission: Which clients the task's servers let upload; "" without a task.
+        uploaded: The bytes that clients sent to each party; empty if unknown.
+        excluded: The number of left-out uploads, by reason.
+        admission: The clients that the task's servers let upload.
     """
 
     domain: RecordDomain
@@ -77,7 +73,7 @@ class PartyInputs:
         return self.rows * (self.domain.cap.slots if self.domain.cap else 1)
 
     def public(self, form: InputForm) -> dict[str, Any]:
-        """Return the numbers that the execution reveals."""
+        """Return the revealed numbers."""
         numbers: dict[str, Any] = {
             "clients": self.clients,
             "uploads": self.uploads,
@@ -93,7 +89,7 @@ class PartyInputs:
 
 
 def with_excluded(public: Mapping[str, Any], excluded: Mapping[str, int]) -> dict[str, Any]:
-    """Add left-out uploads, by reason, to the public numbers of a run's inputs."""
+    """Add left-out uploads, by reason, to the public numbers of inputs."""
     because = {**public.get("excluded_because", {}), **excluded}
     counts = {"excluded_uploads": sum(because.values()), "excluded_because": because}
     return {**public, **(counts if because else {})}
@@ -122,8 +118,7 @@ def feed_heads(
 ) -> PartyInputs:
     """Check the parties' aggregates, or their first two lines, and return the inputs without values.
 
-    Raises:
-        ShareError: They do not fit each other, the model or the encoding, or are too few.
+    Raises ShareError if they do not fit each other, the model or the encoding, or are too few.
     """
     return inputs_in(check_aggregates(heads), heads[0], form, model, uploaded)
 
@@ -131,7 +126,7 @@ def feed_heads(
 def inputs_in(
     header: Header, head: Path, form: InputForm, model: SecurityModel, uploaded: tuple[int, ...] = ()
 ) -> PartyInputs:
-    """Return the inputs that one party's aggregate describes; errors as `feed_heads`."""
+    """Return the inputs of one party's aggregate. Raises as `feed_heads`."""
     task, uploads = header.task, header.uploads
     check_task(task, form, model)
     task.check_count(uploads)
@@ -151,20 +146,16 @@ def inputs_in(
 
 
 BENCHMARK_TERMS = {"task": "benchmark"}  # real clients refuse these terms
-_OF_AN_UPLOAD = 64  # divides the values that are shared at a time, so that they fit a processor's cache
 TASK = "task.json"  # in a directory of uploads
 MAX_SENT = 2**18  # values that clients may send to a run: about 1 GB for each party in sy-rep-ring
 
 
 @dataclass(frozen=True)
 class RunContext:
-    """The facts about a run that a source needs.
+    """The facts about a run that a source needs, with a directory `scratch` until its end.
 
-    Attributes:
-        scratch: A directory that lasts until the run ends.
-        uncovered: Returns uploads whose clients do not allow the run.
-        counted: Returns uploads that earlier runs counted.
-        piece: Takes the run's noise from the stock, once the inputs are accepted, or returns None.
+    `uncovered` returns the uploads whose clients do not allow the run, `counted` those that earlier runs
+    counted. `piece` takes the run's noise from the stock, if it was made ahead.
     """
 
     release: Request
@@ -177,35 +168,28 @@ class RunContext:
 
 
 class Source(ABC):
-    """A source of inputs; a run can be refused between its two steps."""
+    """A source of inputs, in two steps; a run can be refused between them."""
 
     @abstractmethod
     def describe(self, run: RunContext) -> PartyInputs:
-        """Return the public facts about the inputs, without values.
-
-        Raises:
-            ShareError: Inputs do not fit each other, the model, the encoding or the domain.
-        """
+        """Return the public facts about the inputs; ShareError if they do not fit each other or the run."""
 
     def deliver(self, run: RunContext, described: PartyInputs) -> PartyInputs:  # noqa: ARG002
-        """Prepare the inputs, once the run is accepted; some already are."""
+        """Prepare the inputs, once the run is accepted."""
         return described
 
 
 @dataclass(frozen=True)
 class RecordsSource(Source):
-    """Clients' records in one place; one process plays all clients and takes the parties' steps.
-
-    Clients that send agree to `terms`, or else to the release's.
-    """
+    """Clients' records in one place: one process plays all clients, which agree to `terms`, if they send."""
 
     records: ClientRecords
     terms: dict[str, Any] | None = None
 
     def describe(self, run: RunContext) -> PartyInputs:
         records, rows = self.records, count_rows(self.records, run.release.form.name)
-        nowhere = [None] * run.release.security.parties
-        return PartyInputs(records.domain, records.clients, 1, rows, nowhere, columns=records.columns)
+        values = [None] * run.release.security.parties
+        return PartyInputs(records.domain, records.clients, 1, rows, values, columns=records.columns)
 
     def deliver(self, run: RunContext, described: PartyInputs) -> PartyInputs:
         form, model = run.release.form, run.release.security
@@ -231,11 +215,7 @@ class RecordsSource(Source):
 
 @dataclass(frozen=True)
 class SharesSource(Source):
-    """Aggregates of all parties or, for trials, uploads with all parties' keys.
-
-    The directory stays as it is: a `party-<i>.aggregate` per party, or `task.json`, `party-<i>` and
-    `keys-<i>`.
-    """
+    """Aggregates of all parties or, for trials, uploads with all parties' keys (docs/reference/files.md)."""
 
     directory: Path
 
@@ -283,7 +263,7 @@ class SharesSource(Source):
 
 @dataclass(frozen=True)
 class InvitedSource(Source):
-    """Invited clients, which send during the run; their invitations are removed after it."""
+    """Invited clients, which send during the run."""
 
     domain: RecordDomain
     directory: Path
@@ -291,16 +271,20 @@ class InvitedSource(Source):
 
     def describe(self, run: RunContext) -> PartyInputs:
         nothing = [None] * run.release.security.parties
-        check_sent(count_columns(self.domain, run.release.form.name) * self.clients)
         return PartyInputs(self.domain, self.clients, self.clients, self.clients, nothing)
 
     def deliver(self, run: RunContext, described: PartyInputs) -> PartyInputs:
         paths = _client_keys(run.scratch / "clients", self.clients)
         pairs = [(path.read_text(), path.with_suffix(".key").read_text()) for path in paths]
         terms, release = terms_of(run.release, described.domain, run.piece()), run.release
-        begin = partial(invitations, pairs, terms, self.directory)
-        certificates = [certificate for certificate, _ in pairs]
-        return sent_inputs(self.domain, certificates, release.form, release.security, terms, begin)
+        return sent_inputs(
+            self.domain,
+            [certificate for certificate, _ in pairs],
+            release.form,
+            release.security,
+            terms,
+            partial(invitations, pairs, terms, self.directory),
+        )
 
 
 @dataclass(frozen=True)
@@ -343,30 +327,27 @@ def sent_inputs(
     terms: dict[str, Any],
     begin: Begin = nullcontext,
 ) -> PartyInputs:
-    """Return the inputs of a run to which clients with certificates send."""
+    """Return the inputs of a run to which clients send."""
     columns, clients = count_columns(domain, form.name), len(certificates)
     check_sent(columns * clients)
-    uploads = tuple(Upload(columns, certificate) for certificate in certificates)
-    senders = ClientInputs(uploads, terms, begin)
+    senders = ClientInputs(tuple(Upload(columns, one) for one in certificates), terms, begin)
     return PartyInputs(domain, clients, clients, clients, [None] * model.parties, senders)
 
 
 def terms_of(request: Request, domain: RecordDomain, piece: Piece | None = None) -> dict[str, Any]:
-    """Return the terms for clients.
-
-    They state how often making the noise ahead was attempted, as each attempt may have failed unnoticed.
-    """
-    attempts = piece.attempts if piece else 0
+    """Return the terms for clients, with the attempts to make noise ahead."""
     public_request = request.but(neighboring_relation=request.relation_in(domain), population=None)
-    return {"request": public_request.to_json(), "domain": domain.to_json(), "attempts": attempts}
+    return {
+        "request": public_request.to_json(),
+        "domain": domain.to_json(),
+        "attempts": piece.attempts if piece else 0,
+    }
 
 
 def read_terms(terms: Any, where: str) -> tuple[Request, RecordDomain]:
     """Return the request and the domain in these terms; errors name `where`.
 
-    Raises:
-        ShareError: This version does not know such terms.
-        RecordDomainError: The domain is invalid.
+    Raises ShareError for unknown terms, RecordDomainError for an invalid domain.
     """
     refusal = Refusal(ShareError, where, "for a run that this version can describe", "nothing was sent")
     if not isinstance(terms, dict) or terms.keys() != {"request", "domain", "attempts"}:
@@ -388,7 +369,7 @@ def read_terms(terms: Any, where: str) -> tuple[Request, RecordDomain]:
 
 
 def request_of_run(fields: Mapping[str, Any]) -> Request:
-    """Return the request that a host receives; raise OptionError if it is unknown."""
+    """Return a host's request; OptionError if it is unknown."""
     request = request_from_json(fields)
     if request.security is None:
         raise OptionError(f"The run that is asked for ({request.task}) names no model.")
@@ -396,7 +377,7 @@ def request_of_run(fields: Mapping[str, Any]) -> Request:
 
 
 def check_sent(values: int) -> None:
-    """Raise ShareError if clients would send more values than a run takes."""
+    """Raise ShareError if clients would send too many values."""
     if values > MAX_SENT:
         raise ShareError(
             f"Clients would send {values} values to the parties, more than {MAX_SENT}; "
@@ -405,13 +386,11 @@ def check_sent(values: int) -> None:
 
 
 def local_clients(
-    sent: Sequence[npt.NDArray[np.int64]], terms: dict[str, Any], directory: Path, seconds: float
+    sent: Sequence[Integers], terms: dict[str, Any], directory: Path, seconds: float
 ) -> ClientInputs:
-    """Return clients in this process that send flat rows of values, each with its own key and connection."""
+    """Return clients in this process, each with a key and connection."""
     keys = _client_keys(directory, len(sent))
-    senders = [
-        Sender(number, key, values) for number, (key, values) in enumerate(zip(keys, sent, strict=True))
-    ]
+    senders = list(map(Sender, range(len(sent)), keys, sent))
     uploads = tuple(Upload(len(sender.values), sender.certificate.read_text()) for sender in senders)
     return ClientInputs(uploads, terms, partial(sending, senders, expected=terms, seconds=seconds))
 
@@ -426,15 +405,15 @@ def _client_keys(directory: Path, clients: int) -> list[Path]:
 def share_and_add_up(
     records: ClientRecords, form: InputForm, model: SecurityModel, scratch: Path, progress: Progress
 ) -> tuple[list[Path], float]:
-    """Take all clients' and parties' steps, some clients at a time; return a file per party, and seconds.
+    """Take all clients' and parties' steps; return a file per party, and seconds.
 
-    Guarantees: the parties' values come from shares that were drawn and split client by client, as `share`
-    does, but only in memory.  [test: tests/harness/inputs/test_synthetic.py]
+    Guarantees: shares are drawn client by client, as by `share`, in memory.
+    [test: tests/harness/inputs/test_synthetic.py]
     """
     before, ring = time.monotonic(), shared_over(form, model.domain)
     columns = count_columns(records.domain, form.name)
     shares: list[list[Words]] = [[] for _ in range(model.parties)]  # of each party, in blocks
-    for part in in_uploads(records, form, _OF_AN_UPLOAD):
+    for part in in_uploads(records, form, 64):  # a 64th of an upload fits a processor's cache
         split = split_into_shares(ring.encode(columns_of(part, form)), ring, model.parties)
         for blocks, (_, share) in zip(shares, split, strict=True):
             blocks.append(share.reshape(columns, -1, ring.words))

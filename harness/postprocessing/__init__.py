@@ -1,4 +1,4 @@
-"""Weights, curves and thresholds from released noisy counts, which cost no privacy.
+"""Curves and thresholds from released noisy counts, which cost no privacy.
 
-Imports: `protocols`, `system`, and of `inputs` the description of records. Start with `noisy_counts`.
+Imports: `protocols`, `system`, descriptions of `inputs`. Start with `noisy_counts`.
 """

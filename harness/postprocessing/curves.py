@@ -1,7 +1,6 @@
-"""Score curves per group, exact or estimated from noisy counts, from which thresholds are computed.
+"""Score curves per group, exact or estimated from noisy counts.
 
-A prediction is positive iff its score, in [0, 1], is at least the threshold. Bands bound a group's rates
-at all thresholds at once.
+A prediction is positive iff its score, in [0, 1], is at least the threshold.
 """
 
 import math
@@ -24,27 +23,25 @@ ACCEPT_NOBODY = 2.0  # above every score, as scores are at most 1; a number, so 
 
 @dataclass(frozen=True, eq=False)
 class CurveNoise:
-    """The public noise of one curve's counts, from revealed nodes that no other curve shares.
+    """The public noise of one curve's counts, from nodes of its own.
 
-    The errors of the T counts and of the total are `linear @ X` for the nodes' independent noise X less its
-    mean.
+    The errors of the T counts and of the total are `linear @ X`, with the nodes' noise X less its mean.
     """
 
     linear: Floats
     node: Noise
 
     def standard_errors(self) -> Floats:
-        """Return the standard error of each count and of the total, in records."""
-        variances: Floats = float(mean_square_error(self.node)) * (self.linear**2).sum(axis=1)
-        return np.sqrt(variances)
+        """Return the standard error of each count and of the total."""
+        return np.asarray(np.sqrt(float(mean_square_error(self.node)) * (self.linear**2).sum(axis=1)))
 
 
 @dataclass(frozen=True, eq=False)
 class GroupCurves:
-    """How many records of each group and label have a score of at least each of T thresholds.
+    """Per group and label, the number of records that score at least each of T thresholds.
 
-    `tp` and `fp` have shape (k, T). Estimates may be fractions, negative and not monotone: see `monotone`.
-    The noise is of each of the 2k curves, independently; None if the counts are exact.
+    `tp` and `fp` have shape (k, T). Estimates may be negative or not monotone, with independent noise of each
+    of the 2k curves.
     """
 
     groups: tuple[str, ...]
@@ -57,9 +54,9 @@ class GroupCurves:
 
     def __post_init__(self) -> None:
         if len(self.groups) < 2 or len(set(self.groups)) != len(self.groups):
-            groups = list(self.groups)
             raise RecordDomainError(
-                f"Thresholds that treat groups alike need at least two distinct groups, not {groups}."
+                "Thresholds that treat groups alike need at least two distinct groups, not "
+                f"{list(self.groups)}."
             )
         check_grid(self.thresholds)
         k, t = len(self.groups), len(self.thresholds)
@@ -71,10 +68,9 @@ class GroupCurves:
             raise ValueError(f"the noise needs one row for each of {t} counts and one for the total")
 
     def monotone(self) -> "GroupCurves":
-        """Return the nearest curves that counts can form: from the total down to 0, never rising.
+        """Return the nearest curves that counts can form, which never rise and end at 0 or more.
 
         Computes: per curve, the least-squares fit to (total, counts), raised to 0.
-        Guarantees: the worst error does not grow.
         [test: tests/harness/postprocessing/test_curves.py::test_monotone_does_not_add_to_the_worst_error]
         """
         positives, tp = _monotone(self.positives, self.tp)
@@ -82,9 +78,9 @@ class GroupCurves:
         return GroupCurves(self.groups, self.thresholds, tp, fp, positives, negatives, noise=self.noise)
 
     def points(self) -> "OperatingPoints":
-        """Return the rates of the monotone curves at each threshold, EVERYBODY and ACCEPT_NOBODY included.
+        """Return the monotone curves' rates at each threshold, from EVERYBODY to ACCEPT_NOBODY.
 
-        Edge cases: a group without positives (negatives) has NaN for every true (false) positive rate.
+        A group without positives (negatives) has NaN for every true (false) positive rate.
         """
         fitted = self.monotone()
         inner = self.thresholds > EVERYBODY
@@ -100,7 +96,7 @@ class GroupCurves:
 
 @dataclass(frozen=True, eq=False)
 class OperatingPoints:
-    """The rates of each group, falling from 1 at EVERYBODY to 0 at ACCEPT_NOBODY; shape (k, P)."""
+    """Each group's rates, from 1 at EVERYBODY to 0 at ACCEPT_NOBODY; shape (k, P)."""
 
     groups: tuple[str, ...]
     thresholds: Floats
@@ -111,14 +107,14 @@ class OperatingPoints:
 
     @property
     def selection_rate(self) -> Floats:
-        """Return the share of each group predicted positive; NaN for an empty group."""
+        """Each group's share of positive predictions; NaN for an empty group."""
         tp = self.positives[:, np.newaxis] * np.nan_to_num(self.true_positive_rate)
         fp = self.negatives[:, np.newaxis] * np.nan_to_num(self.false_positive_rate)
         return _over(tp + fp, self.positives + self.negatives)
 
     @property
     def area_under_curve(self) -> Floats:
-        """Return the area under each group's ROC curve; 1/2 where it is undefined."""
+        """Each group's area under the ROC curve; 1/2 if undefined."""
         area = -np.trapezoid(self.true_positive_rate, self.false_positive_rate)
         return np.where(np.isnan(area), 0.5, area)
 
@@ -130,7 +126,7 @@ def exact_curves(
     groups: Sequence[str],
     thresholds: npt.ArrayLike,
 ) -> GroupCurves:
-    """Return exact curves of public data, for evaluations and tests."""
+    """Return exact curves of public data."""
     truth, feature = np.asarray(y_true), np.asarray(sensitive_feature)
     score, grid = np.asarray(y_score, dtype=float), np.asarray(thresholds, dtype=float)
 
@@ -149,7 +145,7 @@ def _monotone(totals: Floats, counts: Floats) -> tuple[Floats, Floats]:
 
 
 def _not_rising(values: Floats) -> Floats:
-    """Return the nearest sequence >= 0 that never rises; loading scipy's takes half a second."""
+    """Return the nearest sequence >= 0 that never rises; scipy's loads slowly."""
     runs: list[tuple[float, int]] = []  # the sum of each, and how many values
     for total in values.tolist():
         many = 1
@@ -169,25 +165,21 @@ def _over(counts: Floats, totals: Floats) -> Floats:
     return counts / np.where(totals > 0, totals, np.nan)[:, np.newaxis]
 
 
-_CERTAINTY = 1e-6  # probability that the simulated quantile is below the true one
-_EXPECTED_BEYOND = 25  # simulated curves beyond the true quantile
 _BATCH = 500
 _SEED = 20_220_521  # any; fixed, so that the same opened values give the same interval
 
-
+# By the rate's name, bounds on the rates of each group at each of the thresholds of `GroupCurves.points`:
+# shape (k, P, 2), low and high. They never rise along the thresholds.
 RateBands = dict[str, Floats]
-"""Bounds on the rates of each group at each of the thresholds of `GroupCurves.points`, by the rate's name.
-
-Each of shape (k, P, 2), low and high; they never rise along the thresholds.
-"""
 
 
 def noise_bands(curves: GroupCurves, failure: float) -> RateBands:
     """Bound the rates of the counted records, from which the curves differ by noise alone.
 
-    Guarantees: with probability 1 - failure over the noise, all rates of all groups at all thresholds
-    are within, however a threshold is chosen.  [test: tests/statistical/test_intervals.py]
-    Edge cases: exact curves have bands without width; where the bounds allow 0/0 the band is [0, 1].
+    Guarantees: with probability 1 - failure over the noise, all rates of all groups at all thresholds are
+    within.
+    [test: tests/statistical/test_intervals.py]
+    Edge cases: exact curves have bands without width; a rate that may be 0/0 has the band [0, 1].
     """
     return _rate_bands(*_count_bounds(curves, failure)[:2])
 
@@ -195,8 +187,7 @@ def noise_bands(curves: GroupCurves, failure: float) -> RateBands:
 def population_bands(curves: GroupCurves, failure: float) -> RateBands:
     """Bound the rates in the population of which the counted records are a sample.
 
-    Source: the Dvoretzky-Kiefer-Wolfowitz inequality with Massart's constant, for every n, distribution of
-    scores and threshold at once. It widens `noise_bands` at half the failure.
+    Source: the Dvoretzky-Kiefer-Wolfowitz inequality with Massart's constant.
     Guarantees: as `noise_bands`, over the noise and the sample, if records are independent.
     [test: tests/statistical/test_intervals.py]
     """
@@ -213,7 +204,6 @@ def population_bands(curves: GroupCurves, failure: float) -> RateBands:
 
 
 def _count_bounds(curves: GroupCurves, failure: float) -> tuple[Floats, Floats, Floats]:
-    """Return bounds on the counts above and below each threshold, and lower ones on the totals."""
     inner = curves.thresholds > EVERYBODY
     totals = np.array([curves.positives, curves.negatives])[..., np.newaxis]
     above = np.concatenate([totals, np.array([curves.tp, curves.fp])[..., inner], 0 * totals], axis=-1)
@@ -252,9 +242,8 @@ def _error_bounds(noise: CurveNoise, first: int, failure: float) -> tuple[Floats
     """Return bounds on one curve's errors: of (total, counts above), and of (counts below, total).
 
     Computes: the root of each error's standard error, times the quantile of a curve's largest error over that
-    root. (Equal bounds are too wide for small errors; proportional ones are decided by the few least
-    Gaussian.) The quantile is an order statistic of simulated curves, below the true one with probability
-    10^-6 at most. Simulated noise protects nobody, so its seed may be known.
+    root. The quantile is an order statistic of simulated curves, below the true one with probability 10^-6 at
+    most.
     """
     total, above = noise.linear[-1:], noise.linear[first:-1]
     rows = np.concatenate([total, above, total - above])
@@ -267,18 +256,17 @@ def _error_bounds(noise: CurveNoise, first: int, failure: float) -> tuple[Floats
     for done in range(0, simulations, _BATCH):
         nodes = simulated_noise(noise.node, rng, (min(_BATCH, simulations - done), rows.shape[1]))
         errors = nodes.astype(np.float32) @ narrow
-        both = np.concatenate([errors, errors[:, :1] - errors[:, 1:]], axis=1)
-        largest.append((abs(both[:, used]) / scale[used]).max(axis=1))
+        errors = np.concatenate([errors, errors[:, :1] - errors[:, 1:]], axis=1)
+        largest.append((abs(errors[:, used]) / scale[used]).max(axis=1))
     bound = float(np.sort(np.concatenate(largest))[-1 - beyond]) * scale
     return bound[: 1 + len(above)], np.concatenate([bound[1 + len(above) :], bound[:1]])
 
 
 def _order_statistic(failure: float) -> tuple[int, int]:
-    """Return how many curves to simulate, and how many of the largest values to drop."""
-    simulations = math.ceil(_EXPECTED_BEYOND / failure)
+    simulations = math.ceil(25 / failure)  # so that 25 are expected beyond the true quantile
     few, mass = 0, (1 - failure) ** simulations
     tail = mass
-    while tail < _CERTAINTY:
+    while tail < 1e-6:  # the probability that the simulated quantile is below the true one
         mass *= (simulations - few) / (few + 1) * failure / (1 - failure)
         few, tail = few + 1, tail + mass
     return simulations, few - 1

@@ -1,20 +1,15 @@
-"""Revealed values as noisy statistics; everything after them is post-processing."""
+"""Revealed values as noisy statistics."""
 
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.errors import OutputError
 from harness.inputs.record_schema import RecordDomain
+from protocols.arrays import Floats
 from protocols.noise.added import Noise, largest, offset, smallest
-
-BEYOND = (
-    "A revealed value is beyond what the clients' declared maximum and the noise allow; the nearest possible "
-    "one is taken instead, and the result is wrong there. A client lied, or shares do not belong together."
-)
 
 
 @dataclass(frozen=True)
@@ -22,7 +17,7 @@ class NoisyCounts:
     """Private counts per cell of the domain: unbiased, multiples of 1/2, possibly negative."""
 
     domain: RecordDomain
-    table: npt.NDArray[np.float64]
+    table: Floats
     noise: Noise
 
     def __post_init__(self) -> None:
@@ -35,7 +30,7 @@ class NoisyCounts:
 def read_counts(
     opened: Mapping[str, tuple[int, ...]], domain: RecordDomain, clients: int, noise: Noise
 ) -> NoisyCounts:
-    """Return a run's revealed counts, one per cell of the domain."""
+    """Return a run's revealed counts."""
     (values,) = opened.values()
     counts = read_unbiased(values, "counts", domain.cells, clients * domain.max_contribution, noise)
     return NoisyCounts(domain, counts.reshape(domain.shape), noise)
@@ -43,11 +38,10 @@ def read_counts(
 
 def read_unbiased(
     opened: Sequence[int], name: str, expected: int, most: int, noise: Noise, least: int = 0
-) -> npt.NDArray[np.float64]:
+) -> Floats:
     """Return the revealed values of one output line, less the noise's mean.
 
-    Without noise they are from `least` to `most`. Raises OutputError, with their `name`, unless as many as
-    `expected`.
+    Without noise they are from `least` to `most`. Raises OutputError unless there are `expected` values.
     """
     if len(opened) != expected:
         raise OutputError(f"The parties revealed {len(opened)} {name} where {expected} belong.")
@@ -58,9 +52,14 @@ def read_unbiased(
 def within(opened: Sequence[int], lowest: int, highest: int) -> list[int]:
     """Return values clipped to a range; if any is outside, warn without naming it.
 
-    A lying client can cause any value, and must not waste the run for all others.
+    A client that lies can cause any value, and must not waste the run.
     """
     kept = [min(max(value, lowest), highest) for value in opened]
     if kept != list(opened):
-        warnings.warn(BEYOND, stacklevel=2)
+        warnings.warn(
+            "A revealed value is beyond what the clients' declared maximum and the noise allow; the nearest "
+            "possible one is taken instead, and the result is wrong there. A client lied, or shares do not "
+            "belong together.",
+            stacklevel=2,
+        )
     return kept

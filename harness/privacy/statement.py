@@ -1,4 +1,4 @@
-"""The privacy statement of a release, and its renderings for machines and for people."""
+"""The privacy statement of a release."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -19,10 +19,6 @@ from protocols.noise.added import DistributedNoise
 from protocols.spec import CLIENTS, HONEST, RECORDS_OF_UPLOADS, REPLICATED, SHARES, InputForm, ProtocolSpec
 
 INFERRED = "domain inferred from records"
-EXCHANGED = (
-    "replaced records, twice that for left-out ones, as a party can move a record to another cell or fill "
-    "an empty slot"
-)
 HONEST_CLIENTS = (
     "clients share true counts, as one that shares a number far beyond them can get a cell's exact counts "
     "revealed"
@@ -31,15 +27,6 @@ SHIFTED = "a party that deviates can shift what is revealed by any amounts, unno
 DISTRIBUTED = (
     "Noise: each party adds its own ({distribution}), and the guarantee counts that of {honest_parties} of "
     "{parties}, as the others may tell theirs. Note that {shifted}."
-)
-_END_TO_END = (
-    "End to end: against whoever controls one of {parties} parties, which {may}, any other clients{honest} "
-    "and the network, ε = {epsilon} holds with δ′ = δ + (1 + e^ε)·(η + ν) ≤ {delta} + (1 + e^ε)·ν, where "
-    "η = {eta} is the engine's chance to fail, and ν that of breaking {cryptography}."
-)
-_BROKEN = (
-    " The model is made for parties that deviate, but MP-SPDZ's check of them is without effect "
-    "(docs/explanation/limitations.md): it counts as passive."
 )
 _INPUTS_WITHSTAND = {  # an active party, by the path of clients' values
     SHARES.described: " It can, however, change its share of a client's input unnoticed.",
@@ -69,7 +56,7 @@ MADE_AHEAD = (
 
 @dataclass(frozen=True)
 class DistributedNoiseStatement:
-    """How many parties' distributed noise counts, and what a deviating party can shift by its own."""
+    """The parties whose distributed noise counts, and what a party can shift by its own."""
 
     distribution: str
     honest_parties: int
@@ -78,20 +65,19 @@ class DistributedNoiseStatement:
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyStatement:
-    """What was revealed of whom, its privacy loss at most, and the assumptions.
+    """The revealed values, an upper bound on their privacy loss, and the assumptions.
 
     Guarantees: no ε or δ in any rendering is below the exact one.
     [test: tests/harness/pipeline/test_manifest.py]
 
     Attributes:
-        failure: The greatest probability that the engine's security fails; 0 without such a term.
-        public: What else everybody may know, in words.
+        failure: The greatest probability that the engine's security fails.
+        public: Other public facts, in words.
         cap_kept_by: Who enforces the contribution bound `cap`.
-        if_replaced: What protects the content of a client's only record, where `exact` is for its existence.
-        noise_for: What the noise is for, where that is more than the relation says.
-        distributed_noise: None for joint noise.
-        assumed: What clients are assumed to do.
-        releases: How many releases the statement is of.
+        if_replaced: The loss for the content of a client's only record, if `exact` is for its existence.
+        noise_for: What the noise hides beyond the relation.
+        assumed: The assumption on clients.
+        releases: The number of releases in the statement.
     """
 
     model: SecurityModel
@@ -116,8 +102,8 @@ class PrivacyStatement:
     def plus(self, later: "PrivacyStatement") -> "PrivacyStatement":
         """Return the joint statement of two releases on the same people, of one model, unit and relation.
 
-        ε, δ and failures add up (basic composition), `revealed` and `public` unite, and other fields are the
-        later statement's unless empty.
+        ε, δ and failures add up, `revealed` and `public` unite, and otherwise the later statement wins unless
+        empty.
         """
         both, of_later = (self, later), {field.name: getattr(later, field.name) for field in fields(later)}
         replaced = [statement.if_replaced for statement in both if statement.if_replaced]
@@ -131,20 +117,21 @@ class PrivacyStatement:
             "made_ahead": self.made_ahead or later.made_ahead,
             "releases": self.releases + later.releases,
         }
-        stated = {name: value for name, value in (of_later | together).items() if value is not None}
-        return replace(self, **stated)
+        return replace(
+            self, **{name: value for name, value in (of_later | together).items() if value is not None}
+        )
 
     @property
     def security_bits(self) -> int | None:
-        """The largest b so that the engine fails with probability 2^-b at most, if it may."""
+        """The largest b such that the engine fails with probability 2^-b at most."""
         return int(1 / self.failure).bit_length() - 1 if self.failure else None
 
     @property
     def end_to_end(self) -> str:
         """The joint guarantee of noise, engine and cryptography, in one sentence.
 
-        Source: simulation-based differential privacy (Mironov, Pandey, Reingold and Vadhan 2009, SIM-CDP).
-        Here η includes the checks of clients that send, which may miss an active party.
+        Source: SIM-CDP of Mironov, Pandey, Reingold and Vadhan 2009. Here η includes the checks of clients
+        that send.
         Guarantees: docs/explanation/theorems.md, theorem 7.
         [test: tests/harness/privacy/test_end_to_end.py, tests/harness/pipeline/test_manifest.py]
         """
@@ -153,18 +140,17 @@ class PrivacyStatement:
         if active and self.input_path == CLIENTS.described:
             eta += Fraction(self.releases, 1 << CHECKS)
         total = self.exact.delta + (1 + exp_bounds(min(epsilon, Fraction(64)))[1]) * eta
-        return _END_TO_END.format(
-            parties=self.model.parties,
-            may="may deviate" if active else "follows the protocol",
-            honest=" that share true counts" if self.assumed else "",
-            epsilon=digits_up(epsilon, 4),
-            delta=digits_up(min(total, Fraction(1)), 4),
-            eta=digits_up(eta, 2),
-            cryptography=self.model.cryptography,
+        return (
+            f"End to end: against whoever controls one of {self.model.parties} parties, which "
+            f"{'may deviate' if active else 'follows the protocol'}, any other clients"
+            f"{' that share true counts' if self.assumed else ''} and the network, "
+            f"ε = {digits_up(epsilon, 4)} holds with δ′ = δ + (1 + e^ε)·(η + ν) ≤ "
+            f"{digits_up(min(total, Fraction(1)), 4)} + (1 + e^ε)·ν, where η = {digits_up(eta, 2)} is the "
+            f"engine's chance to fail, and ν that of breaking {self.model.cryptography}."
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the `privacy` object of a manifest, for `read_statement`."""
+        """Return a manifest's `privacy`."""
         further = {
             "cap": self.cap and self.cap.to_json(),
             "cap_kept_by": self.cap_kept_by,
@@ -192,19 +178,15 @@ class PrivacyStatement:
         }
 
     def in_short(self, typed: str = "", here: bool = False) -> list[str]:
-        """Say in three lines what was revealed, at which loss, and whom to trust."""
+        """Return three lines: the revealed values, their loss, and the trust."""
         model, (epsilon, delta) = self.model, bounds_shown(self.exact)
-        requested, change = (
-            typed or exact_text(self.epsilon_requested),
-            what_changes(self.unit, self.relation),
-        )
         replaced = bounds_shown(self.if_replaced) if self.if_replaced else ()
         existence = "; for what it says, ε = {}, δ = {}".format(*replaced) if replaced else ""
         inferred = ", and which groups and labels there are" if INFERRED in self.public else ""
         adversary = "semi-honest" if model.tolerates == "passive" else "malicious"
-        note = ", though MP-SPDZ's check has no effect: docs/explanation/limitations.md"
-        broken = note if model.broken else ""
-        trust = f"{model.parties} parties, {adversary}{broken}, no {model.corruptions + 1} collude"
+        if model.broken:
+            adversary += ", though MP-SPDZ's check has no effect: docs/explanation/limitations.md"
+        trust = f"{model.parties} parties, {adversary}, no {model.corruptions + 1} collude"
         trusted = [
             f"this machine, which ran all ({model.name}: {trust})" if here else f"{trust} ({model.name})",
             self.assumed and "clients, to share counts of records",
@@ -213,20 +195,27 @@ class PrivacyStatement:
         ]
         return [
             f"Revealed: {'; '.join(self.revealed)}{inferred}.",
-            f"Guarantee: ε = {epsilon} ({requested} asked), δ = {delta}, {change}{existence}.",
+            f"Guarantee: ε = {epsilon} ({typed or exact_text(self.epsilon_requested)} asked), δ = {delta}, "
+            f"{what_changes(self.unit, self.relation)}{existence}.",
             f"Trust: {'; '.join(sentence for sentence in trusted if sentence)}.",
         ]
 
     def in_full(self, typed: str = "") -> list[str]:
-        """Say in sentences what was revealed, its loss, and all assumptions."""
-        model, requested = self.model, typed or exact_text(self.epsilon_requested)
+        """Return sentences on the revealed values, their loss, and all assumptions."""
+        model = self.model
         learns = who_learns_nothing(model, self.distributed_noise is not None)
         inputs = _INPUTS_WITHSTAND[self.input_path] if model.active else ""
+        if model.broken:
+            inputs = (
+                " The model is made for parties that deviate, but MP-SPDZ's check of them is without effect "
+                "(docs/explanation/limitations.md): it counts as passive."
+            )
         sentences = [
             f"Revealed: {'; '.join(self.revealed)}. Nothing else leaves the computation.",
             f"Guarantee: (ε, δ)-differential privacy with {spent_text(self.exact)}, for "
             f"{_CHANGES_IN_FULL[self.relation].format(self.unit)} "
-            f"(ε = {requested} was requested; exact values are in manifest.json).",
+            f"(ε = {typed or exact_text(self.epsilon_requested)} was requested; exact values are in "
+            "manifest.json).",
             self.if_replaced
             and "Each client has one record at most, and the guarantee above is for whether it exists. For "
             f"what it says it is {spent_text(self.if_replaced)}; "
@@ -244,7 +233,7 @@ class PrivacyStatement:
             and "Groups and labels were read off the records, so which of them occur is not protected; "
             f"declare them with {named('domain')}, or with {named('groups')} and {named('labels')}.",
             f"Computation: {model.parties} parties, model {model.name}: {learns}."
-            + (_BROKEN if model.broken else inputs.format(model.corruptions + 1)),
+            + inputs.format(model.corruptions + 1),
             self.end_to_end,
         ]
         return [sentence for sentence in sentences if sentence]
@@ -261,19 +250,12 @@ def state_privacy(
     compared: int = 0,
     attempts: int = 0,
 ) -> PrivacyStatement:
-    """Return the statement of a release.
+    """Return the statement of a release that compares `compared` integers.
 
-    `compared` integers are compared, and parties began `attempts` times to make noise ahead. If `max_count`,
-    the declared most records of a client, is 1 and existence is protected, `if_replaced` protects the
-    content.
+    Parties began `attempts` times to make noise ahead. With a `max_count` of 1, `if_replaced` states the loss
+    for content.
     """
     existence_only = max_count == 1 and plan.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
-    public = (
-        *(public_fact for public_fact in form.public if not cap or public_fact != RECORDS_OF_UPLOADS),
-        "most records of one client",
-        *([cap.described] if cap else []),
-        *([INFERRED] if inferred else []),
-    )
     return PrivacyStatement(
         model=model,
         exact=plan.exact,
@@ -285,21 +267,26 @@ def state_privacy(
         input_form=form.name,
         input_path=form.path.described,
         revealed=spec.revealed,
-        public=public,
+        public=(
+            *(public_fact for public_fact in form.public if not cap or public_fact != RECORDS_OF_UPLOADS),
+            "most records of one client",
+            *([cap.described] if cap else []),
+            *([INFERRED] if inferred else []),
+        ),
         cap=cap,
         cap_kept_by=form.capped if cap else None,
         if_replaced=plan.if_replaced if existence_only else None,
-        noise_for=EXCHANGED if plan.neighbors.malleable_slots else None,
+        noise_for="replaced records, twice that for left-out ones, as a party can move a record to another "
+        "cell or fill an empty slot"
+        if plan.neighbors.malleable_slots
+        else None,
         distributed_noise=state_distributed_noise(plan.own, form) if plan.own else None,
         assumed=HONEST_CLIENTS if assumes_honest_clients(spec, form, model) else None,
     )
 
 
 def read_statement(manifest: Mapping[str, Any]) -> PrivacyStatement:
-    """Return the statement of a manifest.
-
-    Raises LookupError, TypeError, ValueError or FairSharesError if it is none of a release.
-    """
+    """Return a manifest's statement; LookupError, TypeError, ValueError or FairSharesError without one."""
     stated = manifest["privacy"]
     replaced, distributed_noise = (
         stated.get("if_replaced"),
@@ -328,29 +315,30 @@ def read_statement(manifest: Mapping[str, Any]) -> PrivacyStatement:
 
 
 def state_distributed_noise(noise: DistributedNoise, form: InputForm) -> DistributedNoiseStatement:
-    """Return the statement of distributed noise, for an input encoding."""
-    slots = form.path.authenticated or form.exchangeable  # none of which counts more than a record
-    alike = "with joint noise it could not" if slots else "as it can by its shares"
+    """Return the statement of distributed noise."""
+    alike = "as it can by its shares"
+    if form.path.authenticated or form.exchangeable:  # slots, none of which counts more than a record
+        alike = "with joint noise it could not"
     return DistributedNoiseStatement(str(noise.distribution), noise.honest, f"{SHIFTED}; {alike}")
 
 
 def failure_of(bits: int | None) -> Fraction:
-    """Return the probability of failure at these bits of security; 0 for None."""
+    """Return the probability of failure; 0 for None."""
     return Fraction(0) if bits is None else Fraction(1, 1 << bits)
 
 
 def assumes_honest_clients(spec: ProtocolSpec, form: InputForm, model: SecurityModel) -> bool:
     """Return whether a client that shares forbidden numbers can cancel the effect of the noise.
 
-    It cannot where a noisy sum is revealed or clients share bits, nor in a ring, where no step exceeds those
-    charged, even around it (`circuits.logarithm`). A field's comparisons hold for small numbers only.
+    It cannot if a noisy sum is revealed or clients share bits, nor in a ring (`circuits.logarithm`). A
+    field's comparisons hold for small numbers only.
     [test: tests/programs/test_pi_count.py]
     """
     return not spec.linear and not form.shares_bits and model.domain is FIELD
 
 
 def bounds_shown(guarantee: Guarantee) -> tuple[str, str]:
-    """Return ε and δ for people: four digits, rounded up."""
+    """Return ε and δ, rounded up to four digits."""
     return digits_up(guarantee.epsilon, 4), digits_up(guarantee.delta, 4)
 
 
@@ -360,7 +348,7 @@ def what_changes(unit: PrivacyUnit, relation: NeighboringRelation) -> str:
 
 
 def who_learns_nothing(model: SecurityModel, distributed_noise: bool = False) -> str:
-    """Say how a single party has to behave to learn nothing but the results."""
+    """Say under which behavior a single party learns only the results."""
     behaviour = {
         "passive": "if it follows the protocol (passive, or semi-honest)",
         "active": "even if it deviates from the protocol (active, or malicious)",

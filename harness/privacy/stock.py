@@ -1,7 +1,7 @@
-"""Joint noise made ahead: pieces, each for one release, which one run takes.
+"""Joint noise made ahead: pieces, each for one release.
 
-A piece is a directory of each party's shares and the keys that check them. It leaves the stock by a rename
-into its run's directory. The ledger keeps its name with the charge, so that a copy is found out.
+A piece is a directory of each party's shares and the keys that check them. The ledger keeps its name with the
+charge, so that a copy is found out.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ ATTEMPTS = "attempts"  # to make a piece since the last one
 class Piece:
     """One release's noise, taken out of the stock, with the directory of each party's shares.
 
-    `attempts` counts how often it was begun: a failed run may be begun again, and each may fool a check.
+    `attempts` counts the runs that began to make it, each of which may fool a check.
     """
 
     name: str
@@ -34,22 +34,18 @@ class Piece:
 
 
 class Stock:
-    """Pieces in one directory, which only its owner may read: two parties' shares tell the noise."""
+    """Pieces in one directory of its owner alone: two parties' shares tell the noise."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
     def next_attempt(self, terms: str) -> int:
-        """Return the number of the next attempt since the last piece."""
+        """Return the next attempt's number since the last piece."""
         attempts = self.directory / terms / ATTEMPTS
         return 1 + (int(attempts.read_text()) if attempts.exists() else 0)
 
     def begin(self, terms: str) -> int:
-        """Count an attempt before a piece is made; return its number since the last piece.
-
-        `terms` are of `harness.pipeline.preprocessing.terms_of`. Raises StockError if others can read the
-        stock.
-        """
+        """Count an attempt to make a piece; return its number. StockError if others can read the stock."""
         place = self.directory / terms
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._check()
@@ -59,7 +55,7 @@ class Stock:
         return attempt
 
     def keep(self, terms: str, name: str, made: Path, about: dict[str, Any]) -> None:
-        """Take in a whole piece from the stock's file system, and restart the count of attempts."""
+        """Take in a piece from the stock's file system; restart the count of attempts."""
         create_file(made / ABOUT, json.dumps({**about, "sha256": _digests(made)}).encode())
         place = self.directory / terms
         made.rename(place / name)
@@ -67,7 +63,7 @@ class Stock:
         (place / ATTEMPTS).unlink()  # last, so that whatever ends this process hides no attempt
 
     def pieces(self, terms: str, party: int | None = None) -> list[str]:
-        """Return the names of pieces for these terms, with any party's shares or this one's."""
+        """Return the names of pieces for these terms, with this party's shares if one is named."""
         place, own = self.directory / terms, "." if party is None else f"party-{party}"
         return (
             sorted(piece.name for piece in place.iterdir() if (piece / own).is_dir())
@@ -76,7 +72,7 @@ class Stock:
         )
 
     def take(self, terms: str, parties: int, target: Path, only: str | None = None) -> Piece:
-        """Take a piece, any or the `only` one, out of the stock, for good, into a new directory of the run.
+        """Move a piece, any or the `only` one, out of the stock into a new directory of the run.
 
         Guarantees: no other process gets it, and after a crash nobody does.
         [test: tests/harness/pipeline/test_used_once.py]
@@ -112,7 +108,7 @@ class Stock:
             raise StockError(f"{why}: what lies there is no secret any more. Remove it, and make new noise.")
 
     def destroy(self) -> None:
-        """Remove all pieces: some were used, so the stock is a copy from before that."""
+        """Remove all pieces: some were used, so the stock is an older copy."""
         if self.directory.exists():
             shutil.rmtree(self.directory)
 
@@ -129,17 +125,18 @@ def _opened(name: str, place: Path, parties: int) -> Piece:
 
 
 def new_name(terms: str, nonces: Sequence[str]) -> str:
-    """Return the name of a new piece, from its makers' nonces."""
+    """Return a new piece's name, by its makers' nonces."""
     return hashlib.sha256(json.dumps([terms, *nonces]).encode()).hexdigest()
 
 
 def shares_of(piece: Path, parties: int) -> tuple[Path, ...]:
-    """Return the directory of each party's shares in a piece."""
+    """Return the parties' directories in a piece."""
     return tuple(piece / f"party-{i}" for i in range(parties))
 
 
 def _digests(piece: Path) -> dict[str, str]:
-    files = sorted(file for file in piece.rglob("*") if file.is_file() and file.name != ABOUT)
     return {
-        os.fspath(file.relative_to(piece)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files
+        os.fspath(file.relative_to(piece)): hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in piece.rglob("*")
+        if file.is_file() and file.name != ABOUT
     }

@@ -1,7 +1,6 @@
-"""The interface of a statistic: the class to implement, what it prepares for a run, and expected errors.
+"""The interface of a statistic, and expected errors.
 
-Expected errors follow from the noise's exact variance and declared shares of groups and labels, to first
-order in noise over counts. Figures of a tenth or more only say that there is too much noise.
+Expected errors follow from the noise's exact variance, to first order in noise over counts.
 """
 
 import math
@@ -17,12 +16,12 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 
 from harness.errors import OptionError, UnsupportedError, named
-from harness.inputs.record_schema import RecordDomain, RecordKind, cap_from_json, scale_of
+from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, cap_from_json, scale_of
 from harness.postprocessing.curves import CurveNoise
-from harness.postprocessing.reweighing.formulas import BALANCED, KAMIRAN_CALDERS, LABEL
 from harness.request.base import Request
 from harness.request.readers import in_module
 from harness.request.releases import REQUESTS
+from harness.reweighing.formulas import BALANCED, KAMIRAN_CALDERS, LABEL
 from protocols.accounting.calibration import (
     LinearQueries,
     NeighboringRelation,
@@ -55,22 +54,12 @@ Declared = tuple[ProtocolSpec, dict[str, int | str]]
 """A protocol, and those arguments of its program that its linear map depends on."""
 
 
-def only(opened: Opened) -> tuple[int, ...]:
-    """Return the integers of the only opened line."""
-    (values,) = opened.values()
-    return values
-
-
 @dataclass(frozen=True)
 class ExpectedError:
-    """Expected errors, as root mean squares over the noise.
+    """Expected errors, as root mean squares over the noise; `what` says of what `each` is.
 
-    Attributes:
-        count: Of an opened count, in records; of curves, of the records at or above a threshold; of
-            performance values, of a group's size in clients.
-        what: The quantity that `each` is an error of.
-        each: By group, and label where there is one.
-        gap: The mean difference between equal groups; None for weights.
+    `count` is of an opened count, in records, of a curve at a threshold, or of a group's size in clients.
+    `gap` is the mean difference between equal groups; None for weights.
     """
 
     count: float
@@ -95,7 +84,7 @@ class ExpectedError:
 
 @dataclass(frozen=True)
 class ExpectedCap:
-    """The fields of `contribution_cap.ChosenCap` that are known before a choice."""
+    """The fields of `ChosenCap` that are known before a choice."""
 
     caps: tuple[int, ...]
     above: int
@@ -104,7 +93,7 @@ class ExpectedCap:
 
 @dataclass(frozen=True)
 class ExpectedCount:
-    """A count's size, expected relative error E|estimate - records| / records, and guarantee."""
+    """A count's size, expected relative error, and guarantee."""
 
     records: float
     error: float
@@ -126,16 +115,15 @@ def deviation(noise: Noise, domain: RecordDomain) -> float:
 
 
 def by_cell(domain: RecordDomain, values: Floats) -> dict[str, float]:
-    """Return values of shape (groups, labels) by their cells' names."""
-    names = [", ".join(pair) for pair in product(domain.groups, domain.labels)]
+    """Return values of shape (groups, labels) by cell."""
+    names = map(", ".join, product(domain.groups, domain.labels))
     return dict(zip(names, values.ravel().tolist(), strict=True))
 
 
 def weight_errors(counts: Floats, reweighing: str) -> Floats:
-    """Return the relative errors of weights, shape (k, m), for noise of variance 1 in each count.
+    """Return the relative errors of weights, shape (k, m), for a variance of 1 in each count.
 
-    Computes: derivatives, by all counts, of the logarithms of N / C(s, y) (balanced), N / C(y) (label), and
-    C(s) C(y) / (N C(s, y)) (Kamiran-Calders).
+    Computes: derivatives of the logarithms of the weights by all counts.
     [test: tests/harness/releases/test_expected_errors.py]
     """
     groups, labels = counts.shape
@@ -154,10 +142,7 @@ def weight_errors(counts: Floats, reweighing: str) -> Floats:
 
 
 def rate_errors(sizes: Floats, labels: int) -> Floats:
-    """Return the errors of predictions' rates, shape (k, m), for noise of variance 1 in each count.
-
-    Computes: a count over its row's sum, for rates of 1 / labels.
-    """
+    """Return errors of rates of 1 / labels, shape (k, m), for a variance of 1 in each count."""
     p = 1 / labels
     return np.asarray(math.sqrt((1 - p) ** 2 + (labels - 1) * p**2) / sizes)
 
@@ -165,8 +150,7 @@ def rate_errors(sizes: Floats, labels: int) -> Floats:
 def curve_errors(noise: CurveNoise, sizes: Floats) -> Floats:
     """Return the errors of true and false positive rates over all thresholds, shape (k, 2).
 
-    Computes: a count over the total, both linear in the nodes' noise; rates fall evenly along the thresholds.
-    Making curves monotone only lowers the errors.
+    Rates are taken to fall evenly along the thresholds.
     [test: tests/harness/releases/test_expected_errors.py]
     """
     above, total = noise.linear[:-1], noise.linear[-1:]
@@ -177,14 +161,14 @@ def curve_errors(noise: CurveNoise, sizes: Floats) -> Floats:
 
 
 def mean_errors(sizes: Floats, steps: int) -> Floats:
-    """Return the errors of means at the range's ends, as shares of it, for noise of variance 1."""
+    """Return errors of means at the range's ends, as shares of it, for a variance of 1."""
     return np.asarray(math.sqrt(2) / (2 * steps * sizes))
 
 
 def expected_gap(errors: Floats) -> float:
     """Return the mean largest difference between two equal groups, in the worse of their rates.
 
-    Computes: independent Gaussian errors of shape (k, rates), simulated with a fixed seed.
+    Computes: simulates independent Gaussian errors, shape (k, rates).
     [test: tests/harness/releases/test_expected_errors.py]
     """
     drawn = np.random.default_rng(_SEED).standard_normal((_DRAWS, *errors.shape)) * errors
@@ -195,8 +179,7 @@ def expected_gap(errors: Floats) -> float:
 class PreparedRelease(Generic[R]):
     """A release of one domain, prepared once per run.
 
-    `arguments` are the program's that follow from the domain. `read` turns the opened integers of so many
-    clients into the result, or raises OutputError, without a value, if this protocol cannot have opened them.
+    `read` turns the opened integers of so many clients into the result, or raises OutputError.
     """
 
     spec: ProtocolSpec
@@ -214,13 +197,9 @@ class PreparedRelease(Generic[R]):
 
 @dataclass(frozen=True)
 class AuditTarget:
-    """A command's release, for an audit, which derives the guarantee anew from the program's linear map.
+    """A command's release, whose guarantee an audit derives anew from the program's linear map.
 
-    Attributes:
-        sizes: Default sizes, by option.
-        cells: Returns how many cells records have.
-        declared: Returns the protocol and its arguments.
-        relations: The neighboring relations that the command allows.
+    For sizes, `cells` returns the number of records' cells, `declared` the protocol and its arguments.
     """
 
     sizes: Mapping[str, int]
@@ -231,7 +210,7 @@ class AuditTarget:
 
     @property
     def counts_records(self) -> bool:
-        """Whether it counts a client's records, up to a contribution bound."""
+        """Whether it counts a client's records."""
         return bool(self.sizes) and "steps" not in self.sizes
 
     @property
@@ -246,7 +225,7 @@ class AuditTarget:
 
 
 def table_of(spec: ProtocolSpec) -> AuditTarget:
-    """Return the target of a protocol that opens a count per group and label."""
+    """Return the target of a protocol that counts per group and label."""
     return AuditTarget(
         {"groups": 2, "labels": 2},
         lambda chosen: prod(chosen.values()),
@@ -255,12 +234,7 @@ def table_of(spec: ProtocolSpec) -> AuditTarget:
 
 
 class Statistic(ABC, Generic[R]):
-    """A statistic: its protocol for a domain, and the result of what that opens.
-
-    Attributes:
-        kind: What records hold besides group and label.
-        audited: Targets of `./inv audit --release`, by name.
-    """
+    """A statistic: its protocol for a domain, the result of what that opens, and targets of `./inv audit`."""
 
     name: ClassVar[str]
     kind: ClassVar[RecordKind] = RecordKind.NONE
@@ -269,17 +243,12 @@ class Statistic(ABC, Generic[R]):
 
     @classmethod
     def of(cls, request: Any) -> Self:
-        """Return the statistic that a request asks for, whose options its fields are."""
+        """Return the statistic that a request asks for."""
         return cls(**{field.name: getattr(request, field.name) for field in fields(cls)})  # type: ignore[arg-type]
 
     @abstractmethod
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[R]:
-        """Work out the program's arguments, the noise, and how to read what is opened.
-
-        Raises:
-            RecordDomainError: The protocol is not for such records.
-            OptionError: No noise fits.
-        """
+        """Work out arguments, noise and reading; raise RecordDomainError, or OptionError if no noise fits."""
 
     @abstractmethod
     def expected_error(
@@ -287,10 +256,7 @@ class Statistic(ABC, Generic[R]):
     ) -> ExpectedError | ExpectedCap | ExpectedCounts:
         """Return the expected errors for records per group and label, shape (groups, labels).
 
-        Performance values take clients per group, shape (groups, 1).
-
-        Raises:
-            OptionError: The release does not allow such sizes.
+        Performance values take clients per group. Sizes that the release does not allow raise OptionError.
         """
 
     def files(self, found: Any) -> Mapping[str, Mapping[str, Any]]:
@@ -316,9 +282,14 @@ def statistic_of(request: Request) -> Statistic[Any]:
 
 def domain_of(fields: Mapping[str, Any], kind: RecordKind = RecordKind.NONE) -> RecordDomain:
     """Return a result file's domain, without the maximum count."""
-    cap = fields["privacy"].get("cap")
-    stated_cap = None if cap is None else cap_from_json(cap, "manifest.json")
-    return RecordDomain(tuple(fields["groups"]), tuple(fields["labels"]), kind=kind, cap=stated_cap)
+    return RecordDomain(
+        tuple(fields["groups"]), tuple(fields["labels"]), kind=kind, cap=stated_cap(fields["privacy"])
+    )
+
+
+def stated_cap(privacy: Mapping[str, Any]) -> Cap | None:
+    """Return the contribution bound that a privacy statement has, if any."""
+    return cap_from_json(privacy["cap"], "manifest.json") if "cap" in privacy else None
 
 
 def floats(values: Any) -> Floats:
@@ -356,8 +327,7 @@ def plan_release(
         )
     with fitting(release.epsilon, release.delta):
         queries = spec.release({name: str(value) for name, value in arguments.items()})
-        neighbors, epsilon = release.neighbors_in(domain), release.epsilon if epsilon is None else epsilon
-        terms = (queries, neighbors, epsilon, release.delta)
+        terms = (queries, release.neighbors_in(domain), epsilon or release.epsilon, release.delta)
         if release.own is None:
             plan = plan_noise(*terms)
         else:

@@ -1,4 +1,4 @@
-"""π_CF as a statistic: a noisy confusion matrix per group, and its rates."""
+"""π_CF as a statistic: a noisy confusion matrix per group."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,7 +9,6 @@ import numpy as np
 
 from harness.inputs.record_schema import RecordDomain, RecordKind, scale_of
 from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
-from harness.postprocessing.reweighing.formulas import share_intervals
 from harness.releases.base import (
     AuditTarget,
     ExpectedError,
@@ -27,6 +26,7 @@ from harness.releases.base import (
     table_of,
 )
 from harness.request.base import Request
+from harness.reweighing.formulas import share_intervals
 from protocols.arrays import Floats
 from protocols.spec import PI_CF, PI_CF_SLOTS, ProtocolSpec
 
@@ -38,12 +38,9 @@ RATES = ("true_positive_rate", "false_positive_rate", "selection_rate")
 class Confusion:
     """Each group's confusion matrix, and each class's rates against the rest.
 
-    Attributes:
-        counts: Shape (groups, labels, predicted labels).
-        rates: By name, shape (groups, labels); NaN is 0/0.
-        intervals: By name, shape (groups, labels, 2). Each holds its rate of the counted records with
-            probability `CONFIDENCE`, over the noise.
-        positive: The index of the label whose rates matter; None for all.
+    Rates, by name, have shape (groups, labels); NaN is 0/0. Each interval holds its rate of the counted
+    records with probability `CONFIDENCE`, over the noise. `positive` is the label whose rates matter; None:
+    all.
     """
 
     counts: NoisyCounts
@@ -82,7 +79,7 @@ class Confusion:
 
 
 def positive_in(domain: RecordDomain, label: str) -> int | None:
-    """Return the index of the label whose rates matter, or None for all of more than two."""
+    """Return the label's index; without a label that of the last of two, and None for more."""
     return domain.positive(label) if label or len(domain.labels) == 2 else None
 
 
@@ -91,7 +88,6 @@ def confusion(counts: NoisyCounts, positive: int | None = None) -> Confusion:
 
     Computes: a / (a + b) for sums a, b of disjoint counts; negative sums count as 0.
     Guarantees: each interval covers its rate of the true counts with probability at least 95 %.
-    Edge cases: a class without records, by the noisy counts, has NaN as its true positive rate.
     [test: tests/statistical/test_intervals.py]
     """
     table = counts.table
@@ -108,9 +104,12 @@ def confusion(counts: NoisyCounts, positive: int | None = None) -> Confusion:
         ),
         "selection_rate": (predicted, everybody - predicted, (labels, labels * others)),
     }
-    rates = {name: _share(a, b) for name, (a, b, _) in pairs.items()}
-    intervals = {name: share_intervals(a, b, cells, counts.noise) for name, (a, b, cells) in pairs.items()}
-    return Confusion(counts, rates, intervals, positive)
+    return Confusion(
+        counts,
+        rates={name: _share(a, b) for name, (a, b, _) in pairs.items()},
+        intervals={name: share_intervals(a, b, cells, counts.noise) for name, (a, b, cells) in pairs.items()},
+        positive=positive,
+    )
 
 
 def _share(a: Floats, b: Floats) -> Floats:
@@ -124,7 +123,7 @@ def _predictions(spec: ProtocolSpec) -> AuditTarget:
 
 @dataclass(frozen=True)
 class ConfusionStatistic(Statistic[Confusion]):
-    """Confusion matrices; an empty `positive` means the last of two labels, or all of more."""
+    """Confusion matrices."""
 
     spec: ProtocolSpec = PI_CF
     positive_label: str | None = None
@@ -142,8 +141,11 @@ class ConfusionStatistic(Statistic[Confusion]):
         domain = domain_of(fields, RecordKind.PREDICTION)
         counts = NoisyCounts(domain, np.array(fields["noisy_counts"]) * scale_of(domain.cap), ())
         cells = [fields["rates"][group][label] for group in domain.groups for label in domain.labels]
-        rates = rates_from_json(cells, (len(domain.groups), len(domain.labels)), RATES)
-        return Confusion(counts, *rates, positive_in(domain, fields["positive_label"] or ""))
+        return Confusion(
+            counts,
+            *rates_from_json(cells, (len(domain.groups), len(domain.labels)), RATES),
+            positive=positive_in(domain, fields["positive_label"] or ""),
+        )
 
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[Confusion]:
         positive = positive_in(domain, self.positive_label or "")

@@ -1,4 +1,4 @@
-"""π_CAP as a statistic: a client's contribution bound, chosen with differential privacy."""
+"""π_CAP as a statistic: a client's contribution bound."""
 
 import math
 from dataclasses import dataclass, replace
@@ -9,8 +9,6 @@ from harness.errors import OutputError, RecordDomainError, named
 from harness.inputs.record_schema import (
     DEFAULT_THRESHOLDS,
     MAX_CAP,
-    MAX_THRESHOLDS,
-    MAX_TOTAL,
     RecordDomain,
     RecordKind,
     caps_to_choose_from,
@@ -48,7 +46,7 @@ CONFIDENCE = Fraction(95, 100)
 class CapTarget:
     """The release that the bound is for: its name, budget, and curves' thresholds or number of counts.
 
-    `malleable_slots` tells whether its noise is for exchanged records, as in active models.
+    With `malleable_slots` its noise is for exchanged records, as in active models.
     """
 
     task: str
@@ -57,20 +55,11 @@ class CapTarget:
     malleable_slots: bool = False
     counts: int = 1
 
-    def __post_init__(self) -> None:
-        if not 2 <= self.thresholds <= MAX_THRESHOLDS or not 1 <= self.counts <= MAX_TOTAL:
-            raise ValueError(f"a release has 2 to {MAX_THRESHOLDS} thresholds, and a count at least")
-
     def allowed_above(self, domain: RecordDomain) -> int:
         """Return how many clients should exceed the bound, so that the release errs least.
 
-        Computes: `above_threshold.allowed_above`. Counts: a record beyond the bound is missing in one of
-        them. Weights and rates of predictions: the counts of all cells, with `RATIOS` times as many clients.
-        Curves: cumulative counts, one per cell and threshold, with `CURVE_RATIOS` times as many clients, as
-        thresholds follow from rates. By the tree's exact variance, the counts together err `counts_of_curves`
-        times as much as one count with all of ε, and evenly spread scores put a record into half of its
-        cell's counts. The tree is the best one for a bound of 1; errors grow in proportion to the bound, up
-        to the noise's rounding.
+        Computes: `above_threshold.allowed_above`, times `RATIOS` for weights and rates of predictions, and
+        `CURVE_RATIOS` for curves by the best tree for a bound of 1.
         Guarantees: the least error of such a sum, but for ratios.
         [test: tests/harness/releases/test_contribution_cap.py]
         """
@@ -83,15 +72,13 @@ class CapTarget:
             return allowed_above(epsilon / RATIOS, cells * predictions)
         neighbors = Neighbors(NeighboringRelation.ZERO_OUT_ONE, malleable_slots=self.malleable_slots)
         tree = best_tree(self.thresholds, neighbors, self.spends.epsilon, self.spends.delta)
-        released = cells * counts_of_curves(tree)
-        return allowed_above(epsilon / CURVE_RATIOS, released, (self.thresholds + 1) // 2)
+        return allowed_above(
+            epsilon / CURVE_RATIOS, cells * counts_of_curves(tree), (self.thresholds + 1) // 2
+        )
 
 
 def counts_of_curves(tree: CountTree) -> int:
-    """Return the error of all of a tree's cumulative counts, in units of one count's without a tree.
-
-    Computes: bins · levels · the root of their mean variance, as a node's noise is for ε / levels.
-    """
+    """Return the error of all of a tree's cumulative counts, in units of one count's without a tree."""
     return math.ceil(tree.bins * len(tree.blocks) * math.sqrt(tree.mean_variance()))
 
 
@@ -99,8 +86,7 @@ def counts_of_curves(tree: CountTree) -> int:
 class ChosenCap:
     """A contribution bound, as an index into the public candidates.
 
-    At most `above` clients were to exceed it. With probability `CONFIDENCE`, noise moves a comparison by at
-    most `noise` clients.
+    At most `above` clients were to exceed it, give or take `noise` with probability `CONFIDENCE`.
     """
 
     caps: tuple[int, ...]
@@ -145,7 +131,7 @@ class CapStatistic(Statistic[ChosenCap]):
         return CapStatistic(target, request.spec)
 
     def allowed_above(self, release: Request, domain: RecordDomain) -> int:
-        """Return how many clients may exceed the bound; raise OptionError if no noise fits the target."""
+        """Return how many clients may exceed the bound, or raise OptionError."""
         malleable = self.target.malleable_slots and release.security.tolerates == "active"
         with fitting(release.epsilon, release.delta):
             return replace(self.target, malleable_slots=malleable).allowed_above(domain)
@@ -175,17 +161,15 @@ class CapStatistic(Statistic[ChosenCap]):
         return PreparedRelease(self.spec, release, domain, arguments, plan, read)
 
     def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedCap:  # noqa: ARG002
-        above = int(str(prepared.arguments["above"]))
         return ExpectedCap(
-            caps_to_choose_from(prepared.domain.max_count), above, comparison_noise(prepared.plan)
+            caps_to_choose_from(prepared.domain.max_count),
+            above=int(str(prepared.arguments["above"])),
+            noise=comparison_noise(prepared.plan),
         )
 
 
 def comparison_noise(plan: NoisePlan) -> int:
-    """Return how many clients noise moves a comparison by at most, with probability `CONFIDENCE`.
-
-    Computes: a quantile of the sum of the count's and the bound's noises, which are symmetric.
-    """
+    """Return how many clients noise moves a comparison by at most, with probability `CONFIDENCE`."""
     return math.ceil(noise_sum(plan.coins, 2).quantile(float(1 - CONFIDENCE) / 2))
 
 

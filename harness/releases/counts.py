@@ -1,4 +1,4 @@
-"""π_COUNT as a statistic: counts with a relative error, and more privacy for larger groups."""
+"""π_COUNT as a statistic: counts with a relative error."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -38,7 +38,7 @@ SIZES = (0, *(10**power for power in range(1, 7)))  # sizes of cells whose priva
 class GroupCounts:
     """Estimated counts, shape (groups, labels), from 0 to the distribution's `most`.
 
-    The intervals, up to `most`, all hold at once with probability `CONFIDENCE` over the noise.
+    The intervals all hold at once with probability `CONFIDENCE` over the noise.
     """
 
     domain: RecordDomain
@@ -65,12 +65,11 @@ class GroupCounts:
 
 
 def privacy_by_size(distribution: ShiftedLog, coins: tuple[Coin, ...]) -> list[dict[str, float]]:
-    """Return a record's (ε, δ), added or removed, by the number of records in its cell alone."""
-    sizes = [size for size in SIZES if size <= distribution.most]
-    guarantees = [(size, distribution.guarantee_at(size, coins)) for size in sizes]
+    """Return a record's (ε, δ), added or removed, by the number of records in its cell."""
+    guarantees = {size: distribution.guarantee_at(size, coins) for size in SIZES if size <= distribution.most}
     return [
         {"records": size, "epsilon": float_up(guarantee.epsilon), "delta": float_up(guarantee.delta)}
-        for size, guarantee in guarantees
+        for size, guarantee in guarantees.items()
     ]
 
 
@@ -98,9 +97,13 @@ class CountStatistic(Statistic[GroupCounts]):
     def read_files(cls, files: Files) -> GroupCounts:
         fields = files["count.json"]
         target = ErrorTarget(*(fields[name] for name in ("relative_error", "error_from", "error_to")))
-        counts, intervals = floats(fields["counts"]), floats(fields["counts_interval"])
         return GroupCounts(
-            domain_of(fields), counts, intervals, fields["offset"], target, fields["privacy_by_size"]
+            domain_of(fields),
+            estimates=floats(fields["counts"]),
+            intervals=floats(fields["counts_interval"]),
+            offset=fields["offset"],
+            target=target,
+            privacy_by_size=fields["privacy_by_size"],
         )
 
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[GroupCounts]:
@@ -125,10 +128,13 @@ class CountStatistic(Statistic[GroupCounts]):
             most = distribution.highest(clients * domain.max_count)
             values = read_unbiased(opened["logarithms"], "logarithms", domain.cells, most, plan.coins)
             table = values.reshape(domain.shape)
-            intervals = distribution.interval(table, plan.coins, (1 - CONFIDENCE) / domain.cells)
-            by_size = privacy_by_size(distribution, plan.coins)
             return GroupCounts(
-                domain, distribution.estimate(table), intervals, distribution.offset, self.target, by_size
+                domain,
+                estimates=distribution.estimate(table),
+                intervals=distribution.interval(table, plan.coins, (1 - CONFIDENCE) / domain.cells),
+                offset=distribution.offset,
+                target=self.target,
+                privacy_by_size=privacy_by_size(distribution, plan.coins),
             )
 
         return PreparedRelease(self.spec, release, domain, arguments, plan, read)
@@ -142,6 +148,9 @@ class CountStatistic(Statistic[GroupCounts]):
                     f"{named('error_to', distribution.most)} is below the {size:,.0f} records of {name}, and "
                     "no count is estimated above it; give a larger one."
                 )
-            error = float(expected_errors(distribution, size, coins)) / size
-            errors[name] = ExpectedCount(size, error, distribution.guarantee_at(int(size), coins))
+            errors[name] = ExpectedCount(
+                records=size,
+                error=float(expected_errors(distribution, size, coins)) / size,
+                guarantee=distribution.guarantee_at(int(size), coins),
+            )
         return ExpectedCounts(errors, distribution, self.target)

@@ -1,4 +1,4 @@
-"""π_GAP as a statistic: noisy sums of distances from a range's ends, and gaps between groups' means."""
+"""π_GAP as a statistic: gaps between groups' means, from noisy sums."""
 
 import math
 from bisect import bisect_left
@@ -13,7 +13,6 @@ import numpy as np
 
 from harness.inputs.record_schema import DEFAULT_STEPS, RecordDomain, RecordKind, ValueGrid
 from harness.postprocessing.noisy_counts import read_unbiased
-from harness.postprocessing.reweighing.formulas import DIFFERENCE_FAILURE, difference_bound, share_intervals
 from harness.releases.base import (
     AuditTarget,
     ExpectedError,
@@ -25,10 +24,10 @@ from harness.releases.base import (
     expected_gap,
     floats,
     mean_errors,
-    only,
     plan_release,
 )
 from harness.request.base import Request
+from harness.reweighing.formulas import DIFFERENCE_FAILURE, difference_bound, share_intervals
 from protocols.accounting.calibration import NoisePlan
 from protocols.arrays import Floats
 from protocols.noise.added import Noise, error_bound
@@ -40,10 +39,7 @@ USEFUL = 0.1  # of the range: a useful accuracy of gaps
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate in the range's unit, or NaN, with an interval within the possible values.
-
-    `says_something` tells whether it excludes any of them.
-    """
+    """An estimate in the range's unit, or NaN, and whether its interval excludes any possible value."""
 
     estimate: float
     low: float
@@ -69,8 +65,7 @@ class Interval:
 class Gaps:
     """Groups' noisy sizes in clients, which may be 0 if `near_zero`, means, and gaps of pairs.
 
-    A gap is the first mean minus the second. `useful` clients in each of two groups determine their gap to a
-    tenth of the range.
+    `useful` clients in each of two groups determine their gap to a tenth of the range.
     """
 
     domain: RecordDomain
@@ -83,8 +78,7 @@ class Gaps:
     @property
     def values(self) -> ValueGrid:
         """The declared grid."""
-        assert self.domain.values is not None
-        return self.domain.values
+        return grid_of(self.domain)
 
     def to_json(self) -> dict[str, Any]:
         """Return the own fields of `gap.json`."""
@@ -103,21 +97,25 @@ class Gaps:
         }
 
 
+def grid_of(domain: RecordDomain) -> ValueGrid:
+    """Return the grid that a domain of performance values declares."""
+    assert domain.values is not None
+    return domain.values
+
+
 def gaps(opened: Floats, domain: RecordDomain, plan: NoisePlan) -> Gaps:
     """Derive means and gaps from unbiased sums of steps + v and steps - v per group, shape (2 groups,).
 
-    Computes: with the sums p, q of distances from the lower and the upper end, mean = (p - q) / (p + q), cut
-    to the range. Its interval is that of the share p / (p + q); a gap's is what the four noises allow on
-    either side of the difference of estimates. Each mean adds half a step, as clients round to the nearest.
+    Computes: with the sums p, q of distances from either end, mean = (p - q) / (p + q), cut to the range. Its
+    interval is that of the share p / (p + q); a gap's is what the four noises allow. Each mean adds half a
+    step for clients' rounding. A group that may be empty gets the whole range.
     Guarantees: each interval holds its mean or gap of the clients' values with probability at least 95 %,
     over the noise.
-    Edge cases: a group whose size may be 0, as far as the noise tells, gets the whole range.
     [test: tests/statistical/test_gaps.py]
     """
-    values = domain.values
-    assert values is not None
+    values, noise = grid_of(domain), plan.noise
     from_below, from_above = opened[::2], opened[1::2]
-    sizes, rounding, noise = from_below + from_above, 0.5 / values.steps, plan.noise
+    sizes, rounding = from_below + from_above, 0.5 / values.steps
     ends, boxes = (
         2 * share_intervals(from_below, from_above, (1, 1), noise, failure) - 1
         for failure in (float(1 - CONFIDENCE), (float(1 - CONFIDENCE) - DIFFERENCE_FAILURE) / 2)
@@ -143,7 +141,7 @@ def gaps(opened: Floats, domain: RecordDomain, plan: NoisePlan) -> Gaps:
         domain,
         sizes / (2 * values.steps),
         tuple(near_zero.tolist()),
-        tuple(_in_range(mean, values, 1.0, values.centre) for mean in means),
+        tuple(_in_range(mean, values, 1.0, values.center) for mean in means),
         intervals,
         clients_for(2 * USEFUL, noise, values.steps),
     )
@@ -153,7 +151,7 @@ def gaps(opened: Floats, domain: RecordDomain, plan: NoisePlan) -> Gaps:
 def clients_for(error: float, noise: Noise, steps: int) -> int:
     """Return the size of two groups whose gap's interval reaches at most `error` to either side, within 2 %.
 
-    Computes: means at opposite ends of the range, the worst case, in the scale from -1 to 1.
+    Means at opposite ends of the range are the worst case.
     [test: tests/harness/releases/test_gaps.py]
     """
     failure = (float(1 - CONFIDENCE) - DIFFERENCE_FAILURE) / 2
@@ -171,9 +169,9 @@ def clients_for(error: float, noise: Noise, steps: int) -> int:
     return clients(bisect_left(range(1500), True, key=certain))
 
 
-def _in_range(interval: Interval, values: ValueGrid, most: float, centre: float) -> Interval:
+def _in_range(interval: Interval, values: ValueGrid, most: float, center: float) -> Interval:
     low, high = (min(max(float(end), -most), most) for end in (interval.low, interval.high))
-    estimate, low_end, high_end = (centre + values.radius * x for x in (interval.estimate, low, high))
+    estimate, low_end, high_end = (center + values.radius * x for x in (interval.estimate, low, high))
     return Interval(estimate, low_end, high_end, low > -most or high < most)
 
 
@@ -209,22 +207,23 @@ class GapStatistic(Statistic[Gaps]):
         )
 
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[Gaps]:
-        assert domain.values is not None
-        arguments = {"groups": len(domain.groups), "steps": domain.values.steps}
+        arguments = {"groups": len(domain.groups), "steps": grid_of(domain).steps}
         plan = plan_release(self.spec, arguments, release, domain)
 
         def read(opened: Opened, clients: int) -> Gaps:
-            sums = read_unbiased(
-                only(opened), "sums", domain.cells, clients * domain.max_contribution, plan.noise
-            )
+            (values,) = opened.values()
+            sums = read_unbiased(values, "sums", domain.cells, clients * domain.max_contribution, plan.noise)
             return gaps(sums, domain, plan)
 
         return PreparedRelease(self.spec, release, domain, arguments, plan, read)
 
     def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
-        domain = prepared.domain
-        assert domain.values is not None
-        noise, steps = deviation(prepared.plan.noise, domain) / math.sqrt(2), domain.values.steps
+        domain, steps = prepared.domain, grid_of(prepared.domain).steps
+        noise = deviation(prepared.plan.noise, domain) / math.sqrt(2)
         means = noise * mean_errors(sizes, steps)
-        errors = dict(zip(domain.groups, means[:, 0].tolist(), strict=True))
-        return ExpectedError(noise / steps, "mean, share of the range", errors, expected_gap(means))
+        return ExpectedError(
+            count=noise / steps,
+            what="mean, share of the range",
+            each=dict(zip(domain.groups, means[:, 0].tolist(), strict=True)),
+            gap=expected_gap(means),
+        )

@@ -1,4 +1,4 @@
-"""Opened samples of π_LAP's noise, which protect nothing, compared with their exact distribution."""
+"""Opened samples of π_LAP's noise, compared with their exact distribution."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -45,7 +45,7 @@ class Sampler:
     spec: ProtocolSpec
     arguments: Mapping[str, object]
     fair_bits: int
-    centre: Fraction
+    center: Fraction
     mean_square: Fraction
     edges: tuple[int, int]
     cumulative: Callable[[int], Fraction]
@@ -54,7 +54,7 @@ class Sampler:
 
 @lru_cache(maxsize=16)
 def joint_sampler(epsilon: Fraction, delta: Fraction) -> Sampler:
-    """Return the sampler of joint noise; raise OptionError if none fits."""
+    """Return the sampler of joint noise, or raise OptionError."""
     grid = Fraction(epsilon * _EPSILON_GRID // 1, _EPSILON_GRID)
     bits = bits_at_most(delta)
     with fitting(epsilon, delta):
@@ -64,7 +64,7 @@ def joint_sampler(epsilon: Fraction, delta: Fraction) -> Sampler:
         spec=PI_LAP,
         arguments={"epsilon": grid, "delta_bits": bits},
         fair_bits=fair_bits_per_sample(coins),
-        centre=Fraction(-1, 2),
+        center=Fraction(-1, 2),
         mean_square=mean_square_error(coins),
         edges=(smallest(coins), largest(coins)),
         cumulative=lambda x: cumulative(coins, x),
@@ -75,7 +75,7 @@ def joint_sampler(epsilon: Fraction, delta: Fraction) -> Sampler:
 def own_sampler(
     distribution: NoiseDistribution, epsilon: Fraction, delta: Fraction, model: SecurityModel
 ) -> Sampler:
-    """Return the sampler of the sum of the parties' own noises; raise OptionError if none fits."""
+    """Return the sampler of distributed noise's sum, or raise OptionError."""
     with fitting(epsilon, delta):
         plan = plan_distributed_noise(
             *(each_cell_once(1), Neighbors(NeighboringRelation.ADD_OR_REMOVE_ONE), epsilon, delta),
@@ -89,7 +89,7 @@ def own_sampler(
         spec=PI_SUM,
         arguments=noise.arguments(),
         fair_bits=0,
-        centre=Fraction(0),
+        center=Fraction(0),
         mean_square=noise.mean_square_error,
         edges=(smallest(noise), largest(noise)),
         cumulative=lambda x: Fraction(below[min(max(x + noise.largest + 1, 0), len(below) - 1)], below[-1]),
@@ -100,15 +100,15 @@ def own_sampler(
 def summarise(samples: Sequence[int], sampler: Sampler) -> dict[str, Any]:
     """Compare samples with the sampler's exact distribution.
 
-    `distance` is the largest one between the distribution functions; `distance_bound` is what fair noise
-    exceeds with probability FALSE_ALARM at most (DKW, for any distribution).
+    `distance` is between the distribution functions; fair noise exceeds `distance_bound` with probability
+    FALSE_ALARM at most (DKW, for any distribution).
     """
-    n, centre = len(samples), float(sampler.centre)
+    n, center = len(samples), float(sampler.center)
     return {
         "samples": n,
         "mean": sum(samples) / n,
-        "exact_mean": centre,
-        "mean_square": sum((x - centre) ** 2 for x in samples) / n,
+        "exact_mean": center,
+        "mean_square": sum((x - center) ** 2 for x in samples) / n,
         "exact_mean_square": float(sampler.mean_square),
         "extremes": (min(samples), max(samples)),
         "exact_extremes": sampler.edges,

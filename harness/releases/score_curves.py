@@ -1,4 +1,4 @@
-"""π_ROC as a statistic: score curves from noisy block counts, and thresholds."""
+"""π_ROC as a statistic: score curves, and thresholds."""
 
 import math
 from collections.abc import Mapping
@@ -22,7 +22,6 @@ from harness.inputs.record_schema import (
     Cap,
     RecordDomain,
     RecordKind,
-    cap_from_json,
     scale_of,
     shown,
 )
@@ -42,9 +41,9 @@ from harness.releases.base import (
     curve_errors,
     expected_gap,
     fitting,
-    only,
     plan_release,
     rates_from_json,
+    stated_cap,
     table_of,
 )
 from harness.request.base import Request
@@ -60,13 +59,10 @@ CURVES = "curves.json"
 
 @dataclass(frozen=True, eq=False)
 class NoisyCurves:
-    """Public score curves of each group's positives and negatives.
+    """Public score curves of each group's positives and negatives, from nodes with this noise.
 
-    Attributes:
-        negative: The other label; "" with more than two labels.
-        blocks: Bins per opened block of each level.
-        noise: The noise of each node.
-        others: With more than two labels, each other label's curves by its own scores.
+    `blocks` are bins per opened block of each level. With more than two labels there is no negative label,
+    and `others` has each other label's curves by its own scores.
     """
 
     positive: str
@@ -93,7 +89,7 @@ class NoisyCurves:
         }
 
     def for_positive(self, label: str) -> "NoisyCurves":
-        """Return the curves with another positive label, or raise RecordDomainError; "" keeps the label."""
+        """Return the curves with another positive label, or raise RecordDomainError."""
         if label in ("", self.positive):
             return self
         if label in self.others:
@@ -145,7 +141,7 @@ def _scored(spec: ProtocolSpec) -> AuditTarget:
 class CurvesStatistic(Statistic[NoisyCurves]):
     """Score curves of each group's positives and negatives; an empty `positive` means the last label.
 
-    `flat` opens only every bin's count instead of the blocks with the least error.
+    `flat` opens single bins instead of the blocks with the least error.
     """
 
     flat: bool = False
@@ -163,18 +159,16 @@ class CurvesStatistic(Statistic[NoisyCurves]):
         count_columns(domain, next(iter(self.spec.input_forms)))  # raises if the encoding cannot hold it
         positive = domain.labels[domain.positive(self.positive)]
         tree = self._tree(release, domain)
-        blocks = ".".join(map(str, tree.blocks))
         arguments = {
             **_histograms(len(domain.groups), len(domain.labels)),
             "bins": domain.shape[-1],
-            "blocks": blocks,
+            "blocks": ".".join(map(str, tree.blocks)),
         }
         plan = plan_release(self.spec, arguments, release, domain)
 
         def read(opened: Opened, clients: int) -> NoisyCurves:
-            nodes = read_unbiased(
-                only(opened), "nodes", plan.nodes, clients * domain.max_contribution, plan.noise
-            )
+            (values,) = opened.values()
+            nodes = read_unbiased(values, "nodes", plan.nodes, clients * domain.max_contribution, plan.noise)
             return noisy_curves(nodes, domain, positive, tree, plan.noise)
 
         return PreparedRelease(self.spec, release, domain, arguments, plan, read)
@@ -185,24 +179,17 @@ class CurvesStatistic(Statistic[NoisyCurves]):
             return CountTree(bins, (1,))
         neighbors, share = release.neighbors_in(domain), domain.score_columns
         with fitting(release.epsilon, release.delta):
-            terms = (release.epsilon / share, release.delta / share, release.own_distribution)
-            return best_tree(bins, neighbors, *terms)
+            return best_tree(
+                bins, neighbors, release.epsilon / share, release.delta / share, release.own_distribution
+            )
 
     def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
-        return _expected_error(prepared.read(_nothing(prepared), 0), prepared.domain, sizes)
-
-
-def _nothing(prepared: PreparedRelease[Any]) -> Opened:
-    """Return the opened integers for no records and no noise."""
-    return {"nodes": (0,) * prepared.plan.nodes}
-
-
-def _expected_error(curves: NoisyCurves, domain: RecordDomain, sizes: Floats) -> ExpectedError:
-    noise = curves.curves.noise
-    assert noise is not None
-    rates = curve_errors(noise, sizes)
-    count = math.sqrt(float((noise.standard_errors()[:-1] ** 2).mean()))
-    return ExpectedError(count, "rate", by_cell(domain, rates), expected_gap(rates))
+        domain = prepared.domain
+        tree = self._tree(prepared.release, domain)
+        noise = curve_noise(tree.bins, tree.blocks, domain.cap, prepared.plan.noise)
+        rates = curve_errors(noise, sizes)
+        count = math.sqrt(float((noise.standard_errors()[:-1] ** 2).mean()))
+        return ExpectedError(count, "rate", by_cell(domain, rates), expected_gap(rates))
 
 
 def noisy_curves(
@@ -210,8 +197,8 @@ def noisy_curves(
 ) -> NoisyCurves:
     """Estimate score curves by least squares from a tree's unbiased block counts.
 
-    `opened` holds, level by level, each (group, label) pair's blocks from the lowest; with several scores,
-    the pairs of one score after another's, its own label last.
+    Opened are, level by level, each (group, label) pair's blocks from the lowest; with several scores, of one
+    after another, its own label last.
     """
     pairs = domain.shape[0] * domain.shape[1]
     ends = np.cumsum([pairs * count for count in tree.counts])[:-1]
@@ -221,9 +208,15 @@ def noisy_curves(
 
     def of(number: int, at: int) -> GroupCurves:
         above, below = counts[number, :, at], counts[number, :, 1 - at]
-        totals = (above[:, -1], below[:, -1])
-        grid = np.array(domain.thresholds)
-        return GroupCurves(domain.groups, grid, above[:, :-1], below[:, :-1], *totals, curve)
+        return GroupCurves(
+            domain.groups,
+            thresholds=np.array(domain.thresholds),
+            tp=above[:, :-1],
+            fp=below[:, :-1],
+            positives=above[:, -1],
+            negatives=below[:, -1],
+            noise=curve,
+        )
 
     at = domain.labels.index(positive)
     if domain.score_columns == 1:
@@ -253,16 +246,20 @@ def curves_from_json(fields: Mapping[str, Any], privacy: Mapping[str, Any]) -> N
     grid = np.array(fields["thresholds"], dtype=float)
     blocks = tuple(fields["blocks"])
     node = noise_from_json(fields)
-    cap = cap_from_json(privacy["cap"], "manifest.json") if "cap" in privacy else None
-    noise = curve_noise(len(grid), blocks, cap, node)
+    noise = curve_noise(len(grid), blocks, stated_cap(privacy), node)
 
     def of(counts: Mapping[str, Any]) -> GroupCurves:
         tp, fp, positives, negatives = (np.array(counts[name], dtype=float) for name in names)
         return GroupCurves(tuple(fields["groups"]), grid, tp, fp, positives, negatives, noise)
 
-    others = {label: of(counts) for label, counts in fields.get("others", {}).items()}
-    labels = (fields["positive_label"], fields["negative_label"])
-    return NoisyCurves(*labels, blocks, node, of(fields), others)
+    return NoisyCurves(
+        positive=fields["positive_label"],
+        negative=fields["negative_label"],
+        blocks=blocks,
+        noise=node,
+        curves=of(fields),
+        others={label: of(counts) for label, counts in fields.get("others", {}).items()},
+    )
 
 
 def _chosen_in(fields: Mapping[str, Any]) -> GroupThresholds:
@@ -286,13 +283,8 @@ def curve_map(tree: CountTree) -> Floats:
 
 
 def curve_noise(bins: int, blocks: tuple[int, ...], cap: Cap | None, node: Noise) -> CurveNoise:
-    """Return how a curve's counts and total depend on its nodes, and the nodes' noise.
-
-    Raises:
-        ValueError: There is no tree with these blocks.
-    """
+    """Return how a curve's counts depend on its nodes, and their noise, or raise ValueError."""
     # A client that weighs 1 counts as 1, not as its number of slots.
-
     return CurveNoise(curve_map(CountTree(bins, blocks)) / scale_of(cap), node)
 
 
@@ -319,10 +311,7 @@ def choice_of(request: Any) -> ThresholdChoice:
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Curves with the thresholds chosen on them, or the reason why there are none.
-
-    With more than two labels, `others` holds each other label's thresholds.
-    """
+    """Curves with the thresholds chosen on them, also for other labels, or the reason for none."""
 
     curves: NoisyCurves
     thresholds: GroupThresholds | None
@@ -334,10 +323,14 @@ class Thresholds:
         files = {CURVES: self.curves.to_json()}
         if self.thresholds is None:
             return files
-        chosen = {"positive_label": self.curves.positive, **self.thresholds.to_json()}
         others = {name: thresholds and thresholds.to_json() for name, thresholds in self.others.items()}
-        chosen |= {"others": others} if others else {}
-        return {**files, "thresholds.json": {**chosen, "cautions": self.cautions}}
+        files["thresholds.json"] = {
+            "positive_label": self.curves.positive,
+            **self.thresholds.to_json(),
+            **({"others": others} if others else {}),
+            "cautions": self.cautions,
+        }
+        return files
 
     @cached_property
     def cautions(self) -> list[str]:
@@ -348,9 +341,12 @@ class Thresholds:
 
 
 def thresholds_on(curves: NoisyCurves, choice: ThresholdChoice) -> Thresholds:
-    """Choose thresholds on released curves for each label, or say why there are none."""
-    others = {label: _chosen(of, choice)[0] for label, of in curves.others.items()}
-    return Thresholds(curves, *_chosen(curves.curves, choice), others)
+    """Choose thresholds on released curves for each label."""
+    return Thresholds(
+        curves,
+        *_chosen(curves.curves, choice),
+        others={label: _chosen(of, choice)[0] for label, of in curves.others.items()},
+    )
 
 
 def _chosen(
@@ -364,10 +360,7 @@ def _chosen(
 
 @dataclass(frozen=True)
 class ThresholdsStatistic(Statistic[Thresholds]):
-    """Thresholds for each group, from score curves.
-
-    Curves that allow none are kept too, as their ε is spent.
-    """
+    """Thresholds for each group, and the curves alone if they allow none, as their ε is spent."""
 
     curves: CurvesStatistic
     choice: ThresholdChoice
@@ -391,8 +384,11 @@ class ThresholdsStatistic(Statistic[Thresholds]):
         if "thresholds.json" not in files:
             return Thresholds(curves, None)
         fields = files["thresholds.json"]
-        others = {label: of and _chosen_in(of) for label, of in fields.get("others", {}).items()}
-        return Thresholds(curves.for_positive(fields["positive_label"]), _chosen_in(fields), others=others)
+        return Thresholds(
+            curves.for_positive(fields["positive_label"]),
+            _chosen_in(fields),
+            others={label: of and _chosen_in(of) for label, of in fields.get("others", {}).items()},
+        )
 
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[Thresholds]:
         curves = self.curves.prepare(release, domain)
@@ -403,7 +399,7 @@ class ThresholdsStatistic(Statistic[Thresholds]):
         return PreparedRelease(self.spec, release, domain, curves.arguments, curves.plan, read)
 
     def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
-        return _expected_error(prepared.read(_nothing(prepared), 0).curves, prepared.domain, sizes)
+        return self.curves.expected_error(prepared, sizes)
 
     def files(self, found: Thresholds) -> Mapping[str, Mapping[str, Any]]:
         return found.files()

@@ -1,4 +1,4 @@
-"""π_RW as a statistic: noisy counts per (group, label), and sample weights."""
+"""π_RW as a statistic: noisy counts, and sample weights."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -8,7 +8,6 @@ import numpy as np
 from harness.errors import OptionError, named, refuse
 from harness.inputs.record_schema import RecordDomain, scale_of
 from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
-from harness.postprocessing.reweighing.formulas import REWEIGHINGS, GroupWeights
 from harness.releases.base import (
     ExpectedError,
     Files,
@@ -23,6 +22,7 @@ from harness.releases.base import (
     weight_errors,
 )
 from harness.request.base import Request
+from harness.reweighing.formulas import REWEIGHINGS, GroupWeights
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.arrays import Floats
 from protocols.spec import PI_RW, PI_RW_SLOTS, ProtocolSpec
@@ -92,5 +92,8 @@ class WeightsStatistic(Statistic[Weights]):
 
     def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
         count = deviation(prepared.plan.noise, prepared.domain)
-        errors = by_cell(prepared.domain, count * weight_errors(sizes, self.reweighing))
-        return ExpectedError(count, "weight, relative", errors)
+        return ExpectedError(
+            count,
+            what="weight, relative",
+            each=by_cell(prepared.domain, count * weight_errors(sizes, self.reweighing)),
+        )

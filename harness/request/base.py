@@ -43,7 +43,7 @@ OUT = optional(parse_path, "a new directory for the results; default: runs/<task
 
 
 class Spending(Options):
-    """The privacy budget that a command or a call may spend, or accepts."""
+    """The privacy budget that a command or a call may spend."""
 
     epsilon = required(
         parse_epsilon,
@@ -63,7 +63,7 @@ class Spending(Options):
 
 
 class Account(Options):
-    """Where a release is charged, besides its request's population."""
+    """Where a release is charged."""
 
     budget = optional(
         parse_budget,
@@ -86,12 +86,8 @@ class Run(Options):
 class Request(Spending):
     """A release: what is revealed, about whom, and with which guarantee.
 
-    Attributes:
-        protocols: Names of its protocols by variant, the default first.
-        slots: The protocol where clients are the unit, or "".
-        online: Whether clients can send during the run.
-        statistic: Its class, as `module:class` in `harness.releases`.
-        of_call: Fields that its call adds or changes, by name.
+    `protocols` are names by variant, the default first; `slots` is the one where clients are the unit.
+    `statistic` is `module:class` in `harness.releases`, `of_call` the fields that a call adds or changes.
     """
 
     task: ClassVar[str]
@@ -152,15 +148,14 @@ class Request(Spending):
     def spec(self) -> ProtocolSpec:
         """The protocol of the chosen variant.
 
-        Where clients are the unit and their shares wait for the run, it counts slots unless another encoding
-        is chosen.
+        Where clients are the unit and shares wait for the run, it counts slots unless another encoding is
+        chosen.
         """
-        from protocols.accounting.calibration import PrivacyUnit
         from protocols.spec import CLIENTS, PROTOCOLS, SLOTS
 
         default = next(iter(self.protocols))
         variant = self.variant or default
-        of_clients = self.privacy_unit is PrivacyUnit.CLIENT and self.input_path is not CLIENTS
+        of_clients = self.privacy_unit == "client" and self.input_path is not CLIENTS
         form = self.input_form or (SLOTS.name if of_clients else "")
         if self.slots and variant == default and form == SLOTS.name:
             return PROTOCOLS[self.slots]
@@ -173,11 +168,11 @@ class Request(Spending):
 
     @property
     def own_distribution(self) -> NoiseDistribution | None:
-        """The distribution of the sum of distributed noise; None for joint noise."""
+        """The distribution of distributed noise's sum; None for joint noise."""
         return distribution_of(self.noise)
 
     def program_of(self, spec: ProtocolSpec) -> ProtocolSpec:
-        """Return a protocol with this noise and input path; raise OptionError if it cannot add the noise."""
+        """Return a protocol with this noise and input path, or raise OptionError."""
         from protocols.spec import REPLICATED, with_distributed_noise, with_noise_made_ahead
 
         if self.offline:
@@ -202,15 +197,13 @@ class Request(Spending):
 
     @property
     def malleable_slots(self) -> bool:
-        """Whether a party can move clients' records between cells; noise is then for exchanged records."""
-        from protocols.accounting.calibration import PrivacyUnit
-
-        of_clients = self.privacy_unit is PrivacyUnit.CLIENT
+        """Whether a party can move clients' records between cells."""
+        of_clients = self.privacy_unit == "client"
         return of_clients and self.form.exchangeable and self.security.tolerates == "active"
 
     @property
     def own(self) -> tuple[NoiseDistribution, int, int] | None:
-        """Distributed noise's distribution, how many parties add it, and how many may be corrupt."""
+        """Distributed noise's distribution, and the numbers of parties and of corrupt ones."""
         distribution = self.own_distribution
         return (distribution, self.security.parties, self.security.corruptions) if distribution else None
 
@@ -224,11 +217,12 @@ class Request(Spending):
         """Return the neighbors that noise is made for; errors as `relation_for`."""
         from protocols.accounting.calibration import Neighbors
 
-        most = domain.cap.slots if domain.cap else 1
-        return Neighbors(self.relation_in(domain), most, self.malleable_slots)
+        return Neighbors(
+            self.relation_in(domain), domain.cap.slots if domain.cap else 1, self.malleable_slots
+        )
 
     def to_json(self) -> dict[str, str]:
-        """Return the fields with values, as `request_from_json` reads them."""
+        """Return the fields with values, for `request_from_json`."""
         texts = {name: as_text(getattr(self, name)) for name in self.declared}
         return {"task": self.task, **{name: text for name, text in texts.items() if text}}
 
@@ -247,7 +241,7 @@ def chosen_form(forms: Mapping[str, InputForm], name: str | None, path: InputPat
 
 
 def distribution_of(noise: str) -> NoiseDistribution | None:
-    """Return the distribution of the sum of distributed noise; None for joint noise."""
+    """Return the distribution of distributed noise's sum; None for joint noise."""
     from protocols.noise.added import NoiseDistribution
 
     return {DISTRIBUTED: NoiseDistribution.LAPLACE, DISTRIBUTED_GAUSSIAN: NoiseDistribution.GAUSSIAN}.get(

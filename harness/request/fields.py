@@ -1,4 +1,4 @@
-"""Declarations of fields, for a command's flag, a call's keyword, a file's key and messages to hosts."""
+"""Declarations of fields: a command's flag, a call's keyword, a file's key, a message to hosts."""
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -21,8 +21,8 @@ Reader = Callable[[Any, str], T]
 class Option(Generic[T]):
     """A field of a request: the value on an instance, the option itself on the class.
 
-    `parse` is None for a switch. `default` is the text that counts if none is given, `example` one for a
-    required field, and `unless` the option that makes this one optional.
+    `parse` is None for a switch. `default` counts if nothing is given. A required field has an `example`, and
+    `unless` names the option that makes it optional.
     """
 
     parse: Reader[T] | None
@@ -57,7 +57,7 @@ class Option(Generic[T]):
         return self.help if default_is_named else f"{self.help}; default: {self.default}"
 
     def but(self, **changes: Any) -> "Option[T]":
-        """Return a copy with changes, such as another help or default."""
+        """Return a copy with changes."""
         return replace(self, **changes)
 
     def read(self, given: Any) -> Any:
@@ -110,11 +110,7 @@ class Options:
         cls.declared = {name: member for name, member in members.items() if isinstance(member, Option)}
 
     def __init__(self, **given: Any) -> None:
-        """Read the given values by name; others take their defaults.
-
-        Raises:
-            OptionError: A value is missing or invalid; the first in declared order.
-        """
+        """Read the given values by name; raise OptionError for the first that is missing or invalid."""
         for name, option in self.declared.items():
             needed = option.example and _is_nothing(given.get(option.unless) or "")
             if needed and _is_nothing(given.get(name)):

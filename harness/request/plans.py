@@ -78,8 +78,7 @@ _MORE = re.compile(",(?=(?:network|error|units)=)")
 def parse_plan(text: str, option: str = "plan") -> dict[str, str]:
     """Read a plan as texts of `Expected`'s fields.
 
-    It begins with clients (`100`), clients and records (`100,300`) or `file`; extras such as `network=wan`
-    follow.
+    It begins with clients (`100`), clients and records (`100,300`) or `file`; `network=wan` may follow.
     """
     sizes, *more = _MORE.split(text)
     match = _SIZES.fullmatch(sizes)
@@ -89,6 +88,8 @@ def parse_plan(text: str, option: str = "plan") -> dict[str, str]:
             f"are more, or {FILE}, for those of {named('records')}; then what else is asked for, as "
             f"network=wan, error=0.01 or units=DIR: for example 100,300,network=wan; got {text!r}."
         )
-    clients, records = match[1], match[2] or ""
-    texts = {"clients": "" if clients == FILE else clients, "records": records}
-    return {**texts, **dict(part.split("=", 1) for part in more)}
+    return {
+        "clients": "" if match[1] == FILE else match[1],
+        "records": match[2] or "",
+        **dict(part.split("=", 1) for part in more),
+    }

@@ -1,6 +1,6 @@
 """Readers of options: each takes a text or a Python value and the field's name, and returns the value.
 
-All raise OptionError. Limits are imported at run time, so that a command's help needs no module of theirs.
+All raise OptionError. Limits are imported at run time, as a command's help needs none.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.errors import OptionError, named
 from harness.request.fields import as_text
+from protocols import guarantee
 from protocols.accounting.rounding import exact_number
 
 if TYPE_CHECKING:
     from harness.inputs.record_schema import Cap
     from harness.security_models import SecurityModel
     from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-    from protocols.guarantee import Budget
     from protocols.spec import InputPath
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ def parse_path(text: str, _option: str) -> Path:
 
 
 def parse_place(text: str, _option: str) -> Path | str:
-    """Read a directory, or the URL of one in an object store."""
+    """Read a directory, or an object store's URL."""
     return text if "://" in text else Path(text)
 
 
@@ -88,7 +88,7 @@ def parse_epsilon(text: str, option: str = "epsilon") -> Fraction:
 def number(
     what: str, good: Callable[[Fraction], bool], kind: Callable[[Fraction], N]
 ) -> Callable[[str, str], N]:
-    """Return a reader of numbers that are `good`, which `what` describes, also when rounded to `kind`."""
+    """Return a reader of numbers that are `good`, also as `kind`; `what` describes them."""
 
     def parse(text: str, option: str) -> N:
         value = _between(text, good)
@@ -144,7 +144,7 @@ def parse_population(text: str, option: str = "population") -> str:
 
 
 def parse_heads(text: str, option: str = "seen") -> list[str]:
-    """Read heads of a ledger, 64 hexadecimal digits each, separated by commas."""
+    """Read heads of a ledger, 64 hexadecimal digits each."""
     heads = text.split(",")
     if not all(re.fullmatch("[0-9a-f]{64}", head) for head in heads):
         raise OptionError(
@@ -155,12 +155,11 @@ def parse_heads(text: str, option: str = "seen") -> list[str]:
 
 def parse_whole(option: str, text: str, least: int, most: int) -> int:
     """Read a whole number from `least` to `most`."""
-    read = number(
+    return number(
         f"a whole number from {least} to {most}",
         lambda value: least <= value <= most and value.denominator == 1,
         int,
-    )
-    return read(text, option)
+    )(text, option)
 
 
 def parse_cap(text: str, option: str = "cap") -> Cap:
@@ -261,14 +260,12 @@ def parse_shares(given: str | Sequence[str] | Mapping[str, object], option: str)
         return {f"{kind} {i}": Fraction(1, int(given)) for i in range(1, int(given) + 1)}
     parts = parse_names(as_text(given) if isinstance(given, Mapping) else given, option)
     names = [part.rpartition(":")[0] if ":" in part else part for part in parts]
-    stated = [exact_number(part.rpartition(":")[2]) for part in parts if ":" in part]
-    shares = [share for share in stated if share is not None and share > 0]
-    even = not stated
-    if not 2 <= len(set(names)) == len(names) <= _MOST_NAMES or "" in names:
+    stated = [exact_number(part.rpartition(":")[2]) or Fraction(0) for part in parts if ":" in part]
+    shares = stated or [Fraction(1, len(names))] * len(names)
+    distinct = "" not in names and 2 <= len(set(names)) == len(names) == len(shares) <= _MOST_NAMES
+    if not distinct or min(shares) <= 0 or sum(shares) != 1:
         raise wrong
-    if not even and (len(shares) != len(names) or sum(shares) != 1):
-        raise wrong
-    return dict(zip(names, [Fraction(1, len(names))] * len(names) if even else shares, strict=True))
+    return dict(zip(names, shares, strict=True))
 
 
 def parse_names(given: str | Sequence[object], option: str) -> list[str]:
@@ -287,29 +284,26 @@ def _between(text: str, good: Callable[[Fraction], bool]) -> Fraction | None:
     return value if value is not None and good(value) else None
 
 
-def parse_budget(given: str | Sequence[object], option: str = "budget") -> Budget:
-    """Read a budget: `3` (ε) or `3,1e-6` (ε,δ); then `renyi` or a number of equal runs is its rule."""
-    from protocols.guarantee import MAX_EPSILON, MAX_RUNS, Budget, renyi_order
-
+def parse_budget(given: str | Sequence[object], option: str = "budget") -> guarantee.Budget:
+    """Read a budget: `3` (ε), `3,1e-6` (ε,δ), then `renyi` or a number of equal runs."""
     text = as_text(given)
     first, *rest = text.split(",")
     epsilon, more = exact_number(first), [exact_number(delta) for delta in rest[:1]]
     good = epsilon is not None and epsilon >= 0 and all(delta is not None and 0 < delta < 1 for delta in more)
     rule = rest[1] if len(rest) == 2 else None
     if rule is not None:
-        counted = rule.isascii() and rule.isdigit() and len(rule) < 10 and 1 <= int(rule) <= MAX_RUNS
-        good = good and (counted or rule == "renyi") and 0 < (epsilon or 0) <= MAX_EPSILON
-    if not good or len(rest) > 2:
+        counted = re.fullmatch("[0-9]{1,9}", rule) is not None and 1 <= int(rule) <= guarantee.MAX_RUNS
+        good = good and (counted or rule == "renyi") and 0 < (epsilon or 0) <= guarantee.MAX_EPSILON
+    if epsilon is None or not good or len(rest) > 2:
         raise OptionError(
             f"{named(option)} must be a total ε, of at least 0, then a total δ if that is limited too, as "
             f"{named(option, 3)} or {named(option, '3,1e-6')}, and then how runs add up, if not by their "
-            f"sum: renyi, or how many runs alike, at most {MAX_RUNS}, as {named(option, '3,1e-9,renyi')}; "
-            f"got {text!r}."
+            f"sum: renyi, or how many runs alike, at most {guarantee.MAX_RUNS}, as "
+            f"{named(option, '3,1e-9,renyi')}; got {text!r}."
         )
-    assert epsilon is not None
-    if rule is None:
-        return Budget(epsilon, more[0] if more else None)
-    assert more[0] is not None
+    delta = more[0] if more else None
+    if rule is None or delta is None:
+        return guarantee.Budget(epsilon, delta)
     if rule == "renyi":
-        return Budget(epsilon, more[0], order=renyi_order(epsilon, more[0]))
-    return Budget(epsilon, more[0], runs=int(rule))
+        return guarantee.Budget(epsilon, delta, order=guarantee.renyi_order(epsilon, delta))
+    return guarantee.Budget(epsilon, delta, runs=int(rule))

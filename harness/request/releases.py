@@ -77,7 +77,7 @@ class Records(Options):
 
 
 class ReleaseCall(Run, Account, Records, Request):
-    """A request with everything needed to run it; `releases.CALLS` has one for each."""
+    """A request with everything needed to run it."""
 
     requested: ClassVar[type[Request]]
 
@@ -154,7 +154,7 @@ class WeightsRequest(CappedRequest):
     )
     reweighing = usual(
         "kamiran-calders",
-        one_of(in_module("harness.postprocessing.reweighing.formulas:REWEIGHINGS")),
+        one_of(in_module("harness.reweighing.formulas:REWEIGHINGS")),
         "kamiran-calders (default), balanced or label; all from the same noisy counts",
     )
     chain = optional(
@@ -275,34 +275,7 @@ class GapRequest(SumsRequest):
 _COUNT = whole(1, in_module("protocols.mechanisms.shifted_log:MOST_COUNT"))
 
 
-class ErrorOptions(Options):
-    """The error that π_COUNT keeps to."""
-
-    relative_error = usual(
-        "0.1", parse_share, "average relative error of a count: 0.1 (default) is a tenth of it"
-    )
-    error_from = usual("100", _COUNT, "the smallest count that has to keep to --relative-error")
-    error_to = usual("1048576", _COUNT, "the largest")
-
-    @property
-    def target(self) -> ErrorTarget:
-        """The target error.
-
-        Raises:
-            OptionError: Its range is empty.
-        """
-        from protocols.mechanisms.shifted_log import ErrorTarget
-
-        low, high = self.error_from, self.error_to
-        if low > high:
-            raise OptionError(
-                f"{named('error_from', low)} is above {named('error_to', high)}; give a range of counts."
-            )
-        return ErrorTarget(self.relative_error, low, high)
-
-
 class CountRequest(
-    ErrorOptions,
     Request,
     epsilon={
         "help": "the ε of a record in a small group, which is charged; in larger groups a record's ε is "
@@ -315,8 +288,25 @@ class CountRequest(
     statistic = "counts:CountStatistic"
     protocols: ClassVar = {"logarithms": "pi_count"}
 
+    relative_error = usual(
+        "0.1", parse_share, "average relative error of a count: 0.1 (default) is a tenth of it"
+    )
+    error_from = usual("100", _COUNT, "the smallest count that has to keep to --relative-error")
+    error_to = usual("1048576", _COUNT, "the largest")
     neighboring_relation = SumsRequest.neighboring_relation
     offline = SumsRequest.offline
+
+    @property
+    def target(self) -> ErrorTarget:
+        """The target error; an empty range raises OptionError."""
+        from protocols.mechanisms.shifted_log import ErrorTarget
+
+        low, high = self.error_from, self.error_to
+        if low > high:
+            raise OptionError(
+                f"{named('error_from', low)} is above {named('error_to', high)}; give a range of counts."
+            )
+        return ErrorTarget(self.relative_error, low, high)
 
 
 class CapRequest(Request):
@@ -353,7 +343,7 @@ class CapRequest(Request):
 
     @property
     def privacy_unit(self) -> Any:
-        """The client, as a cap is for all its records."""
+        """The client."""
         from protocols.accounting.calibration import PrivacyUnit
 
         return PrivacyUnit.CLIENT
@@ -364,11 +354,7 @@ class CapRequest(Request):
 
     @property
     def curves(self) -> ProtocolSpec | None:
-        """The protocol of the curves that the bound is for, if any.
-
-        Raises:
-            OptionError: Options conflict, or no noise fits.
-        """
+        """The protocol of the curves that the bound is for, if any; raises OptionError for conflicts."""
         from protocols.accounting.rounding import exact_text
         from protocols.circuits.coins import MIN_EPSILON
 

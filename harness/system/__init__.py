@@ -1,1 +1,1 @@
-"""The operating system's files, directories, processes and signals. Imports: `errors`. Start with `files`."""
+"""Files, directories, processes and signals. Imports: `errors`. Start with `files`."""

@@ -1,4 +1,4 @@
-"""The users' command: `./inv` in a checkout, `fairshares` where the package is installed."""
+"""The users' command: `./inv` in a checkout, else `fairshares`."""
 
 import re
 from pathlib import Path

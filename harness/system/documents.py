@@ -1,7 +1,7 @@
-"""JSON and TOML from others, read strictly, by msgspec, as the expected types.
+"""JSON and TOML from others, read strictly as the expected types.
 
-msgspec is imported when something is read: pydantic would take ten times as long to import
-(docs/decisions/others.md#0023-what-the-structure-left-out).
+Functions import msgspec, so that commands start fast:
+docs/decisions/others.md#0023-what-the-structure-left-out.
 """
 
 import json
@@ -14,7 +14,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from harness.errors import FairSharesError
+from harness.errors import FairSharesError, cannot
 from harness.system.spelling import similar
 
 T = TypeVar("T")
@@ -26,7 +26,7 @@ _SHOWN = 40  # characters of an unknown name
 
 @dataclass(frozen=True)
 class Refusal:
-    """How a document is refused: by an error that says where it is, what it should be, and the way out."""
+    """A document's refusal: error, place, expected kind, and remedy."""
 
     error: type[FairSharesError]
     where: str
@@ -34,28 +34,27 @@ class Refusal:
     way_out: str
 
     def say(self, fault: str) -> NoReturn:
-        """Raise the error for a `fault`, in words without values."""
+        """Raise the error for a `fault`, which names no value."""
         raise self.error(f"{self.where} is not {self.what}: {fault}; {self.way_out}.") from None
 
 
-def read_json(path: Path, refusal: Refusal, schema: int | None = None, most: int = MAX_BYTES) -> Any:
-    """Return the content of a JSON file of at most `most` bytes. Raises as `parse_json`."""
-    return parse_json(_read(path, refusal, most), refusal, schema)
+def read_json(path: Path, refusal: Refusal, schema: int | None = None) -> Any:
+    """Return a JSON file's content, at most `MAX_BYTES`, or raise as `parse_json`."""
+    return parse_json(_read(path, refusal), refusal, schema)
 
 
 def read_toml(path: Path, refusal: Refusal) -> Any:
-    """Return the content of a TOML file, or raise the refusal's error."""
-    text = _read(path, refusal)
+    """Return a TOML file's content, or raise the refusal's error."""
     try:
-        return tomllib.loads(text.decode())
+        return tomllib.loads(_read(path, refusal).decode())
     except (ValueError, RecursionError) as error:
         refusal.say(f"it is not TOML in UTF-8, {error}")
 
 
 def parse_json(text: bytes, refusal: Refusal, schema: int | None = None) -> Any:
-    """Return the content of JSON in UTF-8; without its "schema", which must be `schema`, if that is given.
+    """Return JSON's content without its "schema", which must equal `schema` if that is given.
 
-    It raises the refusal's error, also for a key twice, millions of values, or another schema.
+    Raises the refusal's error, also for repeated keys or millions of values.
     """
     try:
         value = strict_json(text)
@@ -70,10 +69,7 @@ def parse_json(text: bytes, refusal: Refusal, schema: int | None = None) -> Any:
 
 
 def strict_json(text: bytes) -> Any:
-    """Return the content of JSON.
-
-    Raises ValueError or RecursionError if it is none, has a key twice, or too many values.
-    """
+    """Return JSON's content, or raise ValueError or RecursionError."""
     if sum(map(text.count, (b",", b"[", b"{"))) > _MAX_VALUES:
         raise ValueError("too many values")
     value = _STRICT.decode(text.decode())
@@ -83,14 +79,10 @@ def strict_json(text: bytes) -> Any:
 
 
 def as_type(kind: type[T], value: Any, refusal: Refusal, *, more: bool = False) -> T:
-    """Return a value as a type, a dataclass for example. Nothing is converted.
+    """Return a value as a type, such as a dataclass, or raise the refusal's error or the type's own.
 
-    Guarantees: messages hold names and types, no value.  [test: tests/harness/system/test_documents.py]
-
-    Edge cases: a whole number is a float, too. A null is left out where it is the default. With `more`, keys
-    that the type does not have are left out.
-
-    Raises the refusal's error if it is something else, or the type's own error.
+    Nothing is converted, but whole numbers are also floats. `more` allows keys that the type does not have.
+    Guarantees: messages hold no value.  [test: tests/harness/system/test_documents.py]
     """
     try:
         return _as_type(kind, value, refusal, more)
@@ -120,7 +112,7 @@ def _as_type(kind: type[T], value: Any, refusal: Refusal, more: bool) -> T:
 
 
 def call(function: Callable[..., T], arguments: dict[str, Any], refusal: Refusal) -> T:
-    """Call a function with values by name, each of its parameter's type. Raises as `as_type`."""
+    """Call a function with values of its parameters' types by name, or raise as `as_type`."""
     import msgspec
 
     parameters = signature(function, eval_str=True).parameters.values()
@@ -128,8 +120,8 @@ def call(function: Callable[..., T], arguments: dict[str, Any], refusal: Refusal
         (one.name, one.annotation, msgspec.NODEFAULT if one.default is one.empty else one.default)
         for one in parameters
     ]
-    converted = as_type(msgspec.defstruct("Arguments", fields, kw_only=True), arguments, refusal)
-    return function(**{one.name: getattr(converted, one.name) for one in parameters})
+    kind = msgspec.defstruct("Arguments", fields, kw_only=True)
+    return function(**msgspec.structs.asdict(as_type(kind, arguments, refusal)))
 
 
 def _check_known(document: Any, made: Any, refusal: Refusal) -> None:
@@ -168,12 +160,9 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _STRICT = json.JSONDecoder(object_pairs_hook=_once, parse_constant=int, parse_float=_finite)  # int: no NaN
 
 
-def _read(path: Path, refusal: Refusal, most: int = MAX_BYTES) -> bytes:
-    try:
-        with path.open("rb") as file:
-            text = file.read(most + 1)
-    except OSError as error:
-        raise refusal.error(f"Cannot read {refusal.where}: {error.strerror}; {refusal.way_out}.") from None
-    if len(text) > most:
-        refusal.say(f"it is larger than {most >> 20} MiB")
+def _read(path: Path, refusal: Refusal) -> bytes:
+    with cannot(f"read {refusal.where}", refusal.error, refusal.way_out), path.open("rb") as file:
+        text = file.read(MAX_BYTES + 1)
+    if len(text) > MAX_BYTES:
+        refusal.say(f"it is larger than {MAX_BYTES >> 20} MiB")
     return text

@@ -1,7 +1,6 @@
-"""Directories that go away with their makers, and directories that only their owner can change.
+"""Scratch directories, locks, and files that only their owner can change.
 
-A killed process cannot clean up. So each maker of a scratch directory locks it, and removes those beside it
-that nobody holds.
+Locks tell which scratch directories killed processes left.
 """
 
 import errno
@@ -24,8 +23,8 @@ PREFIX = ".fairshares-partial-"
 def scratch_directory(parent: Path) -> Iterator[Path]:
     """Yield a new directory below `parent` that only its owner reads; remove it, unless it was renamed.
 
-    Guarantees: it is gone afterwards, also when an interrupt comes meanwhile; what a killed process left
-    there goes when the next one starts.  [test: tests/harness/system/test_files.py]
+    Guarantees: it is gone afterwards, also after an interrupt. The next call removes a killed process's.
+    [test: tests/harness/system/test_files.py]
     """
     for leftover in parent.glob(f"{PREFIX}*"):
         remove_unless_held(leftover)
@@ -45,7 +44,7 @@ def scratch_directory(parent: Path) -> Iterator[Path]:
 def hold(directory: Path) -> int:
     """Keep `remove_unless_held` off a directory until the returned descriptor is closed.
 
-    Several may hold one at once. FileNotFoundError says that somebody removed it first.
+    Several may hold it. Raises FileNotFoundError if it was removed first.
     """
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     _lock(descriptor, fcntl.LOCK_SH)
@@ -56,7 +55,7 @@ def hold(directory: Path) -> int:
 
 
 def remove_unless_held(directory: Path) -> None:
-    """Remove a scratch directory of ours if no process holds it; do nothing if that is unknown."""
+    """Remove this user's scratch directory if certainly no process holds it."""
     with suppress(OSError), _opened(directory, os.O_NOFOLLOW) as descriptor:  # it may be gone meanwhile
         ours = os.fstat(descriptor).st_uid == os.geteuid()
         if ours and _lock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB) and _is_still(directory, descriptor):
@@ -64,7 +63,7 @@ def remove_unless_held(directory: Path) -> None:
 
 
 def held_alone(directory: Path) -> int | None:
-    """Return a descriptor that only one process at a time gets for this directory, else None."""
+    """Return a descriptor that one process at a time gets for a directory, else None."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     if _lock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB):
         return descriptor
@@ -74,7 +73,7 @@ def held_alone(directory: Path) -> int | None:
 
 @contextmanager
 def in_turn(directory: Path) -> Iterator[None]:
-    """Wait until nobody else is in this directory by this, and keep others off meanwhile."""
+    """Run the block while no other process is in one for this directory."""
     with _opened(directory) as descriptor:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
@@ -97,7 +96,6 @@ def _is_still(directory: Path, descriptor: int) -> bool:
 
 
 def _lock(descriptor: int, operation: int) -> bool:
-    """Return whether a lock was got: not if another process has it, or the file system has none."""
     try:
         fcntl.flock(descriptor, operation)
     except OSError:
@@ -106,18 +104,13 @@ def _lock(descriptor: int, operation: int) -> bool:
 
 
 def create_file(path: Path, *parts: bytes | Iterable[bytes]) -> None:
-    """Write a new file that only its owner reads, through to the disk; OSError if it exists."""
-    _write(path, 0, parts, os.O_EXCL)
+    """Write a new file that only its owner reads, through to the disk, or raise OSError."""
+    append(path, 0, *parts, flags=os.O_EXCL)
 
 
-def append(path: Path, at: int, *parts: bytes) -> None:
-    """Write behind the first `at` bytes of a file, new or not, in place of the rest."""
-    _write(path, at, parts)
-
-
-def _write(path: Path, at: int, parts: Iterable[bytes | Iterable[bytes]], flags: int = 0) -> None:
-    descriptor = os.open(path, os.O_CREAT | os.O_NOFOLLOW | os.O_WRONLY | flags, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
+def append(path: Path, at: int, *parts: bytes | Iterable[bytes], flags: int = 0) -> None:
+    """Replace all but the first `at` bytes of a file, new or not, through to the disk."""
+    with os.fdopen(os.open(path, os.O_CREAT | os.O_NOFOLLOW | os.O_WRONLY | flags, 0o600), "wb") as file:
         file.truncate(at)
         file.seek(at)
         for part in parts:
@@ -127,17 +120,15 @@ def _write(path: Path, at: int, parts: Iterable[bytes | Iterable[bytes]], flags:
 
 
 def sync(directory: Path) -> None:
-    """Write a directory's entries through to the disk."""
+    """Write a directory's entries to the disk."""
     with _opened(directory) as descriptor:
         os.fsync(descriptor)
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a file to be read that others may have put there: at once, and by no link.
+    """Open for reading a file that others may have put there, without waiting and by no link.
 
-    Raises:
-        OSError: It is not there, or no file of its own.
-    [test: tests/harness/system/test_files.py]
+    Raises OSError if it is missing, or no regular file.  [test: tests/harness/system/test_files.py]
     """
     if stat.S_ISREG(path.lstat().st_mode):  # opening a device may change it
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -148,14 +139,14 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def write_whole(path: Path, *parts: bytes | Iterable[bytes]) -> None:
-    """Write a file that only its owner reads, all or nothing of it, over an older one."""
+    """Write or replace a file that only its owner reads, as a whole."""
     with scratch_directory(path.parent) as partial:
         create_file(partial / path.name, *parts)
         (partial / path.name).rename(path)
 
 
 def writable_by_others(directory: Path) -> str | None:
-    """Return how others could change a directory, None if only its owner, this user, can."""
+    """Return how others than this user could change a directory, if they can."""
     status = directory.lstat()
     if not stat.S_ISDIR(status.st_mode):
         return f"{directory} is not a directory of its own"
@@ -167,7 +158,8 @@ def writable_by_others(directory: Path) -> str | None:
 
 
 def changed_by_others(file: Path) -> bool:
-    """Return whether others than its owner, this user, can change a file, or replace it."""
+    """Return whether others than this user can change or replace a file."""
     status = file.stat()
-    writable = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    return bool(writable) or status.st_uid != os.geteuid() or writable_by_others(file.parent) is not None
+    if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return True
+    return writable_by_others(file.parent) is not None

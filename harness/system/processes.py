@@ -1,6 +1,6 @@
 """Facts about processes, and a leash, which ends a process with its parent, even if that is killed.
 
-Run with the parent's process number and a command.
+As a program it takes the parent's number and a command.
 """
 
 import ctypes
@@ -13,21 +13,18 @@ _PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent() -> None:
-    """Have the kernel end this process, and the program it becomes, when its parent dies (Linux)."""
+    """Have the kernel end this process, and the program it becomes, with its parent (Linux)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def leashed(*command: str) -> list[str]:
-    """Return the command that runs `command` on a leash; the project has to be on PYTHONPATH."""
+    """Return the command that runs `command` on a leash; the project is on PYTHONPATH."""
     return [sys.executable, "-m", __name__, str(os.getpid()), *command]
 
 
 def birth(process: int) -> str:
-    """Return when a process began, in the kernel's ticks, which identifies it with its number.
-
-    It is "" if the process has ended, also as a zombie, or where there is no /proc.
-    """
+    """Return when a process began, in the kernel's ticks; "" if ended or without /proc."""
     state, *more = _stat(process)
     return more[18] if state not in ("", "Z") else ""
 
@@ -38,7 +35,6 @@ def is_stopped(process: int) -> bool:
 
 
 def _stat(process: int) -> list[str]:
-    """Return the fields of /proc/PID/stat from the state on, or one empty state."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:

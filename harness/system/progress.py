@@ -1,4 +1,4 @@
-"""Progress of the running step, from where the work is done to whoever shows it."""
+"""Progress of the running step, for whoever shows it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ _listener: Listener | None = None
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Have the listener told, while the block runs, how many of how many parts of a step are done."""
+    """Tell the listener, while the block runs, how many of a step's parts are done."""
     global _listener
     before, _listener = _listener, listener
     try:
@@ -21,13 +21,13 @@ def listening(listener: Listener) -> Iterator[None]:
 
 @contextmanager
 def part(number: int, of: int) -> Iterator[None]:
-    """Have progress in the block count as part `number`, from 0, of `of` equal parts of the step."""
+    """Count progress in the block as part `number` (from 0) of `of` equal parts."""
     whole = _listener
     with listening(lambda done, total: whole(number * total + done, of * total) if whole else None):
         yield
 
 
 def tell(done: int, of: int) -> None:
-    """Report how many parts of the running step are done; both numbers are public."""
+    """Report how many parts of the step are done, both public numbers."""
     if _listener is not None:
         _listener(done, of)

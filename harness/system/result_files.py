@@ -1,4 +1,4 @@
-"""Results on disk: new directories, there whole or not at all, and files of earlier runs, read back."""
+"""Results on disk: new directories, written whole or not at all, and earlier files."""
 
 import errno
 import json
@@ -17,23 +17,20 @@ SCHEMA = 1
 
 
 def read_result(path: Path | str, name: str) -> dict[str, Any]:
-    """Return the content of a result file, given by its path or by its directory.
-
-    Raises ResultFileError.
-    """
+    """Return a result file's content, given its path or directory, or raise ResultFileError."""
     path = result_path(path, name)
     return {"schema": SCHEMA, **read_json(path, not_result(path, name), SCHEMA)}
 
 
 def not_result(path: Path, name: str) -> Refusal:
-    """Return the refusal of a file that should be this one of a run."""
+    """Return the refusal of a file that is not this one of a run."""
     return Refusal(
         ResultFileError, str(path), f"the {name} of a run", "name the directory of a run as it left it"
     )
 
 
 def result_path(path: Path | str, name: str) -> Path:
-    """Return the path itself, or that of the named file if the path is a directory."""
+    """Return the path, or that of the named file in a directory."""
     path = Path(path)
     return path / name if path.is_dir() else path
 
@@ -44,18 +41,16 @@ def default_out(task: str) -> Path:
 
 
 def check_new(out: Path) -> None:
-    """Raise OptionError if the directory for a command's results exists."""
+    """Raise OptionError if a command's directory exists."""
     if out.exists():
         raise OptionError(f"{out} exists already; name another directory by {named('out')}.")
 
 
 @contextmanager
 def new_directory(out: Path) -> Iterator[Path]:
-    """Yield a private directory that becomes `out` when all is well, and vanishes when it is not.
+    """Yield a private directory that becomes `out` at the end, and vanishes on an error.
 
-    Raises:
-        OptionError: `out` exists, or nothing can be made beside it.
-        WriteError: A file cannot be written, or `out` came to be meanwhile.
+    Raises OptionError if `out` cannot be, or WriteError if writing fails or `out` was made meanwhile.
     """
     check_new(out)
     ours = [parent for parent in out.parents if not parent.exists()]
@@ -90,7 +85,7 @@ def _remove_empty(directories: Sequence[Path]) -> None:
 
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
-    """Write a value as indented JSON, through to the disk; ValueError if a number is not finite."""
+    """Write indented JSON, through to the disk; raise ValueError for numbers that are not finite."""
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     with path.open("w", encoding="utf-8") as file:
         file.write(text)
@@ -99,12 +94,12 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
 
 
 def write_files(directory: Path, files: Mapping[str, Any]) -> None:
-    """Write files of JSON, by name, into a new directory. Raises as `new_directory`."""
+    """Write files of JSON into a new directory, or raise as `new_directory`."""
     with new_directory(directory) as partial:
         write_all(partial, files)
 
 
 def write_all(directory: Path, files: Mapping[str, Any]) -> None:
-    """Write files of JSON, by name, into an existing directory."""
+    """Write files of JSON into an existing directory."""
     for name, fields in files.items():
         write_json(directory / name, fields)

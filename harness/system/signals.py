@@ -1,4 +1,4 @@
-"""Ctrl-C, termination, loss of the terminal: the first of them ends a command, after it cleaned up."""
+"""Interrupts: Ctrl-C, termination, loss of the terminal. The first ends a command, after it cleaned up."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ _put_off: list[int] = []
 
 
 def end_at_once() -> None:
-    """Have Ctrl-C end a command that has begun nothing yet, until `take_interrupts`.
+    """Have Ctrl-C end a command that has begun nothing, until `take_interrupts`.
 
     [test: tests/harness/system/test_signals.py]
     """
@@ -28,7 +28,7 @@ def end_at_once() -> None:
 
 
 def take_interrupts() -> None:
-    """Have the first interrupt raise KeyboardInterrupt, and ignore those after it: the command is ending.
+    """Have the first interrupt raise KeyboardInterrupt, and ignore later ones.
 
     [test: tests/harness/system/test_signals.py]
     """
@@ -48,7 +48,7 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Put interrupts off until the block, which stops processes or removes secrets, is done."""
+    """Put interrupts off until the block is done, which stops processes or removes secrets."""
     global _cleaning
     _cleaning += 1
     try:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 
 def similar(word: str, known: Iterable[str]) -> str:
-    """Return the known name closest to a word, as a question to add, or ""."""
+    """Return the known name closest to a word, as a question, or ""."""
     from difflib import get_close_matches  # only mistakes should pay for it
 
     plain = {name.strip().lower(): name for name in known}

@@ -1,4 +1,4 @@
-"""Files in a directory, or in an object store that fsspec reaches: `s3://…`, `gs://…`, `sftp://…`."""
+"""Files in a directory, or in an object store by fsspec: `s3://…`, `gs://…`, `sftp://…`."""
 
 import io
 import os
@@ -16,7 +16,7 @@ _AT_ONCE = 64  # requests to a store
 
 
 class File(NamedTuple):
-    """A file, by its name without a directory, its size in bytes, and a function that opens it."""
+    """A file's name without a directory, size in bytes, and opener."""
 
     name: str
     size: int
@@ -24,12 +24,12 @@ class File(NamedTuple):
 
 
 def files_in(place: Path | str, suffix: str, *, fetch: bool = True) -> Iterator[File]:
-    """Yield the files with a suffix in a directory or, by its URL, in a store, in any order.
+    """Yield the files with a suffix in a directory or, given a URL, in a store, in any order.
 
-    A directory is listed on the way; a store's library lists all at once, at a kilobyte a file. With `fetch`,
-    a store's small files are fetched before they are read, many at once.
+    Listing a store takes a kilobyte of memory a file. With `fetch`, small files of a store are fetched many
+    at a time.
 
-    Raises OSError if there is no such directory, or ShareError if a store refuses, or as `store_of`.
+    Raises OSError for a directory; ShareError or as `store_of` for a store.
     """
     if isinstance(place, Path):
         with os.scandir(place) as entries:
@@ -62,12 +62,10 @@ def files_in(place: Path | str, suffix: str, *, fetch: bool = True) -> Iterator[
 def store_of(url: str) -> tuple[Any, str]:
     """Return the store of a URL, as fsspec's file system, and the path in it.
 
-    Guarantees: an sftp server shows a key that is in `~/.ssh/known_hosts`.
+    Guarantees: an sftp server's key is in `~/.ssh/known_hosts`.
     [test: tests/harness/clients/test_stores.py]
 
-    Raises:
-        MissingPackageError: The store's library is not installed.
-        ShareError: There is no such kind, or no answer.
+    Raises MissingPackageError, or ShareError without such a store or an answer.
     """
     try:
         from fsspec import url_to_fs
@@ -87,7 +85,7 @@ def store_of(url: str) -> tuple[Any, str]:
 
 @cache
 def _known_keys_only() -> Any:
-    """Return sftp's rule for hosts' keys; fsspec's own takes any."""
+    """Return the rule for sftp servers' keys; fsspec's accepts any."""
     from paramiko import HostKeys, MissingHostKeyPolicy, PKey, SSHClient, SSHException
 
     class KnownKeysOnly(MissingHostKeyPolicy):  # type: ignore[misc]  # it has no type information

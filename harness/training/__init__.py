@@ -1,4 +1,4 @@
 """Training on noisy sums: vectors, rounds, the model, and the run that releases it.
 
-Imports: `pipeline` and below. Start with `updates`, the bounds of one vector.
+Imports: `pipeline` and below. Start with `updates`.
 """

@@ -1,8 +1,7 @@
-"""Fairness while training: weights of groups that follow noisy counts of right answers."""
+"""Fairness while training: weights of groups that follow noisy counts."""
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from harness.postprocessing.thresholds.search import (
     EQUALIZED_ODDS,
     FALSE_POSITIVE_RATE_PARITY,
 )
-from harness.training.updates import Floats, Integers
+from protocols.arrays import Floats, Integers
 
 STEP = 0.01  # both defaults were chosen on public data
 SHARE = 0.1
@@ -23,17 +22,14 @@ ACCURACY_PARITY = "accuracy_parity"
 FAIRNESS = (*CONSTRAINTS, ACCURACY_PARITY)
 OF_TWO_LABELS = (DEMOGRAPHIC_PARITY, FALSE_POSITIVE_RATE_PARITY)
 
-_RAREST = 100
-
 
 @dataclass(frozen=True)
 class FairGrad:
     """Weights of groups and labels in the loss, by how far the model is from a definition of fairness.
 
-    Source: Maheshwari and Perrot 2023, "FairGrad: Fairness Aware Gradient Descent", without slack. A
-    definition is that gaps F_k = C_k0 + sum_k' C_kk' accuracy_k' are 0, k' a group and a label. Each round
-    the multiplier of a gap grows by `step` times the gap, and weights are those of the Lagrangian.
-    `share` of the rounds' zCDP goes to counts.
+    Source: Maheshwari and Perrot 2023, without slack. A model is fair if all gaps F_k = C_k0 + sum_k' C_kk'
+    accuracy_k' are 0, with k' a group and a label. Weights are those of the Lagrangian. Counts take `share`
+    of the zCDP.
     """
 
     fairness: str
@@ -49,34 +45,28 @@ class FairGrad:
                 f"Training for {self.fairness} takes two labels, not {self.labels}; choose another fairness."
             )
 
-    def hyperparameters(self) -> dict[str, Any]:
-        """Return the fields of a manifest."""
-        return {"fairness": self.fairness, "fairness_share": self.share, "fairness_step": self.step}
-
     @property
     def cells(self) -> int:
-        """How many counts follow an update: right, then wrong, by group and label."""
+        """The number of counts: right, then wrong, by group and label."""
         return 2 * self.groups * self.labels
 
     def counts(self, group: Integers, label: Integers, right: Integers) -> Floats:
         """Return each record's counts, shape (n, cells): a 1 in one cell."""
-        cells = ((1 - right) * self.groups + group) * self.labels + label
-        return np.asarray(np.eye(self.cells)[cells])
+        return np.asarray(np.eye(self.cells)[((1 - right) * self.groups + group) * self.labels + label])
 
     def unit(self, norm: float) -> float:
-        """Return the length of a count beside updates up to this norm, by the counts' `share`."""
+        """Return the length of one count beside updates of this norm."""
         return norm * math.sqrt(self.share / (1 - self.share))
 
     def weights(self, counts: Floats, rounds: int) -> Floats:
         """Return the weights of groups and labels, shape (k, m), 1 on average; some may be below 0.
 
-        Multipliers are `step` times `rounds` times the gaps of all counts so far, in which noise averages
-        out. A weight is 1, less n times the effect of one more right answer on all gaps, each times its
-        multiplier.
-        Edge cases: a group that seems rarer than 1 % of all counts counts as that.
+        Multipliers are `step` times `rounds` times the gaps of all counts so far. A weight is 1, less n times
+        the effect of one more right answer on all gaps, each times its multiplier. Rarer groups weigh as one
+        of 1 %.
         """
         right, wrong = counts.reshape(2, self.groups, self.labels)
-        totals = np.maximum(right + wrong, (np.abs(counts).sum() or 1.0) / _RAREST)
+        totals = np.maximum(right + wrong, (np.abs(counts).sum() or 1.0) / 100)
         pools, sign = self._pools
         chosen, of = np.where(sign > 0, right, wrong) @ pools, totals @ pools
         gaps = np.clip(chosen / of, 0, 1) - np.clip(chosen.sum(axis=0) / of.sum(axis=0), 0, 1)
@@ -86,10 +76,7 @@ class FairGrad:
 
     @property
     def _pools(self) -> tuple[Floats, Floats]:
-        """Return the labels of each gap, and per label 1 for right answers, -1 for wrong ones.
-
-        Wrong ones are predicted positive where their label is not.
-        """
+        """The labels of each gap, and per label 1 for right answers, -1 for wrong ones."""
         identity, alike, all_labels = np.eye(self.labels), np.ones(self.labels), np.ones((self.labels, 1))
         return {
             EQUALIZED_ODDS: (identity, alike),

@@ -1,4 +1,4 @@
-"""A model's features as its user declares them, each with a range or categories; none is read off data."""
+"""A model's declared features, each with a range or categories."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,16 +10,15 @@ import numpy as np
 
 from harness.errors import FeaturesError
 from harness.system.documents import Refusal, as_type, read_json
-from harness.training.updates import Floats
+from protocols.arrays import Floats
 
-RESERVED = ("client_id", "group", "label")
 MAX_COLUMNS = 100_000
 _WAY_OUT = 'declare {"age": {"low": 18, "high": 99}, "sector": {"categories": ["a", "b"]}}, for example'
 
 
 @dataclass(frozen=True)
 class Feature:
-    """A number from `low` to `high`, or a category. Raises FeaturesError for neither, or both."""
+    """A number in a range, or a category; FeaturesError for neither, or both."""
 
     low: float | None = None
     high: float | None = None
@@ -36,15 +35,14 @@ class Feature:
 
     @property
     def columns(self) -> int:
-        """How many numbers it becomes."""
+        """The number of its columns."""
         return 1 if self.categories is None else len(self.categories)
 
     def encode(self, values: Sequence[str]) -> Floats:
-        """Return values as numbers, shape (n, columns), whatever the values are.
+        """Return any values as numbers, shape (n, columns).
 
-        A range's low end and below is -1, its high end and above 1, and what is no number the middle, 0. A
-        category is 1 in its own column; another value is all 0.
-        [test: tests/harness/training/test_features.py]
+        A range becomes [-1, 1], values beyond it its nearer end, and a text that is no number 0. A category
+        is 1 in its own column, and any other value is all 0.  [test: tests/harness/training/test_features.py]
         """
         if self.categories is not None:
             return np.array(
@@ -60,31 +58,32 @@ class Feature:
         return np.nan_to_num(np.clip(scaled, -1.0, 1.0)).reshape(-1, 1)
 
     def to_json(self) -> dict[str, Any]:
-        """Return its entry of a file of features."""
-        ends = {"low": self.low, "high": self.high}
-        return ends if self.categories is None else {"categories": list(self.categories)}
+        """Return its declaration."""
+        if self.categories is None:
+            return {"low": self.low, "high": self.high}
+        return {"categories": list(self.categories)}
 
 
 @dataclass(frozen=True)
 class Features:
-    """All features of a model, in order. Raises FeaturesError for none, too many, or reserved names."""
+    """A model's features; FeaturesError for none, too many, or reserved names."""
 
     by_name: Mapping[str, Feature]
 
     def __post_init__(self) -> None:
-        if reserved := [name for name in RESERVED if name in self.by_name]:
+        if reserved := [name for name in ("client_id", "group", "label") if name in self.by_name]:
             raise FeaturesError(f"{reserved[0]} is no feature: leave it out, or copy it to another column.")
         if not 1 <= self.columns <= MAX_COLUMNS:
             raise FeaturesError(f"A model has 1 to {MAX_COLUMNS} columns of features, not {self.columns}.")
 
     @property
     def columns(self) -> int:
-        """How many numbers all features become."""
+        """The number of columns of all features."""
         return sum(feature.columns for feature in self.by_name.values())
 
     @property
     def named(self) -> list[str]:
-        """The name of each number: a feature, or a feature and a category."""
+        """The name of each column."""
         return [
             name if category is None else f"{name} = {category}"
             for name, feature in self.by_name.items()
@@ -92,23 +91,22 @@ class Features:
         ]
 
     def encode(self, table: Mapping[str, Sequence[str]]) -> Floats:
-        """Return a table's strings, as they stand in a file, as numbers, shape (n, columns)."""
+        """Return a table's texts as numbers, shape (n, columns)."""
         return np.concatenate([feature.encode(table[name]) for name, feature in self.by_name.items()], axis=1)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the declaration that `features_from_json` reads."""
+        """Return the declaration."""
         return {name: feature.to_json() for name, feature in self.by_name.items()}
 
 
 def read_features(path: Path) -> Features:
-    """Read a file of features. Raises FeaturesError if it is none."""
+    """Read a file of features, or raise FeaturesError."""
     return features_from_json(read_json(path, _refusal(str(path))), str(path))
 
 
 def features_from_json(declaration: Any, where: str) -> Features:
-    """Return declared features; messages call the declaration `where`. Raises FeaturesError."""
-    refusal = _refusal(where)
-    declared = as_type(dict[str, dict[str, Any]], declaration, refusal)
+    """Return declared features; FeaturesError calls the declaration `where`."""
+    declared = as_type(dict[str, dict[str, Any]], declaration, _refusal(where))
     features = {name: as_type(Feature, one, _refusal(f"{where}: {name}")) for name, one in declared.items()}
     try:
         return Features(features)

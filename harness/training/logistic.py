@@ -1,4 +1,4 @@
-"""Multinomial logistic regression from noisy sums of clients' updates, with scikit-learn's interface."""
+"""Multinomial logistic regression from noisy sums, with scikit-learn's interface."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ from harness.system.documents import as_type
 from harness.system.result_files import SCHEMA, not_result, read_result, result_path
 from harness.training.fairness import FairGrad
 from harness.training.features import Features, features_from_json
-from harness.training.updates import Floats, Integers
 from protocols.accounting.calibration import PrivacyUnit
+from protocols.arrays import Floats, Integers
 
 Label = str | int | float | bool
 SumOf = Callable[[Floats], Floats]  # from updates, a row per protected unit, to their noisy sum
@@ -29,9 +29,9 @@ SumOf = Callable[[Floats], Floats]  # from updates, a row per protected unit, to
 
 @dataclass(frozen=True)
 class Descent:
-    """How a model is trained, public and fixed beforehand; the defaults did well on public data.
+    """The training's parameters, fixed beforehand; the defaults did well on public data.
 
-    Everybody takes part in each round. `clip` bounds the L2 norm of a record's gradient.
+    `clip` bounds the L2 norm of a record's gradient.
     """
 
     rounds: int
@@ -59,20 +59,12 @@ class Examples:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """The parameters' shape: a row of p coefficients and an intercept per label but the first."""
+        """The parameters' shape: coefficients and an intercept per label but the first."""
         return self.labels - 1, self.features.shape[1] + 1
 
     @cached_property
     def _inputs(self) -> Floats:
         return with_constant(self.features)
-
-    @cached_property
-    def _lengths(self) -> Floats:
-        return np.asarray(np.linalg.norm(self._inputs, axis=1))
-
-    @cached_property
-    def _of_label(self) -> Floats:
-        return np.eye(self.labels)[self.label][:, 1:]
 
     @cached_property
     def _means(self) -> csr_array:  # of records, to clients
@@ -91,15 +83,15 @@ class Examples:
     ) -> Floats:
         """Return an update per protected unit, (n, d) of records or (M, d) of clients: clipped, then weighed.
 
-        Weights are cut to [-largest_weight, largest_weight]. With `fairgrad` they are of groups and labels,
-        and the record's counts follow. A client without records has the update 0.
+        Weights are cut to [-largest_weight, largest_weight]. With `fairgrad` they are per group and label,
+        and the record's counts follow the update. A client without records has the update 0.
         Guarantees: no row is longer than N = clip * largest_weight; with counts N / sqrt(1 - share).
         [test: tests/harness/training/test_logistic.py, test_fairness.py]
         """
         predicted = probabilities(parameters, self._inputs)
-        off = predicted[:, 1:] - self._of_label
+        off = predicted[:, 1:] - np.eye(self.labels)[self.label][:, 1:]
         # The gradient is the outer product of both, so that its norm is that of their norms.
-        norms = np.linalg.norm(off, axis=1) * self._lengths
+        norms = np.linalg.norm(off, axis=1) * np.linalg.norm(self._inputs, axis=1)
         scale = np.minimum(1, clip / np.maximum(norms, clip))
         weight = self.weight if weights is None else weights[self.group, self.label]
         if weight is not None:
@@ -108,8 +100,8 @@ class Examples:
         rows = (scaled[:, :, np.newaxis] * self._inputs[:, np.newaxis]).reshape(len(off), -1)
         if fairgrad is not None:
             assert self.group is not None
-            right = (predicted.argmax(axis=1) == self.label).astype(np.int64)
-            counts = fairgrad.counts(self.group, self.label, right)
+            right = predicted.argmax(axis=1) == self.label
+            counts = fairgrad.counts(self.group, self.label, right.astype(np.int64))
             rows = np.hstack([rows, fairgrad.unit(clip * largest_weight) * counts])
         return rows if unit is PrivacyUnit.RECORD else np.asarray(self._means @ rows)
 
@@ -119,8 +111,8 @@ def fit(
 ) -> Floats:
     """Train on noisy sums; return parameters of shape (k - 1, p + 1), for `probabilities`.
 
-    Computes: gradient descent with heavy-ball momentum; the mean of the later half of its steps, over which
-    noise averages out. Only `sum_of` reads the updates.
+    Computes: the mean of the later half of the steps of gradient descent with heavy-ball momentum, over which
+    noise averages out.
     """
     parameters, velocity = np.zeros(examples.shape), np.zeros(examples.shape)
     total, weights = np.zeros(examples.shape), None
@@ -138,9 +130,9 @@ def fit(
 
 
 def probabilities(parameters: Floats, inputs: Floats) -> Floats:
-    """Return each label's probability, shape (n, k), with a score of 0 for the first.
+    """Return each label's probability, shape (n, k), for `inputs` as `with_constant` returns them.
 
-    The last column of `inputs`, shape (n, p + 1), is 1.
+    The first label's score is 0.
     """
     scores = np.concatenate([np.zeros((len(inputs), 1)), inputs @ parameters.T], axis=1)
     scores = np.exp(scores - scores.max(axis=1, keepdims=True))
@@ -148,7 +140,7 @@ def probabilities(parameters: Floats, inputs: Floats) -> Floats:
 
 
 def with_constant(features: Floats) -> Floats:
-    """Return features, and after them the constant 1 for the intercept."""
+    """Return features and a last column of ones."""
     return np.concatenate([features, np.ones((len(features), 1))], axis=1)
 
 
@@ -156,11 +148,11 @@ FILE = "model.json"
 
 
 class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # has no type information
-    """Logistic regression that was trained under differential privacy; `fit` learns nothing.
+    """Logistic regression trained under differential privacy; `fit` learns nothing.
 
     Args:
-        features: As declared for training.
-        labels: All k, as in the records.
+        features: The declared ones.
+        labels: All k labels.
         parameters: Shape (k - 1, p + 1): coefficients, then the intercept, for each label but the first.
     """
 
@@ -191,7 +183,7 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
         return cls(features, tuple(labels), np.array(parameters))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields of `model.json` without the privacy statement."""
+        """Return the fields of `model.json`."""
         return {
             "schema": SCHEMA,
             "labels": np.array(self.labels).tolist(),
@@ -202,17 +194,17 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
 
     @property
     def classes_(self) -> npt.NDArray[Any]:
-        """The labels, sorted as scikit-learn's are: the order of `predict_proba`'s columns."""
+        """The sorted labels, in the order of `predict_proba`."""
         return np.sort(np.array(self.labels))
 
     @property
     def feature_names_in_(self) -> npt.NDArray[Any]:
-        """The names of the features, shape (p,), which are columns of tables."""
+        """The features' names, shape (p,)."""
         return np.array([*self.features.by_name], dtype=object)
 
     @property
     def n_features_in_(self) -> int:
-        """How many features there are."""
+        """The number of features."""
         return len(self.features.by_name)
 
     def fit(self, X: Any, y: Any = None, **_: Any) -> "LogisticModel":  # noqa: ARG002, N803
@@ -225,12 +217,12 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
     def predict_proba(self, X: Any) -> Floats:  # noqa: N803
         """Return each label's probability, shape (n, k), in the order of `classes_`.
 
-        Values outside a declared range count as its nearest end. Other categories, and texts that are no
-        number, count as nothing.
+        Values outside a declared range count as its nearer end; undeclared categories, and texts that are no
+        number, as nothing.
 
         Args:
-            X: A frame that narwhals knows, with the features as columns in any order; or an array with the
-                columns of `feature_names_in_`, in that order.
+            X: A frame that narwhals knows, with the features as columns; or an array with the columns of
+                `feature_names_in_`.
         Raises:
             RecordsError: A column is missing, or is no feature; or X is neither frame nor array.
         """
@@ -244,7 +236,6 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
 
 
 def _framed(given: Any, names: Sequence[str]) -> Any:
-    """Return a frame as it is, an array as one; raise RecordsError for other columns."""
     if nw.from_native(given, pass_through=True) is not given:
         columns = frame_of(given).collect_schema().names()
         if others := [str(name) for name in columns if name not in names]:

@@ -1,10 +1,10 @@
-"""The options of a training: a model, and the releases that belong to it, on one budget."""
+"""The options of a training."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.errors import OptionError, named
 from harness.request.base import Account, Request, Run, Spending
@@ -32,16 +32,13 @@ from harness.request.releases import (
 )
 from protocols.guarantee import NOTHING, Guarantee
 
-if TYPE_CHECKING:
-    from harness.security_models import SecurityModel
-
 UNCHARGED = "none"
-WITH = ("weights", "thresholds", "fairgrad")
 _SHARE = Fraction(1, 5)  # of epsilon and delta for weights, unless told
 
 
 def _parse_with(text: str, option: str) -> list[str]:
-    return [parse_choice(option, name, list(WITH)) for name in parse_names(text, option)]
+    known = ["weights", "thresholds", "fairgrad"]
+    return [parse_choice(option, name, known) for name in parse_names(text, option)]
 
 
 class TrainRequest(Run, Account, Records, Spending, delta={"default": "1e-5"}):
@@ -105,7 +102,7 @@ class TrainRequest(Run, Account, Records, Spending, delta={"default": "1e-5"}):
 
     @property
     def sought(self) -> str | None:
-        """The fairness for which groups are weighed, if any. Raises OptionError if options conflict."""
+        """The fairness for which groups are weighed, if any; OptionError if options conflict."""
         if "fairgrad" not in (self.with_ or ()):
             if self.fairness:
                 raise OptionError(
@@ -120,7 +117,7 @@ class TrainRequest(Run, Account, Records, Spending, delta={"default": "1e-5"}):
 
     @property
     def of_weights(self) -> Guarantee:
-        """The budget of weights. Raises OptionError if it has no use, or leaves nothing."""
+        """The budget of weights; OptionError if it has no use, or leaves nothing."""
         if "weights" not in self.parts:
             if self.weights_epsilon:
                 raise OptionError(
@@ -140,12 +137,12 @@ class TrainRequest(Run, Account, Records, Spending, delta={"default": "1e-5"}):
         """The budget of the model, and of the thresholds, which are of other clients."""
         return self.guarantee - self.of_weights
 
-    def of_release(self, task: str, model: SecurityModel) -> ReleaseCall:
-        """Return the call of weights or thresholds, with its part of ε and δ, charged to nobody by itself."""
+    def of_release(self, task: str) -> ReleaseCall:
+        """Return the call of weights or thresholds, with its budget, charged to nobody by itself."""
         from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 
         part = CALLS[task]
-        release = part(epsilon=1, security=model.name, population=UNCHARGED, records=self.records)
+        release = part(epsilon=1, security=self.security.name, population=UNCHARGED, records=self.records)
         own = ("security", "population", "records", "out", "offline", "stock")
         left_out = (*Spending.declared, *Account.declared, *own)
         shared = {name: getattr(self, name) for name in part.declared.keys() & self.declared.keys()}

@@ -1,4 +1,4 @@
-"""One training on one budget: weights of everybody, a model, thresholds from clients that it did not see."""
+"""One training on one budget: weights, a model, and thresholds from clients that it did not see."""
 
 import math
 import random
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.engines.base import Progress, no_charge
 from harness.engines.registry import choose_model
@@ -36,8 +35,7 @@ from harness.privacy.statement import (
     read_statement,
     state_distributed_noise,
 )
-from harness.releases.base import Statistic, statistic_of
-from harness.security_models import SecurityModel
+from harness.releases.base import statistic_of
 from harness.system.files import scratch_directory
 from harness.system.result_files import check_new, new_directory, write_all
 from harness.training.fairness import FairGrad
@@ -53,9 +51,9 @@ from harness.training.logistic import (
 )
 from harness.training.request import TrainRequest
 from harness.training.session import SumSession
-from harness.training.updates import Floats
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.accounting.rounding import float_up
+from protocols.arrays import Bools, Floats
 from protocols.circuits.coins import exp_bounds
 from protocols.guarantee import Guarantee, compose
 from protocols.noise.added import DistributedNoise
@@ -63,48 +61,27 @@ from protocols.spec import SHARES, SPLIT
 
 TASK = "train"
 HELD_OUT = 4  # one of so many clients is kept for thresholds
-_COUNTED = " and of the records that the model gets right and wrong, by group and label"
-_SAID = ("number of rounds", "clipping norm", "largest weight", "learning rate", "momentum")
-
-
-@dataclass(frozen=True)
-class Planned:
-    """A release beside a training, with its own part of epsilon and delta."""
-
-    statistic: Statistic[Any]
-    settings: RunSettings
-
-    def exact(self, domain: RecordDomain) -> Guarantee:
-        """Return its loss. Raises FairSharesError if it cannot be run."""
-        self.settings.check_supported(self.statistic.spec)
-        return self.statistic.prepare(self.settings.release, domain).plan.exact
 
 
 @dataclass(frozen=True)
 class Training:
-    """A training's options, all of them public and fixed before data are seen.
+    """A training's options, which are public and fixed before data are seen.
 
-    `guarantee` is of the model's rounds, `grid` of scores. `fairness` is what groups are weighed for, and
-    `positive` the label whose rates it is about, the last one if empty.
+    `guarantee` is the budget of the model's rounds, `grid` of scores. `weights` and `thresholds` are releases
+    beside the model, each with its own budget, and `fairness` the definition for which groups are weighed.
     """
 
-    security: SecurityModel
-    unit: PrivacyUnit
+    request: TrainRequest
+    account: Account
     guarantee: Guarantee
     how: Descent
-    noise: str
-    account: Account
-    timeout_s: float
     grid: Grid
-    weights: Planned | None = None
-    thresholds: Planned | None = None
     fairness: str | None = None
-    positive: str = ""
-    offline: bool = False
-    stock: Path | None = None
+    weights: RunSettings | None = None
+    thresholds: RunSettings | None = None
 
     def scored(self, domain: RecordDomain) -> RecordDomain:
-        """Return the domain of the model's scores, for thresholds, which take two labels."""
+        """Return the domain of the model's scores; OptionError unless it has two labels."""
         if len(domain.labels) != 2:
             raise OptionError(
                 f"Thresholds beside training take two labels, not {len(domain.labels)}; train without, and "
@@ -113,28 +90,32 @@ class Training:
         return replace(domain, kind=RecordKind.SCORE, thresholds=self.grid)
 
     def total(self, domain: RecordDomain, rounds: Guarantee) -> Guarantee:
-        """Return the loss of the whole, with that of the model's rounds.
+        """Return the loss of the whole, given that of the model's `rounds`.
 
-        It adds the weights' loss to the larger one of model and thresholds (parallel composition): a random
-        draw that sees no record puts a client in one of these two.
+        The weights' loss adds to the larger one of model and thresholds (parallel composition): a random draw
+        that sees no record puts a client in one of these two.
         """
         total = rounds
         if self.thresholds:
-            exact = self.thresholds.exact(self.scored(domain))
+            exact = _exact(self.thresholds, self.scored(domain))
             total = Guarantee(max(total.epsilon, exact.epsilon), max(total.delta, exact.delta))
-        return compose([self.weights.exact(domain), total]) if self.weights else total
+        return compose([_exact(self.weights, domain), total]) if self.weights else total
 
     def fairgrad(self, domain: RecordDomain) -> FairGrad | None:
         """Return how groups are weighed, if at all."""
         if self.fairness is None:
             return None
-        sizes = len(domain.groups), len(domain.labels)
-        return FairGrad(self.fairness, *sizes, domain.positive(self.positive))
+        positive = domain.positive(self.request.positive_label or "")
+        return FairGrad(self.fairness, len(domain.groups), len(domain.labels), positive)
+
+
+def _exact(part: RunSettings, domain: RecordDomain) -> Guarantee:
+    return statistic_of(part.release).prepare(part.release, domain).plan.exact
 
 
 @dataclass(frozen=True)
 class Trained:
-    """The results of a training, and its place in the ledger."""
+    """A training's results, and its place in the ledger."""
 
     model: LogisticModel
     manifest: dict[str, Any]
@@ -154,9 +135,9 @@ def train(
 ) -> Trained:
     """Release weights, train on noisy sums, and release thresholds of the model's scores; write all files.
 
-    Guarantees: it is charged once, before anything is revealed, and stays charged whatever becomes of it.
-    [test: tests/harness/training/test_run.py]
     `encoded` are the records' features, shape (n, columns). After a FairSharesError `out` does not exist.
+    Guarantees: a training is charged once, before anything is revealed, and a failed one stays charged.
+    [test: tests/harness/training/test_run.py]
     """
     started, domain, labels = time.monotonic(), records.domain, label_values(records)
     kept = held_out(records.clients) if chosen.thresholds else np.zeros(records.clients, dtype=bool)
@@ -167,14 +148,14 @@ def train(
         scratch_directory(partial) as scratch,
     ):
 
-        def released(part: Planned, of: ClientRecords) -> Run[Any]:
-            name, settings = part.statistic.name, part.settings
+        def released(part: RunSettings, of: ClientRecords) -> Run[Any]:
+            statistic = statistic_of(part.release)
 
             def step(each: str) -> None:
-                progress(f"{name} {each}")
+                progress(f"{statistic.name} {each}")
 
             return run_release(
-                part.statistic, RecordsSource(of), settings, partial / name, step, within=charging
+                statistic, RecordsSource(of), part, partial / statistic.name, step, within=charging
             )
 
         progress("plan")
@@ -203,10 +184,10 @@ def train(
         )
         progress("train")
         with session:
-            parameters = fit(examples, session.add, chosen.how, chosen.unit, fairgrad)
+            parameters = fit(examples, session.add, chosen.how, chosen.request.privacy_unit, fairgrad)
         thresholds = None
         if chosen.thresholds:
-            positive = domain.positive(chosen.positive)
+            positive = domain.positive(chosen.request.positive_label or "")
             scores = probabilities(parameters, with_constant(encoded[~seen]))[:, positive]
             apart = replace(
                 of_clients(records, kept), domain=chosen.scored(domain), detail=bins_of(scores, chosen.grid)
@@ -226,7 +207,15 @@ def train(
                 "in_training": examples.clients,
             },
             "training": asdict(chosen.how)
-            | (fairgrad.hyperparameters() if fairgrad else {})
+            | (
+                {
+                    "fairness": fairgrad.fairness,
+                    "fairness_share": fairgrad.share,
+                    "fairness_step": fairgrad.step,
+                }
+                if fairgrad
+                else {}
+            )
             | {
                 "rho": float_up(session.plan.loss.rho),
                 "rho_delta": float_up(session.plan.loss.certain + session.plan.loss.apart),
@@ -241,7 +230,7 @@ def train(
 
 
 def label_values(records: ClientRecords) -> list[Any]:
-    """Return the labels in the records' dtype. Raises OptionError for datetimes."""
+    """Return the labels in the records' dtype; OptionError for datetimes."""
     dtype = records.columns.get("label", "str")
     if "datetime" in dtype:
         raise OptionError(
@@ -250,10 +239,10 @@ def label_values(records: ClientRecords) -> list[Any]:
     return [*as_index(records.domain.labels, dtype).to_numpy()]
 
 
-def held_out(clients: int) -> npt.NDArray[np.bool_]:
+def held_out(clients: int) -> Bools:
     """Draw one client in four, by the system's randomness, to keep out of training.
 
-    Their number is public, and depends on the number of clients alone. Raises OptionError below four clients.
+    Their number depends on the number of clients alone. Raises OptionError below four clients.
     """
     if clients < HELD_OUT:
         raise OptionError(
@@ -264,8 +253,8 @@ def held_out(clients: int) -> npt.NDArray[np.bool_]:
     return chosen
 
 
-def of_clients(records: ClientRecords, kept: npt.NDArray[np.bool_]) -> ClientRecords:
-    """Return the records of these clients alone, in their order."""
+def of_clients(records: ClientRecords, kept: Bools) -> ClientRecords:
+    """Return these clients' records."""
     rows, number = kept[records.client], np.cumsum(kept) - 1
     return replace(
         records,
@@ -285,25 +274,25 @@ def _session(
     clients: int,
     starting: Callable[[], None],
 ) -> SumSession:
-    of_client = domain.max_count if chosen.unit is PrivacyUnit.RECORD else 1
+    request = chosen.request
     norm = chosen.how.clip * chosen.how.largest_weight  # what is added is clipped and weighed already
     coordinates = (len(domain.labels) - 1) * (features.columns + 1)
     if fairgrad is not None:
         norm, coordinates = math.hypot(norm, fairgrad.unit(norm)), coordinates + fairgrad.cells
     return SumSession(
-        chosen.security.name,
-        clients=clients * of_client,
+        request.security.name,
+        clients=clients * (domain.max_count if request.privacy_unit is PrivacyUnit.RECORD else 1),
         coordinates=coordinates,
         rounds=chosen.how.rounds,
         clip=norm,
         epsilon=chosen.guarantee.epsilon,
         delta=chosen.guarantee.delta,
-        unit=str(chosen.unit),
-        noise=chosen.noise,
-        offline=chosen.offline,
-        stock=chosen.stock,
+        unit=str(request.privacy_unit),
+        noise=request.noise,
+        offline=request.offline,
+        stock=stock_of(request).directory,
         starting=starting,
-        timeout=chosen.timeout_s,
+        timeout=request.timeout,
     )
 
 
@@ -314,14 +303,13 @@ def _manifest(
     domain: RecordDomain,
 ) -> dict[str, Any]:
     manifest = combined_manifest(TASK, parts)
-    of_weights = chosen.weights.settings.release.epsilon if chosen.weights else 0
-    existence_only = domain.max_count == 1 and chosen.unit is PrivacyUnit.RECORD
+    existence_only = domain.max_count == 1 and chosen.request.privacy_unit is PrivacyUnit.RECORD
     # What a client's only record says is protected as one record that is removed and another that is added.
     replaced = Guarantee(2 * total.epsilon, (1 + exp_bounds(total.epsilon)[1]) * total.delta)
     stated = replace(
         read_statement(manifest),
         exact=total,
-        epsilon_requested=chosen.guarantee.epsilon + of_weights,
+        epsilon_requested=chosen.request.epsilon,
         if_replaced=replaced if existence_only else None,
     )
     return {**manifest, "privacy": stated.to_json()}
@@ -330,15 +318,17 @@ def _manifest(
 def _own_manifest(
     chosen: Training, session: SumSession, examples: Examples, charging: Entry, inferred: bool
 ) -> dict[str, Any]:
-    noise, piece = session.plan.noise, session.piece
-    size, counted = session.rule.coordinates, "" if chosen.fairness is None else _COUNTED
+    noise, piece, request = session.plan.noise, session.piece, chosen.request
+    size, counted = session.rule.coordinates, ""
+    if chosen.fairness is not None:
+        counted = " and of the records that the model gets right and wrong, by group and label"
     stated = PrivacyStatement(
-        model=chosen.security,
+        model=request.security,
         exact=session.plan.exact,
         epsilon_requested=chosen.guarantee.epsilon,
         relation=session.event.relation,
-        unit=chosen.unit,
-        failure=failure_of(chosen.security.security_bits(0)) * (1 + (piece.attempts if piece else 0)),
+        unit=request.privacy_unit,
+        failure=failure_of(request.security.security_bits(0)) * (1 + (piece.attempts if piece else 0)),
         made_ahead=piece is not None,
         input_form="sums",
         input_path=SHARES.described,
@@ -346,7 +336,8 @@ def _own_manifest(
             f"{session.rounds} noisy sums of {size} numbers each, of clients' updates of the model{counted}",
         ),
         public=(
-            *("number of clients", "features and their ranges", *_SAID),
+            *("number of clients", "features and their ranges", "number of rounds", "clipping norm"),
+            *("largest weight", "learning rate", "momentum"),
             *(["fairness"] if counted else []),
             *([INFERRED] if inferred else []),
         ),
@@ -354,9 +345,15 @@ def _own_manifest(
         if isinstance(noise, DistributedNoise)
         else None,
     )
-    inputs, privacy = {"clients": examples.clients}, stated.to_json()
-    charged, seconds = charging.fields(), sum(session.seconds)
-    manifest = manifest_of("training", session.result, privacy, inputs, charged, seconds, 0.0)
+    manifest = manifest_of(
+        "training",
+        session.result,
+        stated.to_json(),
+        {"clients": examples.clients},
+        charging.fields(),
+        sum(session.seconds),
+        share_s=0.0,
+    )
     return manifest | ({"preprocessing": {"piece": piece.name, **piece.about}} if piece else {})
 
 
@@ -368,7 +365,7 @@ def trained(
     begin: Progress,
     say: Say = nothing_said,
 ) -> Trained:
-    """Train on records, see `table_at`, into a new directory."""
+    """Train on records (see `table_at`) into a new directory."""
     check_new(target)
     account = chosen_account(request.population, request.budget, request.ledger, say, of_records=True)
     chosen, domain = _chosen(request, account), declared_domain(request)
@@ -382,9 +379,9 @@ def trained(
 def preprocessed(
     request: TrainRequest, features: Features, runs: int, progress: Progress
 ) -> tuple[Path, list[dict[str, Any]]]:
-    """Make the noise of all rounds of so many trainings, before there are records.
+    """Make the noise of all rounds of so many trainings; return its directory and costs.
 
-    Returns where it lies, and its costs. After an error, finished noise stays.
+    After an error, finished noise stays.
     """
     request, domain = request.but(offline=True, records=TABLE), domain_of_noise(request)  # of any records
     chosen = _chosen(request, Account())
@@ -394,31 +391,20 @@ def preprocessed(
 
 
 def _chosen(request: TrainRequest, account: Account) -> Training:
-    model, domain = request.security or choose_model(None), declared_domain(request)
-
-    def planned(task: str) -> Planned:
-        settings = settings_of(request.of_release(task, model))
-        return Planned(statistic_of(settings.release), replace(settings, stock=None))
-
-    parts = {task: planned(task) for task in request.parts}
+    request, domain = request.but(security=request.security or choose_model(None)), declared_domain(request)
+    usual = 2.0 if "weights" in request.parts else 1.25 if request.sought else 1.0
     return Training(
-        security=model,
-        unit=request.privacy_unit,
-        guarantee=request.of_model,
-        how=Descent(
+        request,
+        account,
+        request.of_model,
+        Descent(
             request.rounds,
             request.clip,
-            request.largest_weight or (2.0 if "weights" in parts else 1.25 if request.sought else 1.0),
+            request.largest_weight or usual,
             request.learning_rate,
             request.momentum,
         ),
-        noise=request.noise,
-        account=account,
-        timeout_s=request.timeout,
-        grid=(domain and domain.thresholds) or even_grid(),
-        **parts,
-        fairness=request.sought,
-        positive=request.positive_label or "",
-        offline=request.offline,
-        stock=stock_of(request).directory,
+        (domain and domain.thresholds) or even_grid(),
+        request.sought,
+        **{task: settings_of(request.of_release(task)) for task in request.parts},
     )

@@ -1,4 +1,4 @@
-"""Rounds of noisy sums by parties that stay up, with one budget for all, spent before the first."""
+"""Rounds of noisy sums by parties that stay up, with one budget, spent before the first."""
 
 import sys
 import tempfile
@@ -27,16 +27,16 @@ from harness.privacy.stock import Piece, Stock
 from harness.request.base import Account as Charged
 from harness.security_models import SecurityModel
 from harness.system.files import scratch_directory
-from harness.training.updates import Floats, Integers, UpdateRule, units_for
+from harness.training.updates import UpdateRule, units_for
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.accounting.rounding import exact_number
 from protocols.accounting.rounds import RoundsPlan, plan_rounds
+from protocols.arrays import Floats, Integers
 from protocols.circuits.noise import input_widths
 from protocols.noise.added import DistributedNoise
 from protocols.spec import NO_INPUT, PI_ROUNDS, with_distributed_noise, with_noise_made_ahead
 
 MAX_ROUNDS = 100_000
-_AT_ONCE = 1 << 22  # values that are shared at a time
 
 Number = int | float | Fraction | str
 
@@ -44,9 +44,9 @@ Number = int | float | Fraction | str
 class SumSession:
     """Sums of clients' vectors, round by round, each revealed with noise only.
 
-    In each round every client's vector is clipped to the L2 norm `clip`, then weighed, rounded last, and
-    split into additive shares; each party adds up its shares, and the parties reveal the sum with noise.
-    All rounds have one (epsilon, delta), charged before the first, and spent even if some are not used.
+    In each round every client's vector is clipped to the L2 norm `clip`, weighed, rounded, and split into
+    additive shares. All rounds have one (epsilon, delta), which is charged before the first, and spent even
+    if some are not used.
 
         >>> import numpy as np
         >>> import fairshares as fs
@@ -62,19 +62,18 @@ class SumSession:
         >>> session.plan.exact.epsilon
         Fraction(10, 1)
 
-    Guarantees: (epsilon, delta) of all rounds together, for the unit, against parties that the model
-    tolerates and everybody else, however later vectors depend on earlier sums; no process is left in any
-    case.
+    Guarantees: (epsilon, delta) of all rounds together, for the unit, against the parties that the model
+    tolerates and everybody else, however later vectors depend on earlier sums. No process is left behind.
     [test: tests/protocols/test_rounds.py, tests/harness/training/test_session.py]
-    Edge cases: who is in a round is public, its vector is not. A client that left counts as a vector of
-    zeros, and nothing is scaled by how many there are. A party that fails ends the session.
+    Edge cases: the members of a round are public. A client that left counts as zeros, and sums are not scaled
+    by the number of clients. A party that fails ends the session.
 
     Attributes:
         rule: The bounds of vectors.
         plan: The noise, with `exact` (epsilon, delta), and `loss` with rho and its delta'.
-        piece: The noise made ahead that was taken, from the directory `stock`.
-        seconds: Of each round so far, without the clients' work.
-        sent_bytes: By each party in all, known after the last round.
+        piece: The noise made ahead that it took.
+        seconds: The time of each round so far, without the clients' work.
+        sent_bytes: The bytes that each party sent, known after the last round.
     """
 
     def __init__(
@@ -102,38 +101,36 @@ class SumSession:
         """Choose the noise, without spending anything.
 
         Args:
-            security: Of `fairshares security`. Default: ring with MP-SPDZ, else mpyc.
+            security: A model of `fairshares security`. Default: ring with MP-SPDZ, else mpyc.
             clients: The most rows of a round, public.
-            coordinates: Of a vector.
-            rounds: Of the session.
+            coordinates: The length of a vector.
+            rounds: The number of rounds.
             clip: The largest norm of a row before weighing; noise grows with it.
-            epsilon: Of all rounds together.
-            delta: Of all rounds together.
-            largest_weight: Noise grows with it, too; both are fixed beforehand.
+            epsilon: The loss of all rounds together.
+            delta: Likewise.
+            largest_weight: A bound that is fixed beforehand; noise grows with it.
             unit: Who is protected, "client" or "record".
             rows: Whose vector a row is. Protected records in clients' rows double the noise.
-            noise: "joint", Gaussian noise that nobody knows; "distributed": each party adds its own, for long
+            noise: "joint" Gaussian noise that nobody knows; or "distributed", each party's own, for long
                 vectors.
-            offline: Whether to take joint noise that `preprocess` of such a session made.
-            stock: Its directory. Default: stock, beside the ledger.
-            population: Who is charged. "none": nobody counts; None: likewise, unless the ledger holds
-                budgets.
-            budget: The population's, ε or (ε, δ).
+            offline: Whether to take joint noise that `preprocess` made.
+            stock: The directory of that noise. Default: stock, beside the ledger.
+            population: Who is charged. "none" charges nobody; so does None, unless the ledger has budgets.
+            budget: The population's ε or (ε, δ).
             ledger: A file, by default that of commands.
-            starting: Charges instead, once, before the first party starts, if the rounds belong to a larger
-                run.
+            starting: Called once, before the first party starts, to charge a larger run instead.
             timeout: Seconds for the parties to start, and for each round.
         Raises:
-            FairSharesError: A subclass for each mistake; the message has the value, and the way out.
+            FairSharesError: A subclass for each mistake.
         """
-        self.model, self.clients, self.rounds, self._timeout_s = (
-            choose_model(security),
-            clients,
-            rounds,
-            timeout,
-        )
-        whole = hasattr(rounds, "__index__") and hasattr(clients, "__index__")
-        if not (whole and 1 <= rounds <= MAX_ROUNDS and clients >= 1):
+        self.model, self.clients, self.rounds = choose_model(security), clients, rounds
+        self._timeout_s, self._starting = timeout, starting
+        if not (
+            hasattr(rounds, "__index__")
+            and hasattr(clients, "__index__")
+            and 1 <= rounds <= MAX_ROUNDS
+            and clients >= 1
+        ):
             raise OptionError(
                 f"A session has 1 to {MAX_ROUNDS} rounds of 1 client or more, not {rounds}, {clients}."
             )
@@ -173,28 +170,24 @@ class SumSession:
         self._account = _account(population, budget, ledger) if starting is None else Account()
         self.stock = Stock(Path(stock or self._account.ledger.path.parent / "stock"))
         self.piece: Piece | None = None
-        self._starting = starting
         self._stack: ExitStack | None = None
         self._rounds: Rounds | None = None
         self.seconds: list[float] = []
         self.sent_bytes: tuple[int, ...] | None = None
 
     def check_supported(self) -> None:
-        """Raise UnsupportedError where the model cannot run the session here."""
+        """Raise UnsupportedError if the model cannot run the session here."""
         if reason := engine_of(self.model).supports(self._spec, self.model, NO_INPUT):
             raise UnsupportedError(reason)
 
     def preprocess(self, sessions: int = 1, progress: Progress = lambda _: None) -> list[dict[str, Any]]:
-        """Make the joint noise of so many sessions like this one, before there are any vectors.
-
-        Returns their costs. After an error, finished noise stays.
-        """
+        """Make the joint noise of later sessions; return its costs. An error leaves finished noise."""
         return preprocess(self._noise, self.stock, sessions, self._timeout_s, progress)
 
     def take(self, place: Path) -> str:
         """Take noise made ahead out of the stock into `place`, for good; return its name, or "".
 
-        Whoever charges the session by `starting` calls this before, and charges the name.
+        A run with its own `starting` calls this before, to charge the name.
         """
         if self.offline and self.piece is None:
             self.piece = taken(self._noise, self.stock, place)
@@ -209,7 +202,6 @@ class SumSession:
         if self._stack is not None or self.seconds:
             raise OptionError("This session was opened before; make another one.")
         self.check_supported()
-        engine = engine_of(self.model)
         stack = self._stack = ExitStack()
         self._left = weakref.finalize(self, stack.close)  # who forgets to close leaves nothing running
         try:
@@ -222,7 +214,7 @@ class SumSession:
                     event = replace(self.event, piece=self.take(work / "piece"))
                 starting = partial(_charge, self.stock, mark, event)  # not `self`, which may be forgotten
             self._rounds = stack.enter_context(
-                engine.rounds(
+                engine_of(self.model).rounds(
                     self.job,
                     self.model,
                     work / "parties",
@@ -238,19 +230,16 @@ class SumSession:
         return self
 
     def add(self, updates: Floats, weights: Floats | None = None) -> Floats:
-        """Return the noisy sum of the clients' vectors, each clipped, then weighed: one round.
+        """Return the sum of one round's vectors, each clipped, then weighed, with noise of mean 0.
 
         Args:
-            updates: Shape (rows, coordinates), at most `clients` rows; a row that is not finite counts as
-                zeros.
+            updates: Shape (rows, coordinates), at most `clients` rows; a row that is not finite counts as 0.
             weights: Shape (rows,), cut to `largest_weight`. None: 1 each.
-        Returns:
-            Shape (coordinates,); its noise has mean 0.
         Raises:
             OptionError: There are too many rows or rounds, or another shape.
-            PartyFailedError: The session has ended.
-            PartyTimeoutError: Likewise.
-            OutputError: Likewise.
+            PartyFailedError: A party failed, which ends the session.
+            PartyTimeoutError: Likewise, if it was late.
+            OutputError: Likewise, if it revealed something else.
         """
         if self._rounds is None:
             raise OptionError("This session is not open; use it in a `with` block, or call open() first.")
@@ -262,9 +251,8 @@ class SumSession:
             raise OptionError(
                 f"{len(encoded)} rows are more than the {self.clients} clients that were declared."
             )
-        columns = _columns(encoded, self.model)
+        columns, started = _columns(encoded, self.model), time.monotonic()
         try:
-            started = time.monotonic()
             sums = self._rounds.open(columns)["sums"]
             self.seconds.append(time.monotonic() - started)
         except BaseException as error:
@@ -288,13 +276,12 @@ class SumSession:
             self._end(*sys.exc_info())
 
     def __enter__(self) -> "SumSession":
-        """Open the session."""
         return self.open()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close the session; after an error its parties are not waited for."""
+        """Close the session; after an error do not wait for its parties."""
         if kind is None:
             self.close()
         else:
@@ -302,7 +289,7 @@ class SumSession:
 
     @property
     def result(self) -> EngineResult:
-        """The engine's result of all rounds so far."""
+        """The engine's result so far."""
         engine, parties = engine_of(self.model), self.model.parties
         return EngineResult(
             model=self.model,
@@ -325,32 +312,40 @@ class SumSession:
             raise OptionError(
                 "Parties draw distributed noise in the run itself: only joint noise is made ahead."
             )
-        number = self.rounds * self.rule.coordinates
-        return JointNoise(self.model, number, self.plan.distribution, self.plan.noise.bits)
+        values = self.rounds * self.rule.coordinates
+        return JointNoise(self.model, values, self.plan.distribution, self.plan.noise.bits)
 
     @property
     def event(self) -> PrivacyEvent:
         """The charge of all rounds."""
-        relation = (
-            NeighboringRelation.ZERO_OUT_ONE
+        return PrivacyEvent(
+            task="sums",
+            model=self.model.name,
+            exact=self.plan.exact,
+            unit=self.rule.unit,
+            relation=NeighboringRelation.ZERO_OUT_ONE
             if self.rule.unit is PrivacyUnit.CLIENT
-            else NeighboringRelation.ADD_OR_REMOVE_ONE
+            else NeighboringRelation.ADD_OR_REMOVE_ONE,
+            out=Path.cwd(),
+            noise=self.plan.loss,
         )
-        terms = ("sums", self.model.name, self.plan.exact, self.rule.unit, relation, Path.cwd())
-        return PrivacyEvent(*terms, self.plan.loss)
 
     @property
     def job(self) -> Job:
-        """The program and arguments of the parties."""
+        """The parties' program and arguments."""
         noise, parties, d = self.plan.noise, self.model.parties, self.rule.coordinates
-        noise_input = DistributedNoiseInput(d, d) if isinstance(noise, DistributedNoise) else None
-        bits = () if isinstance(noise, DistributedNoise) or self.offline else input_widths(noise.bits)
         law = ("0",) if self.offline else self.plan.distribution
-        arguments = (str(parties), str(self.rounds), str(d), *law)
-        source = PROGRAMS / f"{self._spec.name}.mpc"
-        fair_bits = tuple((width, d) for width in bits)
-        terms = (self._spec, source, arguments, (None,) * parties, fair_bits)
-        return Job(*terms, own=noise_input, pieces=self.piece.parties if self.piece else None)
+        return Job(
+            spec=self._spec,
+            source=PROGRAMS / f"{self._spec.name}.mpc",
+            arguments=(str(parties), str(self.rounds), str(d), *law),
+            party_inputs=(None,) * parties,
+            fair_bits=()
+            if isinstance(noise, DistributedNoise) or self.offline
+            else tuple((width, d) for width in input_widths(noise.bits)),
+            own=DistributedNoiseInput(d, d) if isinstance(noise, DistributedNoise) else None,
+            pieces=self.piece.parties if self.piece else None,
+        )
 
 
 def _charge(stock: Stock, mark: Entry, event: PrivacyEvent) -> None:
@@ -359,11 +354,10 @@ def _charge(stock: Stock, mark: Entry, event: PrivacyEvent) -> None:
 
 
 def _columns(encoded: Integers, model: SecurityModel) -> list[bytes]:
-    """Return each party's column: the sum of the shares from all clients."""
     domain = model.domain
     rows, width = encoded.shape
     columns = [domain.encode(np.zeros(width, dtype=np.int64)) for _ in range(model.parties)]
-    for part in np.array_split(encoded, -(-rows * width // _AT_ONCE) or 1):
+    for part in np.array_split(encoded, -(-rows * width // (1 << 22)) or 1):  # so many values at a time
         values = domain.encode(part.T)
         for i, (_, share) in enumerate(split_into_shares(values, domain, model.parties)):
             columns[i] = domain.add(columns[i], domain.total(share.reshape(values.shape)))

@@ -1,18 +1,14 @@
-"""The vectors of a sum: clipped, then weighed, rounded last.
-
-Clipping first keeps weights, which it would undo otherwise. All bounds are public, exact, and fixed before
-any vector is seen.
-"""
+"""The vectors of a sum: clipped, then weighed, then rounded, by public, exact bounds."""
 
 import math
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.errors import OptionError
 from protocols.accounting.calibration import PrivacyUnit
+from protocols.arrays import Floats, Integers
 
 MAX_COORDINATES = 1 << 24
 MIN_WEIGHT, MAX_WEIGHT = 1e-6, 1 << 20
@@ -20,14 +16,10 @@ MIN_WEIGHT, MAX_WEIGHT = 1e-6, 1 << 20
 _SLACK = 1 - 1e-9  # of a clipped norm: exceeds the error of floats
 _ROUNDING = 25  # a norm is at least this many times the most that rounding adds to it
 _GRID = 10**15  # of a square root
-_LIMIT = 1 << 63
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 
 def units_for(coordinates: int, largest_weight: float) -> int:
-    """Return the units of the clipping norm at which rounding adds at most 4 % to a norm."""
+    """Return the units at which rounding adds at most 4 % to a norm."""
     return 1 << max(0, math.ceil(math.log2(_ROUNDING * math.sqrt(coordinates) / 2 / largest_weight)))
 
 
@@ -36,12 +28,12 @@ class UpdateRule:
     """How a vector becomes integers, and how far one that comes or goes moves their sum.
 
     Attributes:
-        coordinates: d.
-        clip: C, the largest norm before weighing, > 0.
-        largest_weight: w_max, a bound that nobody reads off data.
-        units: Of the grid, per clipping norm.
+        coordinates: The length d of a vector.
+        clip: The largest norm C before weighing, above 0.
+        largest_weight: A bound w_max that nobody reads off data.
+        units: Units of the grid per clipping norm.
         unit: Who is protected.
-        rows: Whose vector a clipped row is: a client's, or a record's.
+        rows: Whose vector a row is, a client's or a record's.
     """
 
     coordinates: int
@@ -78,7 +70,7 @@ class UpdateRule:
         """The largest squared distance between two neighbors' sums, in units.
 
         Computes: (C w_max + sqrt(d) / 2)^2 for a vector that comes or goes, since rounding adds at most 1/2
-        to each coordinate; twice the norm for a client's vector in which one record comes or goes.
+        to each coordinate. The norm doubles for a client's vector in which one record comes or goes.
         [test: tests/harness/training/test_updates.py]
         """
         root = Fraction(math.isqrt(self.coordinates * _GRID**2) + 1, _GRID)
@@ -91,20 +83,20 @@ class UpdateRule:
         return math.floor(self.norm + Fraction(1, 2))
 
     def check_sums(self, rows: int, noise: int) -> None:
-        """Raise OptionError where so many rows and this noise could overflow."""
-        if rows * self.largest + noise >= _LIMIT:
+        """Raise OptionError if the sum of so many rows and this noise could overflow."""
+        if rows * self.largest + noise >= 1 << 63:
             raise OptionError(
                 f"Sums of {rows} vectors could overflow at {self.units} units to the clipping norm and "
                 f"weights up to {self.largest_weight:g}; declare fewer clients, or fewer records of each."
             )
 
     def encode(self, updates: Floats, weights: Floats | None = None) -> Integers:
-        """Return the vectors, shape (rows, coordinates), as integers, in units.
+        """Return the vectors, shape (rows, coordinates), as integers in units; OptionError for other shapes.
 
-        Guarantees: each row's squared norm is at most `squares`, and no coordinate exceeds `largest`, for any
-        updates and weights.  [test: tests/harness/training/test_updates.py]
-        Edge cases: a row that is not finite counts as zeros, as a client that left. Weights, one per row, are
-        cut to [0, largest_weight]; NaN counts as 0. Raises OptionError for other shapes.
+        Guarantees: each row's squared norm is at most `squares`, and no coordinate exceeds `largest`.
+        [test: tests/harness/training/test_updates.py]
+        Edge cases: a row that is not finite counts as zeros. Weights, one per row, are cut to [0,
+        largest_weight], and NaN counts as 0.
         """
         updates = np.asarray(updates, dtype=np.float64)
         if updates.ndim != 2 or updates.shape[1] != self.coordinates:
@@ -124,5 +116,5 @@ class UpdateRule:
         return integers
 
     def decode(self, sums: Integers | Floats) -> Floats:
-        """Return sums of vectors from sums of integers."""
+        """Return the sums of vectors for these sums of integers."""
         return np.asarray(sums * (self.clip / self.units), dtype=np.float64)

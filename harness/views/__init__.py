@@ -1,5 +1,5 @@
-"""Views present results as tables, sentences and figures, which `rendering` shows.
+"""Views present results as tables, sentences and figures.
 
-Imports: everything in a result, from `protocols` to `forecast`; not `pipeline`, `hosts` or `cli`, which pass
-results in. Start with `parts`, then `releases/weights`.
+Imports: packages of results, from `protocols` to `forecast`; not `pipeline`, `hosts` or `cli`. Start with
+`parts`, then `releases/weights`.
 """

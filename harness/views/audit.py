@@ -1,4 +1,4 @@
-"""Audits: protection by noise and releases, beside the claims."""
+"""Audits: protection by noise and releases, with the claims."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from protocols.circuits.coins import exp_bounds
 
 
 def audit(audits: Sequence[Audited]) -> Iterator[Part]:
-    """Show each kind of audited item, and whether all claims hold."""
+    """Show each kind of audited item, and whether claims hold."""
     curves = [audited for audited in audits if audited.curve and not audited.name.endswith(EMULATED)]
     if shown := [audited for audited in curves if "values_moved" not in audited.figures] or curves:
         yield deltas(
@@ -51,8 +51,10 @@ def _delta(audited: Audited, epsilon: Fraction) -> float:
 
 
 def _noise(audits: Sequence[Audited]) -> Iterator[Part]:
-    of_noise = ["δ at ε", "δ, any ε", "ε at 10⁻⁶", "at 10⁻⁹", "at 2⁻⁴⁰", "max", "RMSE", "ANDs, bits"]
-    columns = ["noise on one count", "ε", *of_noise]
+    columns = [
+        *("noise on one count", "ε", "δ at ε", "δ, any ε", "ε at 10⁻⁶", "at 10⁻⁹", "at 2⁻⁴⁰"),
+        *("max", "RMSE", "ANDs, bits"),
+    ]
     yield Table(
         columns,
         [
@@ -89,8 +91,7 @@ def _empirical(audited: Audited) -> str:
         f"Empirical: {audited.name}, ε = {exact_text(audited.requested.epsilon)}: δ is at least "
         f"{at_least:.3f}. One event tells neighbors apart by {float(value):.3f} ({at_least:.3f} – "
         f"{most:.3f}, confidence 1 − 10⁻⁹) in {audited.parameters['samples']:,} samples that MP-SPDZ "
-        "revealed; another event may do "
-        "better."
+        "revealed; another event may do better."
     )
 
 

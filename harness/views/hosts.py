@@ -31,23 +31,27 @@ CLEAN_STEPS = {"connect": "Connecting", "clean": "Cleaning"}
 def findings(
     facts_by_host: Sequence[Mapping[str, Any]], marks: Sequence[Mapping[str, bool | None]], model: str
 ) -> Iterator[Part]:
-    """Show a row per host, and a sentence per fault; a mark is None without a check."""
-    rows = [
+    """Show a row per host, and a sentence per fault; None marks a missing check."""
+    yield Table(
+        ["party", "host", *marks[0]],
         [
-            str(host["party"]),
-            host["address"],
-            *({True: Good("✓"), False: Bad("✗"), None: "–"}[mark] for mark in looked_at.values()),
-        ]
-        for host, looked_at in zip(facts_by_host, marks, strict=True)
-    ]
-    columns = ["party", "host", *marks[0]]
-    yield Table(columns, rows, "l" * len(columns))
+            [
+                str(host["party"]),
+                host["address"],
+                *({True: Good("✓"), False: Bad("✗"), None: "–"}[mark] for mark in looked_at.values()),
+            ]
+            for host, looked_at in zip(facts_by_host, marks, strict=True)
+        ],
+        "l" * (2 + len(marks[0])),
+    )
     faults = [fault for host in facts_by_host for fault in host["faults"].values()]
     for fault in faults:
         yield Paragraph(f"✗ {fault}", strong=Bad("✗"))
     if not faults:
-        version = facts_by_host[0]["engine_version"]
-        yield f"All {len(facts_by_host)} hosts can take their part in runs of model {model} ({version})."
+        yield (
+            f"All {len(facts_by_host)} hosts can take their part in runs of model {model} "
+            f"({facts_by_host[0]['engine_version']})."
+        )
 
 
 _SET_UP = (
@@ -67,25 +71,21 @@ def certificates(
     fingerprints_by_party: Mapping[str, Mapping[int, str]],
     exported: Path | None = None,
 ) -> Table:
-    """Show fingerprints, by which owners can detect an exchanged certificate.
-
-    `exported` is the file of the host's own certificate, if its owner set it up.
-    """
-    rows = [
-        [str(party), address, engine, fingerprint(texts[party].encode())]
-        for party, address in addresses.items()
-        for engine, texts in fingerprints_by_party.items()
-    ]
+    """Show fingerprints, by which owners detect exchanged certificates."""
     return Table(
         ["party", "host", "engine", "SHA-256 of its certificate"],
-        rows,
+        [
+            [str(party), address, engine, fingerprint(texts[party].encode())]
+            for party, address in addresses.items()
+            for engine, texts in fingerprints_by_party.items()
+        ],
         "llll",
         caption=_SET_UP if exported is None else _SET_UP_HERE.format(exported),
     )
 
 
 def leftover_runs(runs: Sequence[Mapping[str, Any]]) -> Table:
-    """Show a row per run whose result nobody has read."""
+    """Show a row per unread run."""
     columns = ["run", "security", "task", "ended"]
     return Table(
         [*columns, "parties"],
@@ -103,7 +103,7 @@ def leftover_runs(runs: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def removed(by_host: Mapping[str, Mapping[str, Any]]) -> Sentences:
-    """Show the numbers of removed items, a line per host."""
+    """Show the numbers of removed items by host."""
     return Sentences(
         [
             f"{host}: {_counted(counts['processes'], 'process', 'processes')} ended, "
@@ -120,13 +120,12 @@ def _counted(count: int, one: str, many: str) -> str:
 
 
 def policy(directory: Path, fields: Mapping[str, Any], spent: Sequence[Population]) -> Iterator[Part]:
-    """Show a host's policy, and what was spent."""
+    """Show a host's policy and spending."""
     coordinators = fields["coordinators"]
     whose = (
         "everybody who can start the agent" if coordinators is None else ", ".join(coordinators) or "nobody"
-    )
-    more = "; with benchmark runs" if fields["benchmark"] else ""
-    yield Line("Policy", f"{directory / 'policy.toml'}, for runs of {whose}{more}")
+    ) + "; with benchmark runs" * fields["benchmark"]
+    yield Line("Policy", f"{directory / 'policy.toml'}, for runs of {whose}")
     yield Table(
         ["population", "tasks", "models", "unit", "relation", "ε, δ per run", "ε, δ in total"],
         [
@@ -161,7 +160,7 @@ def signers(
     source: str,
     compared: bool,
 ) -> Iterator[Part]:
-    """Show who signed a run's results; `compared` tells whether certificates are known."""
+    """Show a run's signers; `compared` tells whether their certificates are known."""
     yield f"All {len(statements)} hosts signed these results: {what}, {spent_text(spent)}."
     yield Line("Run", f"{ran['run']}, started {ran['started']}")
     yield Line("Population", ran["population"] or "none was named")

@@ -1,4 +1,4 @@
-"""The ledger: each population's spending and budget, and a run's charge."""
+"""Populations' spending and budgets, and a run's charge."""
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -30,7 +30,7 @@ _COLUMNS = ["run", "started (UTC)", "task", "security", "ε", "δ", "status", "r
 
 
 def charge(charging: Entry, asked_for_none: bool) -> str:
-    """Say where a run was charged, and what its population has spent and has left."""
+    """Say where a run was charged, and what its population has left."""
     population = charging.population
     if population is None:
         return NOT_CHARGED if asked_for_none else f"{NOT_CHARGED} {named('population', 'NAME')} tracks it."
@@ -73,8 +73,12 @@ def _population(population: Population) -> Iterator[Part]:
     yield f"Spent: {_spent_of(population, ', by basic composition')}."
     if any(charge.status in (Status.ABORTED, Status.UNKNOWN) for charge in population.charges):
         yield "Runs that were aborted, or whose end is unknown, may have revealed values: their ε is spent."
-    numerical = [(at, Fraction(bound)) for at, bound in _numerical(population) if bound is not None]
-    if tighter := [f"ε = {digits_up(epsilon, 4)} at δ = {at:g}" for at, epsilon in numerical]:
+    tighter = [
+        f"ε = {digits_up(Fraction(bound), 4)} at δ = {at:g}"
+        for at, bound in _numerical(population)
+        if bound is not None
+    ]
+    if tighter:
         yield f"For information, decides nothing: numerically (dp_accounting) {', '.join(tighter)}."
 
 

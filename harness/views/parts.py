@@ -1,7 +1,6 @@
-"""Parts of views: headings, sentences, tables and figures, as plain text.
+"""Parts of views: headings, sentences, tables and figures.
 
-A view is a sequence of parts; a bare string is a paragraph. Renderers keep text as text, whatever names it
-holds.
+A view is a sequence of parts; a bare string is a paragraph. All text is plain, whatever names it holds.
 """
 
 from __future__ import annotations
@@ -16,20 +15,20 @@ if TYPE_CHECKING:  # takes a second to load
 
 
 class Good(str):
-    """Good news, green where there are colors."""
+    """Good news, green."""
 
 
 class Bad(str):
-    """Bad news, red where there are colors."""
+    """Bad news, red."""
 
 
 class Stacked(str):
-    """A cell of two lines, the second in softer ink."""
+    """A cell of two lines, the second softer."""
 
 
 @dataclass(frozen=True)
 class Heading:
-    """The beginning of a section; `detail` follows in plain type."""
+    """A section's heading; `detail` follows in plain type."""
 
     text: str
     detail: str = ""
@@ -37,7 +36,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Prose; `strong` is emphasized within it, and a note is set apart."""
+    """Prose with `strong` emphasized; a note is set apart."""
 
     text: str
     strong: str = ""
@@ -46,7 +45,7 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Line:
-    """A path or a command to copy, never broken, after a label."""
+    """A path or a command, never broken, after a label."""
 
     label: str
     text: str
@@ -60,7 +59,7 @@ class Sentences:
 
 
 class Findings(Sentences):
-    """The main results, on top of a page; a terminal omits them."""
+    """The main results, for the top of a page only."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +68,8 @@ class Table:
 
     Attributes:
         rows: A text per column; an empty row is a rule.
-        alignment: "l" or "r" per column; by default all but the first are right-aligned.
-        if_wide: Columns that a narrow terminal omits, if words of the others then stay whole.
+        alignment: "l" or "r" per column; by default "r" for all but the first.
+        if_wide: Columns that a narrow terminal omits if that keeps words of others whole.
     """
 
     columns: Sequence[str]
@@ -82,16 +81,13 @@ class Table:
 
     @property
     def aligned(self) -> str:
-        """Return "l" or "r" for each column."""
+        """Each column's alignment."""
         return self.alignment or "l" + "r" * (len(self.columns) - 1)
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure with one panel, `height` inches high; a terminal omits it.
-
-    `name` is that of its file, and `description` is for readers who cannot see it.
-    """
+    """A figure, `height` inches high, for pages; `description` is for readers who cannot see it."""
 
     name: str
     draw: Callable[[axes.Axes], object]
@@ -101,7 +97,7 @@ class Picture:
 
 
 def from_least_to_most(what: str, values: Mapping[str, float], decimals: int) -> Findings:
-    """Say between which values, and whose, all are; NaN is left out."""
+    """Say which values, and whose, are the least and the most, but for NaN."""
     ranked = sorted((value, name) for name, value in values.items() if not math.isnan(value))
     ends = [f"{value:,.{decimals}f} ({name})" for value, name in ranked]
     return Findings([f"{what} {ends[0]} to {ends[-1]}."] if ends else [])

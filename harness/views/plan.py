@@ -1,4 +1,4 @@
-"""Plans: expected results of each release, and costs in each model."""
+"""Plans: expected results, and costs in each model."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,14 +37,10 @@ _UNPROTECTED = (
     "These figures come from the file itself, without noise: they are for the owner of its records only. "
     "No ε was spent."
 )
-_PARTIES_HERE = (
-    "Seconds are of the computation alone, with all parties on one machine like the measured one; with a "
-    "host of that kind each, on that network, it should take no longer."
-)
 
 
 def plan(asked_for: Plan) -> Iterator[Part]:
-    """Show the expected results of each release, then the costs."""
+    """Show the expected results, then the costs."""
     stages, releases = asked_for.stages, asked_for.releases
     if len(stages) > 1:
         of_cap, after = stages
@@ -65,25 +61,32 @@ def plan(asked_for: Plan) -> Iterator[Part]:
             )
             yield from doubt_of(expected.above, expected.noise, release.asked.clients)
         elif isinstance(expected, ExpectedCounts):
-            errors = {name: count.error for name, count in expected.each.items()}
-            yield from _drawn(release, number, "relative error of the count (mean)", errors)
+            yield from _drawn(
+                release,
+                number,
+                "relative error of the count (mean)",
+                {name: count.error for name, count in expected.each.items()},
+            )
             yield from _counts(expected)
         else:
             yield from _drawn(release, number, f"error of the {expected.what} (RMS)", expected.each)
             yield from _errors(release, expected, len(stages) > 1)
-    named = {
-        f"{release.asked.request.task}{_models(release)}": release.asked.prepared.plan.exact
-        for release in releases
-    }
-    yield at_every_epsilon(named)
+    yield at_every_epsilon(
+        {
+            f"{release.asked.request.task}{_models(release)}": release.asked.prepared.plan.exact
+            for release in releases
+        }
+    )
     yield from _costs(stages, asked_for.models, asked_for.network, asked_for.units)
 
 
 def _heading(release: ReleasePlan, one_of_two: bool) -> Heading:
     noise = release.asked.prepared.plan
     spent, delta = digits_up(noise.exact.epsilon, 4), digits_up(noise.exact.delta, 4)
-    detail = f"{_models(release)}, at ε = {spent} and δ = {delta}, {what_changes(noise.unit, noise.relation)}"
-    return Heading(f"What would come out{f' of {release.asked.request.task}' if one_of_two else ''}", detail)
+    return Heading(
+        f"What would come out{f' of {release.asked.request.task}' if one_of_two else ''}",
+        f"{_models(release)}, at ε = {spent} and δ = {delta}, {what_changes(noise.unit, noise.relation)}",
+    )
 
 
 def _models(release: ReleasePlan) -> str:
@@ -150,8 +153,9 @@ def _errors(release: ReleasePlan, errors: ExpectedError, one_of_two: bool) -> It
     worst = max(errors.each, key=errors.each.__getitem__)
     rows = [[name, _share(value)] for name, value in list(errors.each.items())[:_MOST_ROWS]]
     if len(errors.each) > _MOST_ROWS:
-        more = len(errors.each) - _MOST_ROWS
-        rows.append([f"… {more} more; the worst: {worst}", _share(errors.each[worst])])
+        rows.append(
+            [f"… {len(errors.each) - _MOST_ROWS} more; the worst: {worst}", _share(errors.each[worst])]
+        )
     by_group = errors.each.keys() == {*stage.domain.groups}
     yield Table(["group" if by_group else "group, label", f"error of the {errors.what} (RMS)"], rows)
     if stage.held is not None:
@@ -196,15 +200,6 @@ def _costs(
     where = "all parties on one machine" if network is None else f"network {network.name}"
     both = f", {' and '.join(stage.request.task for stage in stages)} together" if len(stages) > 1 else ""
     yield Heading("What it would cost", f", {where}{both}")
-    rows = [
-        [
-            planned.model.name,
-            f"{planned.model.corruptions} {planned.model.tolerates}",
-            *_figures(planned.cost),
-            Good("yes") if planned.missing is None else Bad("no"),
-        ]
-        for planned in plans
-    ]
     if seconds := {planned.model.name: planned.cost.mpc_s for planned in plans if planned.cost is not None}:
         fastest = min(seconds, key=seconds.__getitem__)
         yield Findings([f"The fastest model is {fastest}: {seconds[fastest]:,.2g} s in the computation."])
@@ -216,16 +211,32 @@ def _costs(
             "Predicted seconds in each model.",
             logarithmic=True,
         )
-    yield Table(["security", "withstands", "seconds", "sent by all", "rounds", "here"], rows, "llrrrl")
+    yield Table(
+        ["security", "withstands", "seconds", "sent by all", "rounds", "here"],
+        [
+            [
+                planned.model.name,
+                f"{planned.model.corruptions} {planned.model.tolerates}",
+                *_figures(planned.cost),
+                Good("yes") if planned.missing is None else Bad("no"),
+            ]
+            for planned in plans
+        ],
+        "llrrrl",
+    )
     if any(planned.ahead for planned in plans):
         yield Heading("What making the noise before would cost", f", {where}")
-        rows_ahead = [[planned.model.name, *_figures(planned.ahead)] for planned in plans]
-        yield Table(["security", "seconds", "sent by all", "rounds"], rows_ahead, "lrrr")
+        yield Table(
+            ["security", "seconds", "sent by all", "rounds"],
+            [[planned.model.name, *_figures(planned.ahead)] for planned in plans],
+            "lrrr",
+        )
     for reason in dict.fromkeys(planned.refusal for planned in plans if planned.refusal):
-        names = ", ".join(planned.model.name for planned in plans if planned.refusal == reason)
-        yield f"{names}: {reason}"
+        yield f"{', '.join(planned.model.name for planned in plans if planned.refusal == reason)}: {reason}"
     yield (
-        f"{_PARTIES_HERE} Measured on {units.measured['environment'].get('cores')} cores, "
+        "Seconds are of the computation alone, with all parties on one machine like the measured one; with a "
+        "host of that kind each, on that network, it should take no longer. "
+        f"Measured on {units.measured['environment'].get('cores')} cores, "
         f"{str(units.measured['time'])[:10]}; "
         "docs/explanation/costs.md says how good such predictions were."
     )
@@ -266,7 +277,7 @@ def _bytes(count: float) -> str:
 
 
 def to_json(plan: Plan) -> dict[str, Any]:
-    """Return a plan as JSON, with the inputs of its last release."""
+    """Return a plan as JSON."""
     stages, network, last = plan.stages, plan.network, plan.stages[-1]
     valued, sized = last.statistic.kind is RecordKind.VALUE, last.statistic.kind is RecordKind.SIZE
     return {
@@ -364,5 +375,8 @@ def _model_json(stages: Sequence[PlannedRelease], each: ModelPlan) -> dict[str, 
 def _cost_json(cost: Cost | None) -> dict[str, float | None]:
     if cost is None:
         return dict.fromkeys(("mpc_s", "sent_bytes", "rounds"))
-    rounds = None if cost.rounds is None else round(cost.rounds)
-    return {"mpc_s": cost.mpc_s, "sent_bytes": round(cost.sent_bytes), "rounds": rounds}
+    return {
+        "mpc_s": cost.mpc_s,
+        "sent_bytes": round(cost.sent_bytes),
+        "rounds": None if cost.rounds is None else round(cost.rounds),
+    }

@@ -1,4 +1,4 @@
-"""Common parts of all runs: steps, privacy, costs and place."""
+"""Common parts of all runs."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,9 +42,12 @@ CAP_STEPS = {  # of a run that chooses a bound before another
 
 @dataclass(frozen=True)
 class ReleaseView:
-    """The presentation of a release: names of steps, and the plural of its result.
+    """A release's presentation.
 
-    `show` takes a result and its manifest; `hints` returns further remarks on a manifest and its directory.
+    Attributes:
+        what: The result, in the plural.
+        show: Takes a result and its manifest.
+        hints: Takes options and a run; returns remarks.
     """
 
     steps: Mapping[str, str]
@@ -54,13 +57,13 @@ class ReleaseView:
 
 
 def view_of(task: str) -> ReleaseView:
-    """Return the `VIEW` of a release's module, which is loaded now."""
+    """Load and return a release's `VIEW`."""
     view: ReleaseView = import_module(f"harness.views.releases.{task}").VIEW
     return view
 
 
 def preprocessed(stock: str, made: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
-    """Show noise made ahead, its place and costs."""
+    """Show the place and costs of noise made ahead."""
     seconds = median(piece["mpc_s"] for piece in made)
     sent = median(sum(piece["sent_bytes"]) for piece in made)
     yield f"The noise of {len(made)} runs is in {stock}."
@@ -69,7 +72,7 @@ def preprocessed(stock: str, made: Sequence[Mapping[str, Any]]) -> Iterator[Part
 
 
 def security_models(rows: Sequence[dict[str, Any]]) -> Iterator[Part]:
-    """Show which models can run here, and why others cannot."""
+    """Show the models that can run here, and why others cannot."""
     yield Table(
         ["security model", "engine", "parties", "adversary", "available"],
         [
@@ -93,21 +96,21 @@ def security_models(rows: Sequence[dict[str, Any]]) -> Iterator[Part]:
 
 
 def results(directory: Path, page: bool = False) -> Line:
-    """Show the path of the results, or of their page."""
+    """Show the results' path, or their page's."""
     return Line("Results", str(directory / PAGE if page else directory))
 
 
 def subtitle(manifest: dict[str, Any]) -> str:
     """Say whose records a report is about, by which model, and when."""
-    clients, time = (
-        manifest["inputs"]["clients"],
-        manifest["environment"]["time"].partition("+")[0].replace("T", " "),
+    time = manifest["environment"]["time"].partition("+")[0].replace("T", " ")
+    return (
+        f"{manifest['inputs']['clients']:,} clients; model {manifest['security']}, "
+        f"{manifest['engine_version']}; {time} UTC"
     )
-    return f"{clients:,} clients; model {manifest['security']}, {manifest['engine_version']}; {time} UTC"
 
 
 def chosen_cap(manifest: dict[str, Any], directory: Path) -> Iterator[Part]:
-    """Show the bound that the first of two runs chose."""
+    """Show the bound that the first run chose."""
     epsilon, _ = bounds_shown(read_statement(manifest["parts"]["cap"]).exact)
     yield (
         f"The cap, {manifest['privacy']['cap']} of a client's records, was chosen by π_CAP, a release "
@@ -138,7 +141,7 @@ def on_hosts(invited: bool) -> str:
 
 
 def privacy(manifest: dict[str, Any], typed: str = "") -> Iterator[Part]:
-    """Show a run's privacy statement; `typed` is the user's ε."""
+    """Show a run's privacy statement; `typed` is the ε as typed."""
     stated = read_statement(manifest)
     yield Findings(stated.in_short(typed)[1:2])
     yield Heading("Privacy of what was revealed")
@@ -147,15 +150,14 @@ def privacy(manifest: dict[str, Any], typed: str = "") -> Iterator[Part]:
 
 
 def guaranteed(manifest: dict[str, Any]) -> Picture:
-    """Show what the guarantees of a run and its parts imply at every ε."""
-
+    """Picture the guarantees of a run and its parts."""
     all_of_it = "all together" if "parts" in manifest else manifest["task"]
     releases = {**manifest.get("parts", {}), all_of_it: manifest}
     return at_every_epsilon({name: read_statement(release).exact for name, release in releases.items()})
 
 
 def at_every_epsilon(guarantees: Mapping[str, Guarantee]) -> Picture:
-    """Show what guarantees imply at every ε."""
+    """Picture what guarantees imply at every ε."""
     return deltas(
         "privacy",
         {
@@ -173,14 +175,14 @@ def at_every_epsilon(guarantees: Mapping[str, Guarantee]) -> Picture:
 def _implied(stated: Guarantee, epsilon: Fraction) -> float:
     """Return the least δ that (ε, δ) implies at x: δ + (1 − δ)(e^ε − e^x) / (1 + e^ε), at least δ.
 
-    Source: Kairouz, Oh and Viswanath 2015, for one release.  [test: tests/harness/views/test_plots.py]
+    Source: Kairouz, Oh and Viswanath 2015.  [test: tests/harness/views/test_plots.py]
     """
     end, delta = math.exp(stated.epsilon), float(stated.delta)
     return delta + (1 - delta) * max(end - math.exp(epsilon), 0.0) / (1 + end)
 
 
 def in_short(manifest: dict[str, Any], typed: str = "", here: bool = False) -> Sentences:
-    """Show a run's privacy in three lines; arguments as for `PrivacyStatement.in_short`."""
+    """Show a run's privacy in three lines."""
     return Sentences(read_statement(manifest).in_short(typed, here))
 
 
@@ -206,16 +208,11 @@ def left_out(manifest: dict[str, Any]) -> Iterator[str]:
 
 
 def seconds_and_traffic(manifest: dict[str, Any], each: str = "") -> str:
-    """Say how long the computation took, and what was sent."""
+    """Say how long the computation took, and how much was sent."""
     rounds = "" if manifest["rounds"] is None else f", {manifest['rounds']} rounds"
-    return f"{computed(manifest)} in the computation, {each}{sent(manifest)} sent by all parties{rounds}"
-
-
-def computed(manifest: dict[str, Any]) -> str:
-    """Return the seconds of the computation."""
-    return f"{manifest['mpc_s']:.3f} s"
+    return f"{manifest['mpc_s']:.3f} s in the computation, {each}{sent(manifest)} sent by all parties{rounds}"
 
 
 def sent(manifest: dict[str, Any]) -> str:
-    """Return the bytes that all parties sent."""
+    """Return all parties' traffic."""
     return f"{sum(manifest['sent_bytes']) / 1e3:,.0f} kB"

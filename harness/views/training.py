@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from harness.postprocessing.reweighing.formulas import GroupWeights
 from harness.releases.score_curves import Thresholds
+from harness.reweighing.formulas import GroupWeights
 from harness.training.logistic import LogisticModel
 from harness.views import run
 from harness.views.parts import Findings, Heading, Part, Table
@@ -25,7 +25,7 @@ def training(
     weights: GroupWeights | None,
     thresholds: Thresholds | None,
 ) -> Iterator[Part]:
-    """Show a model; everything shown was opened with noise, or follows from it."""
+    """Show a model, which follows from noisy values alone."""
     settings, inputs = manifest["training"], manifest["inputs"]
     summary = (
         f"Logistic regression of {len(model.labels)} labels by {settings['rounds']} noisy sums of updates of "
@@ -38,10 +38,12 @@ def training(
             f"Groups and labels were weighed for {settings['fairness']}, by noisy counts of what each "
             "round's model got right."
         )
-    columns = [*model.features.named, "intercept"]
     yield Table(
         ["feature", *map(str, model.labels[1:])],
-        [[name, *(f"{row[i]:,.3f}" for row in model.parameters)] for i, name in enumerate(columns)],
+        [
+            [name, *(f"{row[i]:,.3f}" for row in model.parameters)]
+            for i, name in enumerate([*model.features.named, "intercept"])
+        ],
         caption=f"What adds to a label's log odds against {model.labels[0]}: of a range, from its middle to "
         "its high end; of a category, where it holds. Parameters are noisy: a small one may be noise alone.",
     )

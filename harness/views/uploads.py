@@ -1,4 +1,4 @@
-"""The costs of many uploads to a party."""
+"""The costs of many uploads."""
 
 from harness.forecast.uploads import UploadCosts
 from harness.views.parts import Table
@@ -7,7 +7,7 @@ _CORES = 32
 
 
 def planned(costs: UploadCosts, uploads: int) -> Table:
-    """Show the costs of so many uploads, each and in all."""
+    """Show the costs of so many uploads."""
     seconds = {
         "clients, to seal": costs.seal_s,
         "a party, to list": costs.list_s,

@@ -1,4 +1,1 @@
-"""Privacy as arithmetic: what a record changes, the noise for it, and the resulting guarantee.
-
-Imports: `protocols.noise`, `protocols.circuits`. Start with `calibration`.
-"""
+"""Privacy as arithmetic: what a record changes, the noise for it, and the guarantee."""

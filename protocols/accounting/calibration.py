@@ -1,6 +1,6 @@
-"""Noisy values of a release, whom it protects, and how epsilon and delta spread over them.
+"""Noisy values of a release, whom they protect, and how epsilon and delta spread over them.
 
-Theorems are those of docs/explanation/theorems.md; a node is a value that gets noise.
+Theorems are in docs/explanation/theorems.md; a node is a value that gets noise.
 """
 
 import math
@@ -29,10 +29,8 @@ _EPSILON_GRID = 10**12  # a value's epsilon, which names the compiled program, i
 class LinearQueries:
     """Nodes that are integer combinations of disjoint cells; a record is in one cell.
 
-    Attributes:
-        columns: Per cell, the distinct nodes that one more record in it changes.
-        amounts: By how much, per cell and node; empty: each by 1.
-        shared: Whether only the corners of a record's possible cells are listed (theorem 11).
+    It changes the nodes of the cell's column by the cell's amounts, or by 1 if there are none. If `shared`,
+    only the corners of a record's possible cells are listed (theorem 11).
     """
 
     nodes: int
@@ -49,27 +47,24 @@ class LinearQueries:
 
     @property
     def cells(self) -> int:
-        """How many cells there are."""
+        """The number of cells."""
         return len(self.columns)
 
     def record(self, cell: int) -> dict[int, int]:
-        """Return by how much one more record in a cell changes each node."""
+        """Return by how much a record in a cell changes each node."""
         amounts = self.amounts[cell] if self.amounts else (1,) * len(self.columns[cell])
         return dict(zip(self.columns[cell], amounts, strict=True))
 
 
 @dataclass(frozen=True)
 class AboveThreshold:
-    """Index of the first of `queries` noisy counts at or below a noisy bound.
-
-    A client moves any number of counts, each by 1, all the same way.
-    """
+    """Index of the first of `queries` noisy counts up to a noisy bound, each moved by 1 at most."""
 
     queries: int
 
     @property
     def nodes(self) -> int:
-        """Values with noise: the counts and the bound."""
+        """The number of noisy values: the counts and the bound."""
         return self.queries + 1
 
 
@@ -81,8 +76,7 @@ def each_cell_once(cells: int) -> LinearQueries:
 def sums_from_ends(groups: int, steps: int) -> LinearQueries:
     """Return the release of sums of distances from either end of the range, per group (π_GAP).
 
-    Computes: a client of group g with value v, a whole number from -steps to steps, adds steps + v to node 2
-    g and steps - v to node 2 g + 1.
+    A client of group g, v steps from the center, adds steps + v to node 2g, and steps - v to the next.
     """
     return LinearQueries(
         2 * groups, tuple((node,) for node in range(2 * groups)), ((2 * steps,),) * (2 * groups), True
@@ -90,7 +84,7 @@ def sums_from_ends(groups: int, steps: int) -> LinearQueries:
 
 
 def logarithms(cells: int, step: int) -> LinearQueries:
-    """Return the release of a logarithm per cell; a record moves it by `step` at most (π_COUNT)."""
+    """Return the release of a logarithm per cell, moved by `step` at most (π_COUNT)."""
     return LinearQueries(cells, tuple((cell,) for cell in range(cells)), ((step,),) * cells)
 
 
@@ -105,8 +99,8 @@ class NeighboringRelation(StrEnum):
 def default_relation(max_count: int) -> NeighboringRelation:
     """Return the relation that a release protects by default.
 
-    The number of clients is public, so a client cannot hide a single record, only its content. If it may have
-    several, their number is secret, too.  [test: tests/protocols/test_calibration.py]
+    With a public number of clients, a client with one record can only hide its content.
+    [test: tests/protocols/test_calibration.py]
     """
     return NeighboringRelation.REPLACE_ONE if max_count == 1 else NeighboringRelation.ADD_OR_REMOVE_ONE
 
@@ -122,10 +116,8 @@ class PrivacyUnit(StrEnum):
 class Neighbors:
     """Two data sets that the released values must not tell apart.
 
-    Attributes:
-        cap: The most records of a client that count, where clients are zeroed out.
-        malleable_slots: Whether a party can change a client's slots. If it flips bits m, a code x becomes x ^
-            m, and 0 for nothing becomes m, so a record that goes leaves another in its place.
+    If clients are zeroed out, `cap` records of each count. With `malleable_slots` a party can flip bits of a
+    slot, so a record that goes may leave another in its place.
     """
 
     relation: NeighboringRelation
@@ -140,17 +132,10 @@ class Neighbors:
 
 @dataclass(frozen=True)
 class NoisePlan:
-    """The noise of one release, and its guarantee.
+    """The noise of one release, joint by `coins` or distributed as `own`, and its guarantee.
 
-    Attributes:
-        nodes: How many values get noise.
-        changed: L1 sensitivity: the most by which two neighbors' values differ in all.
-        largest: The most by which a single value differs.
-        node_epsilon, node_delta_bits: Arguments that the program is compiled with.
-        coins: Joint noise, else empty.
-        exact: Realized guarantee of the whole release.
-        release: The values that get noise and are revealed; None for an index.
-        own: Distributed noise, else None.
+    All values of two neighbors differ by `changed` (L1 sensitivity), each by `largest`. An index has no
+    `release`.
     """
 
     neighbors: Neighbors
@@ -177,12 +162,12 @@ class NoisePlan:
 
     @property
     def noise(self) -> tuple[Coin, ...] | DistributedNoise:
-        """Noise of each value."""
+        """The noise of each value."""
         return self.own or self.coins
 
     @property
     def if_replaced(self) -> Guarantee:
-        """Guarantee of the same noise if a record is replaced.
+        """The guarantee of the same noise if a record is replaced.
 
         For counts epsilon and delta double; delta does not if a value moves by twice as much.
         [test: tests/harness/pipeline/test_manifest.py]
@@ -197,24 +182,21 @@ class NoisePlan:
 def nodes_changed(release: LinearQueries, neighbors: Neighbors) -> int:
     """Return the most by which two neighbors' counts differ in all.
 
-    A replaced record is one removed and one added; a zeroed client is `cap` records removed.
     [test: tests/protocols/test_calibration.py, tests/harness/clients/test_exchanged_records.py]
     """
     return neighbors.cap * max(map(len, release.columns)) * (2 if neighbors.are_replaced else 1)
 
 
 def possible_moves(release: LinearQueries, neighbors: Neighbors) -> frozenset[tuple[int, ...]]:
-    """Return by how much a record moves each value, for all neighbors that may be the worst.
+    """Return by how much a record moves each value, in all ways that may be the worst.
 
-    Computes: for counts, `nodes_changed` ones; else the sorted amounts of all records, or pairs, in listed
-    cells.
     [test: tests/protocols/test_exact_moves.py]
     """
     if not release.amounts:
         return frozenset([(1,) * nodes_changed(release, replace(neighbors, cap=1))])
     records = [release.record(cell) for cell in range(release.cells)]
-    always = neighbors.relation is NeighboringRelation.REPLACE_ONE
-    before: list[dict[int, int]] = [*records * neighbors.are_replaced, *[{}] * (not always)]
+    nothing: list[dict[int, int]] = [{}] * (neighbors.relation is not NeighboringRelation.REPLACE_ONE)
+    before = [*records * neighbors.are_replaced, *nothing]
     moves = (
         sorted(filter(None, (abs(one.get(n, 0) - other.get(n, 0)) for n in {*one, *other})))
         for one in records
@@ -224,11 +206,7 @@ def possible_moves(release: LinearQueries, neighbors: Neighbors) -> frozenset[tu
 
 
 def moves_of(release: LinearQueries, neighbors: Neighbors) -> Moves:
-    """Return how far neighbors' noisy values are apart.
-
-    Raises:
-        ValueError: The cap is not 1, and clients have one value each, or are not zeroed out.
-    """
+    """Return how far neighbors' noisy values are apart, or raise ValueError for a cap that does not fit."""
     cap, zeroed = neighbors.cap, neighbors.relation is NeighboringRelation.ZERO_OUT_ONE
     if cap < 1 or (cap > 1 and (release.amounts or not zeroed)):
         raise ValueError(f"a cap of {cap} records is for counts, where a client is zeroed out")
@@ -241,12 +219,9 @@ def plan_noise(
     """Choose a release's coins and compute its guarantee exactly.
 
     Computes: epsilon and delta shared evenly among the units by which neighbors differ (theorem 8).
-    Guarantees: exact.epsilon <= epsilon and exact.delta <= delta.
+    Guarantees: `exact` is within epsilon and delta; if no coins reach them, ValueError says which bound.
     [test: tests/protocols/test_calibration.py, tests/harness/releases/test_client_unit.py,
     tests/harness/clients/test_exchanged_records.py]
-
-    Raises:
-        ValueError: delta is not in (0, 1), or no coins reach epsilon and delta; the message says which bound.
     """
     if not 0 < delta < 1:
         raise ValueError("delta must be between 0 and 1")
@@ -279,12 +254,9 @@ def plan_distributed_noise(
 ) -> NoisePlan:
     """Choose the table of each party's noise and compute the guarantee of the honest parties' noises.
 
-    Guarantees: exact.epsilon <= epsilon and exact.delta <= delta, whichever `tolerated` parties are
-    corrupted.
+    Guarantees: `exact` is within epsilon and delta, whichever `tolerated` parties are corrupted; else
+    ValueError.
     [test: tests/protocols/test_distributed_noise.py]
-
-    Raises:
-        ValueError: No table reaches these, or the release is an index.
     """
     if isinstance(release, AboveThreshold):
         raise ValueError("which count is the first below a bound is found inside, with joint noise only")
@@ -300,9 +272,9 @@ def plan_distributed_noise(
 def _plan_first_below(
     release: AboveThreshold, neighbors: Neighbors, epsilon: Fraction, delta: Fraction
 ) -> NoisePlan:
-    """Choose the coins for an index: half of epsilon for each of two ratios, delta shared by all samples.
+    """Choose coins for an index: half of epsilon for each of two ratios, delta shared by all samples.
 
-    Flipped bits of a slot double nothing: of any two codes one exceeds all caps that the other does.
+    Flipped bits double nothing: of any two codes one exceeds all caps that the other does.
     """
     if neighbors.relation is not NeighboringRelation.ZERO_OUT_ONE:
         raise ValueError(
@@ -340,9 +312,7 @@ def bits_at_most(delta: Fraction) -> int:
 def guarantee_of_first_below(coins: tuple[Coin, ...], queries: int) -> Guarantee:
     """Return the guarantee of the index of the first noisy count at or below a noisy bound.
 
-    Source: AboveThreshold (Dwork and Roth 2014, Algorithm 1), for counts that all move the same way.
-    Computes: theorem 12.
-    Guarantees: for every such pair of counts; counts that move both ways would need a third ratio.
+    Source: theorem 12; AboveThreshold (Dwork and Roth 2014, Algorithm 1) for counts that move alike.
     [test: tests/protocols/test_above_threshold.py, by enumeration]
     """
     return Guarantee(2 * log_upper_bound(worst_ratio(coins)), (queries + 1) * edge_mass(coins))

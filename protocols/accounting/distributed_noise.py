@@ -1,11 +1,8 @@
-"""Guarantees of honest parties' noises together, and the choice of tables.
-
-Theorems are those of docs/explanation/theorems.md.
-"""
+"""Guarantees of honest parties' noises together, and the choice of tables."""
 
 import math
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, reduce
@@ -33,9 +30,7 @@ _PI_SQUARED = Fraction(98696, 10000)  # rounded down
 class Moves:
     """How far two neighbors' noisy values are apart, in all ways that may be the worst.
 
-    Attributes:
-        each: Ways, each with the amounts by which values move for one record.
-        cap: How many records move at once. Above 1, `each` is one way, a move by 1 for each level.
+    `each` way has the amounts by which values move for one record; `cap` records move at once.
     """
 
     each: Collection[tuple[int, ...]]
@@ -70,12 +65,11 @@ class Moves:
 def guarantee_of_distributed(noise: DistributedNoise, moves: Moves, epsilon: Fraction) -> Guarantee:
     """Return the guarantee of the honest parties' noises.
 
-    Computes: for Laplace noise, epsilon is the rate times all units, and delta adds up bounds of the moved
-    values at their shares of epsilon: a move by s as s moves by 1; convex in s, so the fewest values that
-    move are worst. For Gaussian noise, delta is that of all losses together at the given epsilon and the
-    worst way to share amounts; for several records of a client it comes from Gaussian DP and `distance`.
-    Guarantees: upper bounds, of the exact distribution of the sum.  [test:
-    tests/protocols/test_distributed_noise.py]
+    Computes: for Laplace noise, the rate times all units, and bounds of the moved values' deltas at their
+    shares of epsilon; a move by s counts as s moves by 1. For Gaussian noise, delta of all losses together,
+    for the worst way to share amounts; for several records of a client by Gaussian DP and `distance`.
+    Guarantees: upper bounds, of the exact distribution of the sum.
+    [test: tests/protocols/test_distributed_noise.py]
     """
     if noise.distribution is NoiseDistribution.LAPLACE:
         per_unit = move_delta(noise, 1, noise.rate) / (exp_bounds(noise.rate)[0] - 1)
@@ -94,9 +88,9 @@ def guarantee_of_distributed(noise: DistributedNoise, moves: Moves, epsilon: Fra
 
 
 def _shared(amount: int) -> list[tuple[int, ...]]:
-    """Return moves of one or two values that dominate every move by a and amount - a.
+    """Return moves of one or two values that dominate every move by a and amount - a (theorem 15).
 
-    Proof: theorem 15.  [test: tests/protocols/test_distributed_noise.py]
+    [test: tests/protocols/test_distributed_noise.py]
     """
     moves: list[tuple[int, ...]] = [(amount,)]
     rest = 0  # how much the other value moves by at most, so far
@@ -109,37 +103,36 @@ def _shared(amount: int) -> list[tuple[int, ...]]:
 
 @lru_cache(maxsize=256)
 def move_delta(noise: DistributedNoise, moved: int, epsilon: Fraction) -> Fraction:
-    """Return the exact hockey-stick divergence at epsilon of a value that moves by `moved`, up or down."""
+    """Return the exact hockey-stick divergence at epsilon of a value that moves by `moved`."""
     ratio = int(exp_bounds(epsilon)[0] * (1 << _FIXED))
-    weights = noise.summed(noise.honest)
-    pairs = zip(weights, (0,) * moved + weights, strict=False)
-    total = sum(max(0, (p << _FIXED) - ratio * q) for p, q in pairs)
+    total = sum(max(0, (p << _FIXED) - ratio * q) for p, q in _outcomes(noise, moved))
     return Fraction(total, 1 << _FIXED + BITS * noise.honest)
+
+
+def _outcomes(noise: DistributedNoise, moved: int) -> Iterator[tuple[int, int]]:
+    weights = noise.summed(noise.honest)
+    return zip(weights, (0,) * moved + weights, strict=False)  # the neighbor's last values have no p
 
 
 @lru_cache(maxsize=64)
 def _losses(noise: DistributedNoise, move: tuple[int, ...], step: Fraction) -> LossDistribution:
-    losses = [_loss(noise, amount, step).times(n) for amount, n in Counter(move).items()]
-    return reduce(LossDistribution.composed, losses)
+    return reduce(
+        LossDistribution.composed,
+        (_loss(noise, amount, step).times(n) for amount, n in Counter(move).items()),
+    )
 
 
 @lru_cache(maxsize=64)
 def _loss(noise: DistributedNoise, moved: int, step: Fraction) -> LossDistribution:
-    weights = noise.summed(noise.honest)
-    outcomes = zip(weights, (0,) * moved + weights, strict=False)  # the neighbor's last values have no p
-    return loss_distribution(outcomes, 1 << BITS * noise.honest, step)
+    return loss_distribution(_outcomes(noise, moved), 1 << BITS * noise.honest, step)
 
 
 def rho(noise: DistributedNoise) -> Fraction:
-    """Return rho with D_alpha <= alpha rho s^2, alpha whole, for the ideal sum moved by s.
+    """Return rho with D_alpha <= alpha rho s^2, alpha whole, for the ideal sum moved by s (theorem 4).
 
-    The ideal sum has `honest` independent discrete Gaussians with the table's ratio. It is within a factor
-    e^(+-tau) of the discrete Gaussian of its variance.
-    Proof: theorem 4.  [test: tests/protocols/test_distributed_noise.py]
+    [test: tests/protocols/test_distributed_noise.py]
     """
     one = noise.rate * noise.honest  # 1 / (2 sigma_i^2)
-    if noise.honest == 1:
-        return noise.rate
     tau = Fraction(0)
     for j in range(1, noise.honest):
         exponent = 2 * _PI_SQUARED * Fraction(j, j + 1) / (2 * one)
@@ -151,10 +144,7 @@ def rho(noise: DistributedNoise) -> Fraction:
 
 
 def distance(noise: DistributedNoise) -> Fraction:
-    """Return a bound of a Gaussian table's total variation distance from its ideal.
-
-    Computes: the mass beyond the edge, from at most sqrt(one / pi) at 0 (Poisson summation), and rounding.
-    """
+    """Return a bound of a Gaussian table's total variation distance from its ideal."""
     one = noise.rate * noise.honest
     outside = 2 * _power_below(one * (noise.edge + 1) ** 2) / (1 - _power_below(one * (2 * noise.edge + 3)))
     root = Fraction(math.isqrt(int(one / 3 * RATE_GRID**2)) + 1, RATE_GRID)  # rounded up
@@ -162,19 +152,17 @@ def distance(noise: DistributedNoise) -> Fraction:
 
 
 def _power_below(exponent: Fraction) -> Fraction:
-    """Return an upper bound of e^-exponent, also for a ratio rounded up, as a table's."""
+    """Return an upper bound of e^-exponent, also for a rounded ratio."""
     whole, rest = divmod(exponent, 32)
     slack = Fraction((1 << BITS) + 1, 1 << BITS)
     return slack / (exp_bounds(rest)[0] * exp_bounds(Fraction(32))[0] ** min(whole, 8))
 
 
 def gaussian_square(curvature: Fraction) -> Fraction:
-    """Return mu^2: if -ln P is convex by `curvature` at most, a move by s is s mu-Gaussian DP.
+    """Return mu^2: if -ln P is convex by `curvature` at most, a move by s is s mu-Gaussian DP (theorem 4).
 
-    Proof: theorem 4.  [test: tests/protocols/test_rounds.py]
-
-    Raises:
-        ValueError: The curvature is above 1/2.
+    A curvature above 1/2 raises ValueError.
+    [test: tests/protocols/test_rounds.py]
     """
     if curvature > Fraction(1, 2):
         raise ValueError(
@@ -202,13 +190,7 @@ def design_distributed(
     parties: int,
     honest: int,
 ) -> tuple[DistributedNoise, Guarantee]:
-    """Choose a table that keeps to epsilon and delta with nearly as little noise as possible.
-
-    Computes: continuous formulas, then less rate or more edge until the table's guarantee is enough.
-
-    Raises:
-        ValueError: No table does.
-    """
+    """Choose a table that keeps to epsilon and delta with nearly the least noise, or raise ValueError."""
     if delta <= 0:
         raise ValueError(
             (
@@ -243,7 +225,7 @@ def design_distributed(
 def gaussian_rate(squares: int, epsilon: Fraction, delta: Fraction) -> float:
     """Return 1 / (2 sigma^2) of continuous Gaussian noise with this delta, for moves of this squared norm.
 
-    Only + - * / and correctly rounded functions, so that all hosts derive the same rate.
+    All hosts derive the same rate, as only correctly rounded functions are used.
     [test: tests/protocols/test_distributed_noise.py]
     """
     low, high = 1e-9, 1e3  # of the move over sigma

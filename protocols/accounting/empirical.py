@@ -1,7 +1,6 @@
-"""Lower bounds of delta from revealed samples alone.
+"""Lower bounds of delta from revealed samples alone, for noise of unknown distribution.
 
-For noise of unknown distribution, such as fixed-point noise under MP-SPDZ's probabilistic truncation. Every
-figure from here is labeled empirical.
+Such is MP-SPDZ's probabilistic truncation. Every figure from here is labeled empirical.
 """
 
 import math
@@ -11,12 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Tally:
-    """How often an event, fixed beforehand, occurred among samples.
-
-    Attributes:
-        hits: Samples in the event.
-        moved: Samples that would be in it if the count were one larger.
-    """
+    """How many samples are in an event fixed beforehand, and would be (`moved`) for a count one larger."""
 
     samples: int
     hits: int
@@ -25,12 +19,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Estimate:
-    """How well one event tells two neighbors apart: P(E) - e^epsilon Q(E), a lower bound of delta.
-
-    Attributes:
-        low, high: Interval of that event's true value. delta is at least `low`; another event may exceed
-            `high`.
-    """
+    """How well one event tells two neighbors apart: P(E) - e^epsilon Q(E), a lower bound of delta."""
 
     value: float
     low: float
@@ -40,8 +29,7 @@ class Estimate:
 def estimate_delta(tally: Tally, epsilon: float, confidence: float) -> Estimate:
     """Estimate how well the tallied event tells neighbors apart at epsilon.
 
-    Computes: Chernoff's bound with the relative entropy, for each of four tails; independent samples need not
-    have one distribution.
+    Computes: Chernoff's bound for each of four tails; independent samples need not have one distribution.
     Guarantees: P(true value outside low .. high) <= 1 - confidence.
     [test: tests/protocols/test_empirical.py]
     """
@@ -55,7 +43,7 @@ def estimate_delta(tally: Tally, epsilon: float, confidence: float) -> Estimate:
 def chernoff_interval(share: float, tail: float) -> tuple[float, float]:
     """Return the least and the largest p with relative entropy d(share, p) <= `tail`.
 
-    The share of n samples misses p on a given side with probability exp(-n tail) at most.
+    On each side n samples miss p with probability exp(-n tail) at most.
     """
 
     down = _reach(lambda by: _entropy(share, share - by) <= tail, share)
@@ -69,7 +57,6 @@ def _entropy(a: float, p: float) -> float:
 
 
 def _reach(inside: Callable[[float], bool], most: float) -> float:
-    """Return, rounded up, how far `inside` holds."""
     low, high = 0.0, most
     while high - low > 1e-12:
         middle = (low + high) / 2

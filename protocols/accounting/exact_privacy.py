@@ -1,4 +1,4 @@
-"""Exact privacy of noise from its probability mass function alone, whatever its design."""
+"""Exact privacy of noise from its probability mass function alone."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,13 +23,7 @@ Masses = tuple[Fraction, Fraction]  # of the same outcomes, under a data set and
 
 @dataclass
 class Gates:
-    """Cost of a circuit.
-
-    Attributes:
-        gates: ANDs of vectors.
-        ands: ANDs of single bits.
-        depth: ANDs one after the other.
-    """
+    """A circuit's ANDs: of vectors, of single bits, and one after the other."""
 
     gates: int = 0
     ands: int = 0
@@ -60,13 +54,9 @@ class Wire:
 
 @dataclass(frozen=True)
 class PrivacyCurve:
-    """Delta as an exact function of epsilon.
+    """Delta as an exact function of epsilon: the largest P(E) - e^epsilon Q(E) over events E.
 
-    Source: the hockey-stick divergence, delta(epsilon) = max over events E of P(E) - e^epsilon Q(E).
-
-    Attributes:
-        pairs: Per pair of neighbors that may be the worst, the masses (p, q) of all outcomes with the same p
-            / q, falling, q = 0 first.
+    Per pair of neighbors it has the masses (p, q) of all outcomes with the same p / q, falling, q = 0 first.
     """
 
     pairs: tuple[tuple[Masses, ...], ...]
@@ -132,15 +122,15 @@ def second_moment(distribution: Mapping[int, Fraction]) -> Fraction:
 
 
 def curve_of_coins(coins: tuple[Coin, ...], sensitivity: int = 1) -> PrivacyCurve:
-    """Return the privacy of the default noise, for any number of coins.
+    """Return the privacy of the default noise, for any number k of coins.
 
     Computes: for counts that differ by s, the ratio on one side of zero depends on low bits and the length of
-    a carry: at most 2^b (k - b + 1) groups, b the bits of s, k the coins. Else atom by atom.
+    a carry. Else atom by atom.
     Guarantees: equal to `curve_of_distribution` of the enumerated distribution.
-    [test: tests/protocols/test_exact_privacy.py]
 
     Raises:
         ValueError: The sensitivity is not from 1 to 64 and below 2^k.
+    [test: tests/protocols/test_exact_privacy.py]
     """
     if not 1 <= sensitivity <= min(MAX_SENSITIVITY, (1 << len(coins)) - 1):
         raise ValueError(
@@ -160,7 +150,6 @@ def curve_of_coins(coins: tuple[Coin, ...], sensitivity: int = 1) -> PrivacyCurv
 
 
 def _mass(coins: tuple[Coin, ...], n: int) -> Fraction:
-    """Return P(G = n mod 2^k) for k coins, the bits of G."""
     return prod(
         (coin.probability if n >> i & 1 else 1 - coin.probability for i, coin in enumerate(coins)),
         start=Fraction(1),
@@ -185,7 +174,6 @@ def _one_side(coins: tuple[Coin, ...], s: int) -> list[Masses]:
 
 
 def _grouped(masses: Iterable[Masses]) -> tuple[Masses, ...]:
-    """Merge outcomes of equal likelihood ratio; check both distributions."""
     by_ratio: dict[Fraction | float, Masses] = defaultdict(lambda: (_ZERO, _ZERO))
     for p, q in masses:
         if p or q:
@@ -198,13 +186,7 @@ def _grouped(masses: Iterable[Masses]) -> tuple[Masses, ...]:
 
 
 def composed(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
-    """Return the exact privacy of several values with independent noise.
-
-    The curves list their pairs of neighbors in the same order.
-
-    Raises:
-        ValueError: One step would take more than 50 000 products.
-    """
+    """Return the exact privacy of independent noisy values, or raise ValueError if it takes too long."""
     pairs = []
     for together in zip(*(curve.pairs for curve in curves), strict=True):
         total: tuple[Masses, ...] = ((Fraction(1), Fraction(1)),)
@@ -217,9 +199,8 @@ def composed(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
 
 
 def values_moved(release: LinearQueries, neighbors: Neighbors) -> int:
-    """Return the L1 sensitivity of the noisy values.
+    """Return the largest L1 distance between the noisy values of any two neighboring data sets.
 
-    Guarantees: equal to the largest L1 distance between the values of any two neighboring data sets.
     [test: tests/harness/privacy/test_audit_releases.py, tests/harness/clients/test_exchanged_records.py]
     """
     if release.amounts:
@@ -251,11 +232,11 @@ def amounts_moved(release: LinearQueries, neighbors: Neighbors) -> set[tuple[int
 def impossible_mass(coins: tuple[Coin, ...], amounts: Iterable[int]) -> Fraction:
     """Return a bound of the mass that tells neighbors apart for certain."""
     top = (1 << len(coins)) - 1
-    return sum((sum((_mass(coins, top - n) for n in range(a)), _ZERO) for a in amounts), _ZERO) / 2
+    return sum((_mass(coins, top - n) for a in amounts for n in range(a)), _ZERO) / 2
 
 
 def impossible_mass_of_clients(coins: tuple[Coin, ...], nodes: int, cap: int) -> Fraction:
-    """Return `impossible_mass` of `cap` records that come or go at once, in `nodes` counts each."""
+    """Return `impossible_mass` of `cap` records at once, in `nodes` counts each."""
     top, scale = (1 << len(coins)) - 1, 1 << sum(coin.bits for coin in coins)
     uncovered, heaviest = [0], [0]  # times the scale: by one count that moves by s; by counts, by s in all
     for n in range(cap):

@@ -1,8 +1,7 @@
 """Privacy losses of many independent noises together, never too low.
 
-An outcome whose loss lies between two multiples of a step is split into two with these losses and, together,
-its masses; no test does worse on them (Doroshenko et al. 2022, "Connect the dots"). All is in integers,
-rounded towards larger losses.
+An outcome whose loss lies between two multiples of a step is split into two with these losses (Doroshenko et
+al. 2022, "Connect the dots"). All is in integers, rounded towards larger losses.
 """
 
 from bisect import bisect_right
@@ -25,11 +24,7 @@ _ONE = 1 << _FIXED
 class LossDistribution:
     """A distribution of the privacy loss that no adversary beats.
 
-    Attributes:
-        step: Of losses.
-        lowest: Loss of the first mass, in steps.
-        masses: Times 2^192.
-        certain: Mass, times 2^192, that tells the data sets apart for certain.
+    Masses, times 2^192, are of losses from `lowest` steps up; the mass `certain` tells the data sets apart.
     """
 
     step: Fraction
@@ -49,9 +44,13 @@ class LossDistribution:
         return Fraction(bound, 1 << BITS + _FIXED)
 
     def composed(self, other: "LossDistribution") -> "LossDistribution":
-        """Return the distribution of both losses together; they have the same step."""
-        masses = [-(-product >> BITS) for product in convolution([self.masses, other.masses])]
-        return _trimmed(self.step, self.lowest + other.lowest, masses, self.certain + other.certain)
+        """Return the distribution of both losses together."""
+        return _trimmed(
+            self.step,
+            lowest=self.lowest + other.lowest,
+            masses=[-(-product >> BITS) for product in convolution([self.masses, other.masses])],
+            certain=self.certain + other.certain,
+        )
 
     def times(self, n: int) -> "LossDistribution":
         """Return the distribution of n >= 1 such losses together."""
@@ -61,19 +60,14 @@ class LossDistribution:
 def loss_distribution(
     outcomes: Iterable[tuple[int, int]], total: int, step: Fraction, most: int = 1 << 13
 ) -> LossDistribution:
-    """Return the distribution of the loss of these outcomes.
+    """Return the distribution of the loss of outcomes, pairs of masses times `total`, in steps of at most 1.
 
-    Guarantees: `delta` is never below the outcomes' own.  [test: tests/protocols/test_losses.py]
-
-    Args:
-        outcomes: Masses under the data set and under its neighbor, times `total`.
-        total: Of all masses.
-        step: At most 1.
-        most: Steps on either side of 0. Larger losses count as infinite; smaller ones are raised to -most.
+    Losses of more than `most` steps count as infinite; smaller ones than -most are raised to it.
+    Guarantees: `delta` is never below the outcomes' own.
+    [test: tests/protocols/test_losses.py]
     """
     powers = _powers(step, most)
-    low, _ = exp_bounds(step)
-    apart = _ONE - 1 - _reciprocal(low)  # 1 - e^-step, rounded down
+    apart = _ONE - 1 - _reciprocal(exp_bounds(step)[0])  # 1 - e^-step, rounded down
     masses, certain = [0] * (2 * most + 2), 0
     for p, q in outcomes:
         mass = _up(p << BITS, total)
@@ -91,7 +85,6 @@ def loss_distribution(
 
 @lru_cache(maxsize=8)
 def _powers(step: Fraction, most: int) -> list[int]:
-    """Return powers of e^step from -most to most, rounded down."""
     low, high = exp_bounds(step)
     up, down = int(low * _ONE), _reciprocal(high)
     rise = accumulate(range(most), lambda power, _: power * up >> _FIXED, initial=_ONE)
@@ -104,12 +97,11 @@ def _up(numerator: int, denominator: int) -> int:
 
 
 def _reciprocal(x: Fraction) -> int:
-    """Return 1 / x in fixed point, rounded down."""
     return (x.denominator << _FIXED) // x.numerator
 
 
 def _trimmed(step: Fraction, lowest: int, masses: list[int], certain: int) -> LossDistribution:
-    """Remove negligible ends: the lowest losses are raised, the highest become certain."""
+    """Raise negligible lowest losses; make negligible highest ones certain."""
     below, above = list(accumulate(masses)), list(accumulate(reversed(masses)))
     start, end = bisect_right(below, _NEGLIGIBLE), len(masses) - bisect_right(above, _NEGLIGIBLE)
     start = min(start, max(0, end - 1))

@@ -32,12 +32,12 @@ def float_up(value: Fraction) -> float:
 
 
 def digits_up(value: Fraction, digits: int) -> str:
-    """Return value with `digits` significant digits, rounded up: 0.99700211 as 0.9971 for 4."""
+    """Return value with `digits` significant digits, rounded up."""
     return _digits(value, digits, ROUND_CEILING)
 
 
 def digits_down(value: Fraction, digits: int) -> str:
-    """Return value with `digits` significant digits, rounded down: 0.99709 as 0.9970 for 4."""
+    """Return value with `digits` significant digits, rounded down."""
     return _digits(value, digits, ROUND_FLOOR)
 
 

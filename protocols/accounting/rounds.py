@@ -1,7 +1,6 @@
 """Guarantee of many rounds of noisy sums together, by Gaussian DP, and the noise for it.
 
-Neighbors' sums of integer vectors are apart by a bounded norm; a round may depend on what earlier ones
-revealed.
+A round may depend on earlier ones.
 """
 
 import math
@@ -41,10 +40,7 @@ class Concentrated:
 
     Source: Dong, Roth and Su 2022.
 
-    Attributes:
-        rho: D_alpha <= alpha rho for every alpha > 1; delta at epsilon is at most that of `gaussian_delta`.
-        certain: Mass of either neighbor that this leaves out.
-        apart: Total variation distance from distributions for which all this holds.
+    That is the mass `certain` of either neighbor, and distributions `apart` by this total variation distance.
     """
 
     rho: Fraction
@@ -62,14 +58,7 @@ class Concentrated:
 
 @dataclass(frozen=True)
 class RoundsPlan:
-    """Noise for rounds, and its guarantee.
-
-    Attributes:
-        noise: Of each coordinate.
-        distribution: The program's arguments for it.
-        exact: Guarantee of all rounds together, at the requested epsilon.
-        loss: The same at every epsilon.
-    """
+    """Noise of each coordinate, its arguments, and the guarantee of all rounds at one epsilon and at all."""
 
     noise: RoundNoise
     distribution: tuple[str, ...]
@@ -87,15 +76,11 @@ def plan_rounds(
 ) -> RoundsPlan:
     """Choose the noise of each coordinate of each round, with nearly as little as possible.
 
-    Guarantees: exact.epsilon <= epsilon and exact.delta <= delta, for all rounds together.
+    `squares` bounds the squared norm by which two neighbors' sums of a round differ; `epsilon` is at most 32.
+    Discrete Gaussian noise is `distributed` among parties, of which so many are honest; else noise is joint.
+    Guarantees: `exact` is within epsilon and delta, for all rounds together; if no noise is, ValueError says
+    why.
     [test: tests/protocols/test_rounds.py]
-
-    `squares` bounds the squared norm by which two neighbors' sums of a round differ. `epsilon` is at most 32.
-    `distributed` are the numbers of parties and of honest parties, for discrete Gaussian noise; None: joint
-    noise.
-
-    Raises:
-        ValueError: No noise reaches these; the message says why.
     """
     if not (0 < epsilon <= 32 and 0 < delta < 1 and rounds >= 1 and squares >= 1):
         raise ValueError("epsilon must be above 0 and at most 32, delta between 0 and 1")
@@ -124,15 +109,14 @@ def plan_rounds(
 
 
 def gaussian_loss(noise: RoundNoise, lost: Fraction, farthest: int) -> tuple[Fraction, Fraction]:
-    """Return mu^2 and d: a move by s, up to `farthest`, is s mu-Gaussian DP but for d.
+    """Return mu^2 and d: a move by s, up to `farthest`, is s mu-Gaussian DP but for d (theorem 4).
 
-    Computes: theorem 4 of docs/explanation/theorems.md. For joint noise its L is that of the table without
-    its ends, and d, about `lost`, is their mass. For distributed noise L is twice its rho, and d the
-    `distance` of all honest tables.
-    [test: tests/protocols/test_rounds.py]
+    For joint noise d, about `lost`, is the mass of the table's ends; else the `distance` of all honest
+    tables.
 
     Raises:
-        ValueError: There is no L up to 1/2.
+        ValueError: The noise is too coarse, or falls unevenly.
+    [test: tests/protocols/test_rounds.py]
     """
     if isinstance(noise, DistributedNoise):
         curvature, apart = 2 * rho(noise), noise.honest * distance(noise)
@@ -159,7 +143,7 @@ def _curvature(noise: JointGaussian, lost: Fraction, farthest: int) -> tuple[Fra
 
 
 def largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Return about the largest rho whose sqrt(2 rho)-Gaussian DP has at most this delta."""
+    """Return nearly the largest rho with at most this delta."""
     low, high = 1e-16, 1e3
     for _ in range(60):
         middle = math.sqrt(low * high)

@@ -1,25 +1,25 @@
-"""Counts of blocks of neighboring bins from the counts of the bins."""
+"""Counts of blocks of neighboring bins."""
 
 from __future__ import annotations
 
 
 def block_sizes(text: str) -> list[int]:
-    """Read the bins per block of each level, from 1 up, as 1.14.182."""
+    """Read the bins per block of each level, as 1.14.182."""
     sizes = [int(size) for size in text.split(".")]
     assert sizes[0] == 1 and all(size > 1 for size in sizes[1:])
     return sizes
 
 
 def count_blocks(histograms: int, bins: int, sizes) -> int:
-    """Return the number of blocks on all levels of all histograms."""
+    """Return the number of blocks of all histograms."""
     return histograms * sum(-(-bins // size) for size in sizes)
 
 
 def block_sums(secret_integer, counts, histograms: int, bins: int, sizes):
     """Add up the bins of each block, without communication.
 
-    Blocks are aligned at the highest bin; a level's lowest block holds the rest. `counts` goes histogram by
-    histogram, lowest first, and so does each level of the result.
+    Blocks are aligned at the highest bin. `counts` and each level of the result go by histogram, lowest bin
+    first.
     """
     values = [counts]
     for size in sizes[1:]:

@@ -1,7 +1,6 @@
 """Masked values that clients send to running parties, so that no active party can change them.
 
-A virtual machine's only client is its party's front (`harness/clients/gateway.py`), which passes every client
-its own part. Values travel client by client.
+A virtual machine's only client is its party's front (`harness/clients/gateway.py`).
 """
 
 from __future__ import annotations
@@ -14,8 +13,7 @@ DIGEST_WORDS = 4  # of 64 bits: SHA-256
 def checks(parts: int) -> int:
     """Return how many random subset sums are compared per part, for `parts` clients at most.
 
-    Each lets a changed mask pass half the time. A party may try one client after another, so the number grows
-    by one whenever clients double.
+    A changed mask passes each with probability 1/2, and a party may try client after client.
     """
     return CHECKS + (parts - 1).bit_length()
 
@@ -24,7 +22,7 @@ def front(listen_for_clients, accept_client_connection, get_cmdline_arg):
     """Wait for the party's own front; return its connection number.
 
     Later messages go to the number, which is random and known on the party's host only: MP-SPDZ accepts
-    clients without a certificate. Number and port are run-time arguments.
+    clients without a certificate.
     """
     port, number = get_cmdline_arg(0)._v, get_cmdline_arg(1)._v
     listen_for_clients(port)
@@ -35,24 +33,20 @@ def front(listen_for_clients, accept_client_connection, get_cmdline_arg):
 def columns_of_clients(
     secret, public, personal, number, check_point, columns: int, clients: int, parts: int, parties: int
 ):
-    """Return clients' values: what they sent, minus random masks that only they learned.
+    """Return clients' values, column by column: what they sent, minus random masks that only they learned.
 
     Source: masked client input (Damgård, Damgård, Nielsen, Nordholt, Toft, eprint 2015/1006), with subset
-    sums of a client's masks in place of products, which are unsound modulo 2^64: a mask that is off by 2^63
-    passes half the time.
+    sums in place of products, which are unsound modulo 2^64.
     Computes: clients choose subsets of the masks r, whose sums plus random offsets the parties check and
     open. A client compares, and only then sends its values plus r. A client of which parties hold different
-    data counts as 0.
-    Guarantees: if a party alters what clients learn of r modulo 2^64, each of these clients notices; the
-    probability that one does not is 2^-CHECKS.  [test: tests/harness/clients/test_input_masks.py]
-    No client, whatever it does or leaves undone, ends the run or has parties compute on different numbers.
+    data counts as 0. Each of `parts` equal runs of values is checked on its own.
+    Guarantees: if a party alters what clients learn of r modulo 2^64, each of these clients notices, but for
+    2^-CHECKS.
+    [test: tests/harness/clients/test_input_masks.py]
+    No client, whatever it does, ends the run or has parties compute on different numbers.
     [test: tests/commands/test_clients.py]
-    Reveals: digests of what clients sent to all parties alike; subset sums, uniform by their offsets; to each
+    Reveals: digests of what clients sent to all parties; subset sums, uniform by their offsets; to each
     client its own masks and offsets.
-
-    `secret`, `public` and `personal` are MP-SPDZ's sint, cint and personal. `parts` equal runs of values,
-    each an upload of one client or a part of it, are checked on their own. Values are returned a column after
-    the other.
     """
     size = columns * clients
     words = DIGEST_WORDS * parts

@@ -1,7 +1,6 @@
 """Coins for the default noise: dyadic, cheap, checked in exact rationals.
 
-MP-SPDZ's compiler runs it too. Floats only rank candidates, by + - * /, so that every Python derives the same
-coins.
+Floats only rank candidates, by + - * /, so that every Python derives the same coins.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _NOISE_OVERHEAD = 1.02  # allowed mean square error, relative to the ideal sampl
 
 @dataclass(frozen=True)
 class Coin:
-    """A coin that shows 1 with probability `numerator / 2**bits`, from `bits` fair bits."""
+    """A coin that shows 1 with probability `numerator / 2**bits`."""
 
     numerator: int
     bits: int
@@ -50,13 +49,7 @@ class Coin:
 
 
 def exp_bounds(x: Fraction) -> tuple[Fraction, Fraction]:
-    """Enclose e^x between rationals (lower, upper), relatively less than 2^-100 apart.
-
-    Computes: Taylor's series; from n >= 2x on terms at least halve.
-
-    Raises:
-        ValueError: x is not from 0 to 64.
-    """
+    """Enclose e^x, 0 <= x <= 64, between rationals (lower, upper), relatively less than 2^-100 apart."""
     if not 0 <= x <= 64:
         raise ValueError(f"exp_bounds takes 0 <= x <= 64, not {x}")
     one = 1 << _GRID_BITS
@@ -72,10 +65,9 @@ def exp_bounds(x: Fraction) -> tuple[Fraction, Fraction]:
 
 
 def worst_ratio(coins: tuple[Coin, ...]) -> Fraction:
-    """Return e^epsilon of the sampler for sensitivity 1, exactly.
+    """Return e^epsilon of the sampler for sensitivity 1, exactly: docs/explanation/noise.md, theorem 1.
 
-    Source: docs/explanation/noise.md, theorem 1.
-    Guarantees: max over neighboring atoms, both ways.  [test: tests/protocols/test_truncated_noise.py]
+    [test: tests/protocols/test_truncated_noise.py]
     """
     worst, below = Fraction(1), Fraction(1)
     for coin in coins:
@@ -86,16 +78,12 @@ def worst_ratio(coins: tuple[Coin, ...]) -> Fraction:
 
 
 def edge_mass(coins: tuple[Coin, ...]) -> Fraction:
-    """Return the mass of the outermost atom on one side: the exact delta for sensitivity 1."""
+    """Return the outermost atom's mass: the exact delta for sensitivity 1."""
     return prod((coin.probability for coin in coins), start=Fraction(1, 2))
 
 
 def check(coins: tuple[Coin, ...], epsilon: Fraction, delta_bits: int) -> None:
-    """Check that the coins' noise is (epsilon, 2^-delta_bits)-DP for sensitivity 1.
-
-    Raises:
-        ValueError: It is not, or the enclosure of e^epsilon is too coarse to say.
-    """
+    """Raise ValueError unless the coins' noise is surely (epsilon, 2^-delta_bits)-DP for sensitivity 1."""
     if not coins or worst_ratio(coins) > exp_bounds(epsilon)[0]:
         raise ValueError(f"the coins exceed epsilon = {epsilon}")
     if edge_mass(coins) > Fraction(1, 1 << delta_bits):
@@ -104,23 +92,17 @@ def check(coins: tuple[Coin, ...], epsilon: Fraction, delta_bits: int) -> None:
 
 @lru_cache(maxsize=64)
 def design_coins(epsilon: Fraction, delta_bits: int) -> tuple[Coin, ...]:
-    """Find the coins with the fewest AND gates that are private and accurate.
+    """Find the coins with the fewest AND gates that are private and accurate, lowest first, at most 30.
 
     Source: truncated geometric bits (Dwork et al. 2006, "Our data, ourselves"); the ratios and the dyadic
     search are ours.
-    Computes: a frontier search, lowest coin first. Coin t must have odds >= e^-epsilon times the product of
-    the odds below it.
+    Computes: a frontier search. Coin t must have odds >= e^-epsilon times the product of the odds below it.
     Guarantees: the result passes `check`; its mean square error is at most 1.02 times that of the ideal,
-    untruncated sampler at the same epsilon.  [test: tests/protocols/test_coins.py]
-    Edge cases: at large epsilon a second coin only serves delta.
+    untruncated sampler. epsilon is per unit of sensitivity, in [10^-7, 20], delta_bits in [20, 128].
 
-    Args:
-        epsilon: Per unit of sensitivity, rational, in [10^-7, 20].
-        delta_bits: In [20, 128]; the outermost atom weighs at most 2^-delta_bits.
-    Returns:
-        At most 30 coins, for the bits of the magnitude, lowest first.
     Raises:
         ValueError: A parameter is out of range, or 30 coins do not reach them.
+    [test: tests/protocols/test_coins.py]
     """
     if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
         raise ValueError(f"epsilon per unit must be between 10^-7 and 20, not {float(epsilon):g}")
@@ -160,14 +142,7 @@ def design_coins(epsilon: Fraction, delta_bits: int) -> tuple[Coin, ...]:
 
 @dataclass(frozen=True)
 class _Partial:
-    """The lowest coins of a design.
-
-    Attributes:
-        odds: Product of the coins' odds.
-        edge: Product of their numerators.
-        mean, variance: Of their part of the magnitude.
-        below: `odds` as a float.
-    """
+    """The lowest coins of a design, with sums and products over them."""
 
     coins: tuple[Coin, ...]
     gates: int
@@ -191,7 +166,6 @@ class _Partial:
         )
 
     def error_if_ideal_above(self, q: float) -> float:
-        """Return the mean square error if all further coins met their bound exactly."""
         mean, variance, below = self.mean, self.variance, self.below
         weight = float(1 << len(self.coins))
         for _ in range(len(self.coins), MAX_COINS + 1):
@@ -206,7 +180,6 @@ class _Partial:
 
 
 def _candidates(odds_min: Fraction, odds_max: Fraction) -> Iterator[Coin]:
-    """Yield coins of growing cost, each closer to the bound from above."""
     p_min, p_max = odds_min / (1 + odds_min), odds_max / (1 + odds_max)
     many, closest = 0, Coin(1, 1)
     for bits in range(1, _MAX_FLIPS + 1):
@@ -223,7 +196,6 @@ def _candidates(odds_min: Fraction, odds_max: Fraction) -> Iterator[Coin]:
 
 
 def _pareto(states: list[_Partial]) -> list[_Partial]:
-    """Keep, of states sorted by cost, those with the lowest odds so far."""
     kept: list[_Partial] = []
     for state in states:
         if not kept or state.odds < kept[-1].odds:

@@ -6,7 +6,7 @@ REPLICATED = "replicated"
 
 
 def with_path(arguments):
-    """Return a program's arguments with an input path, by default additive shares."""
+    """Return a program's arguments with an input path."""
     name, first, *others = arguments
     return [name, *([] if first == REPLICATED else ["shares"]), first, *others]
 
@@ -14,8 +14,8 @@ def with_path(arguments):
 def input_columns(secret_integer, parties: int, size: int, path: str = "shares"):
     """Add up the parties' additive shares of `size` values, or take replicated shares.
 
-    Guarantees: replicated shares are what the machine itself would hold of the values: a party that takes
-    other ones deviates as it could by any message.  [test: tests/programs/test_replicated.py]
+    Guarantees: a party that takes other replicated shares deviates as it could by any message.
+    [test: tests/programs/test_replicated.py]
     """
     if path == REPLICATED:
         _, (column,) = secret_integer.read_from_file(0, size=size)
@@ -31,11 +31,8 @@ def column_totals(secret_integer, columns, clients: int, cells: int):
 def counts_by_product(secret_integer, columns, clients: int, groups: int, labels: int):
     """Count records per (group, label) from group indicators and label counts, label fastest.
 
-    Source: PrivFairFL, Protocol 2, lines 2-8, for any number of groups. T has no column for the last group,
-    whose counts are what the others leave over.
-    Computes: C(s, y) = <T_s, LC_y>; (groups - 1) * labels * clients multiplications, opened once per inner
-    product. `columns` are (groups - 1 + labels) * clients secret values, a column after the other, indicators
-    first.
+    Source: PrivFairFL, Protocol 2, lines 2-8, for any number of groups: the last one has no column.
+    Computes: C(s, y) = <T_s, LC_y>, opened once per inner product.
     """
 
     def column(j):
@@ -54,11 +51,8 @@ def confusion_by_product(secret_integer, columns, records: int, groups: int, lab
     """Count records per (group, label, predicted label) from indicators, prediction fastest.
 
     Source: PrivFairFL, Protocol 3 and Table 5: for 2 groups and 2 labels tp, ys, ps and tps of every record,
-    four multiplications. The last group and label have no column; their counts are what the others leave
-    over.
-    Computes: (labels - 1)^2 multiplications per record opened one by one, and (groups - 1) * (labels^2 - 1)
-    per record in inner products, each opened once. `columns` are secret values, a column of `records` after
-    the other: groups - 1 groups, labels - 1 labels, labels - 1 predictions.
+    four multiplications. The last group and label have no column.
+    Computes: (labels - 1)^2 multiplications per record opened one by one, others in inner products.
     """
 
     def column(j):

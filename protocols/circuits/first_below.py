@@ -11,11 +11,8 @@ def counts_from_each_on(secret_integer, counts):
 def first_below(secret_integer, check_point, counts, bound: int, noise):
     """Return how many counts come before the first with count + X_i <= bound + X_0; their number if none is.
 
-    Computes: one comparison of vectors, then prefix products.
-    Guarantees: bits that became integers, of counts, noise and the comparison, are checked before shares of
-    anything that depends on them are sent.  [test: tests/programs/test_check_before_opening.py]
-
-    `noise` is the secret vector X_0 .. X_n, with one lane more than `counts`.
+    Guarantees: bits that became integers are checked before shares of anything that depends on them are sent.
+    [test: tests/programs/test_check_before_opening.py]
     """
     check_point()
     above = counts - bound + noise.get_vector(1, len(counts)) - noise[0] > 0

@@ -1,7 +1,7 @@
-"""Joint Gaussian noise, as a circuit and as a table.
+"""Joint Gaussian noise, as a circuit and as a table; `protocols.accounting.rounds` has its privacy.
 
 Source: inversion from a table of cumulative probabilities; subdivision by binomial weights, as of B-splines
-(Lane and Riesenfeld 1980). The choice of both, and their privacy (`protocols.accounting.rounds`), is ours.
+(Lane and Riesenfeld 1980). The choice of both is ours.
 """
 
 from __future__ import annotations
@@ -28,10 +28,8 @@ def refinements(levels: int) -> list[int]:
 class JointGaussian:
     """Noise near a discrete Gaussian, made by all parties and known to none; its mean is 0.
 
-    Attributes:
-        rate, steps: The coarse sample is k or -1 - k for k = 0, .., steps. Its probability is nearly
-            proportional to e^(-rate (k + 1/2)^2); rate (steps + 1/2)^2 is 256 at most.
-        levels: How often it is refined, at least once.
+    The coarse sample is k or -1 - k, k = 0, .., steps, with a probability nearly proportional to e^(-rate (k
+    + 1/2)^2). It is refined `levels` >= 1 times.
     """
 
     rate: Fraction
@@ -91,7 +89,7 @@ def gaussian(noise: JointGaussian, fair, secret_integer):
 
     Computes: M, how many of the probabilities the word is below, or -1 - M by the sign; doubled `levels`
     times, each time with a sum of fair bits less its mean.
-    Guarantees: those of its table.  [test: tests/protocols/test_joint_gaussian.py]
+    [test: tests/protocols/test_joint_gaussian.py]
     """
     rest = fair[len(fair) - sum(refinements(noise.levels)) :]
     sign, word = fair[0], fair[1 : len(fair) - len(rest)]

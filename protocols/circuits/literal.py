@@ -1,6 +1,6 @@
 """Steps of the published protocols as printed, for `benchmarks/literal` alone.
 
-Their noise protects nobody, so programs make up their records in the clear and share them then.
+Their noise protects nobody, so programs make up their records in the clear.
 """
 
 from __future__ import annotations
@@ -17,11 +17,7 @@ _MOST_SCALE = 1000  # of noise that fits 31 bits
 
 
 def made_up(public_integer, data: str, number: int):
-    """Return evenly spread public integers below 2^32, multiples of 2^32 / phi.
-
-    Raises:
-        ValueError: `data` is not `MADE_UP`, so the caller wants other records.
-    """
+    """Return evenly spread public integers below 2^32; raise ValueError if `data` is not `MADE_UP`."""
     if data != MADE_UP:
         raise ValueError(
             "this program is for benchmarks and protects nobody: it makes its records up and takes no "
@@ -31,13 +27,7 @@ def made_up(public_integer, data: str, number: int):
 
 
 def instances(form: str, for_range, number: int, step):
-    """Take a step for each instance: one after the other, as printed, or all at once.
-
-    `step` takes the first instance and the number of instances.
-
-    Raises:
-        ValueError: There is no such form.
-    """
+    """Take a step for each instance: one after the other, as printed, or all at once."""
     if form == AT_ONCE:
         step(0, number)
     elif form == ONE_BY_ONE:
@@ -47,14 +37,11 @@ def instances(form: str, for_range, number: int, step):
 
 
 def laplace(secret_integer, secret_fixed, bit_vector, log, parties: int, lanes: int, epsilon: str):
-    """Sample the published noise of scale b = 1 / epsilon, in fixed point.
+    """Sample the published noise of scale b = 1 / epsilon <= 1000, in fixed point.
 
-    Source: PrivFairFL, Protocol 1, changed as in `protocols.published_baselines.laplace_distribution`, which
-    shows that it guarantees nothing to rely on.
+    Source: PrivFairFL, Protocol 1, changed as in `protocols.published_baselines.laplace_distribution`. It
+    guarantees nothing to rely on.
     Edge cases: u = -1/2 asks for ln(0), for which MP-SPDZ returns about -4.03.
-
-    Raises:
-        ValueError: b is above 1000.
     """
     scale = 1 / Fraction(epsilon)
     if not 0 < scale <= _MOST_SCALE:
@@ -68,7 +55,7 @@ def laplace(secret_integer, secret_fixed, bit_vector, log, parties: int, lanes: 
 def confusion(label, predicted, group):
     """Return an instance's TP, FP, FN and TN of the protected group, then of the other.
 
-    Source: PrivFairFL, Protocol 3: four multiplications. Arguments are vectors of bits, one lane an instance.
+    Source: PrivFairFL, Protocol 3: four multiplications of vectors of bits, one lane an instance.
     """
     tp, ys, ps = label * predicted, label * group, predicted * group
     tps = tp * group

@@ -1,4 +1,4 @@
-"""The piecewise linear logarithm to base 2 of secret counts, in whole numbers."""
+"""The piecewise linear logarithm to base 2 of secret counts."""
 
 from __future__ import annotations
 
@@ -12,18 +12,14 @@ def shifted_log(secret_integer, check_point, counts, offset: int, most: int):
     """Return log2(count + offset) - o in units of 2^-E, o the whole part of log2(offset).
 
     Source: Mitchell 1962, "Computer multiplication and division using binary logarithms": straight lines
-    between the powers of 2.
+    between the powers of 2, the last of which goes on beyond `most`, the first below 0.
     Computes: g(Y) = 2^(E-o) (Y - 2^o) - sum of 2^(E-i) max(0, Y - 2^i) over o < i < E, Y = count + offset, by
     one comparison for each i, all at once, and one multiplication.
-    Guarantees: g(Y + 1) - g(Y) is 2^(E-i) for the greatest o <= i < E with 2^i <= Y, and 2^(E-o) below; it
-    never rises with Y. Modulo 2^64 no step is above 2^(E-o), not even from 2^63 - 1 to -2^63; in a field that
-    holds only for numbers that comparisons are for.
+    Guarantees: g(Y + 1) - g(Y) never rises with Y. Modulo 2^64 no step is above 2^(E-o), not even from 2^63 -
+    1 to -2^63; in a field that holds only for numbers that comparisons are for.
     [test: tests/protocols/test_logarithm.py, tests/programs/test_pi_count.py]
     Comparisons' bits are checked before shares of anything that depends on them are sent.
     [test: tests/programs/test_check_before_opening.py]
-    Edge cases: the last straight line goes on beyond `most`, the first below 0.
-
-    `offset` and `most` are at least 1.
     """
     bits, lowest = scale_bits(offset, most), offset.bit_length() - 1
     lanes, powers = len(counts), range(lowest + 1, bits)

@@ -1,8 +1,6 @@
 """The default noise as a circuit: truncated geometric bits, a sign by complement.
 
-Source: Dwork et al. 2006, "Our data, ourselves" (geometric bits); the sign by complement is ours.
-
-Bits are anything with & ^ ~ that holds n lanes. Parties input the fair bits.
+Source: Dwork et al. 2006, "Our data, ourselves" (geometric bits); the sign is ours.
 """
 
 from __future__ import annotations
@@ -35,19 +33,15 @@ def default_noise(secret_integer, bit_vector, parties: int, lanes: int, *law, tu
 
     Source: PrivFairFL's π_GR-RANDOM for the fair bits, which all parties draw; the sampler is this module's.
     Guarantees: adding it to values of sensitivity 1 is (epsilon, 2^-delta_bits)-DP towards all who do not
-    know every party's bits.  [test: tests/protocols/test_programs.py,
-    tests/protocols/test_truncated_noise.py]
-    Distributed noise is the sum of parties' inputs, and has the guarantee of honest parties' samples.
+    know every party's bits.
+    [test: tests/protocols/test_programs.py, tests/protocols/test_truncated_noise.py]
+    Distributed noise has the guarantee of honest parties' samples.
     [test: tests/harness/engines/test_distributed_noise.py]
-    Parties take shares of joint noise that was made before.
+    Parties may take shares of noise that was made before, after `turn` earlier rounds.
     [test: tests/harness/pipeline/test_preprocessing.py]
     Reveals: nothing.
 
-    `law` is a unit's epsilon, rational, and delta_bits; or the `OWN_ARGUMENTS`; or the `KEPT_ARGUMENTS`, of
-    which `turn` earlier rounds have taken their parts.
-
-    Raises:
-        ValueError: No coins reach epsilon and delta.
+    `law` is a unit's epsilon and delta_bits, the `OWN_ARGUMENTS` or the `KEPT_ARGUMENTS`.
     """
     if len(law) == len(OWN_ARGUMENTS):
         return input_columns(secret_integer, parties, lanes)
@@ -64,7 +58,8 @@ def xor_of_inputs(bit_vector, parties: int, lanes: int, n_bits: int) -> list:
     """XOR bits that all parties input, shared or drawn.
 
     Guarantees: every lane of every bit is uniform as long as one party's are, and authenticated where the
-    model is active.  [test: tests/programs/test_random_bits.py]
+    model is active.
+    [test: tests/programs/test_random_bits.py]
     Reveals: nothing.
     """
     drawn = []
@@ -82,10 +77,10 @@ def xor_of_inputs(bit_vector, parties: int, lanes: int, n_bits: int) -> list:
 def flip(coin, fair):
     """Return [r < numerator], r the integer of fair bits, lowest first.
 
-    Computes: the numerator's runs of equal bits, highest first, make a chain t_k = a_k & ~t_(k+1), where a_k
-    says that the run's bits are all as the numerator's. With p_k = a_1 & ... & a_k, t_1 is p_1 ^ ... ^ p_k ^
-    (p_k & t_(k+1)) for any k; the k of least depth is taken. That is bits - 1 ANDs, about half as deep as
-    there are runs, or as a balanced tree for one run.  [test: tests/protocols/test_truncated_noise.py]
+    Computes: the numerator's runs of equal bits, highest first, make a chain t_k = a_k & ~t_(k+1), a_k: the
+    run's bits are all as the numerator's. With p_k = a_1 & ... & a_k, t_1 is p_1 ^ ... ^ p_k ^ (p_k &
+    t_(k+1)) for any k; the k of least depth is taken. That is bits - 1 ANDs.
+    [test: tests/protocols/test_truncated_noise.py]
     """
     assert len(fair) == coin.bits
     numerator = [coin.numerator >> i & 1 for i in range(coin.bits)]
@@ -117,7 +112,7 @@ def two_sided_geometric(coins, fair) -> list:
     """Map fair bits to two's complement bits of a noise sample per lane, lowest first.
 
     Computes: G = sum of 2^i flip(coin_i); X = G if the sign bit is 0, -1-G if it is 1.
-    Guarantees: `coins.check` gives its (epsilon, delta); X + 1/2 has mean 0.
+    Guarantees: `coins.check` gives its (epsilon, delta).
     [test: tests/protocols/test_truncated_noise.py, by full enumeration]
     """
     sign, used = fair[0], 1
@@ -136,7 +131,6 @@ def to_integer(bits, secret_integer):
 
 
 def _and_all(bits):
-    """Return (depth, AND) of (depth, bit) pairs, the shallowest first."""
     while len(bits) > 1:
         (_, a), (depth, b), *bits = sorted(bits, key=lambda pair: pair[0])
         bits.append((depth + 1, a & b))

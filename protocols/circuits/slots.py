@@ -1,7 +1,7 @@
 """Counts of clients' slots: secret bits are expanded to indicators of cells.
 
-A slot is a code of `slot_bits` bits: 0 is null, code c is cell c - 1, other codes are some cell. So any bits
-are one record at most, without a check.
+A slot is a code of `slot_bits` bits: 0 is null, code c is cell c - 1, others are some cell. So any bits are
+one record at most, without a check.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ def slot_bits(cells: int) -> int:
 def slot_blocks(slots: int, per_lane: int) -> list[tuple[int, int]]:
     """Divide slots into blocks of (slots per lane, lanes), none left over and none added.
 
-    With several slots in a lane, blocks have `MOST_LANES` lanes, except that one may have fewer or one more.
-    A party could fill an added slot. No block has one lane where others have more, as MP-SPDZ would read it
-    out of order.
+    A party could fill an added slot; MP-SPDZ would read a block of one lane out of order.
     [test: tests/protocols/test_slots.py, tests/programs/test_pi_rw_slots.py]
     """
     lanes, rest = divmod(slots, per_lane)
@@ -42,7 +40,7 @@ def slot_blocks(slots: int, per_lane: int) -> list[tuple[int, int]]:
 
 
 def cell_of_code(code: int, cells: int) -> int:
-    """Return the cell of a code, -1 for none; the highest bit counts only where cells need it."""
+    """Return the cell of a code, -1 for none."""
     low = code % (1 << (slot_bits(cells) - 1))
     return (code if low + (1 << (slot_bits(cells) - 1)) <= cells else low) - 1
 
@@ -50,9 +48,9 @@ def cell_of_code(code: int, cells: int) -> int:
 def cell_indicators(bits, cells: int) -> list:
     """Return, per cell, whether a slot's code stands for it.
 
-    Computes: indicators of the low bits, of which the highest bit splits only as many as it has to. cells + 1
-    - slot_bits ANDs, one fewer where all are split.
-    Guarantees: one indicator is 1 at most, whatever the bits.  [test: tests/protocols/test_slots.py]
+    Computes: indicators of the low bits, of which the highest bit splits only as many as it has to.
+    Guarantees: one indicator is 1 at most, whatever the bits.
+    [test: tests/protocols/test_slots.py]
     """
     *low, high = bits
     found = _one_hot(low) if low else []
@@ -78,10 +76,7 @@ def _one_hot(bits) -> list:
 
 
 def bit_count(bits) -> list:
-    """Return how many of the bits are 1, lane by lane, as bits, lowest first.
-
-    Computes: full and half adders, one AND each.
-    """
+    """Return, as bits, lowest first, how many of the bits are 1 per lane."""
     columns, weight = [list(bits)], 0
     while weight < len(columns):
         column, carries = columns[weight], []
@@ -115,9 +110,8 @@ def counts_of_slots(
 ):
     """Count, per cell, the slots that stand for it.
 
-    Each party inputs XOR shares of all slots' bits, as `slot_blocks` divides them, or by the path
-    `REPLICATED` holds shares of slots as integers. `memory` is MP-SPDZ's sbits, for_range and break_point, if
-    `per_lane` is above 1.
+    Each party inputs XOR shares of all slots' bits, as `slot_blocks` divides them, or holds replicated shares
+    of slots as integers. `memory` is MP-SPDZ's sbits, for_range and break_point.
     """
     total = 0
     names = secret_integer, bit_vector, memory
@@ -144,10 +138,9 @@ def sums_of_slots(
     memory=(),
     path: str = "shares",
 ):
-    """Add up, per group, slots' steps + v, then steps - v.
+    """Add up, per group, slots' steps + v, then steps - v, as `counts_of_slots` counts.
 
-    A slot is the code of a group, then v + steps, lowest bit first; a value above the range counts nowhere.
-    All else is as for `counts_of_slots`.
+    A slot is the code of a group, then v + steps; a value above the range counts nowhere.
     """
     total, width, names = 0, slot_bits(groups), (secret_integer, bit_vector, memory)
     for found in _blocks(names, path, parties, slots, per_lane, width + value_bits(steps)):
@@ -164,14 +157,12 @@ def sums_of_slots(
 
 
 def _in_groups(code, value, groups: int, steps: int):
-    """Return each group's members, and there the bits of their values."""
     on_the_grid = flip(Coin(2 * steps + 1, len(value)), value)  # value < 2 steps + 1
     members = [one & on_the_grid for one in cell_indicators(code, groups)]
     return members, [[member & bit for bit in value] for member in members]
 
 
 def _blocks(names, path: str, parties: int, slots: int, per_lane: int, width: int):
-    """Yield the slots of blocks, `width` bits each; equal blocks as one."""
     secret_integer, bit_vector, memory = names
     if path == REPLICATED:
         words, lanes = input_columns(secret_integer, parties, slots, path), -(-slots // per_lane)
@@ -192,7 +183,6 @@ def _blocks(names, path: str, parties: int, slots: int, per_lane: int, width: in
 
 
 def _read_in_a_loop(bit_vector, parties: int, lanes: int, n_bits: int, times: int, memory):
-    """Return the bits of `times` calls of `xor_of_inputs`."""
     sbits, for_range, break_point = memory
     words = lanes // _WORD
     place = sbits.get_type(_WORD).malloc(n_bits * times * words)

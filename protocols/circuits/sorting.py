@@ -1,7 +1,7 @@
 """Counts of secret keys, by a sorting network on secret bits among public markers.
 
-A plane is one bit of all keys, 64 to a word, in the engine's memory. An element's place has `place_bits`
-bits: in layout A the high 6 are the lane in a word, in layout B the low 6; the others are the word's number.
+A plane is one bit of all keys, 64 to a word. Of the `place_bits` bits of an element's place, the high 6 are
+the lane in a word in layout A, the low 6 in layout B; the others are the word's number.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class MarkerRanks:
     Source: bitonic sorting on the shuffle network (Batcher 1968; Stone 1971), then a reverse banyan network,
     which monotone compact packets do not congest (Nassimi and Sahni 1981).
     Computes: sorts (key, is a record) with one marker (j, 0) per j, so that marker j is at place j - 1 plus
-    the number of keys below j. Then each marker moves to place j and carries that origin. 2^p places take
-    p(p+1)/2 * 2^(p-1) compared pairs of 2 (key bits + 1) ANDs, and p * 2^(p-1) routed pairs of about 16.
+    the number of keys below j. Each marker then moves to place j and carries that origin.
     Guarantees: operations and addresses depend on the numbers of records and cells only; keys above `cells`
-    count nowhere.  [test: tests/programs/test_pi_roc_records.py]
+    count nowhere.
+    [test: tests/programs/test_pi_roc_records.py]
     """
 
     def __init__(self, names, records: int, cells: int) -> None:
@@ -54,10 +54,7 @@ class MarkerRanks:
         self._halves = self._sbits.get_type(WORD * self._half)
 
     def of(self, key, secret_integer):
-        """Return the ranks as one secret vector.
-
-        `key` is `key_bits` secret bits of `records` + `missing` lanes each, lowest first.
-        """
+        """Return the ranks as one secret vector, for secret bits of each key, lowest first."""
         sorted_planes = 1 + self.key_bits
         routed_planes = 1 + max(self.key_bits, self.place_bits)
         self._memory = self._word.malloc(routed_planes * self._words)
@@ -104,11 +101,7 @@ class MarkerRanks:
         value.store_in_mem(self._plane(plane) + word)
 
     def _sort(self, planes: int) -> None:
-        """Sort in layout A, lowest first.
-
-        A merge of 2^p places sorts downwards where bit p of the place is 1, by inverting all bits there, once
-        that bit separates the halves of the memory.
-        """
+        """Sort in layout A, lowest first; a merge of 2^p places inverts bits if bit p of the place is 1."""
         lanes_from = self._word_bits  # in layout A higher bits of places are lanes
 
         @self._for_range(1, lanes_from + 1)
@@ -156,10 +149,7 @@ class MarkerRanks:
             self._shuffle(planes)
 
     def _route(self, planes: int) -> None:
-        """Move marker j to place j, bit by bit from the lowest.
-
-        A bit of its key, once used, makes room for that bit of its origin.
-        """
+        """Move marker j to place j, bit by bit; a used bit of its key makes room for one of its origin."""
         everything = self._sbits.get_type(WORD * self._words)
         (~everything.load_mem(self._plane(0))).store_in_mem(self._plane(0))  # now: is a marker
         self._break_point()
@@ -197,7 +187,6 @@ class MarkerRanks:
         (high ^ change).store_in_mem(self._plane(plane) + self._half)
 
     def _compare(self, planes: int) -> None:
-        """Put the smaller of two elements half of the memory apart into the lower half."""
         pairs = [(self._lower(plane), self._upper(plane)) for plane in range(planes)]
         low, high = pairs[0]
         greater = low & ~high
@@ -213,7 +202,7 @@ class MarkerRanks:
         self._break_point()
 
     def _shuffle(self, planes: int) -> None:
-        """Rotate the word's number: its highest bit becomes the lowest."""
+        """Rotate the word's number to the left."""
 
         @self._for_range(self._half)
         def _(i):
@@ -240,7 +229,7 @@ class MarkerRanks:
         self._copy_back(planes)
 
     def _unshuffle(self, planes: int) -> None:
-        """Rotate the word's number: its lowest bit becomes the highest."""
+        """Rotate the word's number to the right."""
 
         @self._for_range(self._half)
         def _(i):

@@ -1,4 +1,1 @@
-"""Local differential privacy: a client randomizes its own record; estimates and audits of the reports.
-
-Imports: `protocols.noise`, `protocols.circuits`. Start with `randomizers`.
-"""
+"""Local differential privacy: a client randomizes its own record."""

@@ -1,10 +1,7 @@
 """Group means and gaps from locally private reports: estimates, exact variances, valid intervals.
 
-Formulas are in the scale from -1 to 1, for d groups; results are in the declared range. There a is the
-probability that a group is kept, p = (1 - a) / (d - 1) that of each other group, and c the gain of a kept
-value.
-
-Source: Juarez and Korolova 2022, Definition 7, Theorem 9, Eqs. 19 and 20, derived again for any d.
+Source: Juarez and Korolova 2022, Definition 7, Theorem 9, Eqs. 19 and 20, derived again for any number of
+groups, in the scale from -1 to 1. Symbols are those of docs/explanation/local-privacy.md.
 """
 
 import math
@@ -37,11 +34,7 @@ class Tally:
 
 
 def tally(reports: Reports, mechanism: Mechanism) -> Tally:
-    """Count reports and add up their values, in the scale from -1 to 1.
-
-    Raises:
-        ValueError: A report names no declared group.
-    """
+    """Count reports and sum their values, from -1 to 1; raise ValueError for an unknown group."""
     d = mechanism.grr.groups
     if reports.groups.size and not 0 <= reports.groups.min() <= reports.groups.max() < d:
         raise ValueError(f"a report names a group that is none of the declared 0 to {d - 1}")
@@ -51,14 +44,9 @@ def tally(reports: Reports, mechanism: Mechanism) -> Tally:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean or a gap in the declared range's unit, with an interval.
+    """A mean of one group, or a gap of two, in the range's unit, with an interval.
 
-    Attributes:
-        groups: One for a mean, two for a gap.
-        value: Unbiased where group sizes are known, so it may leave the range; nan if a size is estimated at
-            0 or less.
-        low, high: Interval, cut to what the range allows.
-        says_something: Whether the interval excludes any of the range; False: too few clients.
+    With known group sizes the value is unbiased. An interval that `says_something` excludes a possible value.
     """
 
     groups: tuple[int, ...]
@@ -69,7 +57,7 @@ class Estimate:
 
 
 def estimate_sizes(totals: Tally, mechanism: Mechanism) -> Floats:
-    """Return each group's estimated size, unbiased, shape (d,): (reports - p K) / (a - p), K clients."""
+    """Return each group's estimated size, unbiased, shape (d,)."""
     keep, move = _grr(mechanism)
     return np.asarray((totals.counts - move * totals.clients) / (keep - move), dtype=np.float64)
 
@@ -88,12 +76,10 @@ def estimate_means(
 ) -> list[Estimate]:
     """Estimate each group's mean value: sum of reported values / (a c n), n its true or estimated size.
 
-    Guarantees: each interval holds with at least this confidence; they may fail together.
+    Sizes that do not add up to the clients raise ValueError.
+    Guarantees: each interval holds with at least this confidence; that of a group that may be empty is the
+    range.
     [test: tests/statistical/test_local_dp.py]
-    Edge cases: the interval of a group that may have size 0 is the whole range.
-
-    Raises:
-        ValueError: The sizes do not add up to the clients.
     """
     return [_in_range(mean, mechanism) for mean in _means(totals, mechanism, sizes, 1 - confidence)]
 
@@ -106,8 +92,7 @@ def estimate_gaps(
 ) -> list[Estimate]:
     """Estimate mean of A - mean of B for all pairs A < B, signed: absolute values would be biased upwards.
 
-    Computes: with known sizes the interval is `half_width` of the difference itself, else a difference of
-    intervals with half the failure each. All else is as for `estimate_means`.
+    All else is as for `estimate_means`.
     """
     failure = 1 - confidence
     means = _means(totals, mechanism, sizes, failure / 2)
@@ -123,12 +108,12 @@ def estimate_gaps(
 
 
 def mean_weights(sizes: Sequence[float], group: int) -> Floats:
-    """Return the weights, shape (d,), that estimate a group's mean; sizes are above 0."""
+    """Return the weights that estimate a group's mean."""
     return np.asarray(np.eye(len(sizes))[group] / sizes[group])
 
 
 def gap_weights(sizes: Sequence[float], a: int, b: int) -> Floats:
-    """Return the weights, shape (d,), that estimate mean of a - mean of b."""
+    """Return the weights that estimate mean of a - mean of b."""
     return mean_weights(sizes, a) - mean_weights(sizes, b)
 
 
@@ -137,13 +122,10 @@ def variance(
 ) -> float:
     """Return the variance of the sum over groups of weight x (sum of the reported values) / (a c).
 
-    Computes: a client adds the weight of its reported group times v', whose mean is c v if the group is kept
-    and 0 if it moved. One mean with d = 2 gives Eqs. 19 and 20. Two groups' means are uncorrelated (Theorem
-    9, for any d).
+    One mean with d = 2 gives Eqs. 19 and 20. Two groups' means are uncorrelated (Theorem 9, for any d).
+    `mean_squares` are E[v^2] per group, in the scale from -1 to 1; None: the worst.
     Guarantees: exact for M_R; for M_L at most 1/(4 steps^2) per kept client too large.
     [test: tests/protocols/test_local_estimates.py]
-
-    `mean_squares` are E[v^2] per group, in the scale from -1 to 1; None: the worst.
     """
     keep, move = _grr(mechanism)
     gain, total = mechanism.gain, 0.0
@@ -158,9 +140,10 @@ def variance(
 def half_width(mechanism: Mechanism, sizes: Sequence[float], weights: Floats, failure: float) -> float:
     """Return t with P(|estimate - truth| >= t) <= failure, whatever the values.
 
-    Computes: Chernoff's bound, min over s > 0 of (Psi(s) + ln(2 / failure)) / s, where Psi(s) bounds the sum
-    over clients of ln E[e^(s (T - E[T]))], T a client's contribution, at the worst values. -s gives the same.
-    Guarantees: holds for every n, in floating-point arithmetic.  [test: tests/statistical/test_local_dp.py]
+    Computes: Chernoff's bound, min over s > 0 of (Psi(s) + ln(2 / failure)) / s, Psi(s) a bound of the sum
+    over clients of ln E[e^(s (T - E[T]))], T a client's contribution.
+    Guarantees: for every n, in floating-point arithmetic.
+    [test: tests/statistical/test_local_dp.py]
     """
     keep, move = _grr(mechanism)
     slopes = weights / (keep * mechanism.gain)
@@ -175,12 +158,12 @@ def half_width(mechanism: Mechanism, sizes: Sequence[float], weights: Floats, fa
         )
         return (sum(psi, np.zeros(len(s))) + level) / s
 
-    guess = math.sqrt(2 * level / variance(mechanism, sizes, weights))
-    return least_value(bounds, min(guess, most) / 1e3, most * (1 - 1e-9))
+    guess = min(math.sqrt(2 * level / variance(mechanism, sizes, weights)), most)
+    return least_value(bounds, guess / 1e3, most * (1 - 1e-9))
 
 
 def least_value(function: Callable[[Floats], Floats], low: float, high: float) -> float:
-    """Return nearly the least value of a function with one valley, between two points above 0."""
+    """Return nearly the least value, between two points above 0, of a function with one valley."""
     for _ in range(4):
         points = np.geomspace(low, high, 25)
         values = function(points)
@@ -190,10 +173,7 @@ def least_value(function: Callable[[Floats], Floats], low: float, high: float) -
 
 
 def least_enough(enough: Callable[[float], bool], start: float = 1.0) -> int:
-    """Return a number that is enough, at most 1 % above one that is not.
-
-    More is always enough, too. Half of `start`, which is at least 1, is assumed not to be.
-    """
+    """Return a number that is enough, at most 1 % above one that is not, as half of `start` must be."""
     high = start
     while not enough(high):
         high *= 2
@@ -209,8 +189,8 @@ def _means(
 ) -> list[Estimate]:
     """Return means in the scale from -1 to 1, with uncut intervals.
 
-    Estimated sizes and sums each take half of the failure. A kept client spreads more than a moved one (a >=
-    p), so the largest size in its interval gives the widest bound of the sum.
+    Estimated sizes and sums each take half of the failure. The largest size in its interval gives the widest
+    bound of the sum.
     """
     groups, clients = mechanism.grr.groups, totals.clients
     if sizes is not None and (len(sizes) != groups or min(sizes) < 0 or sum(sizes) != clients):
@@ -236,7 +216,7 @@ def _means(
 
 def _in_range(estimate: Estimate, mechanism: Mechanism) -> Estimate:
     declared, most = mechanism.declared, float(len(estimate.groups))
-    shift = declared.centre if len(estimate.groups) == 1 else 0.0
+    shift = declared.center if len(estimate.groups) == 1 else 0.0
     low, high = min(max(estimate.low, -most), most), max(min(estimate.high, most), -most)
     return Estimate(
         estimate.groups,

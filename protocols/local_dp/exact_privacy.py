@@ -35,10 +35,9 @@ def worst_ratio(distributions: Iterable[Distribution]) -> Fraction:
 def epsilon_of_r(mechanism: MechanismR) -> Fraction:
     """Return M_R's epsilon, rounded up to a multiple of 10^-12.
 
-    Probabilities are affine in the value, so ends of the range are worst; three groups stand for all.
+    Probabilities are affine in the value, so ends of the range are worst.
     """
-    groups = range(min(mechanism.grr.groups, 3))
-    inputs = [(group, Fraction(end)) for group in groups for end in (-1, 1)]
+    inputs = [(group, Fraction(end)) for group in range(min(mechanism.grr.groups, 3)) for end in (-1, 1)]
     return log_upper_bound(worst_ratio(distribution_of_r(mechanism, *one) for one in inputs))
 
 
@@ -46,8 +45,8 @@ def epsilon_of_l(odds: Fraction, epsilon_2: Fraction, k: Fraction) -> Fraction |
     """Return M_L's epsilon, rounded up; None if no epsilon holds.
 
     Computes: an output y has density keep C e^(-r |y - v|), r = epsilon_2 / 2, where the group is kept, else
-    move C' e^(-s |y|), s = epsilon_2 / k. If r = s, their log-ratio is ln(odds), odds = keep / move, plus a
-    function that is piecewise linear and extreme at y and v in {-1, 0, 1}. Else it has no bound.
+    move C' e^(-s |y|), s = epsilon_2 / k. Their log-ratio is bounded only if r = s; then it is piecewise
+    linear, extreme at y and v in {-1, 0, 1}.
     """
     rate, moved_rate = epsilon_2 / 2, epsilon_2 / k
     if rate != moved_rate:
@@ -64,7 +63,7 @@ def epsilon_of_l(odds: Fraction, epsilon_2: Fraction, k: Fraction) -> Fraction |
 def log_ratio_of_l(epsilon_1: Fraction, epsilon_2: Fraction, k: Fraction, output: int) -> float:
     """Return ln of the ratio of value 1 in the reported group to another group, at an output >= 1.
 
-    The noise is continuous. For k < 2 the ratio grows without bound, for k > 2 it falls, so no epsilon holds.
+    For k < 2 it grows without bound, for k > 2 it falls.
     """
     return float(epsilon_1 + epsilon_2 * (Fraction(output) / k - Fraction(output - 1, 2))) + log(k / 2)
 

@@ -1,8 +1,7 @@
 """A client's group and value under local differential privacy: GRR, M_R and M_L.
 
-Source: Juarez and Korolova 2022, "You can't fix what you can't measure", Algorithm 1; notation as there, d
-the number of groups. `private` mechanisms keep to epsilon by corrected budgets; `with_budgets` takes the
-published ones, and `epsilon` is then the real guarantee.
+Source: Juarez and Korolova 2022, Algorithm 1, for d groups. `private` mechanisms keep to epsilon by corrected
+budgets. `with_budgets` takes the published ones, with `epsilon` the real guarantee.
 """
 
 import math
@@ -34,7 +33,7 @@ _EPSILON_GRID = 10**9  # budgets are rounded down to this grid, so that noise ca
 
 @dataclass(frozen=True)
 class ValueRange:
-    """The declared range of performance values: public, the same for all clients."""
+    """The declared, public range of performance values."""
 
     low: float = -1.0
     high: float = 1.0
@@ -44,7 +43,7 @@ class ValueRange:
             raise ValueError(f"a range has two finite ends, the lower first, not {self.low} and {self.high}")
 
     @property
-    def centre(self) -> float:
+    def center(self) -> float:
         """Middle of the range."""
         return self.low / 2 + self.high / 2
 
@@ -54,39 +53,29 @@ class ValueRange:
         return self.high / 2 - self.low / 2
 
     def scaled(self, values: npt.ArrayLike) -> Floats:
-        """Map the range to [-1, 1].
-
-        Raises:
-            ValueError: A value is outside the range, or not a number.
-        """
+        """Map the range to [-1, 1]; raise ValueError for a value outside it."""
         array = np.asarray(values, dtype=np.float64)
         for value in array[~((self.low <= array) & (array <= self.high))][:1]:
             raise ValueError(
                 f"value {value:g} is outside the declared range [{self.low:g}, {self.high:g}]; declare one "
                 "that holds every client's value, or clip to it first"
             )
-        return np.clip((array - self.centre) / self.radius, -1.0, 1.0)
+        return np.clip((array - self.center) / self.radius, -1.0, 1.0)
 
 
 @dataclass(frozen=True)
 class Reports:
-    """A perturbed group and value per client; values are integers, in units of 1/unit."""
+    """A perturbed group and value per client, values in units of 1/unit."""
 
     groups: Integers
     values: Integers
 
-    def __post_init__(self) -> None:
-        if self.groups.shape != self.values.shape or self.groups.ndim != 1:
-            raise ValueError("reports have one group and one value per client")
-
 
 @dataclass(frozen=True)
 class Grr:
-    """Generalized randomized response: the true group with probability `keep`, else another.
+    """Generalized randomized response among 2 to 2^16 groups.
 
-    Attributes:
-        groups: Their number d, 2 to 2^16.
-        keep: A multiple of 2^-64, at least 1/d, below 1.
+    The true group is kept with probability `keep`, a multiple of 2^-64, at least 1/d and below 1.
     """
 
     groups: int
@@ -114,11 +103,7 @@ class Grr:
         return self.keep / self.move
 
     def perturb(self, groups: npt.ArrayLike) -> Integers:
-        """Return a perturbed group per client.
-
-        Raises:
-            ValueError: A group is not an integer from 0 to d - 1.
-        """
+        """Return a perturbed group per client, or raise ValueError."""
         true = np.asarray(groups)
         if true.ndim != 1 or not (true.size == 0 or np.issubdtype(true.dtype, np.integer)):
             raise ValueError("groups are a list of integers, one per client")
@@ -139,13 +124,10 @@ class Mechanism(ABC):
     declared: ValueRange
 
     def perturb(self, groups: npt.ArrayLike, values: npt.ArrayLike) -> Reports:
-        """Perturb clients' tuples, each independently of all others.
+        """Perturb clients' tuples, each independently, or raise ValueError.
 
         Guarantees: `epsilon`-LDP per tuple and call: a client that reports twice spends it twice.
         [test: tests/protocols/test_local_mechanisms.py]
-
-        Raises:
-            ValueError: An unknown group, a value outside the declared range, or different lengths.
         """
         true = np.asarray(groups)
         scaled = self.declared.scaled(values)
@@ -157,7 +139,7 @@ class Mechanism(ABC):
     @property
     @abstractmethod
     def unit(self) -> int:
-        """Units of a report's value per 1 of the scale from -1 to 1."""
+        """A report's value for 1 in the scale from -1 to 1."""
 
     @property
     @abstractmethod
@@ -199,7 +181,7 @@ class Mechanism(ABC):
 class MechanismR(Mechanism):
     """M_R: the value is rounded at random to -1 or 1, then reported truly with probability `truth`.
 
-    Computes: P(g', v' | g, v) = keep (1 + (2 truth - 1) v v') / 2 if g' = g, else move / 2.
+    P(g', v' | g, v) = keep (1 + (2 truth - 1) v v') / 2 if g' = g, else move / 2.
     """
 
     grr: Grr
@@ -219,7 +201,7 @@ class MechanismR(Mechanism):
     ) -> "MechanismR":
         """Return M_R with a budget each for group and value.
 
-        The paper's Theorem 5 claims max(epsilon_1, epsilon_2), which is wrong: budgets of 1 and 1 give 1.380.
+        The paper's Theorem 5, by which `epsilon` is the larger one, is wrong.
         """
         return cls(Grr.private(groups, epsilon_1), _keep(2, exp_bounds(_budget(epsilon_2))[0]), declared)
 
@@ -261,16 +243,15 @@ class MechanismR(Mechanism):
 
     def _perturb_values(self, scaled: Floats, kept: Bools) -> Integers:
         bits = round_at_random((1 + np.where(kept, scaled, 0.0)) / 2)
-        lies = ~coins(self.truth, len(bits))
-        return 2 * (bits ^ lies) - 1
+        return 2 * (bits ^ ~coins(self.truth, len(bits))) - 1
 
 
 @dataclass(frozen=True)
 class MechanismL(Mechanism):
-    """M_L with k = 2: the value plus discrete Laplace noise of scale 2/epsilon_2.
+    """M_L with k = 2, as no other k is LDP at any epsilon: the value plus discrete Laplace noise.
 
-    No other k is LDP at any epsilon (`exact_privacy`). v is rounded at random to a multiple of 1/steps; its
-    noise is X/steps, P(X = x) exactly proportional to e^(-|x| epsilon_2 / (2 steps)).
+    v is rounded at random to a multiple of 1/steps; its noise is X/steps, P(X = x) proportional to e^(-|x|
+    epsilon_2 / (2 steps)).
     """
 
     grr: Grr
@@ -354,5 +335,4 @@ def _budget(epsilon: Fraction) -> Fraction:
 
 
 def _keep(d: int, odds: Fraction) -> Fraction:
-    """Return the largest multiple of 2^-64 with keep / move <= odds."""
     return Fraction(odds / (odds + d - 1) * (1 << WORD_BITS) // 1, 1 << WORD_BITS)

@@ -1,4 +1,4 @@
-"""A contribution bound from a public grid, chosen with differential privacy (π_CAP)."""
+"""A contribution bound from a public grid, chosen with privacy (π_CAP)."""
 
 import math
 from collections.abc import Sequence
@@ -30,19 +30,15 @@ def allowed_above(epsilon: Fraction, counts: int, missing_in: int = 1) -> int:
     """Return c, how many clients should have more records than the best cap.
 
     Source: Amin et al. 2019, Section 3, for one sum: ceil(1/epsilon) - 1 clients exceed the best cap.
-    Computes: with cap τ the error of `counts` numbers is about counts τ / epsilon + missing_in · sum of
-    max(0, n_k - τ). It falls with τ as long as more than counts / (epsilon · missing_in) clients exceed τ.
+    Computes: docs/explanation/client-unit.md derives it; `epsilon` is of a number which a record moves by 1.
     Guarantees: the least τ that at most c clients exceed minimizes it.
     [test: tests/protocols/test_above_threshold.py]
-
-    `epsilon` > 0 is that of a number which one record moves by 1; a client's records share it. A record
-    beyond the cap is missing in `missing_in` numbers.
     """
     return math.ceil(Fraction(counts) / (epsilon * missing_in)) - 1
 
 
 def best_cap(sizes: Sequence[int] | Integers, caps: Sequence[int], above: int) -> int:
-    """Return the least cap that at most `above` clients exceed, else the last: π_CAP without noise."""
+    """Return the least cap that at most `above` clients exceed, else the last."""
     fits = np.flatnonzero(clients_above(sizes, caps)[:-1] <= above)
     return caps[int(fits[0])] if len(fits) else caps[-1]
 
@@ -52,7 +48,7 @@ def distribution_of_first_below(
 ) -> Floats:
     """Return the probability of each revealed index, the last for none: shape (n + 1,), float64.
 
-    `coins` are those of all noise, `counts` are E_i in order, `bound` is c.
+    All noise has these coins; `counts` are E_i in order, `bound` is c.
     """
     magnitudes = np.ones(1)
     for coin in coins:

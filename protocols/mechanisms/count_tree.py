@@ -1,8 +1,4 @@
-"""A histogram as a tree of block counts, for cumulative counts with one epsilon.
-
-A record is in one block of every level. A cumulative count is a sum of few blocks, so its noise grows with
-their number only.
-"""
+"""A histogram as a tree of block counts, for cumulative counts of few blocks each."""
 
 import math
 from dataclasses import dataclass
@@ -25,12 +21,8 @@ MAX_LEVELS = 8
 class CountTree:
     """Blocks of neighboring bins, on several levels, aligned at the highest bin.
 
-    The lowest block of a level holds the rest. Nodes are numbered level by level, bins first, from the lowest
-    up.
-
-    Attributes:
-        blocks: Bins per block of each level, from 1 up, each a multiple of the one before. (1,) is the flat
-            histogram.
+    A level has `blocks` bins per block, from 1 up, each number a multiple of the one before. Nodes are
+    numbered level by level, from the lowest up.
     """
 
     bins: int
@@ -61,24 +53,20 @@ class CountTree:
         return from_the_top[:1] - from_the_top
 
     def release(self, histograms: int) -> LinearQueries:
-        """Return the release of this tree for some disjoint histograms.
-
-        Nodes are numbered level by level over all histograms.
-        """
+        """Return the release of this tree for some histograms, numbered level by level over all."""
         blocks = np.stack([self.block_of(level) for level in range(len(self.blocks))], axis=1)
         first = histograms * np.cumsum([0, *self.counts[:-1]])
         nodes = [first + h * np.array(self.counts) + blocks for h in range(histograms)]
-        columns = tuple(tuple(column) for column in np.concatenate(nodes).tolist())
-        return LinearQueries(histograms * self.nodes, columns)
+        return LinearQueries(histograms * self.nodes, tuple(map(tuple, np.concatenate(nodes).tolist())))
 
     def estimator(self) -> Floats:
         """Return the matrix, shape (bins, nodes), from unbiased nodes to least-squares cumulative counts.
 
         Source: Hay et al. 2010, for any number of children.
-        Computes: row j estimates the records in bins j and above, for noise of equal variance. The bins'
-        covariance is, for bins alone, the identity; each block that is measured, too, takes its share from it
-        (Sherman and Morrison).
-        Guarantees: the least-squares solution; unbiased.  [test: tests/protocols/test_count_tree.py]
+        Computes: row j estimates the records in bins j and above. The covariance of the bins alone is the
+        identity; each block takes its share from it (Sherman and Morrison).
+        Guarantees: the least-squares solution; unbiased.
+        [test: tests/protocols/test_count_tree.py]
         """
         covariance = np.eye(self.bins)
         starts = [np.unique(self.block_of(level), return_index=True)[1] for level in range(len(self.blocks))]
@@ -92,7 +80,8 @@ class CountTree:
     def mean_variance(self) -> float:
         """Return the mean variance of the least-squares cumulative counts, for noise of variance 1.
 
-        Guarantees: that of `estimator`, without the matrix.  [test: tests/protocols/test_count_tree.py]
+        Guarantees: that of `estimator`, without the matrix.
+        [test: tests/protocols/test_count_tree.py]
         """
         return float(_variances(self.blocks, self.bins)[1].mean())
 
@@ -101,8 +90,7 @@ class CountTree:
 def _variances(blocks: tuple[int, ...], bins: int) -> tuple[Floats, Floats]:
     """Return, per cumulative count of some bins, its covariance with their sum, and its variance.
 
-    Computes: as `estimator`, block by block from the top. A block's own noisy value divides the covariances c
-    by 1 + the variance of its sum, and takes their product with c from the variances.
+    Computes: as `estimator`, block by block from the top.
     """
     *smaller, size = blocks
     if not smaller:
@@ -125,14 +113,11 @@ def best_tree(
     delta: Fraction,
     distribution: NoiseDistribution | None = None,
 ) -> CountTree:
-    """Choose the tree whose cumulative counts have the least mean square error.
+    """Choose the tree whose cumulative counts have the least mean square error, or raise ValueError.
 
     Computes: for each number of levels a descent over the blocks, until more levels do not help.
     Guarantees: no neighbor (a block's factor one more or less) is better.
     [test: tests/protocols/test_count_tree.py]
-
-    Raises:
-        ValueError: No noise fits epsilon and delta.
     """
     best, least = CountTree(bins, (1,)), float("inf")
     for levels in range(1, MAX_LEVELS + 1):
@@ -153,11 +138,7 @@ def node_variance(
     delta: Fraction,
     distribution: NoiseDistribution | None = None,
 ) -> Fraction:
-    """Return a node's mean square error; for distributed noise nearly, up to a factor.
-
-    Raises:
-        ValueError: No noise fits epsilon and delta.
-    """
+    """Return a node's mean square error, for distributed noise nearly; raise ValueError if none fits."""
     release = tree.release(1)
     if distribution is None:
         return mean_square_error(plan_noise(release, neighbors, epsilon, delta).coins)
@@ -172,23 +153,17 @@ def square_root_error(bins: int, neighbors: Neighbors, epsilon: Fraction, delta:
     """Return the RMS error of cumulative counts by the square-root factorization, in floats, for plans.
 
     Source: Fichtenberger, Henzinger and Upadhyay 2023; noise: Balle and Wang 2018, theorem 8.
-    Computes: the matrix of cumulative sums is R R, R lower triangular with c_k = (2k choose k)/4^k on its
-    k-th diagonal. R x gets Gaussian noise; a record moves it by a column of R at most, a replaced one by two.
+    Computes: R x gets Gaussian noise, where R R is the matrix of cumulative sums and R has (2k choose k)/4^k
+    on its k-th diagonal. A record moves it by a column at most, a replaced one by two.
     [test: tests/protocols/test_count_tree.py]
     """
     squares = np.cumsum(np.cumprod([1.0, *(1 - 1 / (2 * k) for k in range(1, bins))]) ** 2)
     moved = neighbors.cap * math.sqrt((1 + neighbors.are_replaced) * squares[-1])
-    low, high = 1e-3, 1e6  # of the standard deviation, for a move of 1
-    while high / low > 1 + 1e-9:
-        sigma = math.sqrt(low * high)
-        ends = [(float(epsilon) * sigma + sign / (2 * sigma)) / math.sqrt(2) for sign in (-1, 1)]
-        fits = math.erfc(ends[0]) - math.exp(epsilon) * math.erfc(ends[1]) <= 2 * float(delta)
-        low, high = (low, sigma) if fits else (sigma, high)
-    return high * moved * math.sqrt(squares.mean())
+    sigma = math.sqrt(1 / (2 * gaussian_rate(1, epsilon, delta)))  # for a move of 1
+    return sigma * moved * math.sqrt(squares.mean())
 
 
 def _descend(bins: int, levels: int) -> CountTree | None:
-    """Return the best blocks for so many levels, if any, by steps from equal factors."""
     largest = max(2, round(bins ** (1 / levels)))
     even = (_tree(bins, (factor,) * (levels - 1)) for factor in range(largest, 1, -1))
     better = tree = next(filter(None, even), None)

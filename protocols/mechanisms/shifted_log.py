@@ -1,6 +1,6 @@
 """Privacy that grows with the group: noisy shifted logarithms, their guarantees and errors.
 
-A logarithm's noise has one scale, so a record of a large group moves the revealed value less.
+A record of a large group moves the logarithm less, and all noise has one scale.
 """
 
 from bisect import bisect_left
@@ -30,10 +30,6 @@ class ShiftedLog:
     """g(n) = log2(n + offset) in straight lines between powers of 2, in units of 2^-E, from 2^o up.
 
     Source: Finley et al. 2024 (shifted logarithm); Mitchell 1962 (straight lines); see `pi_count.mpc`.
-
-    Attributes:
-        offset: At least 1.
-        most: At least 1; larger counts lie on the last straight line.
     """
 
     offset: int
@@ -51,7 +47,7 @@ class ShiftedLog:
 
     @property
     def lines_above_first(self) -> int:
-        """How many straight lines follow the first; a count takes as many comparisons."""
+        """The number of straight lines after the first; each takes a comparison."""
         return self.bits - 1 - self.lowest
 
     def step(self, count: int) -> int:
@@ -71,8 +67,7 @@ class ShiftedLog:
         """Return g at real counts >= 0."""
         shifted = np.asarray(counts, dtype=np.float64) + self.offset
         power = np.clip(np.frexp(shifted)[1] - 1.0, self.lowest, self.bits - 1)
-        unit = 2.0**self.bits
-        return (power - self.lowest) * unit + (shifted / 2.0**power - 1) * unit
+        return ((power - self.lowest) + (shifted / 2.0**power - 1)) * 2.0**self.bits
 
     def highest(self, count: int) -> int:
         """Return g at a whole count, also above `most`."""
@@ -97,26 +92,23 @@ class ShiftedLog:
     def guarantee_at(self, count: int, coins: tuple[Coin, ...]) -> Guarantee:
         """Return the guarantee of a record, added or removed, in a group with `count` records.
 
-        Guarantees: never rises with the count.  [test: tests/protocols/test_shifted_log.py]
+        Guarantees: never rises with the count.
+        [test: tests/protocols/test_shifted_log.py]
         """
         return guarantee_of_moves(coins, [(self.step(count),)])
 
 
 def expected_errors(distribution: ShiftedLog, counts: npt.ArrayLike, coins: Sequence[Coin | float]) -> Floats:
-    """Return E|estimate - count| at real counts in [0, most], in floats.
-
-    `coins` are real ones, or probabilities of ideal ones.
-    """
+    """Return E|estimate - count| at real counts, in floats, by coins or probabilities of ideal ones."""
     return np.add(*_error_parts(distribution, np.asarray(counts, dtype=np.float64), coins))
 
 
 def worst_relative_error(distribution: ShiftedLog, least: int, coins: Sequence[Coin | float]) -> float:
     """Return a bound of E|estimate - n| / n over whole n from `least` to `distribution.most`.
 
-    Computes: errors at up to 512 counts per power of two. Between two of these counts, a < b, the error is at
-    most its upward part at b, its downward part at a, and b - a together, as estimates rise with the count.
-    The bound is exact where all counts are computed, and else at most 1/512 of n too large.  [test:
-    tests/protocols/test_shifted_log.py]
+    Computes: errors at up to 512 counts per power of two. Between two of these, a < b, the error is at most
+    its upward part at b, its downward part at a, and b - a together, which is at most 1/512 of n too large.
+    [test: tests/protocols/test_shifted_log.py]
     """
     points = _points(least, distribution.most)
     above, below = _error_parts(distribution, points, coins)
@@ -158,15 +150,13 @@ class ErrorTarget:
 def plan_logarithm(
     target: ErrorTarget, neighbors: Neighbors, epsilon: Fraction, delta: Fraction
 ) -> tuple[ShiftedLog, Fraction]:
-    """Choose the logarithm and the noise that protect large groups best, within an error and a budget.
+    """Choose the logarithm and its charged epsilon that protect large groups best within an error.
 
     Computes: the most noise that keeps to the target, for the least power of 2 as offset with which a record
-    in a small group spends at most epsilon. With offset > most it is plain noise.
+    in a small group spends at most epsilon; above `most` it is plain noise.
 
-    Returns:
-        The logarithm, and the epsilon that the release is charged.
     Raises:
-        ValueError: Not even plain noise reaches the target; the message says what it reaches.
+        ValueError: Not even plain noise reaches the target.
     """
     reached, last = float("inf"), target.most.bit_length()
     for power in range(last + 1):
@@ -192,10 +182,9 @@ def plan_logarithm(
 
 def _least_share(target: ErrorTarget, distribution: ShiftedLog, unit: Fraction) -> int:
     shares = range(_SHARES // 4, _SHARES)
-    index = bisect_left(
+    return shares.start + bisect_left(
         shares, True, key=lambda share: target.met_by(distribution, _ideal_coins(unit * share / _SHARES))
     )
-    return shares.start + index
 
 
 def _ideal_coins(epsilon: Fraction) -> list[float]:
@@ -205,11 +194,9 @@ def _ideal_coins(epsilon: Fraction) -> list[float]:
 
 
 def _points(least: int, most: int) -> Floats:
-    """Return counts from `least` to `most`, 512 at most per power of two."""
-    powers = range(least.bit_length() - 1, most.bit_length())
     points = [
         np.arange(max(least, 1 << power), min(2 << power, most + 1), max(1, (1 << power) // _POINTS))
-        for power in powers
+        for power in range(least.bit_length() - 1, most.bit_length())
     ]
     return np.unique(np.concatenate([*points, [most]])).astype(np.float64)
 
@@ -219,8 +206,7 @@ def _error_parts(
 ) -> tuple[Floats, Floats]:
     """Return E max(estimate - n, 0) and E max(n - estimate, 0) at each count.
 
-    The estimate is one straight line per power of 2: mass and mean of the noise's magnitude between its ends
-    suffice.
+    The estimate is a straight line per power of 2, so the noise's mass and mean between its ends suffice.
     """
     unit, lines = float(1 << distribution.bits), distribution.bits - distribution.lowest
     z = distribution.value(counts)

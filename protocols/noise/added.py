@@ -1,8 +1,7 @@
 """Noise of a revealed value: joint, the sum of the parties' own samples, or several of these.
 
-Errors are those of value + `offset`, which is unbiased. Sums of errors have float masses on a grid, right
-within a relative 10^-9 in each tail; quantiles allow for that. Parties draw from tables, and guarantees come
-from exact convolutions of these.
+Errors are those of value + `offset`, which is unbiased. Sums of errors have float masses on a grid; quantiles
+allow for a relative error of 10^-9.
 """
 
 import os
@@ -48,13 +47,10 @@ class NoiseDistribution(StrEnum):
 
 @dataclass(frozen=True)
 class DistributedNoise:
-    """Noise that each party draws for itself and adds before a value is revealed.
+    """Noise that each party draws for itself, from -edge to edge, and adds before a value is revealed.
 
-    Attributes:
-        rate: Of the honest parties' sum: P(x) is nearly proportional to e^(-rate |x|) for Laplace, to
-            e^(-rate x^2) for Gaussian.
-        edge: A party's noise is from -edge to edge.
-        honest: How many parties, at least, nobody corrupts.
+    The rate is of the sum of `honest` parties: P(x) is nearly proportional to e^(-rate |x|) for Laplace, to
+    e^(-rate x^2) for Gaussian.
     """
 
     distribution: NoiseDistribution
@@ -78,28 +74,26 @@ class DistributedNoise:
     def weights(self) -> tuple[int, ...]:
         """P(-edge), .., P(edge) of one party's noise, times 2^128; symmetric.
 
-        Computes, in fixed point: Laplace: the difference of two negative binomials of shape 1 / honest with
-        ratio e^-rate; Gaussian: g^(x^2), g = e^(-rate honest). Ratios are rounded up. Probabilities are
-        rounded down to multiples of 2^-128; the rest goes to 0.
-
-        Raises:
-            ValueError: An end's probability is 0.
+        Computes: Laplace: the difference of two negative binomials of shape 1 / honest with ratio e^-rate;
+        Gaussian: g^(x^2), g = e^(-rate honest). Ratios are rounded up, probabilities down; the rest goes to
+        0. An end of probability 0 raises ValueError.
         """
         return _weights(self.distribution, self.rate, self.edge, self.honest)
 
     def summed(self, terms: int) -> tuple[int, ...]:
         """Return P(-terms edge), .., P(terms edge) of `terms` parties' sum, times 2^(128 terms).
 
-        Guarantees: exact.  [test: tests/protocols/test_tables.py]
+        Guarantees: exact.
+        [test: tests/protocols/test_tables.py]
         """
         return _summed(self.weights, terms)
 
     def draw(self, n: int) -> Integers:
         """Return n noises of one party, from the operating system's randomness.
 
-        Computes: inversion of a word of 128 bits, by a fixed number of comparisons without branches. Memory
-        accesses depend on the word.
-        Guarantees: exact probabilities.  [test: tests/protocols/test_tables.py]
+        Computes: inversion of a word of 128 bits, without branches. Memory accesses depend on the word.
+        Guarantees: exact probabilities.
+        [test: tests/protocols/test_tables.py]
         """
         high, low = _cumulative(self.weights)
         steps = high.size.bit_length() - 1
@@ -142,13 +136,12 @@ class DistributedNoise:
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> "DistributedNoise":
-        """Return the noise with these parameters.
-
-        Raises:
-            ValueError, KeyError, TypeError: The parameters are invalid.
-        """
-        edge, parties, honest = (int(fields[name]) for name in ("edge", "parties", "honest"))
-        return cls(NoiseDistribution(fields["distribution"]), Fraction(fields["rate"]), edge, parties, honest)
+        """Return the noise with these parameters, or raise ValueError, KeyError or TypeError."""
+        return cls(
+            NoiseDistribution(fields["distribution"]),
+            Fraction(fields["rate"]),
+            *(int(fields[name]) for name in ("edge", "parties", "honest")),
+        )
 
 
 @lru_cache(maxsize=16)
@@ -191,7 +184,7 @@ def convolution(factors: Sequence[Sequence[int]]) -> list[int]:
 
 @lru_cache(maxsize=16)
 def _cumulative(weights: tuple[int, ...]) -> tuple[Words, Words]:
-    """Return high and low words of cumulative weights less 1, padded with the largest."""
+    """Return cumulative weights less 1 in two words, padded."""
     sums = [min(total, 1 << BITS) - 1 for total in accumulate(weights)]
     sums += [(1 << BITS) - 1] * ((1 << len(sums).bit_length()) - len(sums))
     high, low = ([total >> shift & ((1 << 64) - 1) for total in sums] for shift in (64, 0))
@@ -236,11 +229,13 @@ def largest(noise: Noise) -> int:
 
 def mean_square_error(noise: Noise) -> Fraction:
     """Return the mean square error, exactly."""
-    errors = (
-        one.mean_square_error if isinstance(one, DistributedNoise) else truncated.mean_square_error(one)
-        for one in singles(noise)
+    return sum(
+        (
+            one.mean_square_error if isinstance(one, DistributedNoise) else truncated.mean_square_error(one)
+            for one in singles(noise)
+        ),
+        Fraction(0),
     )
-    return sum(errors, Fraction(0))
 
 
 def error_bound(noise: Noise, failure: Fraction) -> Fraction:
@@ -254,12 +249,9 @@ def error_bound(noise: Noise, failure: Fraction) -> Fraction:
 
 @dataclass(frozen=True)
 class Distribution:
-    """A discrete distribution on an even grid.
+    """A discrete distribution on an even grid, with the mass of start + i step.
 
-    Attributes:
-        masses: Of start + i step.
-        lost: Missing mass, which counts as beyond every quantile.
-        slack: How far the sum may be from its place on the grid.
+    Mass that is `lost` counts as beyond every quantile; the sum is at most `slack` from its place.
     """
 
     start: float
@@ -280,11 +272,7 @@ class Distribution:
         return np.asarray(beyond[np.clip(first, 0, self.masses.size).astype(np.int64)])
 
     def quantile(self, failure: float) -> float:
-        """Return t such that the sum is above t with probability at most `failure`.
-
-        Raises:
-            ValueError: More mass is lost.
-        """
+        """Return t that the sum exceeds with probability at most `failure`; ValueError if more is lost."""
         beyond = np.concatenate([np.cumsum(self.masses[::-1])[::-1][1:], [0.0]])
         allowed = failure * (1 - _TOLERANCE) - self.lost
         if allowed < 0:
@@ -302,7 +290,6 @@ def repeated_sum(one: T, terms: int, added: Callable[[T, T], T]) -> T:
 
 
 def _on_grid(one: Distribution, step: float) -> Distribution:
-    """Round values to multiples of a step; the slack grows by as much."""
     places = np.rint(one.values / step).astype(np.int64)
     masses = np.bincount(places - places[0], one.masses).astype(np.float64)
     return Distribution(float(places[0] * step), step, masses, one.lost, one.slack + step / 2)
@@ -351,7 +338,7 @@ def noise_sum(noise: Noise, terms: int, positive: bool = False) -> Distribution:
 
 
 def simulated_noise(noise: Noise, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-    """Draw independent errors in the clear, for what-ifs and benchmarks: they protect nobody."""
+    """Draw independent errors in the clear, for what-ifs: they protect nobody."""
     if isinstance(noise, Several):
         return sum((simulated_noise(single, rng, shape) for single in noise.each), np.zeros(shape))
     if isinstance(noise, DistributedNoise):
@@ -363,10 +350,6 @@ def simulated_noise(noise: Noise, rng: np.random.Generator, shape: tuple[int, ..
 
 
 def _errors_of_coins(coins: tuple[Coin, ...], positive: bool) -> Distribution:
-    """Return the distribution of an error, or of its positive part.
-
-    Bits of the magnitude below the highest 10 are dropped and become slack.
-    """
     low = max(0, len(coins) - _FINE_BITS)
     magnitudes = np.array([float(p) for g, p in probability_mass(coins[low:]).items() if g >= 0])
     unit = float(1 << low)
@@ -388,8 +371,7 @@ def _errors_of_tables(noise: DistributedNoise) -> Distribution:
 def _errors_of_several(several: Several) -> Distribution:
     parts = [noise_sum(single, terms) for single, terms in Counter(several.each).items()]
     step = sum(one.step * one.masses.size for one in parts) / _GRID
-    rounded = (_on_grid(one, step) for one in parts)
-    return reduce(_added, rounded, Distribution(0.0, step, np.ones(1)))
+    return reduce(_added, (_on_grid(one, step) for one in parts), Distribution(0.0, step, np.ones(1)))
 
 
 def _masses(noise: DistributedNoise) -> Floats:

@@ -1,7 +1,7 @@
 """Random draws with exact probabilities, from the operating system's randomness.
 
-No float decides a draw (Mironov 2012). Its duration depends on the result: timing a client to the microsecond
-is not defended against.
+No float decides a draw (Mironov 2012). Its duration depends on the result, which
+docs/explanation/local-privacy.md warns of.
 """
 
 import os
@@ -21,7 +21,7 @@ def words(n: int) -> Words:
 
 
 def coins(probability: Fraction, n: int) -> Bools:
-    """Toss n coins with exactly this probability of True, a multiple of 2^-64 in [0, 1)."""
+    """Toss n coins with exactly this probability of True, a multiple of 2^-64."""
     return words(n) < np.uint64(int(probability * (1 << WORD_BITS)))
 
 
@@ -44,11 +44,7 @@ def below(bound: int, n: int) -> Integers:
 
 
 def _exponential_coins(numerators: Integers, denominator: int) -> Bools:
-    """Toss coins of probability e^(-u/t), 0 <= u <= t.
-
-    Source: von Neumann's series: the first failure of coins u/(t k), k = 1, 2, .., is at an odd k with
-    probability 1 - u/t + (u/t)^2/2! - ..
-    """
+    """Toss coins of probability e^(-u/t), 0 <= u <= t, by von Neumann's series of coins u/(t k)."""
     tossed = np.zeros(len(numerators), dtype=bool)
     alive, k = np.arange(len(numerators)), 1
     while alive.size:
@@ -62,11 +58,9 @@ def _exponential_coins(numerators: Integers, denominator: int) -> Bools:
 def discrete_laplace(scale: Fraction, n: int) -> Integers:
     """Return n samples X with P(X = x) proportional to e^(-|x| / scale), x any integer.
 
-    Source: Canonne, Kamath and Steinke 2020, "The discrete Gaussian for differential privacy", section 5.
-    Guarantees: exact.  [test: tests/statistical/test_local_dp.py]
-
-    Raises:
-        ValueError: The scale's numerator, in lowest terms, is not from 1 to 2^50.
+    Source: Canonne, Kamath and Steinke 2020, section 5.
+    Guarantees: exact, for numerators of the scale up to 2^50; others raise ValueError.
+    [test: tests/statistical/test_local_dp.py]
     """
     t, s = scale.numerator, scale.denominator
     if not 1 <= t <= MAX_NUMERATOR:

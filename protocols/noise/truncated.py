@@ -20,9 +20,8 @@ _EPSILON_GRID = 10**12  # an epsilon is rounded up to a multiple of 1 / this
 
 
 def guarantee(coins: tuple[Coin, ...], units: int = 1) -> Guarantee:
-    """Return the guarantee if counts move by `units` in all, each by at most 1.
+    """Return the guarantee if counts move by `units` in all, each by at most 1 (basic composition).
 
-    Computes: the worst likelihood ratio to the power `units`; `units` edge atoms (basic composition).
     Guarantees: exact for one count; an upper bound for several.
     [test: tests/protocols/test_truncated_noise.py]
     """
@@ -30,18 +29,18 @@ def guarantee(coins: tuple[Coin, ...], units: int = 1) -> Guarantee:
 
 
 def outer_mass(coins: tuple[Coin, ...], values: int) -> Fraction:
-    """Return the mass of the outermost `values` on one side, which a move by as many uncovers."""
+    """Return the mass of the outermost `values` on one side, which a move uncovers."""
     return cumulative(coins, values - 1 - (1 << len(coins)))
 
 
 def guarantee_of_moves(
     coins: tuple[Coin, ...], moves: Iterable[tuple[int, ...]], shared: bool = False
 ) -> Guarantee:
-    """Return the guarantee if counts move by any of `moves`, an amount per moved count.
+    """Return the guarantee if counts move by any of `moves`, an amount per moved count (theorem 8).
 
-    Computes: theorem 8, at the worst move; `shared` amounts may be those of several counts.
-    Guarantees: exact deltas, for shared amounts where no atom is lighter than one further out; epsilon up to
-    the rounding of `log_upper_bound`, once per unit.  [test: tests/protocols/test_exact_moves.py]
+    With `shared`, amounts may be those of several counts.
+    Guarantees: exact deltas, for shared amounts where no atom is lighter than one further out.
+    [test: tests/protocols/test_exact_moves.py]
     """
     listed = set(moves)
     bound = uncovered_at_most if shared else outer_mass
@@ -53,8 +52,8 @@ def guarantee_of_moves(
 def uncovered_at_most(coins: tuple[Coin, ...], amount: int) -> Fraction:
     """Return a bound of the mass uncovered by one count of this amount, or by several that share it.
 
-    Computes: the mass for one count if no atom is lighter than one further out, else a geometric series of
-    the worst ratio. Proof: theorem 11.  [test: tests/protocols/test_exact_moves.py]
+    It is that of one count if no atom is lighter than one further out; else see theorem 11.
+    [test: tests/protocols/test_exact_moves.py]
     """
     odds = accumulate((coin.odds for coin in coins), mul, initial=Fraction(1))
     falls = amount <= 1 << len(coins) and all(
@@ -67,10 +66,9 @@ def uncovered_at_most(coins: tuple[Coin, ...], amount: int) -> Fraction:
 
 
 def guarantee_of_clients(coins: tuple[Coin, ...], nodes: int, cap: int) -> Guarantee:
-    """Return the guarantee of counts for a client with up to `cap` records.
+    """Return the guarantee of counts for a client with up to `cap` records, each in `nodes` counts.
 
-    Computes: theorem 9 for records in `nodes` counts, one per level. Exchanged records count on twice as many
-    levels (theorem 10).
+    Computes: theorem 9. Exchanged records count on twice as many levels (theorem 10).
     Guarantees: deltas of basic composition, for every way to spread.
     [test: tests/harness/releases/test_client_unit.py, tests/harness/clients/test_exchanged_records.py]
     """
@@ -79,10 +77,7 @@ def guarantee_of_clients(coins: tuple[Coin, ...], nodes: int, cap: int) -> Guara
 
 
 def most_uncovered(coins: tuple[Coin, ...], units: int) -> Fraction:
-    """Return a bound of the mass uncovered by counts that move by `units` in all.
-
-    Computes: û of theorem 9. It is exact for one count where atoms do not get lighter inwards.
-    """
+    """Return û of theorem 9, a bound of the mass uncovered by counts that move by `units` in all."""
     total = heaviest = before = Fraction(0)
     for uncovered in (outer_mass(coins, s) for s in range(1, units + 1)):
         heaviest = max(heaviest, uncovered - before)
@@ -91,18 +86,13 @@ def most_uncovered(coins: tuple[Coin, ...], units: int) -> Fraction:
 
 
 def log_upper_bound(ratio: Fraction) -> Fraction:
-    """Return the least multiple of 10^-12 that is at least ln(ratio), ratio >= 1; all is rounded up."""
+    """Return the least multiple of 10^-12 that is at least ln(ratio), ratio >= 1."""
     with gmpy2.context(precision=256, round=gmpy2.RoundUp):
-        parts = int(gmpy2.ceil(gmpy2.log(gmpy2.mpq(ratio)) * _EPSILON_GRID))
-    return Fraction(parts, _EPSILON_GRID)
+        return Fraction(int(gmpy2.ceil(gmpy2.log(gmpy2.mpq(ratio)) * _EPSILON_GRID)), _EPSILON_GRID)
 
 
 def probability_mass(coins: tuple[Coin, ...]) -> dict[int, Fraction]:
-    """Return the noise's exact probability mass function.
-
-    Raises:
-        ValueError: More than 12 coins.
-    """
+    """Return the exact probability mass function of at most 12 coins' noise, or raise ValueError."""
     if len(coins) > ENUMERABLE_COINS:
         raise ValueError(f"{len(coins)} coins have too many atoms to list; at most {ENUMERABLE_COINS}")
     magnitudes = [Fraction(1)]
@@ -119,7 +109,7 @@ def largest_noise(coins: tuple[Coin, ...]) -> int:
 
 
 def mean_square_error(coins: tuple[Coin, ...]) -> Fraction:
-    """Return E[(X + 1/2)^2] = E[(G + 1/2)^2], the error of a revealed value + 1/2, exactly."""
+    """Return E[(X + 1/2)^2] = E[(G + 1/2)^2], exactly."""
     chances = [coin.probability for coin in coins]
     mean = sum(((1 << i) * p for i, p in enumerate(chances)), Fraction(1, 2))
     return mean**2 + sum((1 << 2 * i) * p * (1 - p) for i, p in enumerate(chances))
@@ -149,6 +139,5 @@ def error_bound(coins: tuple[Coin, ...], failure: Fraction) -> Fraction:
 
     [test: tests/protocols/test_truncated_noise.py]
     """
-    values = range(1, 1 << len(coins))
-    least = bisect_left(values, 1 - failure, key=lambda n: magnitude_below(coins, n))
+    least = bisect_left(range(1, 1 << len(coins)), 1 - failure, key=lambda n: magnitude_below(coins, n))
     return least + Fraction(1, 2)

@@ -59,7 +59,7 @@ def check_gaps(result: dict[str, Any]) -> None:
     relation = Neighbors(NeighboringRelation.REPLACE_ONE)
     plan = plan_noise(sums_from_ends(2, 100), relation, Fraction(4), Fraction(1, 2**40))
     bound = float(error_bound(plan.coins, FALSE_ALARM / 4))
-    truth = {"a": (300, 60), "b": (200, 0)}  # in steps: 60 above the centre
+    truth = {"a": (300, 60), "b": (200, 0)}  # in steps: 60 above the center
     for group, size in zip("ab", result["noisy_sizes"], strict=True):
         n, step = truth[group]
         assert abs(size * 100 - n * 100) <= bound  # half of two sums' noise

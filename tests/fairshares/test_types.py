@@ -10,10 +10,10 @@ import fairshares as fs
 from fairshares import _types
 from harness.inputs.record_schema import RecordDomain
 from harness.postprocessing.noisy_counts import NoisyCounts
-from harness.postprocessing.reweighing.formulas import REWEIGHINGS
 from harness.postprocessing.thresholds.choose import CONSTRAINTS, OBJECTIVES
 from harness.releases.weights import WeightsStatistic
 from harness.request.releases import WeightsRequest
+from harness.reweighing.formulas import REWEIGHINGS
 from harness.security_models import MODELS
 from harness.views.releases.weights import weights
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit

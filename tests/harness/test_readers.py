@@ -24,8 +24,8 @@ from harness.inputs.shares.aggregates import read_header
 from harness.inputs.shares.party import OTHER_TASK, UploadReport, read_lists, write_uploads
 from harness.inputs.shares.task import task_from_bytes
 from harness.pipeline.sources import read_terms
-from harness.postprocessing.reweighing.sample_weight import read_weights
 from harness.postprocessing.thresholds.rules import rule_from_json
+from harness.reweighing.sample_weight import read_weights
 from tests.support.envelopes import VECTORS, made_task
 from tests.support.hostile import SECRET, check_file, check_refuses, spoilt
 

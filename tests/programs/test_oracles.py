@@ -90,7 +90,7 @@ def confusion(form: InputForm, groups: int, labels: int) -> Case:
 
 
 def gaps(form: InputForm) -> Case:
-    """Return a case with a mean below the centre, and a group that nobody is in."""
+    """Return a case with a mean below the center, and a group that nobody is in."""
     rng, steps, client = np.random.default_rng(7), 100, np.arange(40)
     group = rng.integers(0, 2, 40)
     value = np.where(group == 0, rng.integers(-steps, 1, 40), rng.integers(-steps, steps + 1, 40))

@@ -7,7 +7,7 @@ import pytest
 from examples.flower.federation import training
 from fairshares import sample_weight
 from harness.evaluation.loanapp import load_loanapp
-from harness.postprocessing.reweighing.formulas import KAMIRAN_CALDERS, weights_of_counts
+from harness.reweighing.formulas import KAMIRAN_CALDERS, weights_of_counts
 
 CLIENTS, SPLITS = 10, range(3)
 

@@ -23,8 +23,8 @@ from harness.postprocessing.curves import (
     noise_bands,
     population_bands,
 )
-from harness.postprocessing.reweighing.formulas import share_intervals
 from harness.postprocessing.thresholds.choose import choose_thresholds
+from harness.reweighing.formulas import share_intervals
 from protocols.circuits.coins import design_coins
 from protocols.mechanisms.count_tree import CountTree
 from protocols.noise.added import simulated_noise

@@ -361,7 +361,7 @@ class Loopback:
     @property
     def ended(self) -> dict[str, Any] | None:
         if self.work.is_running:
-            self._ended = self.work.ended()
+            self._ended = self.work.run.ended()
         return self._ended
 
     @ended.setter

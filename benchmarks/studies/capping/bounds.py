@@ -1,4 +1,4 @@
-"""The statements of the paper on capping, calculated: what holds and how tightly, with counterexamples.
+"""The statements of the paper on capping, calculated: whether each holds and how tightly.
 
 Notation of Amin et al. 2019: p_j is a user's share of the data, gamma the cap as a share of all examples, q_j
 = min(gamma, p_j), and Q their sum.
@@ -17,42 +17,42 @@ MOST_ABOVE = (_FURTHEST + 1) / (_FURTHEST + math.exp(-_FURTHEST))  # Eq. 2 over 
 
 
 def laplace_error(scale: float, missing: float) -> float:
-    """Return E|missing - eta| for Laplace noise: missing + scale e^(-missing / scale).
+    """Return E|missing - eta| for Laplace noise.
 
-    Guarantees: at most missing + scale, as in Eq. 2, and that at most 1.466 times this.
+    Guarantees: missing + scale, as in Eq. 2, is 1 to 1.466 times this.
     [test: tests/benchmarks/studies/test_capping_bounds.py]
     """
     return missing + scale * math.exp(-missing / scale)
 
 
 def capped(p: Floats, gamma: float) -> Floats:
-    """Return each user's share of the capped examples, q_j / Q."""
+    """Return q_j / Q, each user's share of the capped examples."""
     q = np.minimum(gamma, p)
     return np.asarray(q / q.sum())
 
 
 def kept(p: Floats, gamma: float) -> float:
-    """Return Q, the share of all examples that the cap leaves: from gamma to 1."""
+    """Return Q, the share of all examples that the cap leaves."""
     return float(np.minimum(gamma, p).sum())
 
 
 def bias(p: Floats, gamma: float, losses: Floats) -> float:
-    """Return |sum of (q_j / Q - p_j) L_j|, the bias term."""
+    """Return the bias term, |sum of (q_j / Q - p_j) L_j|."""
     return float(abs((capped(p, gamma) - p) @ losses))
 
 
 def worst_bias(p: Floats, gamma: float) -> float:
-    """Return the largest bias over all losses from 0 to 1: the total variation distance."""
+    """Return the largest bias for losses from 0 to 1."""
     return float(np.maximum(0, p - capped(p, gamma)).sum())
 
 
 def proposition_1(gamma: float) -> float:
-    """Return Proposition 1's bound. It holds for losses from 0 to 1, not from -1 to 1."""
+    """Return Proposition 1's bound, which holds for losses from 0 to 1."""
     return math.sqrt(math.log(1 / gamma) / 2)
 
 
 def one_user(share: float, others: int) -> Floats:
-    """Return one user's share, and equal parts of the rest for others."""
+    """Return the shares of one user, and of others alike."""
     return np.array([share, *[(1 - share) / others] * others])
 
 
@@ -62,7 +62,7 @@ TEN_USERS = one_user(0.91, 9)
 
 
 def least_error_of_one(contribution: float, epsilon: float) -> tuple[float, float]:
-    """Return the best cap for a single contribution, and its error."""
+    """Return the best cap of one contribution, and its error."""
     caps = np.linspace(0, contribution, 100_001)[1:]
     errors = [laplace_error(cap / epsilon, contribution - cap) for cap in caps]
     best = int(np.argmin(errors))
@@ -70,10 +70,7 @@ def least_error_of_one(contribution: float, epsilon: float) -> tuple[float, floa
 
 
 def excess_of_capped() -> tuple[float, float]:
-    """Return the excess risk of the hypothesis with the least capped risk, and the largest bias.
-
-    One hypothesis never errs on user 1, the other always; capped, the latter looks better.
-    """
+    """Return the excess risk of the hypothesis that looks better when capped, and the largest bias."""
     losses = np.array([[0.0, *[0.556] * 9], [1.0, *[0.434] * 9]])
     looks, risks = losses @ capped(TEN_USERS, GAMMA), losses @ TEN_USERS
     return (
@@ -83,7 +80,7 @@ def excess_of_capped() -> tuple[float, float]:
 
 
 def claims() -> list[Row]:
-    """Return the paper's statements in order, and what is true instead."""
+    """Return the paper's statements, and whether each holds."""
     at, least = least_error_of_one(100, 1)
     excess, of_two = excess_of_capped()
     signed, bound = 2 * worst_bias(TEN_USERS, GAMMA), proposition_1(GAMMA)
@@ -99,7 +96,7 @@ def claims() -> list[Row]:
             "Section 3",
             "least at the ⌈1/ε⌉-th largest contribution, whatever those above and below are",
             False,
-            f"that minimises Eq. 2's right side. One contribution of 100, ε = 1: {least:.1f} at "
+            f"that minimizes Eq. 2's right side. One contribution of 100, ε = 1: {least:.1f} at "
             f"τ = {at:.1f}, but 100 at τ = 100. With the rule it is at most {MOST_ABOVE:.2f} times the least",
         ),
         (

@@ -1,4 +1,4 @@
-"""Ways to choose a cap, the expected error that each leaves, and figures of the price."""
+"""Ways to choose a cap, and the errors that they leave."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -62,7 +62,7 @@ SHARES = (Fraction(1, 50), Fraction(1, 20), Fraction(1, 10), Fraction(1, 5), Fra
 
 @dataclass(frozen=True)
 class Setting:
-    """A total epsilon, and whether models are active: noise is then for exchanged records."""
+    """A total epsilon. In active models noise is for exchanged records."""
 
     epsilon: Fraction
     active: bool = False
@@ -81,7 +81,7 @@ def target(epsilon: Fraction, quantity: str, aim: int) -> int:
 
 
 class Chooser:
-    """Chooses caps for a population; `rng` is for histograms only."""
+    """Chooses caps for a population. `rng` is for histograms only."""
 
     def __init__(self, population: Population, caps: tuple[int, ...], rng: np.random.Generator) -> None:
         self.caps = caps
@@ -91,11 +91,7 @@ class Chooser:
     def choices(
         self, setting: Setting, share: Fraction, left: dict[str, pd.DataFrame], least: dict[str, pd.DataFrame]
     ) -> Iterator[dict[str, Any]]:
-        """Yield a row for each mechanism's choice with this share of epsilon, by quantity and aim.
-
-        5, 50 and 95 are percentiles of the cap. The regret is the error over the least of any cap with all of
-        epsilon.
-        """
+        """Yield percentiles of the cap, and its regret, by mechanism, quantity and aim."""
         distributions: dict[int, dict[str, Floats]] = {}
         for quantity, errors in left.items():
             for aim in TRIED[quantity]:
@@ -116,20 +112,24 @@ class Chooser:
                     }
 
     def distribution_of_pi_cap(self, epsilon: Fraction, above: int) -> Floats:
-        """Return the probability of each of `caps` by π_CAP, exactly but for floats."""
-        unit = Neighbors(NeighboringRelation.ZERO_OUT_ONE)
-        plan = plan_noise(AboveThreshold(len(self._above)), unit, epsilon, Fraction(1, 1 << 40))
+        """Return the probability of each cap by π_CAP, exactly but for floats."""
+        plan = plan_noise(
+            AboveThreshold(len(self._above)),
+            Neighbors(NeighboringRelation.ZERO_OUT_ONE),
+            epsilon,
+            Fraction(1, 1 << 40),
+        )
         return distribution_of_first_below(plan.coins, self._above, above)
 
     def distribution_of_histogram(self, epsilon: float, above: int) -> Floats:
-        """Return how often each cap is chosen from a noisy histogram of the clients' sizes, simulated."""
+        """Simulate how often a noisy histogram of sizes chooses each cap."""
         noisy = draw_noise(epsilon, 1, self._uniform) - np.diff(np.append(self._above, 0))
         exceed = np.cumsum(noisy[:, ::-1], axis=1)[:, ::-1]
         fits = np.append(exceed <= above, np.ones((len(noisy), 1), dtype=bool), axis=1)
         return np.bincount(fits.argmax(axis=1), minlength=len(self.caps)) / len(noisy)
 
     def quantile(self, distribution: Floats, at: float) -> int:
-        """Return the least cap that a choice is at most, with this probability."""
+        """Return a quantile of the chosen cap."""
         return self.caps[min(int(np.searchsorted(np.cumsum(distribution), at)), len(self.caps) - 1)]
 
 
@@ -152,11 +152,8 @@ _REGRET = "expected error / least, all ε for the release"
 
 def targets(rows: Sequence[Row]) -> Figure:
     """Draw the price of aiming at more clients."""
-    of_quantities = [
-        [row for row in rows if row["quantity"] == name] for name in (WEIGHTS, GAP, RATES, THRESHOLDS)
-    ]
     return draw(
-        [[_target(of_quantity) for of_quantity in of_quantities]],
+        [[_target(rows, quantity) for quantity in (WEIGHTS, GAP, RATES, THRESHOLDS)]],
         (14, 4.2),
         f"How low to aim, passive models, {CAP_SHARE} of ε for π_CAP: geometric mean and worst",
         x="clients above, over the rule's",
@@ -166,8 +163,8 @@ def targets(rows: Sequence[Row]) -> Figure:
     )
 
 
-def _target(rows: Sequence[Row]) -> Panel:
-    quantity = rows[0]["quantity"]
+def _target(rows: Sequence[Row], quantity: str) -> Panel:
+    rows = [row for row in rows if row["quantity"] == quantity]
     kinds = {"chosen": "populations that it was chosen by", "held_out": "held out"}
     return [
         *(
@@ -194,11 +191,8 @@ def _target(rows: Sequence[Row]) -> Panel:
 
 def shares(rows: Sequence[Row], populations: int, epsilons: str) -> Figure:
     """Draw the price of choosing the cap, by its share of epsilon."""
-    first, second, third, fourth = (
-        _price([row for row in rows if row["quantity"] == quantity]) for quantity in QUANTITIES
-    )
     return draw(
-        [[first, second], [third, fourth]],
+        [[_price(rows, quantity) for quantity in pair] for pair in ((SUM, COUNTS), (WEIGHTS, GAP))],
         (11, 7.6),
         f"What choosing the cap costs: geometric mean, {populations} populations and ε = {epsilons}",
         x="share of ε spent on choosing the cap",
@@ -207,8 +201,8 @@ def shares(rows: Sequence[Row], populations: int, epsilons: str) -> Figure:
     )
 
 
-def _price(rows: Sequence[Row]) -> Panel:
-    quantity = rows[0]["quantity"]
+def _price(rows: Sequence[Row], quantity: str) -> Panel:
+    rows = [row for row in rows if row["quantity"] == quantity]
     two = AIMS[quantity] > 1
     aims = {1: ", B/ε clients above", AIMS[quantity]: f", {AIMS[quantity]} B/ε clients above"}
     names = {float(share): str(share) for share in SHARES}

@@ -1,10 +1,8 @@
 """Clients with few records and many, and expected errors by the cap.
 
-The noise approximates the default sampler's coins: two-sided geometric, the sign by complement, not
-truncated. The coins' mean error is within 2 % of its own.
+benchmarks/results/reproduce-capping/README.md describes the clients. The noise is X + 1/2, X two-sided
+geometric with the sign by complement. Its mean error is within 2 % of the default sampler's.
 [test: tests/benchmarks/studies/test_capping_errors.py]
-
-benchmarks/results/reproduce-capping/README.md describes the clients and their made-up scores.
 """
 
 from collections.abc import Sequence
@@ -13,7 +11,6 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from benchmarks.studies.utility.curves import (
@@ -27,15 +24,15 @@ from benchmarks.studies.utility.curves import (
 from data.movielens import load_movielens
 from harness.inputs.record_schema import even_grid
 from harness.postprocessing.curves import OperatingPoints
-from harness.postprocessing.reweighing.formulas import BALANCED, FLOOR, weights_of_counts
 from harness.postprocessing.thresholds.search import (
     BALANCED_ACCURACY,
     EQUAL_OPPORTUNITY,
     best_mixed_rules,
     task_for,
 )
+from harness.reweighing.formulas import BALANCED, FLOOR, weights_of_counts
 from protocols.accounting.calibration import NeighboringRelation, Neighbors
-from protocols.arrays import Floats, Integers
+from protocols.arrays import Bools, Floats, Integers
 from protocols.mechanisms.count_tree import CountTree, best_tree
 
 GROUPS = 2
@@ -44,16 +41,11 @@ MOST = 1000  # records of a synthetic client
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """Clients of two groups, each with records of label 0 and 1.
-
-    Attributes:
-        group: Shape (clients,), 0 or 1.
-        records: Shape (clients, 2), how many of each label.
-    """
+    """Clients of two groups, with records of label 0 and 1."""
 
     name: str
-    group: Integers
-    records: Integers
+    group: Integers  # shape (clients,): 0 or 1
+    records: Integers  # shape (clients, 2): how many of each label
 
     @property
     def sizes(self) -> Integers:
@@ -62,10 +54,10 @@ class Population:
 
     @property
     def table(self) -> Integers:
-        """Return the records of each group and label, shape (2, 2)."""
+        """Return the records by group and label, shape (2, 2)."""
         return self._by_group(self.records)
 
-    def part(self, clients: npt.NDArray[np.bool_]) -> "Population":
+    def part(self, clients: Bools) -> "Population":
         """Return the population of some of the clients."""
         return Population(self.name, self.group[clients], self.records[clients])
 
@@ -74,7 +66,7 @@ class Population:
         return int(np.maximum(0, self.sizes - cap).sum())
 
     def capped_tables(self, cap: int, draws: int, rng: np.random.Generator) -> Integers:
-        """Draw capped tables, shape (draws, 2, 2): a client keeps a random choice."""
+        """Draw tables, shape (draws, 2, 2), of records that clients keep at random."""
         above = self.sizes > cap
         tables = np.repeat(
             self._by_group(np.where(above[:, np.newaxis], 0, self.records))[None], draws, axis=0
@@ -91,7 +83,7 @@ class Population:
 
 
 def zipf(clients: int, exponent: float, seed: int) -> Population:
-    """Draw clients with n records in proportion to n^-exponent, 1 <= n <= 1000."""
+    """Draw clients with n records, 1 to 1000, in proportion to n^-exponent."""
     rng = np.random.default_rng([seed, clients, round(1000 * exponent)])
     weights = np.arange(1, MOST + 1) ** -exponent
     drawn = 1 + rng.choice(MOST, clients, p=weights / weights.sum())
@@ -99,18 +91,17 @@ def zipf(clients: int, exponent: float, seed: int) -> Population:
 
 
 def lognormal(clients: int, spread: float, seed: int) -> Population:
-    """Draw clients with e^X records, 1 to 1000; X is normal around ln 10 with this deviation."""
+    """Draw clients with e^X records, 1 to 1000, X normal around ln 10 with this deviation."""
     rng = np.random.default_rng([seed, clients, round(1000 * spread), 1])
     drawn = np.rint(10 * np.exp(spread * rng.standard_normal(clients))).astype(np.int64)
     return _drawn(f"lognormal {spread:g}, {clients:,} clients", drawn.clip(1, MOST), rng)
 
 
 def _drawn(name: str, sizes: Integers, rng: np.random.Generator) -> Population:
-    """Draw groups and labels, which depend on the number of records, so that a cap biases counts."""
-    activity = np.log(sizes) / np.log(MOST)
+    """Draw groups and labels that depend on the number of records, so that caps bias counts."""
+    activity = np.log(sizes) / np.log(MOST)  # from 0 to 1
 
     def between(least: float, most: float) -> Floats:
-        """Interpolate by the logarithm of records, from 1 to the most."""
         return np.asarray(least + (most - least) * activity)
 
     group = (rng.random(len(sizes)) < between(0.5, 0.3)).astype(np.int64)
@@ -119,7 +110,7 @@ def _drawn(name: str, sizes: Integers, rng: np.random.Generator) -> Population:
 
 
 def movielens(path: Path) -> Population:
-    """Return MovieLens' users by gender (F, M); label 1 for 4 or 5 stars."""
+    """Return MovieLens' users by gender (F, M), with label 1 for 4 or 5 stars."""
     ratings = load_movielens(path)
     users = ratings.table.groupby("user", sort=True)
     ones = users["liked"].sum().to_numpy(dtype=np.int64)
@@ -143,24 +134,23 @@ _NAMES = tuple(f"group {g}" for g in range(1, GROUPS + 1))
 
 
 def by_quantity(quantities: Sequence[str], caps: Sequence[int], errors: Floats) -> dict[str, pd.DataFrame]:
-    """Return each quantity's expected absolute errors, a row per cap.
-
-    noise is without a cap's bias, bias without noise.
-    """
-    columns = ["noise", "bias", "total"]
-    return {name: pd.DataFrame(errors[:, i], list(caps), columns) for i, name in enumerate(quantities)}
+    """Return each quantity's expected absolute errors by cap, in all and by noise or bias alone."""
+    return {
+        name: pd.DataFrame(errors[:, i], list(caps), ["noise", "bias", "total"])
+        for i, name in enumerate(quantities)
+    }
 
 
 def noise_error(epsilon: float, cap: int) -> float:
-    """Return E|X + 1/2| of noise for epsilon / cap: q / (1 - q) + 1/2 with q = e^-(epsilon / cap)."""
+    """Return E|X + 1/2|."""
     return float(1 / np.expm1(epsilon / cap) + 0.5)
 
 
 def total_error(epsilon: float, cap: int, missing: Floats | Integers | float) -> Floats:
-    """Return E|X + 1/2 - missing|, the error of a noisy count that lacks so many (b) records.
+    """Return E|X + 1/2 - b|, the error of a noisy count that lacks b records.
 
-    Computes: b + q^b (q / (1 - q) + 1/2); a geometric variable forgets what it has passed.
-    Guarantees: at most b + E|X + 1/2|, as in Eq. 2, and that at most 1.53 times this.
+    Computes: b + q^b (q / (1 - q) + 1/2), as a geometric variable has no memory.
+    Guarantees: b + E|X + 1/2|, as in Eq. 2, is 1 to 1.53 times this.
     [test: tests/benchmarks/studies/test_capping_errors.py]
     """
     b = np.asarray(missing, dtype=np.float64)
@@ -174,7 +164,7 @@ def draw_noise(epsilon: float, cap: int, uniform: Floats) -> Floats:
 
 
 def gap_of(tables: Floats) -> Floats:
-    """Return the first group's share of label 1 less the second's."""
+    """Return the difference of the groups' shares of label 1."""
     raised = np.maximum(tables, FLOOR)
     share = raised[..., 1] / raised.sum(axis=-1)
     return np.asarray(share[..., 0] - share[..., 1])
@@ -191,7 +181,7 @@ def weight_errors(tables: Floats, truth: Floats) -> Floats:
 
 
 class ExpectedErrors:
-    """A population's records under each cap, and noise, drawn once."""
+    """Errors for a population's capped records and noise, drawn once."""
 
     def __init__(self, population: Population, caps: Sequence[int], rng: np.random.Generator) -> None:
         self.population, self.caps = population, tuple(caps)
@@ -200,8 +190,9 @@ class ExpectedErrors:
 
     def at(self, epsilon: float) -> dict[str, pd.DataFrame]:
         """Return the errors of each quantity, at an epsilon per client."""
-        by_cap = zip(self.caps, self._capped, strict=True)
-        errors = np.array([self._of_cap(cap, capped, epsilon) for cap, capped in by_cap])
+        errors = np.array(
+            [self._of_cap(cap, capped, epsilon) for cap, capped in zip(self.caps, self._capped, strict=True)]
+        )
         return by_quantity(QUANTITIES, self.caps, errors)
 
     def _of_cap(self, cap: int, capped: Integers, epsilon: float) -> list[list[float]]:
@@ -209,10 +200,13 @@ class ExpectedErrors:
         missing, one = float(self.population.missing(cap)), noise_error(epsilon, cap)
         noise = draw_noise(epsilon, cap, self._uniform)
         tables = (truth + noise, capped.astype(np.float64), noise + capped[np.arange(NOISES) % CHOICES])
-        of_counts = total_error(epsilon, cap, truth - capped).sum(axis=(-2, -1)).mean()
         return [
             [one, missing, float(total_error(epsilon, cap, missing))],
-            [truth.size * one, missing, float(of_counts)],
+            [
+                truth.size * one,
+                missing,
+                float(total_error(epsilon, cap, truth - capped).sum((-2, -1)).mean()),
+            ],
             *(
                 [float(error(table, truth).mean()) for table in tables]
                 for error in (weight_errors, _gap_errors)
@@ -221,25 +215,20 @@ class ExpectedErrors:
 
 
 def tree_of_curves() -> CountTree:
-    """Return the best blocks to count for an epsilon of 1/10, at which noise is hardly rounded."""
-    unit = Neighbors(NeighboringRelation.ZERO_OUT_ONE)
-    return best_tree(BINS, unit, Fraction(1, 10), Fraction(1, 1 << 40))
+    """Return the best blocks for an epsilon of 1/10."""
+    return best_tree(BINS, Neighbors(NeighboringRelation.ZERO_OUT_ONE), Fraction(1, 10), Fraction(1, 1 << 40))
 
 
 class ScoredClients:
-    """A population's records with a score each.
-
-    Equally active clients share a distribution of scores, so that a cap leaves a uniformly random choice.
-    """
+    """A population's records with scores, whose distribution depends on the client's activity."""
 
     def __init__(self, population: Population, rng: np.random.Generator) -> None:
         level = np.floor(np.log2(population.sizes)).astype(np.int64)
         levels = np.unique(level)
         self._levels = [population.part(level == one_level) for one_level in levels]
-        activity = np.minimum(levels / np.log2(MOST), 1.0)
         self._scores: list[Integers] = [
             rng.multinomial(part.table, _distributions(active))
-            for part, active in zip(self._levels, activity, strict=True)
+            for part, active in zip(self._levels, np.minimum(levels / np.log2(MOST), 1.0), strict=True)
         ]
         self.histogram: Integers = np.array(self._scores).sum(axis=0)
 
@@ -258,17 +247,20 @@ class ScoredClients:
 
 
 def _distributions(activity: float) -> Floats:
-    """Return the probability of each score bin, shape (2, 2, bins), by P(score >= t) = (1 - t^a)^b."""
-    of_negatives = (((1.2, 2.0), (1.2, 4.0)), ((1.2, 2.0), (1.2, 2.5)))  # per group
-    of_positives = (((2.0, 2.0), (4.0, 2.0)), ((2.0, 2.0), (2.5, 2.0)))
-    ends = np.array([of_negatives, of_positives])
+    """Return the probability of each bin, shape (2, 2, bins), by P(score >= t) = (1 - t^a)^b."""
+    ends = np.array(  # (a, b) of negatives, then of positives, per group, of the least and most active
+        [
+            [[(1.2, 2.0), (1.2, 4.0)], [(1.2, 2.0), (1.2, 2.5)]],
+            [[(2.0, 2.0), (4.0, 2.0)], [(2.0, 2.0), (2.5, 2.0)]],
+        ]
+    )
     a, b = np.moveaxis((1 - activity) * ends[:, :, 0] + activity * ends[:, :, 1], -1, 0)
     tails = (1 - _GRID ** a[..., np.newaxis]) ** b[..., np.newaxis]
     return np.swapaxes(-np.diff(tails, axis=-1, append=0.0), 0, 1)
 
 
 class ExpectedCurveErrors:
-    """As `ExpectedErrors`, of curves, simulated."""
+    """As `ExpectedErrors`, of curves."""
 
     def __init__(self, population: Population, caps: Sequence[int], rng: np.random.Generator) -> None:
         self.caps, tree = tuple(caps), tree_of_curves()
@@ -291,7 +283,6 @@ class ExpectedCurveErrors:
         return by_quantity(CURVE_QUANTITIES, self.caps, np.array(rows))
 
     def _measured(self, counts: Floats) -> tuple[float, float, float]:
-        """Return the mean error of counts, that of rates, and the gap left."""
         fitted = self._fitted(counts)
         return *self._of_curves(*fitted), float(np.mean([self._gap_left(points) for points in fitted[1]]))
 
@@ -300,9 +291,8 @@ class ExpectedCurveErrors:
         return counts, [curves_of(_NAMES, _GRID, draw).points() for draw in counts]
 
     def _of_curves(self, counts: Floats, fitted: list[OperatingPoints]) -> tuple[float, float]:
-        of_counts = np.abs(counts - self._truth)[..., :-1].mean()
         of_rates = np.abs(np.array([*map(rates_at_grid, fitted)]) - rates_at_grid(self._points)).mean()
-        return float(of_counts), float(of_rates)
+        return float(np.abs(counts - self._truth)[..., :-1].mean()), float(of_rates)
 
     def _gap_left(self, fitted: OperatingPoints) -> float:
         rules = [UNMITIGATED] * GROUPS

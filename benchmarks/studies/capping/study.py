@@ -1,4 +1,4 @@
-"""The study of caps: errors by the cap, caps by several rules, the paper's bounds."""
+"""The study of caps."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,17 +20,19 @@ from benchmarks.figures import (
     place,
     shown,
 )
-from benchmarks.studies.capping import choices
 from benchmarks.studies.capping.bounds import claims
 from benchmarks.studies.capping.choices import (
     AIMS,
     ALL_QUANTITIES,
+    LABELS,
     PI_CAP,
     SHARES,
     TRIED,
     Chooser,
     Setting,
+    shares,
     target,
+    targets,
 )
 from benchmarks.studies.capping.errors import (
     BINS,
@@ -58,8 +60,7 @@ RESULT, ERRORS = "capping.json", "errors.csv"
 PRICE, TARGETS = "shares.png", "targets.png"
 _SHOWN = "1"  # epsilon of the table that is printed
 
-Errors = dict[tuple[Setting, str], pd.DataFrame]
-"""Expected errors by setting and quantity."""
+Errors = dict[tuple[Setting, str], pd.DataFrame]  # expected errors by setting and quantity
 
 
 def study(
@@ -67,7 +68,7 @@ def study(
     held_out: Sequence[Population] = (),
     detail: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
-    """Study each population; no target or share was chosen by those held out."""
+    """Study each population, also those held out from all choices."""
     about, caps, tried, by_cap = list[Row](), list[Row](), list[Row](), list[pd.DataFrame]()
     drawn: dict[str, Callable[[], Figure]] = {}
     for population in (*populations, *held_out):
@@ -97,20 +98,26 @@ def study(
                 drawn[f"{name}-{slug}.png"] = partial(errors_by_cap, of, errors, rows, quantities)
     ordered = sorted(tried, key=lambda row: (ALL_QUANTITIES.index(row["quantity"]), row["aim"], row["share"]))
     regrets = pd.DataFrame(ordered).astype({"share": str})
-    by_share = (regrets["kind"] == "chosen") & regrets["quantity"].isin(QUANTITIES)
-    by_aim = (regrets["mechanism"] == PI_CAP) & (regrets["share"] == str(CAP_SHARE))
-    by_aim &= regrets["quantity"].map(lambda quantity: len(TRIED[quantity]) > 1)
+    several = regrets["quantity"].isin([quantity for quantity, aims in TRIED.items() if len(aims) > 1])
+    by_aim = several & (regrets["mechanism"] == PI_CAP) & (regrets["share"] == str(CAP_SHARE))
     numbers: dict[str, Any] = {
         "populations": about,
         "choices": caps,
-        "shares": _regrets(regrets[by_share], ["quantity", "aim", "share"], "mechanism"),
+        "shares": _regrets(
+            regrets[((regrets["kind"] == "chosen") & regrets["quantity"].isin(QUANTITIES))],
+            ["quantity", "aim", "share"],
+            "mechanism",
+        ),
         "targets": _regrets(regrets[by_aim], ["quantity", "aim"], "kind"),
         "claims": claims(),
     }
-    drawn[TARGETS] = partial(choices.targets, numbers["targets"])
-    epsilons = ", ".join(f"{float(epsilon):g}" for epsilon in EPSILONS)
-    drawn[PRICE] = partial(choices.shares, numbers["shares"], len(populations), epsilons)
-    table = pd.concat(by_cap).rename_axis("cap").reset_index()
+    drawn[TARGETS] = partial(targets, numbers["targets"])
+    drawn[PRICE] = partial(
+        shares,
+        numbers["shares"],
+        len(populations),
+        ", ".join(f"{float(epsilon):g}" for epsilon in EPSILONS),
+    )
     return Outcome(
         {
             "seed": SEED,
@@ -120,7 +127,11 @@ def study(
         },
         numbers,
         view(numbers),
-        tables={ERRORS: table[[*_OF, "cap", "noise", "bias", "total"]]},
+        tables={
+            ERRORS: pd.concat(by_cap)
+            .rename_axis("cap")
+            .reset_index()[[*_OF, "cap", "noise", "bias", "total"]]
+        },
         result=RESULT,
         figures=drawn,
         dpi=90,
@@ -175,7 +186,7 @@ def _caps(
 
 
 def _regrets(regrets: pd.DataFrame, by: list[str], across: str) -> list[Any]:
-    """Return regrets' geometric mean and the worst, a row per `by`."""
+    """Return regrets' geometric mean and worst, a row per `by`."""
     means = regrets.groupby([*by, across], sort=False)["regret"].agg([gmean, "max"])
     table = pd.DataFrame(means.map(rounded).unstack(across, sort=False))
     table.columns = [at[1] + "_worst" * (at[0] == "max") for at in table.columns]
@@ -183,7 +194,7 @@ def _regrets(regrets: pd.DataFrame, by: list[str], across: str) -> list[Any]:
 
 
 def view(numbers: Mapping[str, Any]) -> Iterator[Part]:
-    """View the caps, the price of choosing, and the paper's statements."""
+    """View caps, prices and the paper's statements."""
     yield grouped(
         (
             *("", "of", "best cap", "error", "rule: cap", "regret"),
@@ -269,7 +280,7 @@ def errors_by_cap(about: Row, errors: Errors, rows: Sequence[Row], quantities: S
         f"{about['name']}: {about['records']:,} records; of a client {about['median']:g} in the middle, "
         f"{about['largest']:,} at most",
         x="cap: records of a client that count",
-        y=[choices.LABELS[quantity] for quantity in quantities],
+        y=[LABELS[quantity] for quantity in quantities],
         columns=[f"ε = {float(epsilon):g}" for epsilon in EPSILONS],
         legend_columns=3,
         sharex=True,

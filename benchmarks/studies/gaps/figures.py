@@ -1,4 +1,4 @@
-"""The paper's Figures 1 to 4 on gaps: its statements on them, judged, and Figure 1 drawn anew."""
+"""The paper's statements on its figures, judged, and Figure 1 drawn anew."""
 
 import math
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ from protocols.arrays import Floats
 EPSILONS = np.geomspace(0.05, 10, 47)
 RATIOS = (1, 3, 9, 99, 999)  # of Figure 2; 3 is equal groups taken for 25 % and 75 %
 AT = 1.0  # the epsilon of numbers on Figures 1 and 2
-SIZE_OF_FIGURE_3 = 10_000.0  # of either group
+
 VALUES_OF_FIGURE_4 = np.linspace(-0.38, 0.38, 10)  # of the estimated group; the code's mean square
 TOLD = 0.6  # both groups' mean, -1 to 1, in the example of a wrong size
 AS_PUBLISHED: dict[str, Allocation] = {
@@ -50,7 +50,7 @@ def bounds(allocation: Allocation, epsilon: float, sizes: tuple[float, float]) -
 
 
 def crossings(one: Allocation, other: Allocation, sizes: tuple[float, float]) -> list[float]:
-    """Return the epsilons, from 0.05 to 10, at which two largest MSEs are the same."""
+    """Return the epsilons at which both have the same largest MSE."""
     signs = np.sign([one(e).variance(sizes) - other(e).variance(sizes) for e in _FINE])
     return [float(_FINE[i]) for i in np.flatnonzero(signs[:-1] * signs[1:] < 0)]
 
@@ -100,30 +100,15 @@ def with_ratio(ratio: float) -> tuple[float, float]:
     return clients / (1 + ratio), clients * ratio / (1 + ratio)
 
 
-def biased_gap(mean: float, error: float) -> float:
-    """Return the expected estimate of a gap of 0 if one size is taken too large, the other too small."""
-    return mean / (1 + error) - mean / (1 - error)
-
-
 def figure2() -> list[Claim]:
     """Judge the paper's statements on sizes of groups."""
     error = float(gaps()["figure2"]["size_error"])
-    claims: list[Claim] = [
-        (
-            2,
-            f"{name}: the MSE grows rapidly for minorities below 1 %",
-            "as a curve only",
-            _growth(allocation),
-            True,
-            _growth(repaired) if repaired is not allocation else "keeps to its ε",
-        )
-        for name, allocation, repaired in (
-            ("M_R opt.", published_r, repaired_r),
-            ("M_L, k = 2", l_of_two, l_of_two),
-        )
-    ]
     equal, wrong = (published_r(AT).variance(with_ratio(ratio)) for ratio in (1, 3))
-    claims.append(
+    estimated = abs(TOLD / (1 + error) - TOLD / (1 - error))  # of a gap of 0, if one size is too large
+    rapid, as_a_curve = "the MSE grows rapidly for minorities below 1 %", "as a curve only"
+    return [
+        (2, f"M_R opt.: {rapid}", as_a_curve, _growth(published_r), True, _growth(repaired_r)),
+        (2, f"M_L, k = 2: {rapid}", as_a_curve, _growth(l_of_two), True, "keeps to its ε"),
         (
             2,
             f"sizes wrong by {100 * error:.0f} % make an insignificant difference",
@@ -131,18 +116,17 @@ def figure2() -> list[Claim]:
             f"variance of groups 1:3 is {wrong / equal:.2f} times that of 1:1 (M_R opt., ε = {AT:g})",
             False,
             f"a wrong size scales the mean: two groups of one size and of mean {TOLD:g} (−1 to 1) show a "
-            f"gap of {abs(biased_gap(TOLD, error)):.2f}, with any number of clients",
-        )
-    )
-    return claims
+            f"gap of {estimated:.2f}, with any number of clients",
+        ),
+    ]
 
 
 def _growth(allocation: Allocation) -> str:
     equal, *others = (allocation(AT).variance(with_ratio(ratio)) for ratio in RATIOS)
-    times = [
-        f"{variance / equal:{',.0f' if variance >= 100 * equal else '.3g'}} times" for variance in others
-    ]
-    return "; ".join(f"1:{ratio} {growth}" for ratio, growth in zip(RATIOS[1:], times, strict=True))
+    return "; ".join(
+        f"1:{ratio} {variance / equal:{',.0f' if variance >= 100 * equal else '.3g'}} times"
+        for ratio, variance in zip(RATIOS[1:], others, strict=True)
+    )
 
 
 def allocated(k: float) -> Allocation:
@@ -153,7 +137,7 @@ def allocated(k: float) -> Allocation:
 def figure3() -> list[Claim]:
     """Judge the paper's statements on k = 2 and k = 2/3."""
     printed = gaps()["figure3"]["smaller_k_is_best_below"]
-    (crossing,) = crossings(allocated(2 / 3), l_of_two, (SIZE_OF_FIGURE_3,) * 2)
+    (crossing,) = crossings(allocated(2 / 3), l_of_two, (10_000.0, 10_000.0))
     return [
         (
             3,
@@ -169,7 +153,7 @@ def figure3() -> list[Claim]:
 def figure4(runs: int, rng: np.random.Generator) -> list[Row]:
     """Simulate Figure 4: MSE of a group's mean by M_R, as published and repaired, in a power of ten of runs.
 
-    `theory` is Eq. 20 with the simulated values, `worst` with the worst.
+    `theory` is Eq. 20 with the simulated values, and `worst` with the worst.
     """
     printed = gaps()["figure4"]
     size, other = printed["sizes"]
@@ -178,24 +162,26 @@ def figure4(runs: int, rng: np.random.Generator) -> list[Row]:
         (np.ones(size, dtype=np.int64), np.array([other], dtype=np.int64)),
     )
     published = Budgets(float(printed["epsilon_1"]), float(printed["epsilon_2"]))
-    repaired = private(M_R, Fraction(printed["epsilon_2"]), SCALED)
-    drawn = simulate([published.simulable(SCALED), repaired], population, runs, rng)
+    drawn = simulate(
+        [published.simulable(SCALED), private(M_R, Fraction(printed["epsilon_2"]), SCALED)],
+        population,
+        runs,
+        rng,
+    )
     at = tuple(10**i for i in range(1, round(math.log10(runs)) + 1))
     names = {"as published": published, "repaired": repaired_r(float(printed["epsilon_2"]))}
-    curves = list[Row]()
-    for (name, budgets), simulated in zip(names.items(), drawn, strict=True):
-        errors = np.square(simulated.estimated_means()[:, 0] - simulated.means[0])
-        curves.append(
-            {
-                "name": name,
-                "epsilon": budgets.true_epsilon(),
-                "theory": budgets.variance_of_mean(size, other, float(np.mean(VALUES_OF_FIGURE_4**2))),
-                "worst": budgets.variance_of_mean(size, other, WORST[M_R]),
-                "runs": at,
-                "empirical": tuple(float(errors[:n].mean()) for n in at),
-            }
-        )
-    return curves
+    errors = [np.square(of.estimated_means()[:, 0] - of.means[0]) for of in drawn]
+    return [
+        {
+            "name": name,
+            "epsilon": budgets.true_epsilon(),
+            "theory": budgets.variance_of_mean(size, other, float(np.mean(VALUES_OF_FIGURE_4**2))),
+            "worst": budgets.variance_of_mean(size, other, WORST[M_R]),
+            "runs": at,
+            "empirical": tuple(float(of_runs[:n].mean()) for n in at),
+        }
+        for (name, budgets), of_runs in zip(names.items(), errors, strict=True)
+    ]
 
 
 def claims() -> list[Row]:
@@ -205,8 +191,6 @@ def claims() -> list[Row]:
 
 
 _COLOUR = dict(zip((*AS_PUBLISHED, "M_R, repaired"), COLOURS, strict=False))
-_INCHES = (10.5, 4.6)
-_HEIGHT = ["MSE, gap on the scale from −1 to 1"]
 
 
 def figure_1() -> Figure:
@@ -215,7 +199,6 @@ def figure_1() -> Figure:
     true = [float(published_r(epsilon).true_epsilon() or 0) for epsilon in EPSILONS]
 
     def at(name: str, allocation: Allocation, epsilons: Sequence[float] | Floats) -> list[Mark]:
-        """Fill between the bounds at EPSILONS, placed at these."""
         low, high = np.array([bounds(allocation, epsilon, (first, second)) for epsilon in EPSILONS]).T
         return [
             band(epsilons, low, high, alpha=0.3, color=_COLOUR[name]),
@@ -241,8 +224,8 @@ def figure_1() -> Figure:
     both = [LOGARITHMIC, shown(ylim=(5e-6, 20), xlim=(0.05, 12)), LEGEND]
     return draw(
         [[left + both, right + both]],
-        _INCHES,
+        (10.5, 4.6),
         "Figure 1: bounds of the gap's MSE, two groups of 10,000",
         x="ε",
-        y=_HEIGHT,
+        y=["MSE, gap on the scale from −1 to 1"],
     )

@@ -1,10 +1,4 @@
-"""Tables on gaps, with budgets of M_R and M_L as published, as in the code, and repaired.
-
-Where nothing protects, and `protocols.local_dp.randomizers` has nothing, the paper's Eqs. 19 and 20 are here
-as printed, in floating point.
-
-Source: Juarez and Korolova 2022, Algorithm 1, Definition 7, Theorems 5, 6 and 9, appendices A.4 and B.
-"""
+"""Tables of Juarez and Korolova 2022, with budgets as published, as coded, and repaired."""
 
 import math
 from collections.abc import Callable
@@ -29,13 +23,14 @@ Sizes = tuple[float, float]
 
 @dataclass(frozen=True)
 class Budgets:
-    """The budgets of M_R (k is None), or of M_L.
+    """The budgets of M_R, or of M_L.
 
-    M_L's noise has scale 2 / epsilon_2 where the group is kept, and k / epsilon_2 where it moved.
+    Source: Algorithm 1, Definition 7, Theorems 5, 6 and 9, appendices A.4 and B; Eqs. 19 and 20 as printed.
     """
 
     epsilon_1: float
     epsilon_2: float
+    # Of M_L alone: its noise has scale 2 / epsilon_2 where the group is kept, k / epsilon_2 where it moved.
     k: float | None = None
 
     @property
@@ -53,16 +48,16 @@ class Budgets:
         return (mean_square * odds + (1 + odds) * (kept + other / size * moved * odds)) / size
 
     def variance(self, sizes: Sizes, mean_squares: Sizes | None = None) -> float:
-        """Return Theorem 9's variance of the gap, by default with the worst values."""
+        """Return Theorem 9's variance of the gap, by default for the worst values."""
         squares = mean_squares or (WORST[self.mechanism],) * 2
         return self.variance_of_mean(*sizes, squares[0]) + self.variance_of_mean(*sizes[::-1], squares[1])
 
     def chebyshev(self, sizes: Sizes, failure: float) -> float:
-        """Return the paper's alpha, which the error exceeds with this probability at most."""
+        """Return alpha, which the error exceeds with this probability at most."""
         return math.sqrt(self.variance(sizes) / failure)
 
     def true_epsilon(self) -> Fraction | None:
-        """Return the exact epsilon, rounded up; None: there is none."""
+        """Return the exact epsilon, rounded up, if there is any."""
         first, second = _exact(self.epsilon_1), _exact(self.epsilon_2)
         if self.k is None:
             return epsilon_of_r(MechanismR.with_budgets(GROUPS, first, second))
@@ -89,24 +84,21 @@ def published_r(epsilon: float) -> Budgets:
 
 
 def published_l(epsilon: float) -> Budgets:
-    """Return "M_L opt." of appendix B; above epsilon 2, its k is too large."""
+    """Return "M_L opt." of appendix B, whose k is too large above epsilon 2."""
     if epsilon < 2 / 3:
         return Budgets(math.log(3) - epsilon / 2, epsilon, 2 / 3)
     return Budgets(math.log(2 / epsilon) + epsilon - 1, epsilon, epsilon)
 
 
 def coded_l(epsilon: float) -> Budgets:
-    """Return the published code's mechanism for "M_L opt.", a fault emulated.
-
-    It exchanges the two scales of M_L's noise, so it is M_L with epsilon_2 = 2 epsilon / k, and 4 / k for k.
-    """
+    """Return "M_L opt." as in the published code, with M_L's two scales of noise exchanged."""
     meant = published_l(epsilon)
     k = min(meant.k or 2.0, 2.0)
     return Budgets(meant.epsilon_1, 2 * epsilon / k, 4 / k)
 
 
 def l_of_two(epsilon: float) -> Budgets:
-    """Return M_L with k = 2, which keeps to epsilon, and repairs "M_L opt."."""
+    """Return M_L with k = 2, which keeps to epsilon."""
     return Budgets(epsilon / 2, epsilon, 2.0)
 
 
@@ -125,7 +117,7 @@ def private(mechanism: str, epsilon: Fraction, declared: ValueRange) -> Mechanis
 
 
 def least_epsilon(bound: Callable[[float], float], error: float, low: float, high: float) -> float | None:
-    """Return the least epsilon whose bound is at most the error, to 10^-6, or None."""
+    """Return the least epsilon whose bound is at most the error, to 10^-6, if any is."""
     if bound(high) > error:
         return None
     while high / low > 1 + 1e-6:
@@ -145,7 +137,7 @@ _LEAST, _MOST = 1e-4, 700.0  # of the epsilons that are tried
 
 
 def agrees(reproduced: float | None, published: str | None) -> bool:
-    """Return whether a number rounds to the printed one, or both are None."""
+    """Return whether a number rounds to the printed one, or neither is there."""
     if published is None or reproduced is None:
         return published is None and reproduced is None
     return rounds_to(reproduced, published)
@@ -154,8 +146,8 @@ def agrees(reproduced: float | None, published: str | None) -> bool:
 def table1() -> list[Row]:
     """Return the least epsilons for an error alpha of the gap, with probability 0.99, two groups of one size.
 
-    The repaired mechanism has error `repaired_alpha` at the published epsilon, and for alpha takes epsilon
-    `repaired`, or `tight` by Chernoff's bound.
+    Repaired, the error at that epsilon is `repaired_alpha`. Alpha takes `repaired`, or `tight` by Chernoff's
+    bound.
     """
     published = gaps()["table1"]
     return [
@@ -254,10 +246,7 @@ def _cell_of_table2(
 
 
 def _errors(simulated: Simulated, rng: np.random.Generator, printed: dict[str, str] | None) -> Row:
-    """Return errors of absolute gaps over simulated runs, as the paper takes them.
-
-    `fits_` figures are the two-sided chance of the published ones.
-    """
+    """Return errors of absolute gaps over simulated runs."""
     errors = np.abs(np.abs(simulated.estimated_gaps()) - abs(simulated.gap()))
     of_paper = gaps()["table2"]["runs"]
     figures = {
@@ -276,7 +265,7 @@ def _errors(simulated: Simulated, rng: np.random.Generator, printed: dict[str, s
 
 
 def chance_of(values: Floats, printed: str) -> float:
-    """Return the two-sided chance of a printed value, among values rounded alike."""
+    """Return the two-sided chance of a printed value among values rounded alike."""
     digits = len(printed.partition(".")[2])
     above = np.round(np.round(values, digits) - float(printed), digits + 3)
     return min(1.0, 2 * float((above <= 0).mean()), 2 * float((above >= 0).mean()))

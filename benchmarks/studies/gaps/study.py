@@ -1,4 +1,4 @@
-"""`./inv reproduce gaps`: Juarez and Korolova's tables and figures, each number beside the published one."""
+"""`./inv reproduce gaps`: Juarez and Korolova's numbers, each beside the published one."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from sklearn.preprocessing import Normalizer
 from benchmarks.papers import gaps, rounds_to
 from benchmarks.studies.gaps.figures import claims, figure4, figure_1
 from benchmarks.studies.gaps.published import table1, table2
-from benchmarks.studies.outcome import Outcome, Row, grouped
+from benchmarks.studies.outcome import Outcome, Row, grouped, rounded
 from data.activity import READINGS, load_activity
 from harness.errors import DataSetError
 from harness.views.parts import Bad, Good, Part, Stacked, Table
@@ -35,48 +35,40 @@ FEWEST_READINGS, FEWEST_OF_A_CLASS = 50, 6  # of a recording; in the published c
 
 @dataclass(frozen=True, eq=False)
 class Rates:
-    """Rates of every recording, by a name of `RATES`, then per sex as `SEXES`; without those that are 0/0.
-
-    `figures` are the paper's of the data and the model, with deviations over splits, if any.
-    """
+    """Rates of recordings by a name of `RATES`, then by sex as in `SEXES`, without 0/0."""
 
     values: dict[str, tuple[Floats, ...]]
-    figures: dict[str, tuple[float, float | None]]
+    figures: dict[str, tuple[float, float | None]]  # of the data and model, with deviations over splits
     about: dict[str, Any]
 
 
-def printed_figures() -> dict[str, str]:
-    """Return the paper's figures of the data and the model, by name."""
-    printed = pd.json_normalize(gaps()["activity"], sep="_").drop(columns=["source", "test_share", "splits"])
-    return {str(name): str(value) for name, value in printed.iloc[0].items()}
-
-
 def synthetic_rates() -> Rates:
-    """Return rates per sex, equally spaced around the paper's means."""
+    """Return rates per sex, evenly spaced around the paper's means."""
     printed = gaps()["activity"]
 
     def around_the_mean(name: str, sex: str) -> Floats:
         mean = float(printed[f"mean_{name}"][sex]) / 100
         return mean + min(mean, 1 - mean) * np.linspace(-1, 1, printed["recordings"][sex])
 
-    values = {name: tuple(around_the_mean(name, sex) for sex in SEXES) for name in RATES}
-    return Rates(values, {}, {"source": SYNTHETIC, "is": NAMES[SYNTHETIC]})
+    return Rates(
+        {name: tuple(around_the_mean(name, sex) for sex in SEXES) for name in RATES},
+        {},
+        {"source": SYNTHETIC, "is": NAMES[SYNTHETIC]},
+    )
 
 
 def activity_rates(path: Path, splits: int, progress: Callable[[int], None] = lambda _: None) -> Rates:
     """Return the rates of each recording's held-out readings under a model of all recordings.
 
-    Source: appendix D and the published code; see benchmarks/results/reproduce-gaps/README.md. Rates are
-    those of the last split, figures means over splits.
-
+    Rates are those of the last split, and figures are means over splits.
+    Source: appendix D and the published code; see benchmarks/results/reproduce-gaps/README.md.
     Raises:
         DataSetError: A sex has no recording left.
     """
     recordings = load_activity(path)
     table, of_recordings = recordings.table, recordings.table.groupby("recording")
     sizes, sexes, lying = of_recordings.size(), of_recordings["sex"].first(), of_recordings["lying"].sum()
-    fewest = np.minimum(lying, sizes - lying)
-    used = sizes.index[(sizes >= FEWEST_READINGS) & (fewest >= FEWEST_OF_A_CLASS)]
+    used = sizes.index[(sizes >= FEWEST_READINGS) & (np.minimum(lying, sizes - lying) >= FEWEST_OF_A_CLASS)]
     if set(sexes[used]) != set(SEXES):
         raise DataSetError(
             f"{path} has no recording of each sex with at least {FEWEST_READINGS} readings and "
@@ -85,11 +77,13 @@ def activity_rates(path: Path, splits: int, progress: Callable[[int], None] = la
     kept = table[table["recording"].isin(used)]
     measured = [_split(kept, seed, progress) for seed in range(splits)]
     last = measured[-1][1]
-    of_splits = pd.DataFrame([figures for figures, _ in measured])
     figures: dict[str, tuple[float, float | None]] = {
         **{f"recordings_{sex}": (float((sexes == sex).sum()), None) for sex in SEXES},
         "readings_per_recording": (float(sizes.mean()), None),
-        **{str(name): (float(of.mean()), float(of.std(ddof=0))) for name, of in of_splits.items()},
+        **{
+            str(name): (float(of.mean()), float(of.std(ddof=0)))
+            for name, of in pd.DataFrame([figures for figures, _ in measured]).items()
+        },
     }
     return Rates(
         {name: tuple(last[name][sexes[used] == sex].dropna().to_numpy() for sex in SEXES) for name in RATES},
@@ -138,13 +132,13 @@ def _split(
 SEED = 20_230_417  # any; fixed, so that figures can be repeated
 RESULT = "gaps.json"
 MARKS = {True: Good("✓"), False: Bad("✗")}
+# Runs of Table 2's cells, and splits of the activity data.
 WHOLE = {"runs": 10_000, "splits": int(gaps()["activity"]["splits"]), "runs_of_figure_4": 100_000}
-"""How much is simulated: runs of Table 2's cells, splits of the activity data."""
 QUICK = {"runs": 200, "splits": 1, "runs_of_figure_4": 1_000}
 
 
 def close(found: float, published: str, deviation: float | None) -> bool:
-    """Return whether a figure is the published one, rounded, or within three deviations."""
+    """Return whether a figure rounds to the published one, or is within three deviations."""
     near = deviation is not None and abs(found - float(published)) <= 3 * deviation
     return near or rounds_to(found, published)
 
@@ -155,7 +149,7 @@ def reproduce(
     begin: Callable[[str], None] = lambda _: None,
     detail: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
-    """Return every number beside the published one; without data, of a synthetic population."""
+    """Return every number beside the published one."""
     of_table2, of_figure4 = np.random.default_rng(SEED).spawn(2)
     rates = (
         synthetic_rates()
@@ -175,7 +169,8 @@ def reproduce(
     begin("figures")
     result["claims"] = claims()
     result["figure4"] = figure4(extent["runs_of_figure_4"], of_figure4)
-    printed = printed_figures()
+    table = pd.json_normalize(gaps()["activity"], sep="_")
+    printed = {str(name): str(value) for name, value in table.iloc[0].items()}
     result["activity"] = [
         {
             "what": name,
@@ -186,9 +181,8 @@ def reproduce(
         }
         for name, (value, deviation) in rates.figures.items()
     ]
-    about = {"population": rates.about, "seed": SEED, "extent": extent, "paper": gaps()["paper"]}
     return Outcome(
-        about,
+        {"population": rates.about, "seed": SEED, "extent": extent, "paper": gaps()["paper"]},
         _plain(result | {"caveats": gaps()["caveats"]}),
         view(result),
         result=RESULT,
@@ -197,14 +191,14 @@ def reproduce(
 
 
 def _plain(value: Any) -> Any:
-    """Return numbers as JSON: epsilons rounded up, others to six digits."""
+    """Return numbers as JSON, epsilons rounded up and others to six digits."""
     if isinstance(value, dict):
         return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, list):
         return [_plain(item) for item in value]
     if isinstance(value, Fraction):
         return float_up(value)
-    return float(f"{value:.6g}") if isinstance(value, float) else value
+    return rounded(value, 6) if isinstance(value, float) else value
 
 
 def view(result: Mapping[str, Any]) -> Iterator[Part]:
@@ -299,8 +293,12 @@ def view(result: Mapping[str, Any]) -> Iterator[Part]:
         ]
         for curve in result["figure4"]
     ]
-    columns = ["figure", "what", "published", "reproduced", "", "what holds"]
-    yield grouped(columns, rows, alignment="llllll", title="What figures show")
+    yield grouped(
+        ["figure", "what", "published", "reproduced", "", "what holds"],
+        rows,
+        alignment="llllll",
+        title="What figures show",
+    )
     yield (
         "The ε that is published is not the ε of these settings, but for M_L with k = 2: see the true ε. "
         "Table 2's α are as published by the reading of the published code."

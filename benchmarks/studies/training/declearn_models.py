@@ -1,8 +1,4 @@
-"""Models by DecLearn's algorithms for fairness, with secure aggregation, on the files of `fairness splits`.
-
-Runs in DecLearn's own environment. Clients are silos of people, since all of DecLearn's clients have to stay
-to the end.
-"""
+"""Models by DecLearn's algorithms for fairness, with secure aggregation, in DecLearn's environment."""
 
 import asyncio
 import json
@@ -41,9 +37,10 @@ CONTROLLERS = {
 
 
 class Mended(FairnessInMemoryDataset):  # type: ignore[misc]  # has no type information
-    """Records whose group's weight counts once: DecLearn multiplies it by the group's local size.
+    """Records whose group's weight counts once.
 
-    Its loss then has the squares of groups' sizes, and on `wagepan` the model selects nobody.
+    DecLearn multiplies it by the group's local size. Its loss then has the squares of groups' sizes, and on
+    `wagepan` the model selects nobody.
     """
 
     typekey = "mended"
@@ -85,7 +82,7 @@ def silos_of(data: Any, algorithm: str, seed: int) -> list[FairnessInMemoryDatas
 
 
 async def trained(silos: Sequence[FairnessInMemoryDataset], algorithm: str, port: int) -> list[float]:
-    """Train by masked sums; return the coefficients, the intercept last."""
+    """Train by masked sums, and return coefficients, the intercept last."""
     signing = [Ed25519PrivateKey.generate() for _ in silos]
     keys = [IdentityKeys(key, trusted=[other.public_key() for other in signing]) for key in signing]
     model = Logistic.from_parameters(kind="classifier", loss="log_loss", penalty=None)
@@ -120,7 +117,7 @@ async def trained(silos: Sequence[FairnessInMemoryDataset], algorithm: str, port
 
 
 async def by_all(data: Any, seed: int) -> dict[str, list[float]]:
-    """Return each algorithm's model, trained at once since all mostly wait."""
+    """Return each algorithm's model. They train at once, since they mostly wait."""
     at_once = [
         trained(silos_of(data, algorithm, seed), algorithm, 8765 + number)
         for number, algorithm in enumerate(RATES)
@@ -129,7 +126,7 @@ async def by_all(data: Any, seed: int) -> dict[str, list[float]]:
 
 
 def main(directory: Path) -> None:
-    """Write the models of each file that has none, and the versions."""
+    """Write the models of files without any, and the versions."""
     about = {
         **{name: version(name) for name in ("declearn", "numpy", "scikit-learn")},
         "silos": SILOS,

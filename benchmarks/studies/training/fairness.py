@@ -1,7 +1,6 @@
-"""Fairness while training beside its strongest rival, DecLearn: the same data, splits and figures.
+"""Fairness while training beside DecLearn's, and the choice of FairGrad's parameters on `wagepan`.
 
-Also how FairGrad's parameters were chosen, on `wagepan`. benchmarks/results/reproduce-training/README.md has
-the environments. In order:
+benchmarks/results/reproduce-training/README.md has the environments. In order:
 
     .venv/bin/python -m benchmarks.studies.training.fairness splits DIR ml-100k
     declearn/bin/python benchmarks/studies/training/declearn_models.py DIR
@@ -56,8 +55,10 @@ def main(step: str, directory: Path, films: Path, results: Path) -> None:
     if step == "splits":
         for name, (people, seed) in splits.items():
             training, _ = drawn_and_split(people, np.random.default_rng(seed))
-            parts = {part: getattr(training, part) for part in ("features", "label", "group", "client")}
-            np.savez(directory / f"{name}.npz", **parts)
+            np.savez(
+                directory / f"{name}.npz",
+                **{part: getattr(training, part) for part in ("features", "label", "group", "client")},
+            )
         return
     wanted: dict[Key, Callable[[], Run]] = {
         (people.name, JOINT, ONE, seed): partial(beside, people, directory / f"{name}.json", seed)
@@ -66,9 +67,13 @@ def main(step: str, directory: Path, films: Path, results: Path) -> None:
     for epsilon, seed in product((MORE, ONE), SPLITS):
         wanted[sets[0].name, CHOICE, epsilon, seed] = partial(tried, sets[0], epsilon, seed)
     rows = rows_of(runs_of(wanted, results / SAMPLES))
-    about = {"seeds": len(SEEDS), "declearn": json.loads((directory / "declearn.json").read_text())}
     command = "; ".join(line.strip() for line in (__doc__ or "").splitlines() if line.startswith(" " * 4))
-    Outcome(about, rows, (), tables={SUMMARY: rows}).write(results, command, time.monotonic() - started)
+    Outcome(
+        {"seeds": len(SEEDS), "declearn": json.loads((directory / "declearn.json").read_text())},
+        rows,
+        (),
+        tables={SUMMARY: rows},
+    ).write(results, command, time.monotonic() - started)
 
 
 def tried(people: People, epsilon: float, seed: int) -> Run:

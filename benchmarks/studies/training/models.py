@@ -1,9 +1,7 @@
-"""Models by PrivFairFL's own recipe, and at one joint epsilon; and their figures on test records.
+"""Models by PrivFairFL's own recipe, and at one joint epsilon, and their figures on test records.
 
-benchmarks/results/reproduce-training/README.md tells the recipe, with two readings of its microbatches. At a
-joint epsilon, gradients are clipped, then weighed, and each sum is noisy once, as by `SumSession`. All noises
-add up in Gaussian DP (docs/explanation/theorems.md, theorem 4). Thresholds are chosen on clients that
-training leaves out, so that of both the larger part counts.
+benchmarks/results/reproduce-training/README.md tells the recipe. At a joint epsilon, gradients are clipped,
+then weighed, and each sum is noisy once, as by `SumSession`. Noises add up by theorem 4.
 """
 
 import math
@@ -24,9 +22,9 @@ from benchmarks.studies.training.people import People
 from benchmarks.studies.utility.curves import cumulative, curves_of, histogram_of, rules_of
 from harness.evaluation.metrics import corrected_metrics, group_rates, published_metrics
 from harness.inputs.record_schema import even_grid
-from harness.postprocessing.reweighing.formulas import weights_of_counts
 from harness.postprocessing.thresholds.rules import ThresholdRule
 from harness.postprocessing.thresholds.search import ACCURACY
+from harness.reweighing.formulas import weights_of_counts
 from harness.training.fairness import SHARE, STEP, FairGrad
 from harness.training.logistic import Descent, Examples, fit, probabilities, with_constant
 from harness.training.updates import UpdateRule, units_for
@@ -34,42 +32,38 @@ from protocols.accounting.calibration import PrivacyUnit
 from protocols.accounting.rounds import largest_rho
 from protocols.arrays import Floats, Integers
 
-PAPERS: Row = {
+PAPERS: Row = {  # what appendix C says of ML-1M
+    # Federated training.
     "rounds": 300,
     "local_epochs": 2,
     "rate": 0.03,
     "clip": 1.0,
-    "noise": 1.1,
+    "noise": 1.1,  # standard deviation over the clip, at each client
+    # Centralised training.
     "epochs": 20,
     "batch": 32,
     "centralised_rate": 0.015,
-    "local_batch": 0,
-    "one_microbatch": False,
-    "stops_early": False,
+    # Readings of federated training.
+    "local_batch": 0,  # all records of the client
+    "one_microbatch": False,  # a batch's mean gradient is clipped, not each record's
+    "stops_early": False,  # a client goes on with its epochs only while its own loss falls
 }
-"""What appendix C says of ML-1M.
 
-noise: standard deviation over the clip, at each client; batch, centralised_rate and epochs: of centralised
-training; rounds, local_epochs, rate and local_batch (0: all records of the client): of the federated;
-one_microbatch: a batch's mean gradient is clipped, not each record's; stops_early: a client goes on with its
-epochs only while its own loss falls.
-"""
-
+# Appendix C: "early stopping per client and setting a large maximum number of epochs"; 20 is ours.
 EARLY: Row = {"local_epochs": 20, "stops_early": True}
-"""Appendix C: "early stopping per client and setting a large maximum number of epochs"; 20 is ours."""
 
 
 def epsilon_of_gaussians(noise: float, steps: int) -> float:
-    """Return epsilon at 10^-5 of so many sums with Gaussian noise of this deviation over a unit's change.
+    """Return epsilon at 10^-5 of as many sums with Gaussian noise of this deviation over a unit's change.
 
-    Source: Balle and Wang 2018, theorem 8: together they are one with mu = sqrt(steps) / noise.
+    Source: Balle and Wang 2018, theorem 8: together they are one sum with mu = sqrt(steps) / noise.
     [test: tests/benchmarks/studies/test_training.py, against dp_accounting]
     """
     return float(dp_accounting.get_epsilon_gaussian(noise / np.sqrt(steps), 1e-5))
 
 
 def centralised(people: People, rng: np.random.Generator, recipe: Row = PAPERS) -> Floats:
-    """Train on all records by SGD; return parameters, the intercept last."""
+    """Train on all records by SGD, and return parameters, the intercept last."""
     inputs = with_constant(people.features)
     parameters = _start(inputs.shape[1], rng)
     for _ in range(recipe["epochs"]):
@@ -84,10 +78,9 @@ def centralised(people: People, rng: np.random.Generator, recipe: Row = PAPERS) 
 def federated(
     people: People, weights: Floats, rng: np.random.Generator, *, private: bool, recipe: Row = PAPERS
 ) -> Floats:
-    """Train v models by FedAvg side by side; return parameters, shape (v, p + 1).
+    """Train models by FedAvg with these weights, shape (n, v), and return parameters, shape (v, p + 1).
 
-    `weights` are of each record, for each model, shape (n, v). DP-SGD clips a microbatch's gradient that is
-    *already weighed*, as in the published code; the client adds its own noise.
+    Private training clips a microbatch's gradient that is *already weighed*, as in the published code.
     """
     blocks = _blocks(people, weights)
     parameters = np.stack([_start(people.features.shape[1] + 1, rng) for _ in weights.T], axis=1)
@@ -148,8 +141,8 @@ def _loss(block: Sequence[Floats], local: Floats) -> Floats:
 def local_counts(people: People, epsilon: float, rng: np.random.Generator) -> Floats:
     """Return counts per group and label, shape (k, 2), of clients that each add noise to their own.
 
-    Source: footnote 5, after Abay et al. 2020: Laplace noise on the counts, randomised response for the
-    group. Each takes epsilon: 2 epsilon in all.
+    Source: footnote 5, after Abay et al. 2020. Laplace noise on the counts and randomised response for the
+    group take epsilon each.
     """
     counts = people.counted(people.client, people.clients)
     present = np.flatnonzero(counts.sum(axis=1))
@@ -170,7 +163,7 @@ def _start(parameters: int, rng: np.random.Generator) -> Floats:
 def _blocks(people: People, weights: Floats) -> list[tuple[Floats, ...]]:
     """Return blocks of clients with about as many records, padded by records of weight 0.
 
-    Of each: inputs, shape (clients, most, p + 1), labels, weights and lengths of inputs, and records.
+    A block has inputs, shape (clients, most, p + 1), labels, weights, lengths of inputs, and clients' sizes.
     """
     inputs = with_constant(people.features)
     order = np.argsort(people.client, kind="stable")
@@ -200,51 +193,39 @@ DELTA = Fraction(1, 100_000)
 
 @dataclass(frozen=True)
 class Scheme:
-    """The training and releases of a scheme.
-
-    Attributes:
-        private: Without it there is no noise and no clipping.
-        weights: A scheme of `reweighing`, or none.
-        largest_weight: Larger ones count as this.
-        fairness: Of `FairGrad`, or none.
-    """
+    """The training and releases of a scheme."""
 
     name: str
-    private: bool = True
-    weights: str = ""
-    largest_weight: float = 1.0
+    private: bool = True  # else without noise and clipping
+    weights: str = ""  # of `reweighing`
+    largest_weight: float = 1.0  # larger ones count as this
     thresholds: bool = False
-    fairness: str = ""
+    fairness: str = ""  # of `FairGrad`
     step: float = STEP
     share: float = SHARE
 
 
-CHOSEN: Row = {
+CHOSEN: Row = {  # hyperparameters of ours, public, chosen on `wagepan` alone
     "rounds": 80,
     "clip": 0.5,
-    "rate": 2.0,
+    "rate": 2.0,  # the step, along the gradient's mean over records or clients
     "momentum": 0.9,
-    "of_weights": 0.05,
-    "held": 0.4,
-    "bins": 20,
+    "of_weights": 0.05,  # the share of rho for counts
+    "held": 0.4,  # the share of clients for thresholds
+    "bins": 20,  # of their scores
 }
-"""Hyperparameters of ours, public, chosen on `wagepan` alone.
-
-rate: the step, of the gradient's mean over records, or clients; of_weights: the share of rho for counts;
-held: the share of clients for thresholds; bins: of their scores.
-"""
 
 
 @lru_cache
 def rho_of(epsilon: float) -> float:
-    """Return the largest rho, to 10^-4, that is (epsilon, 10^-5)-differential privacy."""
+    """Return the largest rho, to 10^-4, for (epsilon, 10^-5)-differential privacy."""
     rho = float(largest_rho(Fraction(epsilon), DELTA))
     step = epsilon / 2 ** math.ceil(math.log2(epsilon / rho / 1e-4))
     return float(rho // step * step)  # on a grid
 
 
 def noisy(values: npt.NDArray[Any], squares: float, rho: float, rng: np.random.Generator) -> npt.NDArray[Any]:
-    """Add rounded Gaussian noise to values that one unit moves by `squares`; none if rho is 0."""
+    """Add rounded Gaussian noise to values that one unit moves by `squares`, if rho is not 0."""
     return values + np.rint(rng.normal(0, np.sqrt(squares / (2 * rho)), values.shape)) if rho else values
 
 
@@ -255,7 +236,7 @@ def train(
     rng: np.random.Generator,
     choices: Row = CHOSEN,
 ) -> "Trained":
-    """Train by a scheme, at (epsilon, 10^-5) for all that is revealed of a unit."""
+    """Train by a scheme, (epsilon, 10^-5)-differentially private for a unit in all that is revealed."""
     rho = rho_of(epsilon) if scheme.private else 0.0
     counting = rho * choices["of_weights"]  # also without weights, as the step is divided by the count
     counts, size = _counts(people, counting, rng)
@@ -273,7 +254,7 @@ def train(
 
 
 def _counts(people: People, rho: float, rng: np.random.Generator) -> tuple[Floats, float]:
-    """Return the noisy counts per group and label, and of all, by which the step is divided.
+    """Return the noisy counts per group and label, and their sum, by which the step is divided.
 
     If clients are the unit, a client's records share a count of 1, in parts of 1/1024.
     """
@@ -312,8 +293,15 @@ def _fit(
         return rule.decode(noisy(whole, rule.squares, rho / choices["rounds"], rng))
 
     step = choices["rate"] * examples.clients / size
-    how = Descent(choices["rounds"], clip, most, step, choices["momentum"])
-    return np.asarray(fit(examples, sum_of, how, people.unit, fairgrad)[0])
+    return np.asarray(
+        fit(
+            examples,
+            sum_of,
+            Descent(choices["rounds"], clip, most, step, choices["momentum"]),
+            people.unit,
+            fairgrad,
+        )[0]
+    )
 
 
 def _rules(
@@ -330,10 +318,10 @@ ODDS = "odds"  # the mean of both rates' differences: what delta EODD was meant 
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A model with parameters of shape (p + 1,), and rules by group; without rules, 0.5 for all."""
+    """A model, and rules by group."""
 
-    parameters: Floats
-    rules: Mapping[str, ThresholdRule] = field(default_factory=dict)
+    parameters: Floats  # shape (p + 1,)
+    rules: Mapping[str, ThresholdRule] = field(default_factory=dict)  # without any, 0.5 for all
 
 
 def judged(tests: People, model: Trained, rng: np.random.Generator) -> dict[str, float | None]:
@@ -362,10 +350,9 @@ def predictions(
 
 
 def figures(people: People, scores: Floats, predicted: Integers) -> dict[str, float | None]:
-    """Return the figures of one model on test records; None where one is undefined.
+    """Return the figures of one model, with None for an undefined one.
 
-    PrivFairFL's four figures are by its formulas, `odds` and `parity` are equalized odds (mean) and
-    demographic parity as the field defines them.
+    PrivFairFL's four are by its formulas; `odds` (mean) and `parity` are the field's.
     """
     truth = people.label
     records = (truth, predicted, np.array(people.groups)[people.group], people.groups)

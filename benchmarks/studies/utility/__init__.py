@@ -1,1 +1,1 @@
-"""The worth of released score curves, by method, epsilon, records and groups. Start with `study`."""
+"""The worth of released score curves. Start with `study`."""

@@ -1,7 +1,4 @@
-"""Populations with known score curves, ways to release them, and the worth of released curves.
-
-Samples are histograms of records over score bins. Each release is simulated in the clear.
-"""
+"""Populations with known score curves, simulated releases of them, and their worth."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +6,6 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from benchmarks.studies.local_simulation import summed_geometric
 from harness.errors import UndefinedRateError
@@ -30,8 +26,7 @@ from protocols.accounting.calibration import (
 from protocols.arrays import Floats, Integers
 from protocols.circuits.coins import MAX_EPSILON, exp_bounds
 from protocols.guarantee import Guarantee
-from protocols.local_dp import randomizers
-from protocols.local_dp.randomizers import Grr
+from protocols.local_dp.randomizers import MAX_EPSILON as MOST_LOCAL, Grr
 from protocols.mechanisms.count_tree import CountTree, best_tree
 from protocols.noise.added import NoiseDistribution, simulated_noise
 from protocols.noise.truncated import log_upper_bound
@@ -54,23 +49,18 @@ MEASURES = {
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Records that are counted, several times over, and the population behind them.
+    """Records that are counted, several times over, and the population behind them."""
 
-    Attributes:
-        histograms: Shape (repetitions, k, 2, T), records per group, label and score bin.
-        whole: The curves of the population, or of people who were not counted.
-    """
-
-    histograms: Integers
-    whole: GroupCurves
+    histograms: Integers  # shape (repetitions, k, 2, T): records per group, label and score bin
+    whole: GroupCurves  # of the population, or of people who were not counted
 
     def counted(self, repetition: int) -> GroupCurves:
         """Return one repetition's exact curves."""
         return curves_of(self.whole.groups, self.whole.thresholds, cumulative(self.histograms[repetition]))
 
 
-def cumulative(histograms: npt.NDArray[np.generic]) -> Floats:
-    """Return how many records are in each bin and above, and last the total: T + 1 values."""
+def cumulative(histograms: Integers | Floats) -> Floats:
+    """Return how many records are in each bin and above, and last the total."""
     above = np.flip(np.cumsum(np.flip(histograms, -1), -1, dtype=np.float64), -1)
     return np.concatenate([above, above[..., :1]], axis=-1)
 
@@ -85,11 +75,7 @@ def curves_of(groups: tuple[str, ...], thresholds: Floats, counts: Floats) -> Gr
 
 @dataclass(frozen=True)
 class SyntheticPopulation:
-    """Groups that differ in size, in their positives, and in how well scores tell them.
-
-    Scores follow Kumaraswamy's distribution, like the beta distribution but with an elementary tail, P(score
-    >= t) = (1 - t^a)^b. So every rate at every threshold is known exactly.
-    """
+    """Groups that differ in size, positives, and scores, whose distribution is Kumaraswamy's."""
 
     groups: int
     thresholds: int = 1001
@@ -114,20 +100,23 @@ class SyntheticPopulation:
         """Draw records independently, anew for each repetition."""
         in_bins = -np.diff(self.tails(), axis=-1, append=0.0) * self.shares()[..., np.newaxis]
         drawn = rng.multinomial(records, in_bins.ravel() / in_bins.sum(), size=repetitions)
-        names = tuple(f"group {i}" for i in range(1, self.groups + 1))
-        whole = curves_of(names, np.array(even_grid(self.thresholds)), cumulative(in_bins))
+        whole = curves_of(
+            tuple(f"group {i}" for i in range(1, self.groups + 1)),
+            np.array(even_grid(self.thresholds)),
+            cumulative(in_bins),
+        )
         return Sample(drawn.reshape(repetitions, *in_bins.shape), whole)
 
 
 @dataclass(frozen=True)
 class LoanPopulation:
-    """The loan applications: the training applicants' held-out scores are counted, the same each time."""
+    """The loan applications, with the training applicants' held-out scores."""
 
     name = "loanapp"
     groups = 2
 
     def sample(self, _records: int, repetitions: int, _rng: np.random.Generator) -> Sample:
-        """Return the same histogram for each repetition; nothing is drawn."""
+        """Return the same histogram for each repetition."""
         histogram, whole = _loan_applications()
         return Sample(np.broadcast_to(histogram, (repetitions, *histogram.shape)), whole)
 
@@ -144,10 +133,20 @@ Population = SyntheticPopulation | LoanPopulation
 def _loan_applications() -> tuple[Integers, GroupCurves]:
     data, grid = load_loanapp(), even_grid(21)  # as the quickstart; 1,393 applicants do not fill a finer one
     train, test = data.split(FIXED_SPLIT)
-    group = np.searchsorted(data.groups, data.sensitive_feature[train])
-    counted = histogram_of(group, data.y_true[train], held_out_scores(data, train), grid, len(data.groups))
-    unseen = fit(data, train).predict_proba(data.features.iloc[test])[:, 1]
-    return counted, exact_curves(data.y_true[test], unseen, data.sensitive_feature[test], data.groups, grid)
+    counted = histogram_of(
+        np.searchsorted(data.groups, data.sensitive_feature[train]),
+        data.y_true[train],
+        held_out_scores(data, train),
+        grid,
+        len(data.groups),
+    )
+    return counted, exact_curves(
+        data.y_true[test],
+        fit(data, train).predict_proba(data.features.iloc[test])[:, 1],
+        data.sensitive_feature[test],
+        data.groups,
+        grid,
+    )
 
 
 def histogram_of(group: Integers, y_true: Integers, y_score: Floats, grid: Grid, groups: int) -> Integers:
@@ -176,16 +175,11 @@ def measure(estimated: GroupCurves, counted: GroupCurves, whole: OperatingPoints
 
 
 def rules_of(curves: GroupCurves, objective: str) -> Mapping[str, ThresholdRule]:
-    """Return the best rules with equalized odds; `UNMITIGATED` if a rate is 0/0."""
+    """Return the rules with equalized odds, or `UNMITIGATED` where a rate is 0/0."""
     try:
         return choose_thresholds(curves, CONSTRAINT, objective).rules
     except UndefinedRateError:
         return dict.fromkeys(curves.groups, UNMITIGATED)
-
-
-def unmitigated(whole: OperatingPoints) -> float:
-    """Return the gap of the threshold 0.5 for all groups."""
-    return gap(*rates_under(dict.fromkeys(whole.groups, UNMITIGATED), whole))
 
 
 def _rms(errors: Floats) -> float:
@@ -216,16 +210,16 @@ def balanced_accuracy(tpr: Floats, fpr: Floats, points: OperatingPoints) -> floa
 
 
 def rates_at_grid(points: OperatingPoints) -> Floats:
-    """Return true and false positive rates at the grid's own thresholds, shape (2, k, bins); 1/2 for 0/0."""
+    """Return true and false positive rates, shape (2, k, bins), with 1/2 for 0/0."""
     rates = np.array([points.true_positive_rate, points.false_positive_rate])
     return np.asarray(np.nan_to_num(rates[..., 1:-1], nan=0.5))
 
 
 DELTA = Fraction(1, 2**40)
 NOISE_FREE, TREE, FLAT, PER_THRESHOLD, LOCAL = "noise-free", "tree", "flat", "per-threshold", "local"
-DISTRIBUTED_TREE = (
-    "distributed-noise"  # the tree with distributed noise, of three parties, one of whom may be corrupt
-)
+DISTRIBUTED_TREE = "distributed-noise"  # the tree with distributed noise
+DISTRIBUTIONS = {DISTRIBUTED_TREE: NoiseDistribution.LAPLACE}
+PARTIES = 3, 1  # of distributed noise: all, and how many of them may be corrupt
 METHODS = (TREE, FLAT, PER_THRESHOLD, LOCAL, DISTRIBUTED_TREE)
 
 
@@ -233,11 +227,11 @@ METHODS = (TREE, FLAT, PER_THRESHOLD, LOCAL, DISTRIBUTED_TREE)
 class LocalMechanism:
     """A client with one record: randomised response on its group, noise on its own counts.
 
-    Source: the baseline of PrivFairFL (section 5, question 3) after Abay et al. 2020, for score curves:
-    counts are per label and block of score bins, on the levels of `tree`. Noise x has probability in
+    Source: the baseline of PrivFairFL (section 5, question 3) after Abay et al. 2020, for score curves.
+    Counts are per label and block of score bins, on the levels of `tree`. Noise x has probability in
     proportion to ratio^|x|.
-    Guarantees: the published values are ln(response.odds / ratio^(2 levels))-LDP, for any two records, of
-    other groups too, and no less, as another record moves 2 counts a level by 1.
+    Guarantees: the published values are exactly ln(response.odds / ratio^(2 levels))-LDP, as another record
+    moves 2 counts a level by 1.
     [test: tests/protocols/test_queries.py]
     """
 
@@ -247,24 +241,21 @@ class LocalMechanism:
 
     @property
     def epsilon(self) -> Fraction:
-        """Return the exact guarantee, rounded up to a multiple of 10^-12."""
+        """The guarantee, rounded up to a multiple of 10^-12."""
         return log_upper_bound(self.response.odds / self.ratio ** (2 * len(self.tree.blocks)))
 
     @property
     def guarantee(self) -> Guarantee:
-        """For one client's record in place of another: `epsilon`, and no δ."""
+        """For one client's record in place of another."""
         return Guarantee(self.epsilon, Fraction(0))
 
     def reported(self) -> Floats:
-        """Return the probability of each reported group (column) for each true one (row)."""
+        """Return the probability of each reported group (column), by true group (row)."""
         keep, move = float(self.response.keep), float(self.response.move)
         return np.where(np.eye(self.response.groups, dtype=bool), keep, move)
 
     def estimate(self, histograms: Integers, rng: np.random.Generator) -> Floats:
-        """Simulate all clients; return unbiased cumulative counts, (repetitions, k, 2, T + 1).
-
-        The noise of n clients is the difference of two negative binomial variables, its exact distribution.
-        """
+        """Simulate all clients, and return unbiased cumulative counts, (repetitions, k, 2, T + 1)."""
         probabilities = self.reported()
         reports = [rng.multinomial(histograms[:, g], probabilities[g]) for g in range(self.response.groups)]
         seen = np.moveaxis(np.sum(reports, axis=0), -1, 1)
@@ -294,7 +285,7 @@ def design_local(
     designs = []
     for tree in trees:
         for twentieths in range(1, 20):  # of epsilon, for the group
-            of_group = min(epsilon * twentieths / 20, randomizers.MAX_EPSILON)
+            of_group = min(epsilon * twentieths / 20, MOST_LOCAL)
             inverse, _ = exp_bounds((epsilon - of_group) / (2 * len(tree.blocks)))
             designs.append(LocalMechanism(Grr.private(groups, of_group), tree, 1 / inverse))
     return min(designs, key=lambda mechanism: mechanism.mean_square_error(records))
@@ -302,7 +293,7 @@ def design_local(
 
 @dataclass(frozen=True, eq=False)
 class Computed:
-    """A release whose noise the parties make in the computation, from the default coins, or draw themselves.
+    """A release whose noise the parties make in the computation, or draw themselves.
 
     Computes: exact counts + linear @ noise of mean 0, which equals estimates from opened noisy nodes.
     [test: tests/protocols/test_queries.py]
@@ -313,7 +304,7 @@ class Computed:
 
     @property
     def guarantee(self) -> Guarantee:
-        """That of the noise, exactly."""
+        """The noise's own."""
         return self.plan.exact
 
     def estimate(self, histograms: Integers, rng: np.random.Generator) -> Floats:
@@ -322,13 +313,10 @@ class Computed:
         return np.asarray(cumulative(histograms) + nodes @ self.noise.linear.T)
 
 
-Release = LocalMechanism | Computed
-
-
 def release_for(
     method: str, bins: int, groups: int, records: int, epsilon: Fraction, relation: NeighboringRelation
-) -> Release:
-    """Return a method's release with this total epsilon; 20 at most, except for local DP."""
+) -> LocalMechanism | Computed:
+    """Return a method's release with this total epsilon, at most 20 except for local DP."""
     if method == LOCAL:
         tree = best_tree(bins, Neighbors(NeighboringRelation.REPLACE_ONE), Fraction(1), DELTA)
         return design_local(groups, (CountTree(bins, (1,)), tree), records, epsilon)
@@ -337,36 +325,27 @@ def release_for(
 
 @lru_cache(maxsize=64)
 def computed(method: str, bins: int, epsilon: Fraction, relation: NeighboringRelation) -> Computed:
-    """Return a release by tree, flat or per-threshold counts, or by the tree with distributed noise.
-
-    Groups and labels are disjoint, so their number does not change the noise.
-    """
-    neighbors = Neighbors(relation)
+    """Return a release by a method other than local DP, for any number of groups."""
+    neighbors, distribution = Neighbors(relation), DISTRIBUTIONS.get(method)
     if method == PER_THRESHOLD:
         release, linear = each_threshold(1, bins), _least_squares_per_threshold(bins)
     else:
-        distribution = NoiseDistribution.LAPLACE if method == DISTRIBUTED_TREE else None
         tree = (
             CountTree(bins, (1,))
             if method == FLAT
             else best_tree(bins, neighbors, epsilon, DELTA, distribution)
         )
         release, linear = tree.release(1), curve_map(tree)
-    terms = (release, neighbors, epsilon, DELTA)
-    if method == DISTRIBUTED_TREE:
-        plan = plan_distributed_noise(
-            *terms, NoiseDistribution.LAPLACE, 3, 1
-        )  # one of three parties may be corrupt
-    else:
-        plan = plan_noise(*terms)
+    plan = (
+        plan_distributed_noise(release, neighbors, epsilon, DELTA, distribution, *PARTIES)
+        if distribution
+        else plan_noise(release, neighbors, epsilon, DELTA)
+    )
     return Computed(CurveNoise(linear, plan.noise), plan)
 
 
 def _least_squares_per_threshold(bins: int) -> Floats:
-    """Return the matrix from both counts at every threshold to the nearest counts that have one total.
-
-    Kinder than the published protocol, which uses each value as it is.
-    """
+    """Return the matrix from both counts at every threshold to the nearest with one total."""
     total = np.full((1, 2 * bins), 1 / bins)
     above = (np.concatenate([np.eye(bins), -np.eye(bins)], axis=1) + total) / 2
     return np.concatenate([above, total])

@@ -1,4 +1,4 @@
-"""The worth of released score curves: every method, against epsilon, records and groups."""
+"""The worth of released score curves, by method, epsilon, records and groups."""
 
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -8,7 +8,6 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
@@ -39,21 +38,24 @@ from benchmarks.studies.utility.curves import (
     OBJECTIVE,
     PER_THRESHOLD,
     TREE,
+    UNMITIGATED,
     LoanPopulation,
     Population,
     Sample,
     SyntheticPopulation,
     cumulative,
     curves_of,
+    gap,
     measure,
+    rates_under,
     release_for,
-    unmitigated,
 )
 from harness.privacy.statement import SHIFTED
 from harness.views.palette import COLOURS, GREY, MARKERS
 from harness.views.parts import Part, Stacked
 from protocols.accounting.calibration import NeighboringRelation
 from protocols.accounting.rounding import float_up
+from protocols.arrays import Floats
 
 SEED = 20_221_119  # any; fixed, so that figures can be repeated
 
@@ -68,7 +70,6 @@ NAMES = {
     DISTRIBUTED_TREE: "distributed noise (3 parties)",
 }
 _COLOUR = dict(zip((TREE, LOCAL, FLAT, PER_THRESHOLD, DISTRIBUTED_TREE), COLOURS, strict=False))
-_MARKER = dict(zip(METHODS, MARKERS, strict=False))
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class Setting:
 
 
 def settings(quick: bool) -> tuple[Setting, ...]:
-    """Return the suite: two groups, more groups, and real data."""
+    """Return populations of two groups, of more, and of real data."""
     if quick:
         few, coarse = (Fraction(1), Fraction(10)), SyntheticPopulation(2, thresholds=101)
         return Setting(coarse, 10_000, few), Setting(LoanPopulation(), LoanPopulation.records(), few)
@@ -109,8 +110,7 @@ def study(
             outcomes.append(_outcome(setting, sample, NOISE_FREE, None, generator(*what)))
             for epsilon, method in product(setting.epsilons, METHODS):
                 progress(len(outcomes), total)
-                rng = generator(*what, method, epsilon)
-                outcomes.append(_outcome(setting, sample, method, epsilon, rng))
+                outcomes.append(_outcome(setting, sample, method, epsilon, generator(*what, method, epsilon)))
     summaries = [summary_of(outcome) for outcome in outcomes]
     table = pd.DataFrame(
         [
@@ -172,29 +172,30 @@ def _outcome(
         "epsilon": None if epsilon is None else float(epsilon),
         "epsilon_exact": guarantee and float_up(guarantee.epsilon),
         "delta_exact": guarantee and float_up(guarantee.delta),
-        "unmitigated_gap": rounded(unmitigated(whole)),
+        "unmitigated_gap": rounded(gap(*rates_under(dict.fromkeys(whole.groups, UNMITIGATED), whole))),
         **{name: [rounded(measures[name]) for measures in measured] for name in MEASURES},
     }
 
 
 def generator(*what: object) -> np.random.Generator:
-    """Return random numbers that depend on the seed and their purpose alone."""
+    """Return random numbers that depend only on the seed and their purpose."""
     return np.random.default_rng([SEED, zlib.crc32(repr(what).encode())])
 
 
 def summary_of(outcome: Row) -> dict[str, Any]:
     """Return an outcome's parameters, and each measure's quartiles."""
-    row = {name: value for name, value in outcome.items() if name not in MEASURES}
-    row |= {"repetitions": len(outcome["chosen"]), "chosen": int(sum(outcome["chosen"]))}
-    for name in [name for name in MEASURES if name != "chosen"]:
-        row |= quartiles(name, outcome[name])
-    return row
+    of_measures = [quartiles(name, outcome[name]) for name in MEASURES if name != "chosen"]
+    return {
+        **{name: value for name, value in outcome.items() if name not in MEASURES},
+        "repetitions": len(outcome["chosen"]),
+        "chosen": int(sum(outcome["chosen"])),
+        **{column: value for of_measure in of_measures for column, value in of_measure.items()},
+    }
 
 
-def quartiles(name: str, values: npt.ArrayLike) -> dict[str, float]:
-    """Return a measure's columns: the quartiles."""
-    quartile = np.quantile(np.asarray(values), [0.25, 0.5, 0.75])
-    places = zip(("q1", "median", "q3"), quartile, strict=True)
+def quartiles(name: str, values: Sequence[float] | Floats) -> dict[str, float]:
+    """Return the columns of a measure's quartiles."""
+    places = zip(("q1", "median", "q3"), np.quantile(values, [0.25, 0.5, 0.75]), strict=True)
     return {f"{name}_{place}": rounded(float(value)) for place, value in places}
 
 
@@ -218,7 +219,7 @@ def of_settings(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def plot(table: pd.DataFrame, by: str) -> Figure:
-    """Draw medians over the repetitions, shaded between the quartiles."""
+    """Draw medians, shaded between the quartiles."""
     columns = of_settings(table)
     epsilons = {epsilon: f"{epsilon:g}" for epsilon in sorted(table["epsilon"].dropna().unique())}
     frame = [LOGARITHMIC, ticks(epsilons, fontsize=8), ones_and_threes, GRID]
@@ -240,7 +241,7 @@ def plot(table: pd.DataFrame, by: str) -> Figure:
 
 def _marks(of: pd.DataFrame, name: str) -> Panel:
     marks = list[Mark]()
-    for method in METHODS:
+    for method, marker in zip(METHODS, MARKERS, strict=False):
         rows = of[of["method"] == method]
         low, middle, high = (rows[f"{name}_{place}"] for place in ("q1", "median", "q3"))
         marks += [
@@ -249,7 +250,7 @@ def _marks(of: pd.DataFrame, name: str) -> Panel:
                 rows["epsilon"],
                 middle,
                 color=_COLOUR[method],
-                marker=_MARKER[method],
+                marker=marker,
                 markersize=5,
                 linewidth=1.8,
                 label=NAMES[method],
@@ -277,23 +278,19 @@ def _marks(of: pd.DataFrame, name: str) -> Panel:
 
 
 def _least(table: pd.DataFrame, name: str) -> float:
-    """Return where a row of panels ends below: under all medians but local DP's.
-
-    At the largest epsilon local DP has hardly any noise, and protects hardly anybody.
-    """
+    """Return a row's lower end, below all medians but those of local DP."""
     medians = table[f"{name}_median"][~table["method"].isin((NOISE_FREE, LOCAL))]
     return float(medians[medians > 0].min()) / 1.6
 
 
 def view(table: pd.DataFrame) -> Iterator[Part]:
-    """View medians and quartiles, and how often each method is best."""
+    """View quartiles, and how often each method is best."""
     methods, rows = (*METHODS, NOISE_FREE), list[list[str]]()
     figures = {title.replace("\n", " "): name for title, name in FIGURES.items()}
-    shown_figures = {**figures, "Balanced accuracy, population": "balanced_accuracy"}
     for title_of, of in of_settings(table).items():
         at = of[of["epsilon"].isin([_SHOWN]) | of["epsilon"].isna()].set_index("method").T
         setting = title_of.replace("\n", " ")
-        for title, name in shown_figures.items():
+        for title, name in {**figures, "Balanced accuracy, population": "balanced_accuracy"}.items():
             rows.append([setting, title, *(_spread(at[method], name) for method in methods)])
         rows.append([setting, "Gap before", f"{at.loc['unmitigated_gap'].iloc[0]:.3g}", *[""] * len(METHODS)])
     yield grouped([f"ε = {_SHOWN}", "", *methods], rows, alignment="ll" + "r" * len(methods))

@@ -1,11 +1,8 @@
 """Federated training in Flower with DP sample weights: every client weighs its own rows.
 
 Ten simulated clients hold mortgage applications and train a logistic regression by federated averaging,
-without weights and with them. The results on held-out applicants are printed, averaged over splits, beside a
-predictor that approves everybody. docs/how-to/train.md says how to run it.
-
-In a real federation each client runs `client` on its own rows. Besides these it needs only `weights.json`,
-which is differentially private, so that everybody may have it. Training itself is not private here.
+without weights and with them. docs/how-to/train.md says how to run it. In a real federation each client runs
+`client` on its own rows. Training itself is not private here.
 """
 
 import pandas as pd
@@ -24,7 +21,7 @@ server = ServerApp()
 
 @client.train()
 def train(message: Message, context: Context) -> Message:
-    """Train on this client's rows, weighted by group and label if the server asks for it."""
+    """Train on this client's rows, weighted if the server asks for it."""
     mine, of = (int(context.node_config[key]) for key in ("partition-id", "num-partitions"))
     rows = training.applicants("train", message.content["config"]["split"]).iloc[mine::of]
     per_row = None
@@ -37,7 +34,7 @@ def train(message: Message, context: Context) -> Message:
 
 @server.main()
 def main(grid: Grid, context: Context) -> None:
-    """Train on every split without weights and with them, and print the change."""
+    """Train on every split without and with weights, and print the change."""
     read_weights(context.run_config["weights"])  # an error ends the run before training
     splits = range(context.run_config["splits"])
     metrics: dict[bool, list[dict[str, float]]] = {False: [], True: []}

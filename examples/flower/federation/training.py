@@ -1,4 +1,4 @@
-"""A client's computation, and the assessment of results; used by `app`."""
+"""A client's computation, and the assessment of results."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -30,7 +30,7 @@ _data = cache(load_loanapp)
 
 
 def applicants(part: str, split: int) -> pd.DataFrame:
-    """Return the training or test applicants of a split: scaled features, group and label."""
+    """Return a split's training or test applicants: scaled features, group and label."""
     data: LoanApplications = _data()
     rows = data.split(split)[("train", "test").index(part)]
     typical, spread = pd.DataFrame(SCALES).to_numpy()
@@ -39,7 +39,7 @@ def applicants(part: str, split: int) -> pd.DataFrame:
 
 
 def train_locally(model: Sequence[Array], rows: pd.DataFrame, per_row: pd.Series | None) -> list[Array]:
-    """Train a logistic regression on a client's rows, from the federation's coefficients and intercept."""
+    """Train a logistic regression on a client's rows, from the federation's model."""
     local = _classifier(model)
     for _ in range(EPOCHS):
         local.partial_fit(rows[FEATURES].to_numpy(), rows["label"], sample_weight=per_row)
@@ -47,7 +47,7 @@ def train_locally(model: Sequence[Array], rows: pd.DataFrame, per_row: pd.Series
 
 
 def metrics(model: Sequence[Array] | None, split: int) -> dict[str, float]:
-    """Assess a model, or the predictor that approves everybody (None), on a split's test applicants."""
+    """Assess a model, or without one the approval of everybody, on test applicants."""
     rows = applicants("test", split)
     everybody = np.ones(len(rows), dtype=int)
     predicted = everybody if model is None else _classifier(model).predict(rows[FEATURES].to_numpy())
@@ -56,7 +56,7 @@ def metrics(model: Sequence[Array] | None, split: int) -> dict[str, float]:
 
 
 def report(constant: pd.DataFrame, unmitigated: pd.DataFrame, weighted: pd.DataFrame) -> str:
-    """Compare models by the means of their tables (a row per split), with the change and its spread."""
+    """Compare models by the means of their tables, a row per split."""
     change = weighted - unmitigated
     columns = {
         "approve everybody": constant.mean(),

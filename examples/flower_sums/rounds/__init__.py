@@ -1,1 +1,1 @@
-"""Federated training in Flower on noisy sums: `app` has the clients, the strategy and the server."""
+"""Federated training in Flower on noisy sums. Start with `app`."""

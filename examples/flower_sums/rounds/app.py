@@ -1,9 +1,7 @@
 """Federated training in Flower whose strategy takes its aggregate from a `SumSession`.
 
-Clients with made-up data train a logistic regression. In each round a client answers with one step's update,
-and `NoisySum` hands all updates to the session, which clips each, adds up secret shares and opens the sum
-with noise. Here the session plays all parties in Flower's server, which protects nothing against that server.
-docs/how-to/train.md says how to run it, and whom it protects against.
+In each round a client answers with one step's update. Here the session plays all parties in Flower's server,
+which protects nothing against that server. docs/how-to/train.md says how to run it.
 """
 
 from collections.abc import Iterable
@@ -28,7 +26,7 @@ server = ServerApp()
 
 
 def rows_of(number: int) -> tuple[Array, Array]:
-    """Return a client's made-up inputs, shape (ROWS, FEATURES + 1), the last column 1, and its labels."""
+    """Return a client's made-up inputs, shape (ROWS, FEATURES + 1), the last column 1, and labels."""
     rng = np.random.default_rng(number)
     inputs = np.column_stack([rng.normal(size=(ROWS, FEATURES)), np.ones(ROWS)])
     return inputs, (rng.random(ROWS) < 1 / (1 + np.exp(-inputs @ TRUTH * 3))).astype(np.float64)
@@ -41,7 +39,7 @@ def update_of(model: Array, number: int) -> Array:
 
 
 class NoisySum(FedAvg):  # type: ignore[misc]  # which has no type information
-    """A strategy that moves the last model along the session's noisy sum of updates."""
+    """A strategy that moves the model along the session's noisy sum of updates."""
 
     def __init__(self, session: SumSession, clients: int, start: Array) -> None:
         super().__init__(fraction_evaluate=0.0, min_train_nodes=clients, min_available_nodes=clients)
@@ -52,10 +50,8 @@ class NoisySum(FedAvg):  # type: ignore[misc]  # which has no type information
         server_round: int,  # noqa: ARG002
         replies: Iterable[Message],
     ) -> tuple[ArrayRecord, MetricRecord]:
-        """Return the next model. A client that failed, or sent another shape, has no update in it.
-
-        Nothing is scaled by the number of these clients.
-        """
+        """Return the next model, without updates of clients that failed or sent another shape."""
+        # Nothing is scaled by the number of clients that answered.
         answered = [reply for reply in replies if not reply.has_error()]
         updates = [reply.content["arrays"].to_numpy_ndarrays()[0] for reply in answered]
         sound = [update for update in updates if update.shape == self.model.shape]
@@ -75,7 +71,7 @@ def train(message: Message, context: Context) -> Message:
 
 @server.main()
 def main(grid: Grid, context: Context) -> None:
-    """Train, and print the model's accuracy on rows of clients that took no part."""
+    """Train, and print the accuracy on rows of other clients."""
     config, clients, start = context.run_config, len(list(grid.get_node_ids())), np.zeros(FEATURES + 1)
     rounds = int(config["rounds"])
     with SumSession(

@@ -1,10 +1,9 @@
-"""`audit` recomputes protection by noise and releases; `noise` reveals samples."""
+"""`audit` and `noise`."""
 
 from fractions import Fraction
 
 from harness.cli import terminal as cli
 from harness.cli.options import AuditOptions, NoiseOptions
-from harness.cli.terminal import show
 from harness.engines.registry import chosen_model
 from harness.errors import AuditError, OptionError
 from harness.pipeline.noise_samples import open_noise
@@ -52,7 +51,7 @@ def audit(options: AuditOptions) -> None:
         if options.plot:
             begin("plot")
             write_page("Audit", "what noise and releases protect, recomputed", shown, partial)
-    show(*shown, results(directory, options.plot))
+    cli.show(*shown, results(directory, options.plot))
     if cli.output.json:
         print((directory / "audit.json").read_text(encoding="utf-8"), end="")
     faults = [
@@ -96,10 +95,15 @@ def _release(name: str, options: AuditOptions) -> Audited:
     offered += ["noise", *(["security"] if distribution else [])]
     _only(options, f"--release {name} under {relation}", *offered)
     model = chosen_model(options.security, cli.announce) if distribution else None
-    distributed = (distribution, model.parties, model.corruptions) if distribution and model else None
-    typed = {size: chosen for size in target.sizes if (chosen := getattr(options, size))}
-    epsilon = options.epsilon or Fraction(1)
-    return audit_command(name, typed, relation, epsilon, options.delta or DELTA, options.cap, distributed)
+    return audit_command(
+        name,
+        {size: chosen for size in target.sizes if (chosen := getattr(options, size))},
+        relation,
+        options.epsilon or Fraction(1),
+        options.delta or DELTA,
+        options.cap,
+        (distribution, model.parties, model.corruptions) if distribution and model else None,
+    )
 
 
 def noise(options: NoiseOptions) -> None:
@@ -115,6 +119,6 @@ def noise(options: NoiseOptions) -> None:
     target = options.out or default_out("noise")
     with cli.steps(noise_view.STEPS) as begin:
         summary, manifest = open_noise(chosen, options.n, settings, target, begin)
-    show(*noise_view.noise(chosen, summary, manifest), results(target))
+    cli.show(*noise_view.noise(chosen, summary, manifest), results(target))
     if cli.output.json:
         print((target / "noise.json").read_text(encoding="utf-8"), end="")

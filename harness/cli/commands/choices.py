@@ -1,4 +1,4 @@
-"""Readers of options that many commands share."""
+"""Readers of common options."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ _FINGERPRINT = re.compile("[0-9A-F]{2}(:[0-9A-F]{2}){31}")
 
 
 def chosen_hosts(path: Path, model: SecurityModel | None) -> tuple[list[Host], SecurityModel]:
-    """Return a run's hosts and model, by default the one for their number."""
+    """Return a run's hosts and model, by default the one for so many hosts."""
     hosts = read_hosts(path)
     chosen = model or default_model(hosts)
     if model is None:
@@ -21,7 +21,7 @@ def chosen_hosts(path: Path, model: SecurityModel | None) -> tuple[list[Host], S
 
 
 def read_fingerprints(path: Path) -> list[str]:
-    """Read fingerprints as `openssl x509 -fingerprint` writes them; raise OptionError for others."""
+    """Read fingerprints in OpenSSL's notation, or raise OptionError."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""Post-processing of earlier results: it runs nothing, and spends no ε."""
+"""Post-processing of earlier results, for no ε."""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from harness.views.run import in_short, privacy, view_of
 
 
 def again(options: Any) -> None:
-    """Add up the counts of a chain's runs, or choose thresholds on earlier curves."""
+    """Add up a chain's counts, or choose thresholds again."""
     found: Any
     target, task = options.out or default_out(options.task), options.task
     if task == "weights":
@@ -28,13 +28,12 @@ def again(options: Any) -> None:
         found, files = choose_again(curves, choice_of(options), options.positive_label or "")
         manifest, notes = curves.manifest, [chosen_again(curves.run)]
     write_files(target, files)
-    shown = list(view_of(task).show(found, manifest))
     present(
         options,
         manifest,
         target,
         task.capitalize(),
-        shown,
+        list(view_of(task).show(found, manifest)),
         [*notes, in_short(manifest)],
         [*notes, *privacy(manifest)],
     )

@@ -14,7 +14,6 @@ from harness.cli.options import (
     HostsSetupOptions,
     VerifyOptions,
 )
-from harness.cli.terminal import print_json, show
 from harness.errors import HostUnfitError, OptionError
 from harness.hosts.fleet import check_hosts, clean_up, leftover_runs, set_up
 from harness.hosts.inventory import read_hosts
@@ -45,10 +44,7 @@ def check(options: HostsCheckOptions) -> None:
     with cli.steps(view.CHECK_STEPS) as begin:
         findings = check_hosts(hosts, chosen, begin)
     rows = [finding.to_json() for finding in findings]
-    if cli.output.json:
-        print_json(rows)
-    else:
-        show(*view.findings(rows, [finding.marks() for finding in findings], chosen.name))
+    cli.show_or_print(rows, *view.findings(rows, [finding.marks() for finding in findings], chosen.name))
     wrong = sum(bool(finding.faults) for finding in findings)
     if wrong:
         raise HostUnfitError(
@@ -57,7 +53,7 @@ def check(options: HostsCheckOptions) -> None:
 
 
 def setup(options: HostsSetupOptions) -> None:
-    """Set up all hosts of a file or, for its owner, this one."""
+    """Set up all hosts or, for its owner, this one."""
     text = None
     if options.policy:
         checked_policy(options.policy, str(options.policy))
@@ -68,20 +64,21 @@ def setup(options: HostsSetupOptions) -> None:
         hosts = read_hosts(options.hosts)
         with cli.steps(view.SETUP_STEPS) as begin:
             certificates = set_up(hosts, options.renew, text, begin)
-        show(view.certificates({host.party: host.address for host in hosts}, certificates))
+        cli.show(view.certificates({host.party: host.address for host in hosts}, certificates))
         return
     if options.party is None:
         raise OptionError("--directory is of one host; say by --party which party's.")
-    others = [Path(name) for name in options.pin or []]
-    certificates = set_up_here(options.directory, options.party, options.renew, text, others)
+    certificates = set_up_here(
+        options.directory, options.party, options.renew, text, [Path(name) for name in options.pin or []]
+    )
     accepted = {
         party: "this host" if party == options.party else "" for party in next(iter(certificates.values()))
     }
-    show(view.certificates(accepted, certificates, exported(options.directory, options.party)))
+    cli.show(view.certificates(accepted, certificates, exported(options.directory, options.party)))
 
 
 def policy(options: HostsPolicyOptions) -> None:
-    """Check and show a host's policy, writing the default first if there is none."""
+    """Check and show a host's policy."""
     directory = options.directory
     if not directory.is_dir():
         raise OptionError(
@@ -91,19 +88,17 @@ def policy(options: HostsPolicyOptions) -> None:
         write_policy(directory, DEFAULT, DEFAULT_PORT)
         cli.announce(f"{directory / FILE} is new; edit it, and run this again to check it.")
     rules, spent = read_policy(directory), Ledger(directory / LEDGER).populations()
-    if cli.output.json:
-        print_json(
-            {
-                **rules.to_json(),
-                "spent": {population.name: exact_json(population.spent) for population in spent},
-            }
-        )
-    else:
-        show(*view.policy(directory, rules.to_json(), spent))
+    cli.show_or_print(
+        {
+            **rules.to_json(),
+            "spent": {population.name: exact_json(population.spent) for population in spent},
+        },
+        *view.policy(directory, rules.to_json(), spent),
+    )
 
 
 def restored(options: HostsRestoredOptions) -> None:
-    """Write a ledger's lost charges, as its owner states them."""
+    """Restore a ledger's lost charges."""
     if not (options.directory / FILE).exists():
         raise OptionError(f"{options.directory} is no host's directory; name the one with its {FILE}.")
     ledger, unit = Ledger(options.directory / LEDGER), options.privacy_unit
@@ -114,14 +109,14 @@ def restored(options: HostsRestoredOptions) -> None:
     lost = PrivacyEvent("lost", "", options.guarantee, unit, relation, options.directory)
     with in_turn(options.directory):
         ledger.restore(options.population, lost, options.seen)
-    show(
+    cli.show(
         f"Charged to population {options.population!r}: {spent_text(lost.exact)}. "
         "Hosts that have seen this one's lost charges go on with it."
     )
 
 
 def verify(options: VerifyOptions) -> None:
-    """Check and name the signers of a run's results."""
+    """Check the signatures of a run's results."""
     known = read_fingerprints(options.fingerprints) if options.fingerprints else None
     signers = verified(options.results, known)
     hosts = [
@@ -132,31 +127,37 @@ def verify(options: VerifyOptions) -> None:
     epsilon, delta = first.spent
     ran = {**what_hosts_ran(first.ran), **first.inputs}
     if cli.output.json:
-        print_json({"signed_by": hosts, "epsilon": epsilon, "delta": delta, **ran})
+        cli.print_json({"signed_by": hosts, "epsilon": epsilon, "delta": delta, **ran})
         return
-    what = "{task} in model {security}".format(**first.ran.asked)
-    spent = Guarantee(Fraction(epsilon), Fraction(delta))
-    show(*view.signers(hosts, what, spent, ran, SOURCES[first.ran.source], compared=known is not None))
+    cli.show(
+        *view.signers(
+            hosts,
+            "{task} in model {security}".format(**first.ran.asked),
+            Guarantee(Fraction(epsilon), Fraction(delta)),
+            ran,
+            SOURCES[first.ran.source],
+            compared=known is not None,
+        )
+    )
 
 
 def collect(options: HostsCollectOptions) -> None:
-    """Write the results of runs that nobody has read."""
-    hosts = read_hosts(options.hosts)
+    """Write the unread results of runs."""
     with cli.steps(view.COLLECT_STEPS) as begin:
-        runs = leftover_runs(hosts, begin)
+        runs = leftover_runs(read_hosts(options.hosts), begin)
     if not runs:
-        show("No host has results of a run that nobody has read.")
+        cli.show("No host has results of a run that nobody has read.")
         return
     target = options.out or default_out("hosts.collect")
     with new_directory(target) as partial:
         for run in runs:
             write_json(partial / f"{run['run']}.json", run)
-    show(view.leftover_runs(runs), results(target))
+    cli.show(view.leftover_runs(runs), results(target))
 
 
 def clean(options: HostsCleanOptions) -> None:
-    """Remove what runs left behind on hosts."""
+    """Remove runs' remains on hosts."""
     hosts = read_hosts(options.hosts)
     with cli.steps(view.CLEAN_STEPS) as begin:
         removed = clean_up(hosts, begin)
-    show(view.removed({host.title: counts for host, counts in zip(hosts, removed, strict=True)}))
+    cli.show(view.removed({host.title: counts for host, counts in zip(hosts, removed, strict=True)}))

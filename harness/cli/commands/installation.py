@@ -6,7 +6,6 @@ import sys
 from harness.cli import terminal
 from harness.cli.options import DocsOptions, SecurityOptions, TestOptions
 from harness.cli.project_checks import build_docs, run_checks
-from harness.cli.terminal import print_json, show
 from harness.engines.registry import security_models
 from harness.views import run as view
 
@@ -14,10 +13,7 @@ from harness.views import run as view
 def security(_options: SecurityOptions) -> None:
     """Print which models can run here."""
     rows = security_models()
-    if terminal.output.json:
-        print_json(rows)
-    else:
-        show(*view.security_models(rows))
+    terminal.show_or_print(rows, *view.security_models(rows))
 
 
 def test(options: TestOptions) -> None:

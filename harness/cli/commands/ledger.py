@@ -1,4 +1,4 @@
-"""`ledger`: each population's spending and budget."""
+"""`ledger`."""
 
 from functools import partial
 
@@ -10,8 +10,9 @@ from harness.views import ledger as view
 
 
 def ledger(options: LedgerOptions) -> None:
-    """Set a budget or retire a population, if asked to; show the ledger."""
-    given = options.population, options.budget, options.ledger, options.retire
-    path, populations = populations_of(*given, announce)
+    """Show the ledger; set a budget or retire a population first."""
+    path, populations = populations_of(
+        options.population, options.budget, options.ledger, options.retire, announce
+    )
     shown, fields = view.ledger(path, populations), partial(view.to_json, path, populations)
     tell("ledger", "What was spent", shown, fields, plot=options.plot)

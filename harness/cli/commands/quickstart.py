@@ -1,4 +1,4 @@
-"""`quickstart`: weights and thresholds from secret shares of real data, and their effect on a model."""
+"""`quickstart`: weights and thresholds from shares of real data, and their effect on a model."""
 
 import shutil
 from collections.abc import Mapping
@@ -21,8 +21,6 @@ from harness.inputs.records import ClientRecords, read_records, read_singly
 from harness.pipeline.run import MANIFEST, RunSettings, combined_manifest, run_release
 from harness.pipeline.sources import RecordsSource
 from harness.postprocessing.noisy_counts import NoisyCounts
-from harness.postprocessing.reweighing.formulas import REWEIGHINGS
-from harness.postprocessing.reweighing.sample_weight import Floats, Indices, WeightsTable
 from harness.postprocessing.thresholds.rules import ThresholdRule
 from harness.releases.score_curves import (
     CurvesStatistic,
@@ -34,6 +32,8 @@ from harness.releases.score_curves import (
 )
 from harness.releases.weights import WeightsStatistic
 from harness.request.releases import ThresholdsRequest, WeightsRequest
+from harness.reweighing.formulas import REWEIGHINGS
+from harness.reweighing.sample_weight import Floats, Indices, WeightsTable
 from harness.security_models import SecurityModel
 from harness.system.result_files import default_out, new_directory, write_all
 from harness.views import quickstart as view
@@ -47,8 +47,6 @@ from protocols.noise.added import Noise, simulated_noise
 
 SCHEMES = ("balanced", "kamiran-calders")
 CONSTRAINT, OBJECTIVE = "equalized_odds", "balanced_accuracy_score"
-THRESHOLDED = "thresholds"
-
 _WEIGHTS_SHARE = Fraction(1, 4)  # of the budget: four counts take less than a curve
 _GRID = even_grid(21)  # 1,393 people are too few for a finer one
 _NAMES = {"0": "denied", "1": "approved"}  # of labels
@@ -61,35 +59,43 @@ def quickstart(options: QuickstartOptions) -> None:
     target = options.out or default_out("quickstart")
     with cli.steps(view.STEPS) as begin:
         done = run(model, options.guarantee, target, begin)
-    shown = view.quickstart(done) if cli.output.verbose else view.in_short(done)
-    cli.show(Heading(view.TITLE, f": {done.subtitle}"), *shown, results(target, page=True))
+    cli.show(
+        Heading(view.TITLE, f": {done.subtitle}"),
+        *(view.quickstart(done) if cli.output.verbose else view.in_short(done)),
+        results(target, page=True),
+    )
 
 
 def run(model: SecurityModel, spends: Guarantee, out: Path, progress: cli.Steps) -> view.Quickstart:
     """Run π_RW and π_ROC on the training applicants' shares, mitigate, and assess on the others.
 
-    The fixed split uses the results. The other splits, which show how much figures vary, simulate the same
-    releases in the clear, as the data are public. If a run fails, `out` does not exist.
+    The fixed split uses the results; others, which show how figures vary, simulate the releases in the clear,
+    as the data are public. If a run fails, `out` does not exist.
     """
     progress("records")
     data = load_loanapp()
     train, test = data.split(FIXED_SPLIT)
     scores = cache(lambda seed: held_out_scores(data, data.split(seed)[0]))
-    part = spends.epsilon * _WEIGHTS_SHARE
-    of_weights = WeightsRequest(epsilon=1, security=model).spending(Guarantee(part, spends.delta / 2))
-    of_curves = ThresholdsRequest(epsilon=1, security=model).spending(
-        Guarantee(spends.epsilon - part, spends.delta / 2)
-    )
+    part, delta = spends.epsilon * _WEIGHTS_SHARE, spends.delta / 2
     choice = ThresholdChoice(CONSTRAINT, OBJECTIVE, tolerance=0.0, deterministic=False)
-    statistic = ThresholdsStatistic(CurvesStatistic(), choice)
 
     with new_directory(out) as directory:
-        source, settings = RecordsSource(applicants(data, train)), RunSettings(of_weights)
-        weights = run_release(WeightsStatistic(), source, settings, directory / "weights", progress)
+        weights = run_release(
+            WeightsStatistic(),
+            RecordsSource(applicants(data, train)),
+            RunSettings(WeightsRequest(epsilon=1, security=model).spending(Guarantee(part, delta))),
+            directory / "weights",
+            progress,
+        )
         progress("score")
-        source = RecordsSource(applicants(data, train, scores(FIXED_SPLIT)))
         curves = run_release(
-            statistic, source, RunSettings(of_curves), directory / "thresholds", partial(_second, progress)
+            ThresholdsStatistic(CurvesStatistic(), choice),
+            RecordsSource(applicants(data, train, scores(FIXED_SPLIT))),
+            RunSettings(
+                ThresholdsRequest(epsilon=1, security=model).spending(Guarantee(spends.epsilon - part, delta))
+            ),
+            directory / "thresholds",
+            partial(_second, progress),
         )
         parts = {"weights": weights.manifest, "thresholds": curves.manifest}
         manifest = combined_manifest("quickstart", parts)
@@ -120,8 +126,6 @@ def _second(progress: cli.Steps, step: str) -> None:
 
 
 class _Mitigations:
-    """Mitigations: computed for the fixed split, simulated for the others."""
-
     def __init__(
         self,
         data: LoanApplications,
@@ -136,7 +140,7 @@ class _Mitigations:
 
     def by_name(self) -> dict[str, Any]:
         weighted = {scheme: reweighed(partial(self._weights, scheme)) for scheme in SCHEMES}
-        return {**weighted, THRESHOLDED: thresholded(self._rules)}
+        return {**weighted, "thresholds": thresholded(self._rules)}
 
     def _weights(self, scheme: str, fold: Fold) -> WeightsTable:
         if fold.seed not in self._counts:
@@ -157,31 +161,32 @@ class _Mitigations:
 
 
 def applicants(data: LoanApplications, rows: Indices, scores: Floats | None = None) -> ClientRecords:
-    """Return applicants' records, maybe with scores; each is a client."""
+    """Return applicants' records, each a client's, maybe with scores."""
     frame = data.clients(rows).replace({"label": _NAMES})
     domain = RecordDomain(data.groups, tuple(_NAMES.values()), max_count=1)
     if scores is None:
         return read_singly(frame, [], domain)[0]
-    scored = replace(domain, kind=RecordKind.SCORE, thresholds=_GRID)
-    return read_records(frame.assign(score=scores), scored, kind=RecordKind.SCORE)
+    domain = replace(domain, kind=RecordKind.SCORE, thresholds=_GRID)
+    return read_records(frame.assign(score=scores), domain, kind=RecordKind.SCORE)
 
 
 def simulated_counts(records: ClientRecords, noise: Noise) -> NoisyCounts:
-    """Return counts as π_RW would open them, computed in the clear."""
-    counts = reference.counts(
-        records.group, records.label, len(records.domain.groups), len(records.domain.labels)
-    )
-    return NoisyCounts(
-        records.domain, counts + simulated_noise(noise, np.random.default_rng(), counts.shape), noise
-    )
+    """Return counts as π_RW would open them."""
+    counts = reference.counts(records.group, records.label, *records.domain.shape)
+    noisy = counts + simulated_noise(noise, np.random.default_rng(), counts.shape)
+    return NoisyCounts(records.domain, noisy, noise)
 
 
 def simulated_curves(records: ClientRecords, scores: Floats, curves: NoisyCurves) -> NoisyCurves:
-    """Return curves as π_ROC would open them, computed in the clear."""
+    """Return curves as π_ROC would open them."""
     pair, pairs = records.group * len(records.domain.labels) + records.label, records.domain.cells
     grid = tuple(curves.curves.thresholds.tolist())
-    domain = replace(records.domain, kind=RecordKind.SCORE, thresholds=grid)
     tree = CountTree(len(grid), curves.blocks)
     counts = np.array(reference.block_counts(pair, scores.tolist(), pairs, grid, tree.blocks))
-    nodes = counts + simulated_noise(curves.noise, np.random.default_rng(), counts.shape)
-    return noisy_curves(nodes, domain, curves.positive, tree, curves.noise)
+    return noisy_curves(
+        counts + simulated_noise(curves.noise, np.random.default_rng(), counts.shape),
+        replace(records.domain, kind=RecordKind.SCORE, thresholds=grid),
+        curves.positive,
+        tree,
+        curves.noise,
+    )

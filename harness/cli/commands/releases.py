@@ -1,4 +1,4 @@
-"""Common steps of commands that release a statistic."""
+"""Releases."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -11,10 +11,9 @@ from harness.cli import terminal as cli
 from harness.cli.command_line import OF_RUNS
 from harness.cli.commands.choices import chosen_hosts
 from harness.cli.report import present, tell
-from harness.cli.terminal import print_json, show
 from harness.clients.sender import check_directory
 from harness.engines.base import Progress
-from harness.errors import OptionError, named, naming
+from harness.errors import OptionError, cannot, named, naming, refuse
 from harness.pipeline.preprocessing import joint_noise_of, preprocess
 from harness.pipeline.release import (
     cap_directory,
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from harness.hosts.runner import HostsRunner
 
 Made = tuple[Path | str, list[dict[str, Any]]]
-"""Where noise lies that was made ahead, and what each piece took."""
+"""The place of noise made ahead, and each piece's costs."""
 
 # A command up to its refusal, when it begins to read, and its later imports.
 _A_COMMAND = f"""
@@ -58,7 +57,7 @@ except SystemExit: pass
 
 
 def release(options: Any) -> None:
-    """Run a release and show its result, or go on with earlier results."""
+    """Run a release, or go on with earlier results, and show the result."""
     if options.earlier and getattr(options, options.earlier[0]):
         from harness.cli.commands.earlier import again  # a new run needs none of it
 
@@ -69,7 +68,6 @@ def release(options: Any) -> None:
     if run is None:
         return
     manifest, typed = run.manifest, as_text(options.epsilon)
-    predicted = [cut.described(run.found.counts.domain)] if cut else []
     # The coordinator's view and power, which the model does not cover.
     at_hosts = [run_view.on_hosts(bool(options.invite))] if options.hosts else []
     after = [
@@ -82,7 +80,7 @@ def release(options: Any) -> None:
         manifest,
         run.out,
         view.what.capitalize(),
-        [*predicted, *view.show(run.found, manifest)],
+        [*([cut.described(run.found.counts.domain)] if cut else ()), *view.show(run.found, manifest)],
         [
             "",
             run_view.in_short(manifest, typed, not at_hosts),
@@ -100,7 +98,7 @@ def release(options: Any) -> None:
 
 
 def released(options: Any, steps: Mapping[str, str]) -> Run[Any] | None:
-    """Run what the options ask for; return None after a plan, or noise made ahead."""
+    """Run a release; return None after a plan, or noise made ahead."""
     if options.plan is not None:
         _plan(options)
         return None
@@ -126,7 +124,6 @@ def released(options: Any, steps: Mapping[str, str]) -> Run[Any] | None:
 
 
 def _at_hosts(options: Any) -> tuple[Any, "HostsRunner", Any]:
-    """Return the options with a model, the hosts, and the shares that they have."""
     from harness.hosts.runner import HostsRunner, HostsSource  # slow to load
 
     fleet, model = chosen_hosts(options.hosts, options.security)
@@ -139,16 +136,13 @@ def _say_cap(*chosen: Any) -> None:
 
 
 def _invited(options: Any, settings: RunSettings) -> InvitedSource:
-    """Return the source of invited clients, and announce how to send."""
     directory, clients = options.invite, options.clients
     domain = declared_domain(options)
     if domain is None:
         raise OptionError("--invite needs --domain, or --groups and --labels: nobody has all records.")
     domain = with_cap(domain, options.cap, settings.release.privacy_unit)
-    try:
+    with cannot(f"write to --invite {directory}", OptionError):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise OptionError(f"Cannot write to --invite {directory}: {error.strerror}.") from None
     check_directory(directory, clients)
     cli.announce(
         f"Each of {clients} clients sends by ./inv send --records FILE --invitation "
@@ -158,7 +152,7 @@ def _invited(options: Any, settings: RunSettings) -> InvitedSource:
 
 
 def make_noise(options: Any, steps: Mapping[str, str], make: Callable[[Any, Progress], Made]) -> None:
-    """Make the noise of several runs by `make`, and show the costs."""
+    """Make noise of several runs by `make`, and show its costs."""
     others = [name for name in ("records", *OF_RUNS) if name != "hosts" and getattr(options, name, None)]
     if others:
         raise OptionError(
@@ -166,10 +160,8 @@ def make_noise(options: Any, steps: Mapping[str, str], make: Callable[[Any, Prog
         )
     with cli.steps({**run_view.HOST_STEPS, **steps}) as begin:
         place, pieces = make(options, begin)
-    if cli.output.json:
-        print_json({"stock": str(place), "pieces": pieces})
-    else:
-        show(*run_view.preprocessed(str(place), pieces))
+    shown = run_view.preprocessed(str(place), pieces)
+    cli.show_or_print({"stock": str(place), "pieces": pieces}, *shown)
 
 
 def _made_for_release(options: Any, begin: Progress) -> Made:
@@ -189,19 +181,23 @@ def _plan(options: Any) -> None:
     from harness.views import plan as view
 
     others = [name for name in (*OF_RUNS, "preprocess") if getattr(options, name, None)]
-    if others:
-        raise OptionError(f"--plan runs nothing: leave out {', '.join(map(named, others))}.")
     of_file = not options.plan["clients"]
-    if bool(options.records) != of_file:
-        raise OptionError(
+    refuse(
+        OptionError,
+        (others, f"--plan runs nothing: leave out {', '.join(map(named, others))}."),
+        (
+            bool(options.records) != of_file,
             "--plan file is of the clients of --records: give both; or give a number of clients, and no "
-            "records."
-        )
+            "records.",
+        ),
+    )
     texts = {
-        name: as_text(getattr(options, name, None)) for name in ("groups", "labels", "steps", "max_count")
+        **{
+            name: as_text(getattr(options, name, None)) for name in ("groups", "labels", "steps", "max_count")
+        },
+        "thresholds": as_text(len(grid_of(options)) or None),
+        "from_records": as_text(options.records),
     }
-    texts["thresholds"] = as_text(len(grid_of(options)) or None)
-    texts["from_records"] = as_text(options.records)
     if options.domain and not of_file:
         texts |= of_domain(declared_domain(options, of_values=options.task == "gap"), options.task)
     with naming(in_plan):

@@ -1,4 +1,4 @@
-"""`send`: a client's step while the parties run."""
+"""`send`."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -24,10 +24,6 @@ from protocols.accounting.calibration import NeighboringRelation
 from protocols.accounting.rounding import digits_up
 from protocols.circuits.clients import CHECKS
 
-_FAILURES = (
-    "Making it was begun {} times, each of which could fail unnoticed as the run can: the engine's chance to "
-    "fail counts {} times."
-)
 _CHANGES = {
     NeighboringRelation.ADD_OR_REMOVE_ONE: "one record of yours added or removed",
     NeighboringRelation.REPLACE_ONE: "one record of yours replaced by another",
@@ -36,7 +32,7 @@ _CHANGES = {
 
 
 def send(options: SendOptions) -> None:
-    """Send one client's values to the running parties that its invitation names."""
+    """Send one client's values to the running parties."""
     known = read_fingerprints(options.fingerprints) if options.fingerprints else None
     invited = read_invitation(options.invitation)
     invitation = str(options.invitation)
@@ -84,14 +80,12 @@ def send(options: SendOptions) -> None:
     say(plain(ledger_view.charge(charging, asked_for_none=True)))
     say(
         f"Client {invited.client}: all {len(invited.servers)} parties have its values, masked, on these "
-        "terms "
-        f"({sent:,} bytes to each)."
+        f"terms ({sent:,} bytes to each)."
     )
 
 
 @contextmanager
 def _nothing_sent() -> Iterator[None]:
-    """Make a ledger's refusals say that nothing was sent."""
     try:
         yield
     except FairSharesError as error:
@@ -101,14 +95,19 @@ def _nothing_sent() -> Iterator[None]:
 
 
 def _sentences(request: Request, attempts: int = 0) -> list[str]:
-    """Return the terms that a client agrees to; parties on other terms get nothing."""
     model, distribution = request.security, request.own_distribution
     learns = who_learns_nothing(model, distribution is not None)
     if model.tolerates == "active":
         learns += f", or changes a value unnoticed, but for a probability of 2^-{CHECKS} each"
-    honest, parties = model.parties - model.corruptions, model.parties
     noise = DISTRIBUTED.format(
-        distribution=distribution, honest_parties=honest, parties=parties, shifted=SHIFTED
+        distribution=distribution,
+        honest_parties=model.parties - model.corruptions,
+        parties=model.parties,
+        shifted=SHIFTED,
+    )
+    ahead = (
+        f"{MADE_AHEAD} Making it was begun {attempts} times, each of which could fail unnoticed as the run "
+        f"can: the engine's chance to fail counts {attempts + 1} times."
     )
     early = (
         "What you send is with the parties while they run only. Values that were shared before, by share "
@@ -121,13 +120,12 @@ def _sentences(request: Request, attempts: int = 0) -> list[str]:
         f"Computation: {model.parties} parties, model {model.name}: {learns}. Whoever runs more than "
         f"{model.corruptions} of them can see your values.",
         *([noise] if distribution else []),
-        *([f"{MADE_AHEAD} {_FAILURES.format(attempts, attempts + 1)}"] if attempts else []),
+        *([ahead] if attempts else []),
         *([early] if model.replicated else []),
     ]
 
 
 def _servers(servers: Sequence[Server], invitation: str, known: Sequence[str] | None) -> list[str]:
-    """Return sentences on the parties; raise ShareError for unknown certificates."""
     try:
         fingerprints = [fingerprint(server.certificate.encode()) for server in servers]
     except ValueError:

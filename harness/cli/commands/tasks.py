@@ -1,4 +1,4 @@
-"""`task`, `keys`, `share`, `uploads` and `aggregate`: clients' and parties' steps."""
+"""`task`, `keys`, `share`, `uploads` and `aggregate`."""
 
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from harness.cli.options import (
 from harness.cli.terminal import announce, plain, say, show, steps
 from harness.clients.uploading import Outcome, send
 from harness.engines.registry import choose_model
-from harness.errors import OptionError, ShareError, UnsupportedError, named, refuse
+from harness.errors import OptionError, ShareError, UnsupportedError, cannot, named, refuse
 from harness.forecast.uploads import costs_of, recorded
 from harness.inputs.encoding import as_upload, shared_over
 from harness.inputs.record_schema import RecordKind
@@ -47,11 +47,9 @@ def keys(options: KeysOptions) -> None:
     directory, file = options.directory, options.directory / FILE
     party = read_party(file) if file.exists() else SealingParty(options.name, options.address or "", [])
     if options.until:
-        try:
+        with cannot(f"write a key to {directory}", ShareError):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             party = party.with_new_key(directory, options.until, options.sealing == "hybrid")
-        except OSError as error:
-            raise ShareError(f"Cannot write a key to {directory}: {error.strerror}.") from None
     if not party.keys:
         raise OptionError(f"{directory} holds no keys; make one with --until, the day on which it expires.")
     for key, state in party.states().items():
@@ -62,7 +60,7 @@ def keys(options: KeysOptions) -> None:
 
 
 def task(options: TaskOptions) -> None:
-    """Make a task if its file does not exist; show its meaning."""
+    """Show a task's meaning, or make it first."""
     if options.file.exists():
         if options.parties or options.until:
             raise OptionError(f"{options.file} is there, and a task never changes; name another file.")
@@ -121,13 +119,9 @@ def _made(options: TaskOptions) -> Task:
 
 def _meaning(task: Task) -> str:
     model, domain, allowed = get_model(task.security), task.domain, task.allowed
-    path = PATHS["shares" if task.copies == 1 else "replicated"]
-    check_task(task, INPUT_FORMS[task.form].by(path), model)
-    known = [name for name in allowed.tasks if name in REQUESTS]
-    revealed = {
-        output for name in known for spec in REQUESTS[name].specs().values() for output in spec.revealed
-    }
-    hybrid = task.parties[0].keys[0].hybrid
+    check_task(task, INPUT_FORMS[task.form].by(PATHS["shares" if task.copies == 1 else "replicated"]), model)
+    known = [REQUESTS[name] for name in allowed.tasks if name in REQUESTS]
+    revealed = {output for one in known for spec in one.specs().values() for output in spec.revealed}
     per_party = [
         f"Party {number}: {party.name}, {party.address or 'no address'}; "
         f"{task.envelope_bytes(number)} bytes of an envelope; "
@@ -149,7 +143,7 @@ def _meaning(task: Task) -> str:
         f"{model.corruptions + 1} that collude can read what is computed on; "
         f"{model.corruptions + 1 if task.copies > 1 else model.parties}, single uploads.",
         "Sealed by ML-KEM-768 and X25519 together."
-        if hybrid
+        if task.parties[0].keys[0].hybrid
         else "Sealed by X25519 alone: whoever keeps all envelopes until that is broken can read them.",
     ]
     return "\n".join(map(plain, lines))
@@ -194,7 +188,6 @@ def share(options: ShareOptions) -> None:
 
 
 def _seal(options: ShareOptions, task: Task, meaning: str) -> None:
-    assert options.records is not None
     domain, bounds = task.domain, _stricter(options, task)
     if options.counted and domain.cap and domain.cap.weight_one:
         raise OptionError(
@@ -218,8 +211,10 @@ def _seal(options: ShareOptions, task: Task, meaning: str) -> None:
         "Share once: a second upload counts as another client's."
     )
     if earlier := len([*options.out.glob(f"party-0/*{SUFFIX}")]) - len(sealed):
-        before = counted(earlier, "earlier upload")
-        announce(f"{options.out} holds {before}, too; if the same records are in both, remove one of them.")
+        announce(
+            f"{options.out} holds {counted(earlier, 'earlier upload')}, too; if the same records are in "
+            "both, remove one of them."
+        )
 
 
 def uploads(options: UploadsOptions) -> None:
@@ -230,8 +225,8 @@ def uploads(options: UploadsOptions) -> None:
         begin("aggregate")
         count = Count(opener)
         count.add(own(options.shares, options.party))
-    charged = None if options.population == UNCHARGED else options.population
-    listed = new_uploads(count.report(), partial(ledger.counted, charged, options.chain or ""))
+    population = None if options.population == UNCHARGED else options.population
+    listed = new_uploads(count.report(), partial(ledger.counted, population, options.chain or ""))
     write_uploads(listed, options.out, key)
     why = described({reason: len(names) for reason, names in sorted(listed.unsound.items())})
     say(
@@ -263,7 +258,7 @@ def counted(number: int, what: str) -> str:
 
 
 def own(place: Path | str, party: int) -> Path | str:
-    """Return a party's directory, which may be within all parties'."""
+    """Return a party's directory, also within all parties'."""
     if isinstance(place, str):
         return place
     of_party = place / f"party-{party}"
@@ -271,7 +266,7 @@ def own(place: Path | str, party: int) -> Path | str:
 
 
 def policy_in(options: ShareOptions | TaskOptions | OfTask, kind: RecordKind) -> ClientPolicy | None:
-    """Return the runs that the client allows, or None for all; raise OptionError for conflicts."""
+    """Return the runs that the client allows, None for all, or raise OptionError."""
     if not options.epsilon:
         for name in ("delta", "for_tasks", "privacy_unit"):
             if getattr(options, name):
@@ -281,24 +276,18 @@ def policy_in(options: ShareOptions | TaskOptions | OfTask, kind: RecordKind) ->
         return None
     fitting = [name for name in REQUESTS if statistic_class(name).kind is kind]
     tasks = [parse_choice("for_tasks", task, fitting) for task in options.for_tasks or fitting]
-    unit = options.privacy_unit or PrivacyUnit.RECORD
     delta = options.delta or parse_delta(ACCEPTED_DELTA, "delta")
-    return ClientPolicy(tuple(tasks), Guarantee(options.epsilon, delta), unit)
+    return ClientPolicy(
+        tuple(tasks), Guarantee(options.epsilon, delta), options.privacy_unit or PrivacyUnit.RECORD
+    )
 
 
 def _stricter(options: ShareOptions | OfTask, task: Task) -> ClientPolicy | None:
-    """Return the policy that options state, or None for the task's."""
     named_tasks = options.for_tasks or ([*task.allowed.tasks] if options.epsilon else None)
     return policy_in(options.but(for_tasks=named_tasks), task.domain.kind)
 
 
 def _opener(options: OfTask) -> Opener:
-    """Return the opener of a party's envelopes.
-
-    Raises:
-        OptionError: The task does not allow the runs, or has no such party.
-        ShareError: The directory has no key of the task.
-    """
     task = read_task(options.task)
     policy = _stricter(options, task) or task.allowed
     beyond = [

@@ -1,4 +1,4 @@
-"""`train`: a model under differential privacy, with weights and thresholds."""
+"""`train`."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ from harness.views.parts import Part
 
 
 def train(options: TrainOptions) -> None:
-    """Train and show a model, or make its noise ahead."""
+    """Train a model, or make its noise ahead."""
     if options.preprocess is not None:
         make_noise(options, view.STEPS, _made_for_rounds)
         return
@@ -34,9 +34,17 @@ def train(options: TrainOptions) -> None:
     full = [*run_view.statement(manifest, "the model", typed), run_view.one_machine(True), *after]
     thresholds = trained_model.thresholds.found if trained_model.thresholds else None
     weights = trained_model.weights.found.weights if trained_model.weights else None
-    shown = list(view.training(trained_model.model, manifest, weights, thresholds))
-    problem = thresholds.problem if thresholds else None
-    present(options, manifest, target, "Training", shown, short, full, problem, FILE)
+    present(
+        options,
+        manifest,
+        target,
+        "Training",
+        list(view.training(trained_model.model, manifest, weights, thresholds)),
+        short,
+        full,
+        thresholds.problem if thresholds else None,
+        FILE,
+    )
 
 
 def _made_for_rounds(options: Any, begin: Progress) -> Made:

@@ -1,1 +1,1 @@
-"""Emulated networks between parties on one machine. Imports: `system`. Start with `profiles`."""
+"""Emulated networks on one machine. Imports: `system`. Start with `profiles`."""

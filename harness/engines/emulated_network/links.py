@@ -1,4 +1,4 @@
-"""Links between parties on one machine: loopback, or a relay that emulates a network."""
+"""Links between parties on one machine: loopback, or a relay."""
 
 import os
 import select
@@ -29,7 +29,7 @@ _MOST_BYTES = 1 << 25
 
 @dataclass(frozen=True)
 class Links:
-    """Per party, the ports at which it finds each party, itself included; a relay's measurements, if any."""
+    """The ports at which each party finds each party, and a relay's measurements."""
 
     ports: tuple[tuple[int, ...], ...]
     measured: dict[str, str | float] | None = None
@@ -37,12 +37,10 @@ class Links:
 
 @contextmanager
 def links_between(ports: Sequence[int], network: Network | None) -> Iterator[Links]:
-    """Yield links between parties that listen on these ports; a relay's process ends with them.
+    """Yield links between parties that listen on these ports, or raise RelayError.
 
-    Guarantees: no process is left, and errors tell of the relay's end.
+    Guarantees: the relay's process ends, and errors tell of an earlier end.
     [test: tests/commands/test_releases.py]
-
-    Raises RelayError.
     """
     if network is None:
         yield Links(tuple(tuple(ports) for _ in ports))
@@ -68,10 +66,13 @@ def links_between(ports: Sequence[int], network: Network | None) -> Iterator[Lin
 
 
 def _start(network: Network, reached: Sequence[tuple[int, int, int]]) -> subprocess.Popen[str]:
-    figures = (str(network.rtt_s / 2), str(network.bandwidth_bits_per_s / 8))
-    pairs = (f"{a}:{b}:{port}" for a, b, port in reached)
     return subprocess.Popen(
-        leashed(sys.executable, "-m", relay.__name__, *figures, *pairs),
+        leashed(
+            *(sys.executable, "-m", relay.__name__),
+            str(network.rtt_s / 2),
+            str(network.bandwidth_bits_per_s / 8),
+            *(f"{a}:{b}:{port}" for a, b, port in reached),
+        ),
         env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3])},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -114,10 +115,7 @@ def _round_trip_s(here: socket.socket, there: socket.socket) -> float:
 
 
 def _bits_per_s(here: socket.socket, there: socket.socket, network: Network) -> float:
-    """Return the rate at which bytes arrive, at most the wanted one.
-
-    It leaves out the wanted delay: a measured one is longer on a busy machine, and would raise the rate.
-    """
+    """Return the rate at which bytes arrive, net of the wanted delay."""
     size = max(1, min(_MOST_BYTES, int(network.bandwidth_bits_per_s / 8 * _PROBE_S)))
     with ThreadPoolExecutor(1) as pool:  # no buffer holds all of it
         started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Networks between parties on one machine, by name or by figures."""
+"""Networks between parties on one machine."""
 
 import re
 from dataclasses import dataclass
@@ -15,12 +15,7 @@ _BITS = {"k": 1e3, "M": 1e6, "G": 1e9}
 
 @dataclass(frozen=True)
 class Network:
-    """The link between any two parties, by profile or figures.
-
-    Attributes:
-        rtt_s: Round-trip time, half of it each way.
-        bandwidth_bits_per_s: Per direction of a pair.
-    """
+    """The link between any two parties: round-trip time, and bandwidth per direction."""
 
     name: str
     rtt_s: float
@@ -34,7 +29,7 @@ class Network:
             )
 
     def as_measured(self, rtt_s: float, bandwidth_bits_per_s: float) -> dict[str, str | float]:
-        """Return its entry in a manifest, with the measured figures."""
+        """Return its entry in a manifest."""
         return {
             "profile": self.name,
             "rtt_s": self.rtt_s,
@@ -53,10 +48,7 @@ PROFILES = {network.name: network for network in (LAN, WAN)}
 
 
 def parse_network(text: str) -> Network | None:
-    """Read `lan`, `wan`, `none` (None, the machine as it is), or figures such as `40ms,100Mbit`.
-
-    Raises OptionError.
-    """
+    """Read `lan`, `wan`, `none` (the machine itself), or figures such as `40ms,100Mbit`."""
     if text == "none":
         return None
     if text in PROFILES:
@@ -68,5 +60,8 @@ def parse_network(text: str) -> Network | None:
             f"{named('network')} must be {', '.join(PROFILES)}, none, or a round-trip time and a bandwidth "
             f"per second such as 40ms,100Mbit; got {text[: 2 * _LONGEST]!r}."
         )
-    name = f"{time[1]}{time[2]},{rate[1]}{rate[2]}bit"
-    return Network(name, float(time[1]) * _SECONDS[time[2]], float(rate[1]) * _BITS[rate[2]])
+    return Network(
+        f"{time[1]}{time[2]},{rate[1]}{rate[2]}bit",
+        float(time[1]) * _SECONDS[time[2]],
+        float(rate[1]) * _BITS[rate[2]],
+    )

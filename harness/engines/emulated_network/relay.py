@@ -1,7 +1,7 @@
-"""A relay between parties on one machine that delays their traffic and limits its rate; nothing is lost.
+"""A relay between parties on one machine that delays their traffic and limits its rate, without loss.
 
-Started with `DELAY_S BYTES_PER_S A:B:PORT...`, it listens on a port for each ordered pair of parties, and
-passes what connects there on to B's PORT. It prints its ports in one line, and ends with its input.
+Started with `DELAY_S BYTES_PER_S A:B:PORT...`, it listens on a port for each ordered pair of parties, relays
+connections to B's PORT, prints its ports in one line, and ends with its input.
 """
 
 import asyncio
@@ -21,11 +21,7 @@ _PR_SET_TIMERSLACK = 29
 
 @dataclass
 class Link:
-    """From one party to another: one queue for all their connections, then a delay.
-
-    Attributes:
-        free_at: When all that was taken in has left the queue.
-    """
+    """A queue for all connections from one party to another, empty at `free_at`, then a delay."""
 
     delay_s: float
     bytes_per_s: float
@@ -33,12 +29,12 @@ class Link:
 
     @property
     def piece(self) -> int:
-        """Bytes passed on at once, so that connections take turns: a millisecond, a packet at least."""
+        """Bytes passed on at once, so that connections take turns."""
         return min(1 << 16, max(1448, int(self.bytes_per_s * 1e-3)))
 
     @property
     def room(self) -> float:
-        """Most bytes of one connection on their way."""
+        """The most bytes of a connection on their way."""
         return self.bytes_per_s * (min(self.delay_s, _LONGEST_S) + 2 * _AHEAD_S) + 2 * self.piece
 
     def arrival(self, size: int, now: float) -> float:
@@ -62,7 +58,6 @@ class _Way:
     given: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def take(self) -> None:
-        """Take in data no faster than the link carries it away."""
         data = b"-"
         while data:
             while self.bytes > self.link.room:
@@ -77,7 +72,6 @@ class _Way:
             self.bytes += len(data)
 
     async def give(self) -> None:
-        """Give each piece to the target when it is due."""
         data = b"-"
         while data:
             due, data = await self.pieces.get()
@@ -92,7 +86,6 @@ class _Way:
 
 
 async def _listen(links: Links, a: int, b: int, port: int) -> int:
-    """Pass on what connects for a to b's port; return where to connect."""
     server = await asyncio.start_server(partial(_carry, links, a, b, port), HOST, 0)
     return int(server.sockets[0].getsockname()[1])
 
@@ -100,7 +93,6 @@ async def _listen(links: Links, a: int, b: int, port: int) -> int:
 async def _carry(
     links: Links, a: int, b: int, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
-    """Pass on a connection's data, both ways, until both end."""
     target_reader, target_writer = await _reach(port)
     there, back = _Way(reader, target_writer, links[a, b]), _Way(target_reader, writer, links[b, a])
     try:
@@ -132,7 +124,7 @@ async def _main(delay_s: str, bytes_per_s: str, *pairs: str) -> None:
 
 
 def punctual_loop() -> asyncio.AbstractEventLoop:
-    """Return an event loop that wakes in time: epoll's timeouts are whole milliseconds."""
+    """Return an event loop that wakes in time; epoll's timeouts are whole milliseconds."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1)
     return asyncio.SelectorEventLoop(selectors.SelectSelector())

@@ -1,4 +1,4 @@
-"""The engine for MP-SPDZ, as built by the user.
+"""The engine for the user's build of MP-SPDZ.
 
 Imports: `engines.engine` and below. Start with `engine`.
 """

@@ -1,6 +1,6 @@
-"""Finds the user's build of MP-SPDZ, and compiles programs, once per everything that bytecode depends on.
+"""Finds the user's build of MP-SPDZ, and compiles programs.
 
-MP-SPDZ names bytecode without its compile options, so one model could run another's.
+Bytecode is kept by a hash of all that it depends on; MP-SPDZ's own names leave out options.
 """
 
 import os
@@ -15,7 +15,7 @@ from tempfile import gettempdir
 
 from harness.engines.base import PROJECT, Job
 from harness.engines.program_hash import program_hash
-from harness.errors import CompileError
+from harness.errors import CompileError, cannot
 from harness.security_models import SecurityModel
 from harness.system.files import scratch_directory, writable_by_others
 from harness.system.processes import leashed
@@ -26,7 +26,7 @@ _ESTIMATE = "estimate"
 
 @dataclass(frozen=True)
 class Bytecode:
-    """A compiled program; a party's `Programs` links to `programs`."""
+    """A compiled program; parties' `Programs` link to `programs`."""
 
     programs: Path
     name: str
@@ -36,63 +36,57 @@ class Bytecode:
 
 
 def cache_directory() -> Path:
-    """Return where compiled programs are kept: in `$XDG_CACHE_HOME`, unless it is relative, or `~/.cache`."""
+    """Return the place of compiled programs, in `$XDG_CACHE_HOME` if absolute, else in `~/.cache`."""
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (base if base.is_absolute() else Path.home() / ".cache") / "fairshares" / "bytecode"
 
 
 def is_cached(digest: str) -> bool:
-    """Return whether the program of this hash was compiled to the end."""
+    """Return whether this program is compiled."""
     return (cache_directory() / digest / _ESTIMATE).is_file()
 
 
 def compile_options(job: Job, model: SecurityModel) -> tuple[str, ...]:
-    """Return the job's options, or the model's, without edaBits (-X for -Y) where few would be used."""
+    """Return the job's options, or the model's without edaBits (-X for -Y) if few would be used."""
     return job.compile_options or tuple(
         "-X" if option == "-Y" and not job.spec.uses_edabits else option for option in model.compile_options
     )
 
 
 def compile_program(job: Job, home: Path, version: str, options: tuple[str, ...]) -> Bytecode:
-    """Compile the job's program for MP-SPDZ's `version` (release and commit), or find it compiled.
+    """Compile the job's program for MP-SPDZ's `version`, or find it compiled; or raise CompileError.
 
-    Guarantees: a cached program was compiled to the end, from the same sources, arguments and options, by the
-    same MP-SPDZ, and nobody but this user could change it since: another program could leave out the noise.
+    Guarantees: a cached program is complete, from the same sources, arguments and options, by the same
+    MP-SPDZ, and only this user could change it: a changed program could leave out the noise.
     [test: tests/programs/test_bytecode.py]
-
-    Raises CompileError, also if others can write to the cache.
     """
     digest = program_hash(job, (*options, version))
     name = "-".join([job.spec.name, *(argument.replace("/", "_") for argument in job.arguments)])
     cache = cache_directory()
     final, compile_s, started = cache / digest, 0.0, time.monotonic()
-    try:
+    with cannot(
+        f"keep compiled programs in {cache}",
+        CompileError,
+        "make room there, or set XDG_CACHE_HOME to another directory of yours",
+    ):
         if not is_cached(digest):
             _fill(final, job, home, options)
             compile_s = time.monotonic() - started
         check_trusted(cache.parent, cache, final)
         return Bytecode(final / "Programs", name, digest, compile_s, (final / _ESTIMATE).read_text())
-    except OSError as error:
-        raise CompileError(
-            f"Cannot keep compiled programs in {cache}: {error.strerror}; "
-            "make room there, or set XDG_CACHE_HOME to another directory of yours."
-        ) from None
 
 
 def compilers_estimate(job: Job, home: Path, options: tuple[str, ...]) -> str:
-    """Compile the job's program, keep none of it, and return the compiler's output.
-
-    Raises CompileError.
-    """
-    try:
-        with scratch_directory(Path(gettempdir())) as directory:
-            return _compile_in(directory, job, home, options)
-    except OSError as error:
-        raise CompileError(f"Cannot compile in {gettempdir()}: {error.strerror}.") from None
+    """Return the compiler's output, or raise CompileError."""
+    with (
+        cannot(f"compile in {gettempdir()}", CompileError),
+        scratch_directory(Path(gettempdir())) as directory,
+    ):
+        return _compile_in(directory, job, home, options)
 
 
 def counted(output: str) -> dict[str, int]:
-    """Return how many of each thing the compiler's output counts."""
+    """Return the compiler's counts by their names."""
     return {what: int(number) for number, what in re.findall(r"^ *(\d+) (\S.*)$", output, re.MULTILINE)}
 
 
@@ -125,10 +119,9 @@ def check_trusted(*directories: Path) -> None:
 def _compile_in(directory: Path, job: Job, home: Path, options: tuple[str, ...]) -> str:
     (directory / "Programs").mkdir(mode=0o700)
     (directory / "Programs" / "Source").symlink_to(job.source.resolve().parent)
-    command = [sys.executable, str(home / "compile.py"), *options, job.spec.name, *job.arguments]
     try:
         done = subprocess.run(
-            leashed(*command),
+            leashed(sys.executable, str(home / "compile.py"), *options, job.spec.name, *job.arguments),
             cwd=directory,
             env={**os.environ, "PYTHONPATH": str(PROJECT), "PYTHONHASHSEED": "0"},
             umask=0o077,
@@ -142,8 +135,8 @@ def _compile_in(directory: Path, job: Job, home: Path, options: tuple[str, ...])
             f"Compiling {job.spec.name} took more than {_TIMEOUT_S} s and was stopped."
         ) from None
     if done.returncode:
-        output = (done.stderr.strip() or done.stdout.strip()).splitlines()
-        lines = [line.strip() for line in output if line.strip("^~ ")]
+        output = done.stderr.strip() or done.stdout.strip()
+        lines = [line.strip() for line in output.splitlines() if line.strip("^~ ")]
         last = " | ".join(lines[-1 if job.is_production else -3 :]) or "no message"
         raise CompileError(f"MP-SPDZ's compiler refused {' '.join([job.spec.name, *job.arguments])}: {last}")
     return done.stdout
@@ -158,12 +151,7 @@ _FIX_TIME = 1778496164
 
 @dataclass(frozen=True)
 class Installation:
-    """A directory with MP-SPDZ in it.
-
-    Attributes:
-        commit: "unknown" outside a git checkout.
-        fixed: Whether its MAC check has no race.
-    """
+    """A directory with MP-SPDZ in it; `fixed` if its MAC check has no race."""
 
     home: Path
     commit: str
@@ -172,16 +160,16 @@ class Installation:
 
     @property
     def version(self) -> str:
-        """Release and first 12 digits of the commit."""
+        """Release, and 12 digits of the commit."""
         return f"MP-SPDZ {self.release} ({self.commit[:12]})"
 
     @property
     def full_version(self) -> str:
-        """Release and whole commit, which tell compiled programs apart."""
+        """Release and commit."""
         return f"{self.release} {self.commit}"
 
     def fault(self, virtual_machine: str) -> str | None:
-        """Return None if that program can run here, else one sentence: the lack, and its remedy."""
+        """Return what that program lacks here, with the remedy; None if it can run."""
         if not self.fixed:
             return (
                 f"{self.version} at {self.home} is older than the fix of 11 May 2026 to its MAC check; "
@@ -197,10 +185,9 @@ class Installation:
 
 @lru_cache(maxsize=1)
 def find_installation() -> Installation | str:
-    """Return the user's MP-SPDZ, or one sentence on why there is none.
+    """Return the user's MP-SPDZ, or a sentence on why there is none.
 
-    It is at `$MP_SPDZ_HOME` (`none` disables the search, empty counts as unset), else at `~/MP-SPDZ` or
-    `/opt/MP-SPDZ`.
+    It is at `$MP_SPDZ_HOME` (`none` disables it, empty counts as unset), `~/MP-SPDZ` or `/opt/MP-SPDZ`.
     """
     chosen = os.environ.get("MP_SPDZ_HOME", "")
     if chosen == "none":

@@ -1,4 +1,4 @@
-"""The engine for the MP-SPDZ that the user has built."""
+"""The engine for the user's build of MP-SPDZ."""
 
 import re
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ from harness.engines.mpspdz.compiler import (
     Installation,
     compile_options,
     compile_program,
+    counted,
     find_installation,
     is_cached,
 )
@@ -28,7 +29,7 @@ _PERSISTENCE = {
 
 
 class MpSpdzEngine(Engine):
-    """Runs MP-SPDZ's compiler and its virtual machines, one process per party."""
+    """Runs MP-SPDZ's compiler and virtual machines."""
 
     name = "mp-spdz"
     compiles = True
@@ -53,8 +54,9 @@ class MpSpdzEngine(Engine):
         if isinstance(installation, str):
             return installation
         try:
-            machine = installation.home / str(model.virtual_machine)
-            return asking_library(machine, model.parties, _options(model))
+            return asking_library(
+                installation.home / str(model.virtual_machine), model.parties, _options(model)
+            )
         except (CompileError, UnsupportedError) as error:
             return str(error)
 
@@ -63,8 +65,7 @@ class MpSpdzEngine(Engine):
 
     def program_hash(self, job: Job, model: SecurityModel) -> str:
         job.check_parties(model)
-        installation = find_installation()
-        version = installation.full_version if isinstance(installation, Installation) else ""
+        version = getattr(find_installation(), "full_version", "")  # a text says why there is none
         return program_hash(job, (*compile_options(job, model), version))
 
     def is_compiled(self, job: Job, model: SecurityModel) -> bool:
@@ -80,14 +81,6 @@ class MpSpdzEngine(Engine):
         if model.virtual_machine == "spdz2k-party.x":
             batch = batch_that_works(batch or 1000, bytecode.estimate)  # its own choice without -b
             run_options = options_that_work(run_options, bytecode.estimate)
-        command = (
-            str(installation.home / str(model.virtual_machine)),
-            # -OF . prints opened values at every party, so that their agreement can be checked.
-            *("-ip", "hosts", "-v", "-OF", "."),
-            *run_options,
-            *(("-b", str(batch)) if batch else ()),
-            bytecode.name,
-        )
         return Prepared(
             job,
             model,
@@ -95,7 +88,14 @@ class MpSpdzEngine(Engine):
             bytecode.program_hash,
             options,
             bytecode.compile_s,
-            command,
+            (
+                str(installation.home / str(model.virtual_machine)),
+                # -OF . prints opened values at every party, so that their agreement can be checked.
+                *("-ip", "hosts", "-v", "-OF", "."),
+                *run_options,
+                *(("-b", str(batch)) if batch else ()),
+                bytecode.name,
+            ),
             {"Programs": str(bytecode.programs)} | ({} if fault else {LIBRARY: str(library)}),
             {} if fault else ENVIRONMENT,
             fault,
@@ -132,11 +132,10 @@ def _options(model: SecurityModel) -> tuple[str, ...]:
 def _persistence(model: SecurityModel, party: int) -> dict[str, Any]:
     name, order = _PERSISTENCE[str(model.virtual_machine)]
     kind = name + (64).to_bytes(4, "little")
-    head = len(kind).to_bytes(8, "little") + kind
     return {
         "persistence": {
             "file": f"Persistence/Transactions-P{party}.data",
-            "head": head.hex(),
+            "head": (len(kind).to_bytes(8, "little") + kind).hex(),
             "order": order,
         }
     }
@@ -145,13 +144,12 @@ def _persistence(model: SecurityModel, party: int) -> dict[str, Any]:
 def batch_that_works(batch: int, estimate: str) -> int:
     """Return the largest size of batches up to `batch` with which spdz2k-party.x does not abort.
 
-    An assertion fails, in MP-SPDZ up to its head of June 2026, where the machine makes 14 modulo 16 values at
-    once. It makes a batch and one more. Of a program's n daBits it makes 41 for checks and all n, else n in
-    the fewest equal parts (at most 10) of at most a batch, else a batch.
+    An assertion fails if the machine makes 14 modulo 16 values at once (docs/upstream). It makes a batch plus
+    one; and daBits, 41 plus a program's n, in the fewest equal parts, of 1 to 10, that fit into a batch, or
+    else a batch.
     [test: tests/programs/test_batches.py]
     """
-    stated = re.search(r"^ *(\d+) integer dabits$", estimate, re.MULTILINE)
-    dabits = int(stated[1]) if stated else 0
+    dabits = counted(estimate).get("integer dabits", 0)
 
     def works(size: int) -> bool:
         parts = (-(-dabits // i) for i in range(1, 11))
@@ -162,12 +160,13 @@ def batch_that_works(batch: int, estimate: str) -> int:
 
 
 def options_that_work(options: Sequence[str], estimate: str) -> tuple[str, ...]:
-    """Return the options with which spdz2k-party.x does not abort for a program's number of inputs.
+    """Return the options with which spdz2k-party.x does not abort.
 
-    A party makes randomness for its n inputs and one more at once. Where that is 14 modulo 16, the assertion
-    of `batch_that_works` fails at 48 bits of security, but not at 64, which is slower.
+    If n + 1, for a party's n inputs, is 14 modulo 16, the assertion of `batch_that_works` fails at 48 bits of
+    security, but not at 64, which is slower.
     [test: tests/programs/test_batches.py]
     """
-    inputs = re.findall(r"^ *(\d+) integer inputs from player \d+$", estimate, re.MULTILINE)
-    aborts = any(int(stated) % 16 == 13 for stated in inputs)
+    aborts = any(
+        n % 16 == 13 for what, n in counted(estimate).items() if what.startswith("integer inputs from player")
+    )
     return tuple("64" if aborts and word == "48" else word for word in options)

@@ -1,7 +1,4 @@
-"""Has MP-SPDZ's virtual machines ask every peer for a certificate, by a preloaded library (see its `.c`).
-
-The library is built on first use, and tried on throw-away machines whose peers this process plays.
-"""
+"""Has MP-SPDZ's virtual machines ask peers for certificates, by a preloaded library (see its `.c`)."""
 
 import hashlib
 import os
@@ -31,13 +28,11 @@ _LETS_IN = "A virtual machine of MP-SPDZ lets in a peer that shows no certificat
 
 
 def asking_library(machine: Path, parties: int, options: Sequence[str]) -> Path:
-    """Return the library by which a machine, started with these options, asks its peers for certificates.
+    """Return the library that makes a machine ask its peers for certificates, or raise UnsupportedError.
 
-    Guarantees: with it, that machine lets in peers that show the right certificates and notes these, and lets
-    in none that shows no certificate. Both were tried, once for each build of MP-SPDZ and of the library.
+    Guarantees: the machine lets in and notes peers with the right certificates, and lets in none without.
+    Both were tried, once for each build of MP-SPDZ and of the library, which only this user can change.
     [test: tests/harness/engines/test_peer_certificates.py]
-
-    Raises UnsupportedError if that fails, or others could change the library.
     """
     directory = cache_directory().parent / "links"
     try:
@@ -91,8 +86,7 @@ def let_in_by(
 ) -> bool:
     """Return whether a throw-away machine, as party 0, lets in stand-ins for all other parties.
 
-    The `library` must note each certificate; None tries the machine as it is. `shown` says whether stand-ins
-    show the certificates that it expects.
+    Their certificates are the expected ones if `shown`. A `library` must also note them.
     """
     data, schedules = scratch / DATA, scratch / "Programs" / "Schedules"
     data.mkdir()
@@ -124,9 +118,9 @@ def let_in_by(
             let_in = [link.result() for link in links]
             # A machine shakes hands one link after the other, so each peer's first link is noted by now.
             due = {fingerprint(certificate.read_bytes()) for certificate in certificates[1:]}
-            noted = library is None or due <= {*met(scratch)}
             if {*let_in} == {None}:
                 raise UnsupportedError(f"{machine} ended before any peer could show a certificate.")
+            noted = library is None or due <= {*met(scratch)}
             return all(let_in) and noted if shown else any(let_in)
         finally:
             process.kill()
@@ -136,7 +130,6 @@ def let_in_by(
 def _is_let_in(
     process: subprocess.Popen[bytes], port: int, name: str, certificate: Path, *, shown: bool
 ) -> bool | None:
-    """Return whether the machine accepts a peer of that name, None if it is gone."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     if shown:
@@ -146,8 +139,7 @@ def _is_let_in(
             plain.sendall(struct.pack("<I", len(name)) + name.encode())  # MP-SPDZ wants it before TLS
             context.wrap_socket(plain).close()  # TLS 1.2: who finishes is accepted
     except OSError as error:
-        refused = isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError)
-        return False if refused else None
+        return False if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError) else None
     return True
 
 

@@ -1,4 +1,4 @@
-"""The embedded engine: the same programs on MPyC, three parties on this machine, nothing to set up.
+"""The embedded engine: the same programs on MPyC, without set-up.
 
 Imports: `engines.engine` and below. Start with `engine`; `names` is its language.
 """

@@ -14,11 +14,11 @@ from protocols.spec import InputForm, ProtocolSpec
 
 
 class EmbeddedEngine(Engine):
-    """Interprets programs of the portable subset (`names.PORTABLE`) on MPyC, one process per party.
+    """Interprets programs of the portable subset (`names.PORTABLE`) on MPyC, a process per party.
 
-    Guarantees: passive security against one of three parties, statistical distance at most 2^-61 for each
-    integer that is compared. Parties on one machine listen on 127.0.0.1 only; none takes a connection without
-    the run's certificates.  [test: tests/commands/test_parties.py]
+    Guarantees: passive security against one of three parties, with a statistical distance of at most 2^-61
+    per compared integer. Parties on one machine listen on 127.0.0.1 only; connections need the run's
+    certificates.  [test: tests/commands/test_parties.py]
     """
 
     name = "embedded"

@@ -1,4 +1,4 @@
-"""A running program's state: one party's MPyC runtime, and its two input files."""
+"""A running program's state: a party's MPyC runtime and input files."""
 
 import os
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from harness.engines.parties.working_directory import bits_file, values_file
-from harness.errors import ShareError
+from harness.errors import ShareError, refuse
 from harness.inputs.rings import FIELD
 from harness.system.files import create_file
 
@@ -30,7 +30,7 @@ class Machine:
         self._words: list[bytes] = []
 
     def share(self, party: int, read: Callable[..., Any], *shape: int) -> Any:
-        """Return secret values of a shape that `party` reads, by `own_elements` or `own_bits`."""
+        """Return secret values that `party` reads by `own_elements` or `own_bits`."""
         own = self.array(read(*shape)) if party == self.mpc.pid else self.array(None, shape)
         return self.mpc.input(own, senders=party)
 
@@ -42,7 +42,7 @@ class Machine:
         create_file(self._kept, FIELD.to_bytes(words))
 
     def kept(self, first: int, size: int) -> Any:
-        """Return secret values whose shares this party kept; ShareError if there are fewer."""
+        """Return secret values whose shares this party kept, or raise ShareError."""
         content = self._kept.read_bytes() if self._kept.exists() else b""
         words = FIELD.from_bytes(content)[first : first + size]
         if len(words) < size:
@@ -51,14 +51,21 @@ class Machine:
         return self.array(self.array.sectype.field.array(shares))
 
     def check_inputs_used(self) -> None:
-        """Raise ShareError if this party was given more than the program took."""
-        if self._read(self._elements).read(1):
-            raise ShareError(f"Party {self.mpc.pid} was given more input values than the program reads.")
-        if self._words or self._read(self._integers).read().strip():
-            raise ShareError(f"Party {self.mpc.pid} was given more input bits than the program reads.")
+        """Raise ShareError if the program left inputs unread."""
+        refuse(
+            ShareError,
+            (
+                self._read(self._elements).read(1),
+                f"Party {self.mpc.pid} was given more input values than the program reads.",
+            ),
+            (
+                self._words or self._read(self._integers).read().strip(),
+                f"Party {self.mpc.pid} was given more input bits than the program reads.",
+            ),
+        )
 
     def own_elements(self, size: int) -> Any:
-        """Return the next `size` field elements of this party's binary input file."""
+        """Return the next field elements of this party's input file."""
         raw = self._read(self._elements).read(size * FIELD.value_bytes)
         if len(raw) < size * FIELD.value_bytes:
             raise ShareError(f"Party {self.mpc.pid} was given fewer input values than the program reads.")
@@ -68,13 +75,13 @@ class Machine:
         return words[:, 0].astype(object) + (words[:, 1].astype(object) << _BITS)
 
     def _read(self, path: Path) -> BinaryIO:
-        """Return an input file, open where it was left: another process may yet write to it."""
+        """Return an input file, open where it was left, as it may grow."""
         if path not in self._files:
             self._files[path] = path.open("rb") if path.exists() else BytesIO()
         return self._files[path]
 
     def own_bits(self, width: int, lanes: int) -> Any:
-        """Return `width` rows of `lanes` bits, from this party's next integer for each lane."""
+        """Return `width` rows of bits of this party's next `lanes` integers."""
         while len(self._words) < lanes and (line := self._read(self._integers).readline()):
             self._words += line.split()
         if len(self._words) < lanes:
@@ -91,10 +98,7 @@ _BYTES = FIELD.value_bytes
 
 
 def install_fast_splitting() -> None:
-    """Have MPyC split by `split` whatever it applies to.
-
-    MPyC's own splitting, with a system call per coefficient, takes two fifths of a run.
-    """
+    """Have MPyC use `split` if it applies; its own system call per coefficient takes 2/5 of a run."""
     import mpyc.thresha
 
     general: Callable[..., Any] = mpyc.thresha.np_random_split
@@ -108,14 +112,11 @@ def install_fast_splitting() -> None:
 
 
 def split(secrets: Any) -> list[Any]:
-    """Share each secret by f with f(0) = secret, f(1) uniform, f linear; return f(1), f(2), f(3).
+    """Share field elements, shape (n,), by a linear f with f(0) = secret; return f(1), f(2), f(3).
 
     Guarantees: each share alone is uniform but for 2^-127, and independent of the secret: f(1) by
     construction, f(2) and f(3) as 2 and 3 times it plus a constant.
     [test: tests/harness/engines/test_mpyc_splitting.py]
-
-    Args:
-        secrets: Field elements, an object array of shape (n,), like each of those returned.
     """
     p = FIELD.modulus
     raw, integer = os.urandom(_BYTES * len(secrets)), int.from_bytes

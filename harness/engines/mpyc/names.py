@@ -1,11 +1,12 @@
 """The portable subset: MP-SPDZ's names for straight-line vector code, on MPyC values.
 
-A program that runs here means the same to MP-SPDZ; any other ends with UnsupportedFeature.
+A program either means the same to MP-SPDZ or ends with UnsupportedFeature.
 [test: tests/harness/engines/test_mpyc_names.py]
 """
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
@@ -56,7 +57,7 @@ def unsupported(name: str) -> UnsupportedFeature:
 
 
 class _Closed(type):
-    """Makes a name that a class does not have, like `sint.Array`, an UnsupportedFeature."""
+    """Makes a missing name, like `sint.Array`, an UnsupportedFeature."""
 
     def __getattr__(cls, name: str) -> Any:
         _refuse(cls.__name__, name)
@@ -69,10 +70,7 @@ def _refuse(owner: str, name: str) -> NoReturn:
 
 
 class Value(metaclass=_Closed):
-    """A value of a program, which Python can neither compare nor decide by.
-
-    `_lanes`, if any, is an array of MPyC's or numpy's, shape (n,).
-    """
+    """A value that Python can neither compare nor decide by; `_lanes` is an array, shape (n,)."""
 
     _machine: ClassVar[Machine]
     _lanes: Any
@@ -111,7 +109,6 @@ class _Vector(Value, name="vector"):
         return self.get_vector(index % len(self), 1)
 
     def get_vector(self, base: int, size: int) -> Any:
-        """Return `size` lanes from number `base` on."""
         if base < 0 or not 0 < size <= len(self) - base:
             raise UnsupportedFeature(f"A vector of {len(self)} has no lanes {base} to {base + size}.")
         return self._of(self._lanes[base : base + size])
@@ -150,7 +147,7 @@ class _Vector(Value, name="vector"):
 
 
 class Opened(_Vector, name="cint"):
-    """MP-SPDZ's cint: known to all when the program runs, not while it is laid out."""
+    """MP-SPDZ's cint: known to all while the program runs, not while it is laid out."""
 
     def __init__(self, value: Any, size: int | None = None) -> None:
         self._lanes = value._lanes if isinstance(value, Opened) else _constants(value, size)
@@ -178,7 +175,7 @@ class Opened(_Vector, name="cint"):
 
 
 class Secret(_Vector, name="sint"):
-    """MP-SPDZ's sint: elements of the field, taken as signed integers when compared or opened."""
+    """MP-SPDZ's sint: field elements, signed integers when compared or opened."""
 
     def __init__(self, value: Any, size: int | None = None) -> None:
         if isinstance(value, Secret | Bits):
@@ -189,7 +186,7 @@ class Secret(_Vector, name="sint"):
 
     @classmethod
     def get_input_from(cls, party: int, binary: bool = False, *, size: int = 1) -> Any:
-        """Return the next `size` values of that party's binary input file; ShareError if they do not fit."""
+        """Return that party's next input values, or raise ShareError."""
         if binary is not True:
             raise unsupported("sint.get_input_from without binary=True")
         return cls._of(cls._machine.share(_party(cls, party), cls._machine.own_elements, _count(size)))
@@ -201,18 +198,18 @@ class Secret(_Vector, name="sint"):
 
     @classmethod
     def read_from_file(cls, start: Any, *, size: int = 1) -> tuple[Any, list[Any]]:
-        """Return where the kept shares that were read end, and a list of one vector of them."""
+        """Return where the read shares end, and a list of one vector of them."""
         place = start.place if isinstance(start, _Turn) else start
         return start + size, [cls._of(cls._machine.kept(place, _count(size)))]
 
     @classmethod
     def concat(cls, parts: Iterable[Any]) -> Any:
-        """Return the lanes of all these vectors in one."""
+        """Return one vector of the lanes of all parts."""
         return cls._of(cls._machine.mpc.np_concatenate([_secret(part)._lanes for part in parts]))
 
     @classmethod
     def dot_product(cls, x: Any, y: Any) -> Any:
-        """Return the inner product of two vectors, one lane; of two lists of vectors, lane by lane."""
+        """Return the inner product of two vectors, or lane by lane of two lists of vectors."""
         both_vectors, n = isinstance(x, Secret) and isinstance(y, Secret), len(x)
         lanes = {n} if both_vectors else {len(_secret(vector)) for vector in [*x, *y]}
         if n != len(y) or len(lanes) != 1:
@@ -222,14 +219,14 @@ class Secret(_Vector, name="sint"):
         return sum(a * b for a, b in zip(x, y, strict=True))
 
     def sum(self) -> Any:
-        """Return the sum of all lanes, in one lane."""
+        """Return the sum of all lanes in one lane."""
         return self._of(self._machine.mpc.np_sum(self._lanes, keepdims=True))
 
     def reveal(self) -> Any:
         """Reveal all lanes to all parties.
 
-        A garbage share makes any field element of a sum. So values outside [-2^63, 2^63), where MP-SPDZ would
-        wrap around, become the nearest integer inside.
+        A garbage share makes a sum any field element. Values outside [-2^63, 2^63), where MP-SPDZ would wrap
+        around, become the nearest integer inside.
         """
         mpc = self._machine.mpc
         lanes = [min(max(int(lane), -_LIMIT), _LIMIT - 1) for lane in mpc.run(mpc.output(self._lanes))]
@@ -258,7 +255,7 @@ class Secret(_Vector, name="sint"):
 
 
 class Bits(Value, name="sbits"):
-    """Secret bits, one per lane: field elements 0 and 1, so that `sint(bits)` costs nothing."""
+    """Secret bits, field elements 0 and 1, so that `sint(bits)` is free."""
 
     def __and__(self, other: Any) -> Any:
         return self._of(self._lanes * self._same(other))
@@ -280,7 +277,7 @@ class Bits(Value, name="sbits"):
 
 
 class BitVector(Value, name="sbitvec"):
-    """MP-SPDZ's sbitvec, as far as parties input bits with it."""
+    """MP-SPDZ's sbitvec, for input of bits."""
 
     _width: ClassVar[int] = 0
     v: list[Bits]
@@ -290,7 +287,7 @@ class BitVector(Value, name="sbitvec"):
 
     @classmethod
     def get_type(cls, width: int) -> "type[BitVector]":
-        """Return the type by which parties input secret bits, 1 to MAX_INPUT_WIDTH in each lane."""
+        """Return the type for input of 1 to MAX_INPUT_WIDTH bits a lane."""
         if not 1 <= width <= MAX_INPUT_WIDTH:
             raise UnsupportedFeature(f"An input takes 1 to {MAX_INPUT_WIDTH} bits a lane, not {width}.")
 
@@ -301,10 +298,7 @@ class BitVector(Value, name="sbitvec"):
 
     @classmethod
     def get_input_from(cls, party: int, size: int = 1) -> Any:
-        """Return `size` lanes of that party's input file; `v` has their bits, lowest first.
-
-        Raises ShareError if the file holds too few integers, or one with more bits.
-        """
+        """Return `size` lanes of that party's input, with bits `v`, lowest first; or raise ShareError."""
         if not cls._width:
             raise unsupported("sbitvec.get_input_from without get_type")
         machine = cls._machine
@@ -315,14 +309,14 @@ class BitVector(Value, name="sbitvec"):
 
 
 class Program(Value, name="program"):
-    """MP-SPDZ's `program`, with its arguments only."""
+    """MP-SPDZ's `program`, reduced to its arguments."""
 
     def __init__(self, arguments: Sequence[str]) -> None:
         self.args = list(arguments)
 
 
 def namespace(machine: Machine, arguments: Sequence[str]) -> dict[str, Any]:
-    """Return the names that a program starts with; all its values act on this machine."""
+    """Return a program's first names; all its values act on this machine."""
     Value._machine = machine
     return {
         "program": Program(arguments),
@@ -339,11 +333,11 @@ def _check_point() -> None:
     """Do nothing, as parties are passive."""
 
 
+@dataclass(frozen=True)
 class _Turn:
-    """The number of a turn, or a place among kept shares that follows from it."""
+    """A turn's number, or a place among kept shares."""
 
-    def __init__(self, place: int) -> None:
-        self.place = place
+    place: int
 
     def __mul__(self, factor: int) -> "_Turn":
         return _Turn(self.place * factor)

@@ -1,4 +1,4 @@
-"""One party of the embedded engine: joins the others over TLS, then runs the program."""
+"""One party of the embedded engine."""
 
 import builtins
 import os
@@ -7,6 +7,7 @@ import sys
 import time
 import traceback
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,9 @@ from protocols import circuits
 def run_party(config: dict[str, Any]) -> int:
     """Run one party to the end in the current directory; return its exit code.
 
-    Reveals: prints the program's `OUT` lines, `Time`, `Data sent` (payload and MPyC's headers, without
-    TLS's).
+    Reveals: prints the program's `OUT` lines, `Time`, and `Data sent` (with MPyC's headers, without TLS's).
 
-    Raises a FairSharesError if the program, or a peer, is not as it has to be.
+    Raises a FairSharesError if the program or a peer is at fault.
     """
     _lay_out_certificates(config["party"], len(config["addresses"]))
     mpc = _load_mpyc(config)
@@ -51,13 +51,13 @@ def _lay_out_certificates(party: int, parties: int) -> None:
 
 
 def _load_mpyc(config: dict[str, Any]) -> Any:
-    """Import MPyC, which reads its options from the command line and the environment as it loads."""
+    """Import MPyC, which reads options from `sys.argv` and the environment as it loads."""
     for name in [name for name in os.environ if name.startswith("MPYC_")]:
         del os.environ[name]
-    addresses = [word for host, port in config["addresses"] for word in ("-P", f"{host}:{port}")]
     sys.argv = [
         "fairshares", "--no-log", "--no-uvloop", "--ssl", "-K", str(config["security_bits"]),
-        "-T", str(config["threshold"]), "-I", str(config["party"]), *addresses,
+        "-T", str(config["threshold"]), "-I", str(config["party"]),
+        *(word for host, port in config["addresses"] for word in ("-P", f"{host}:{port}")),
     ]  # fmt: skip
     from mpyc.runtime import mpc
 
@@ -68,17 +68,12 @@ def _load_mpyc(config: dict[str, Any]) -> Any:
 
 
 def listen_on_loopback(loop: Any) -> None:
-    """Have the event loop bind servers to 127.0.0.1; MPyC names no host, which means every interface."""
-    bind = loop.create_server
-
-    async def create_server(factory: Any, port: int, ssl: Any) -> Any:
-        return await bind(factory, host=LOOPBACK, port=port, ssl=ssl)
-
-    loop.create_server = create_server
+    """Have the event loop bind servers to 127.0.0.1; MPyC means every interface."""
+    loop.create_server = partial(loop.create_server, host=LOOPBACK)
 
 
 def _check_peers(mpc: Any) -> None:
-    """Check that each peer has the certificate of its number; MPyC takes a client's word for it."""
+    """Check that each peer has the certificate of its number, which MPyC takes on trust."""
     for peer in (party for party in mpc.parties if party.pid != mpc.pid):
         shown = peer.protocol.transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
         own = Path(DATA, certificate_file(peer.pid)).read_text()
@@ -91,14 +86,13 @@ def _check_peers(mpc: Any) -> None:
 def execute(path: Path, arguments: Sequence[str], machine: Machine) -> None:
     """Run the program to its end; `arguments` begin with its name.
 
-    Reveals: what the program reveals, to all parties.
-
-    Raises UnsupportedFeature, DomainOverflow or CompileError, with file:line, or ShareError if the party's
-    input does not fit the program.
+    Raises UnsupportedFeature, DomainOverflow or CompileError, with file:line, or ShareError for wrong input.
     """
     try:
-        names = namespace(machine, arguments)
-        exec(builtins.compile(path.read_text(encoding="utf-8"), str(path), "exec"), names)
+        exec(
+            builtins.compile(path.read_text(encoding="utf-8"), str(path), "exec"),
+            namespace(machine, arguments),
+        )
         machine.check_inputs_used()
     except (UnsupportedFeature, DomainOverflow) as error:
         raise type(error)(f"{_where(error, path)}: {error}") from error
@@ -115,6 +109,5 @@ def execute(path: Path, arguments: Sequence[str], machine: Machine) -> None:
 
 def _where(error: BaseException, path: Path) -> str:
     ours = (path, *Path(circuits.__path__[0]).glob("*.py"))
-    frames = traceback.extract_tb(error.__traceback__)
-    steps = [frame for frame in frames if Path(frame.filename) in ours]
+    steps = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) in ours]
     return f"{Path(steps[-1].filename).name}:{steps[-1].lineno}" if steps else path.name

@@ -1,4 +1,4 @@
-"""The processes of a run, one per party, alike for every engine.
+"""The parties' processes, for all engines.
 
 Imports: `engines.base`, `clients`, `inputs`, `system`. Start with `supervisor`.
 """

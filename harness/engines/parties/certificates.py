@@ -1,4 +1,4 @@
-"""Keys and certificates, of a run or of hosts; only certificates travel."""
+"""Keys and certificates of runs or hosts; only certificates travel."""
 
 import hashlib
 from collections.abc import Iterable
@@ -10,13 +10,13 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from harness.errors import CertificateError
+from harness.errors import CertificateError, refuse
 
 _NO_AUTHORITY = x509.BasicConstraints(ca=False, path_length=None)
 
 
 def make_key(directory: Path, stem: str, common_name: str, lifetime: timedelta = timedelta(days=1)) -> Path:
-    """Draw a P-256 key into `<stem>.key` (mode 0600) and self-sign `<stem>.pem`; return the latter."""
+    """Draw a P-256 key into `<stem>.key` (mode 0600); self-sign and return `<stem>.pem`."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     now = datetime.now(UTC)
@@ -47,12 +47,11 @@ def make_key(directory: Path, stem: str, common_name: str, lifetime: timedelta =
 def trust(certificate: Path, directory: Path, common_name: str) -> None:
     """Copy a certificate into `directory` and link it under OpenSSL's name for its subject.
 
-    Guarantees: it names one subject, its own issuer, and nothing else. A subjectAltName would count before
-    the subject, and an authority could sign in other parties' names.
+    Guarantees: it names one subject, which is its issuer, and nothing else. A subjectAltName would replace
+    the subject, and an authority could sign in others' names.
     [test: tests/harness/engines/test_certificates.py]
 
-    Raises:
-        CertificateError: It breaks the guarantee, bears another name, or is out of date.
+    Raises CertificateError, also for another name or date.
     """
     copy = directory / certificate.name
     if copy != certificate:
@@ -62,7 +61,7 @@ def trust(certificate: Path, directory: Path, common_name: str) -> None:
 
 
 def check(pem: bytes, common_name: str, called: str) -> x509.Certificate:
-    """Return a certificate that may be trusted to be that party's. Raises as `trust`."""
+    """Return a certificate that is fit to be that party's, or raise as `trust`."""
     try:
         certificate = x509.load_pem_x509_certificate(pem)
         extensions = [extension.value for extension in certificate.extensions]
@@ -72,35 +71,34 @@ def check(pem: bytes, common_name: str, called: str) -> x509.Certificate:
     first, last = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     alone = pem.strip() == certificate.public_bytes(serialization.Encoding.PEM).strip()
     names = [str(attribute.value) for attribute in certificate.subject]
-    for fault, message in (
-        (not alone, "is not one certificate alone: OpenSSL would trust all in its file"),
-        (names != [common_name], f"was made for another party than {common_name}"),
-        (certificate.issuer != certificate.subject, f"was not issued by {common_name} itself"),
+    refuse(
+        CertificateError,
+        (not alone, f"{called} is not one certificate alone: OpenSSL would trust all in its file."),
+        (names != [common_name], f"{called} was made for another party than {common_name}."),
+        (certificate.issuer != certificate.subject, f"{called} was not issued by {common_name} itself."),
         # A certificate that is silent about it may be taken for an authority.
-        (extensions != [_NO_AUTHORITY], "could stand for, or sign for, other parties"),
-        (now > last, f"expired on {last:{day}}"),
-        (now < first, f"is not valid before {first:{day}}"),
-    ):
-        if fault:
-            raise CertificateError(f"{called} {message}.")
+        (extensions != [_NO_AUTHORITY], f"{called} could stand for, or sign for, other parties."),
+        (now > last, f"{called} expired on {last:{day}}."),
+        (now < first, f"{called} is not valid before {first:{day}}."),
+    )
     return certificate
 
 
 def fingerprint(pem: bytes) -> str:
-    """Return a certificate's SHA-256 as `openssl x509 -fingerprint` writes it."""
+    """Return a certificate's SHA-256 in OpenSSL's notation."""
     return x509.load_pem_x509_certificate(pem).fingerprint(hashes.SHA256()).hex(":").upper()
 
 
 def expecting(certificates: Iterable[Path]) -> dict[str, str]:
-    """Return the variable with the certificates that a virtual machine may accept."""
+    """Return the variable that names certificates to accept."""
     return {"FAIRSHARES_PEERS": " ".join(fingerprint(one.read_bytes()) for one in certificates)}
 
 
 def subject_hash(name: x509.Name) -> str:
-    """Return OpenSSL's hash of a subject that is one common name.
+    """Return OpenSSL's hash (X509_NAME_hash_ex) of a subject that is one common name.
 
-    Source: OpenSSL, X509_NAME_hash_ex: SHA-1 of the canonical name (UTF-8, ASCII in lower case, spaces
-    single, the outer sequence's header left out), first four bytes, little-endian.
+    It begins the SHA-1 of the canonical name (UTF-8, ASCII in lower case, single spaces, without the outer
+    sequence's header): four bytes, little-endian.
     [test: tests/harness/engines/test_certificates.py]
     """
     (attribute,) = name.get_attributes_for_oid(NameOID.COMMON_NAME)

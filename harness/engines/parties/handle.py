@@ -1,4 +1,4 @@
-"""Handles of parties' processes, on this machine or, in `harness.hosts`, on others."""
+"""Handles of parties' processes."""
 
 import contextlib
 import json
@@ -65,7 +65,7 @@ _KNOWN_ERROR = re.compile(
 
 @dataclass(frozen=True)
 class PartyState:
-    """The state of a party, as far as it is known; `lines` may be shown."""
+    """A party's last known state; `lines` may be shown."""
 
     lines: tuple[str, ...] = ()
     peak_memory_bytes: int | None = None
@@ -74,19 +74,19 @@ class PartyState:
 
 
 class PartyProcess(ABC):
-    """One party of a run, wherever its process is; messages use `name`."""
+    """One party of a run, on any machine; messages use `name`."""
 
     name: str
 
     @abstractmethod
     def start(self) -> None:
-        """Start it once; UsedDirectoryError if its directory was started before."""
+        """Start it, or raise UsedDirectoryError if it was started before."""
 
     @abstractmethod
     def certificate(self, seconds: float) -> str | None:
-        """Wait until it is ready and return its certificate (PEM); None after that many seconds.
+        """Return its certificate (PEM) when it is ready; None after that many seconds.
 
-        Raises UsedDirectoryError, or PartyFailedError if it ended instead.
+        Raises UsedDirectoryError, or PartyFailedError if it ended.
         """
 
     @abstractmethod
@@ -95,11 +95,11 @@ class PartyProcess(ABC):
 
     @abstractmethod
     def exit_code(self) -> int | None:
-        """Return its exit code, minus the signal's number if killed; None while it runs."""
+        """Return its exit code, or minus the signal that killed it; None while it runs."""
 
     @abstractmethod
     def state(self) -> PartyState:
-        """Return its state, or the last known one."""
+        """Return its last known state."""
 
     @abstractmethod
     def kill(self) -> None:
@@ -107,14 +107,14 @@ class PartyProcess(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Wait until it has ended, and release its resources."""
+        """Wait for its end, and release its resources."""
 
 
 class LocalProcess(PartyProcess):
     """A party on this machine, in a new directory that only its owner reads.
 
-    `config` is for `harness.engines.parties.main`, except `files` and `links`, which are put in the
-    directory. The file `values` with this party's inputs is moved there.
+    `config` is for `harness.engines.parties.main`. Its `files` and `links`, and the file `values`, move to
+    the directory.
     """
 
     def __init__(self, job: Job, config: dict[str, Any], directory: Path, values: Path | None) -> None:
@@ -177,12 +177,12 @@ class LocalProcess(PartyProcess):
         return _WRONG_LINKS if code == 0 and self._config.get("notes_links") and not self._met_all() else code
 
     def met(self) -> dict[int, str]:
-        """Return, by party, the fingerprints of certificates that its links accepted."""
+        """Return the certificates that its links accepted, as fingerprints by party."""
         noted = met(self._directory)
         return {party: text for party, text in self._peers.items() if text in noted}
 
     def _met_all(self) -> bool:
-        """Return whether its links accepted the other parties' certificates, its gateway's, and no others."""
+        """Return whether its links accepted all parties' certificates and, of others, only its gateway's."""
         own = {fingerprint(path.read_bytes()) for path in (self._directory / DATA).glob("C*.pem")}
         return {*met(self._directory)} - own == {*self._peers.values()}
 
@@ -206,12 +206,12 @@ class LocalProcess(PartyProcess):
                 self._process.wait()
 
     def keep(self) -> None:
-        """Move noise that the run made to its place in the job."""
+        """Move noise that the run made to the job's directory."""
         if self._job.spec.makes_piece and self._job.pieces is not None:
             move_piece(self._directory, self._job.pieces[self.number])
 
     def send(self, column: bytes) -> None:
-        """Hand it its column of a round; return when it has taken it."""
+        """Hand it its column of a round, and wait until that is taken."""
         with contextlib.suppress(BrokenPipeError, ValueError):  # it died, as its exit code will say
             self._process.stdin.buffer.write(column)
             self._process.stdin.buffer.flush()
@@ -224,9 +224,9 @@ class LocalProcess(PartyProcess):
 
 
 class PeakMemory:
-    """Follows the peak resident memory of a process, and of its children if wanted (Linux; else unknown).
+    """Follows the peak resident memory of a process, and maybe of its children (Linux; else unknown).
 
-    It starts anew when a process becomes another program, so a party's preparation does not count.
+    A process that becomes another program starts anew.
     Guarantees: the peak misses at most the growth in the last hundredth of the time, or 10 ms.
     [test: tests/harness/engines/test_peak_memory.py]
     """
@@ -237,14 +237,14 @@ class PeakMemory:
         self._began = self._due = time.monotonic()
 
     def look_if_due(self) -> None:
-        """Look, unless the last look was too recent."""
+        """Look, unless the last look is recent."""
         now = time.monotonic()
         if now >= self._due:
             self.look()
             self._due = now + max(0.01, 0.01 * (now - self._began))  # a hundredth of its running time
 
     def look(self) -> None:
-        """Read the peaks; a process that has ended keeps its last."""
+        """Read the peaks; an ended process keeps its last."""
         path = _PROCESSES / str(self._process) / "task" / str(self._process) / "children"
         for process in (self._process, *(map(int, _read(path).split()) if self._with_children else ())):
             peak = re.search(rb"VmHWM:\s*(\d+) kB", _read(_PROCESSES / str(process) / "status"))
@@ -284,8 +284,8 @@ def _lay_out(job: Job, config: dict[str, Any], directory: Path, values: Path | N
                 f"Party {i} holds {len(words) // XOR.value_bytes} slots, not the {arguments['slots']} that "
                 "are to be counted."
             )
-        bits = input_bits(words, job.spec.slot_bits(arguments), int(arguments["per_lane"]))
-        create_file(data / SHARED_BITS, bits)
+        width, per_lane = job.spec.slot_bits(arguments), int(arguments["per_lane"])
+        create_file(data / SHARED_BITS, input_bits(words, width, per_lane))
         values.unlink()
     elif values is not None:
         shutil.move(values, data / values_file(i))
@@ -302,7 +302,7 @@ def _lay_out(job: Job, config: dict[str, Any], directory: Path, values: Path | N
 
 
 def move_piece(source: Path, target: Path) -> None:
-    """Move a party's shares of noise, with the key that checks them, between its directory and the stock."""
+    """Move a party's shares of noise, and the key that checks them, from or to the stock."""
     for pattern in PIECE:
         for file in source.glob(pattern):
             place = target / file.relative_to(source)

@@ -1,6 +1,6 @@
-"""Inputs of a party besides its bits: values with its own noise, and columns that come round by round.
+"""Inputs of a party besides its bits: values with its own noise, and columns of rounds.
 
-A process beside the engine feeds it columns, with fresh bits or noise, by pipes: none is ever on a disk.
+A process beside the engine feeds it columns, with fresh bits or noise, by pipes, never by a disk.
 """
 
 import os
@@ -27,22 +27,14 @@ from protocols.noise.added import DistributedNoise
 def with_noise(config: Mapping[str, Any], shares: bytes, drawn: npt.ArrayLike) -> bytes:
     """Return a party's input: noisy sums of its values, or values followed by noise.
 
-    Guarantees: noise is where the program takes it from, as the party holds no more values than it reads.
+    Guarantees: the program finds the noise, since another number of values raises ShareError.
     [test: tests/harness/engines/test_distributed_noise.py]
-
-    Args:
-        config: The `distributed_noise` of `Engine.config`.
-        shares: The party's column, or nothing.
-        drawn: Noise for each value that is opened.
-    Raises:
-        ShareError: It holds more or fewer values.
     """
     domain = RINGS[config["domain"]]
     if len(shares) != config["values"] * domain.value_bytes:
         raise ShareError(
             f"This party holds {len(shares) // domain.value_bytes} values, not the {config['values']} that "
-            "are "
-            "to be counted."
+            "are to be counted."
         )
     noise = domain.encode(np.asarray(drawn, dtype=np.int64))
     if not shares or config["blocks"] is None:
@@ -57,13 +49,13 @@ def with_noise(config: Mapping[str, Any], shares: bytes, drawn: npt.ArrayLike) -
 
 
 def noise_of(config: Mapping[str, Any]) -> npt.ArrayLike:
-    """Return a party's own noise, zeros if joint noise is added; `config` as of `with_noise`."""
+    """Return a party's own noise, zeros if joint noise is added."""
     noise, number = config["noise"], config["samples"]
     return DistributedNoise.from_json(noise).draw(number) if noise else [0] * number
 
 
 class _Column:
-    """A party's column in place of a circuit's secret vector: sums of shares are shares of sums."""
+    """A party's column as a circuit's vector: sums of shares are shares of sums."""
 
     def __init__(self, domain: Ring, words: Words) -> None:
         self._domain, self.words = domain, words
@@ -80,10 +72,7 @@ class _Column:
 
 
 def begin(config: dict[str, Any], columns: int) -> None:
-    """Put pipes where the engine reads values and bits, and start a process that fills them.
-
-    It reads each round's `column_bytes` from the descriptor `columns`, and ends with it.
-    """
+    """Put pipes where the engine reads, and a process that fills them from the descriptor `columns`."""
     pipes = os.pipe(), os.pipe()
     if os.fork() == 0:
         die_with_parent()

@@ -1,8 +1,8 @@
 """One party's process: claims its directory, makes its key, draws its bits or noise, becomes the engine.
 
-It starts in the party's directory, on its own host, with the time in seconds since 1970. It prints `ready`
-when its certificate is there, and goes on when it reads `go`, once the others' are there too. Columns of
-rounds follow. Its later output goes to `log`. No other process sees its key, bits or noise.
+It starts in the party's directory with the time in seconds since 1970, prints `ready` when its certificate is
+there, and goes on at `go`, when the others' are. Later output goes to `log`. No other process sees its key,
+bits or noise.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ CLAIMED_EXIT = 17
 
 
 def main() -> int:
-    """Run the party that the current directory describes; return its exit code."""
+    """Run the party of the current directory; return its exit code."""
     try:
         return _main()
     except FairSharesError as error:
@@ -57,7 +57,6 @@ def _main() -> int:
     except FileExistsError:
         return CLAIMED_EXIT
     data, names, stem = Path(DATA), config["common_names"], f"P{config['party']}"
-    own = data / f"{stem}.pem"
     if "keys" in config:  # this host's own, made before
         for suffix in ("pem", "key"):
             (data / f"{stem}.{suffix}").symlink_to(Path(config["keys"], f"{stem}.{suffix}"))
@@ -69,7 +68,7 @@ def _main() -> int:
     columns = os.dup(0)
     _redirect_output()
     for i, name in enumerate(names):
-        trust(own if i == config["party"] else Path(PEERS, certificate_file(i)), data, name)
+        trust(Path(DATA if i == config["party"] else PEERS, certificate_file(i)), data, name)
     if "front" in config:
         return _run_with_front(config, float(sys.argv[1]))
     if "rounds" in config:
@@ -84,19 +83,13 @@ def _main() -> int:
 
 
 def _dump_no_core() -> None:
-    """Prevent core dumps, which would hold shares, a key and bits.
-
-    At a limit of 1 Linux makes none; at 0 it would still make one for a program that collects them.
-    """
+    """Prevent core dumps of secrets; at a limit of 0 Linux would still pass them to a collecting program."""
     hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0) if hard == 0 else (1, 1))
 
 
 def _run_with_front(config: dict[str, Any], started: float) -> int:
-    """Talk to clients from this process; its child, the virtual machine, gets the random bits or the noise.
-
-    Neither outlives the other.
-    """
+    """Talk to clients here, with the virtual machine as a child; neither outlives the other."""
     from harness.clients import gateway as front  # a party without clients should not pay for it
 
     data, party, number = Path(DATA), config["party"], secrets.randbelow(1 << 31)
@@ -107,13 +100,16 @@ def _run_with_front(config: dict[str, Any], started: float) -> int:
         die_with_parent()
         _supply_secrets(config)
         _become(config, str(port), str(number))
-    facts = {"started": started, "parties": len(config["common_names"])}
-    return front.main({**config["front"], **facts}, party, number, data, machine)
+    of_front = {**config["front"], "started": started, "parties": len(config["common_names"])}
+    return front.main(of_front, party, number, data, machine)
 
 
 def _become(config: dict[str, Any], *more: str) -> NoReturn:
-    environment = {**os.environ, **config.get("environment", {}), **expecting(Path(DATA).glob("*.pem"))}
-    os.execve(config["argv"][0], [*config["argv"], *more], environment)
+    os.execve(
+        config["argv"][0],
+        [*config["argv"], *more],
+        {**os.environ, **config.get("environment", {}), **expecting(Path(DATA).glob("*.pem"))},
+    )
 
 
 def _redirect_output() -> None:
@@ -124,10 +120,9 @@ def _redirect_output() -> None:
 
 
 def _supply_secrets(config: dict[str, Any]) -> None:
-    """Put this party's bits, or its values with its own noise, in memory that only the engine reads.
+    """Put shares of clients' bits, own bits, and values with own noise in memory for the engine.
 
-    Its shares of clients' bits come first. Bits and noise come from the operating system, fresh at every
-    start; only a test program takes them from a file.
+    Bits and noise come fresh from the operating system, but for a test program's.
     """
     data, party, own = Path(DATA), config["party"], config.get("distributed_noise")
     shared, file = data / SHARED_BITS, data / GIVEN_BITS
@@ -137,14 +132,14 @@ def _supply_secrets(config: dict[str, Any]) -> None:
 
         values = data / values_file(party)
         column = values.read_bytes() if values.exists() else b""
-        drawn = inputs.noise_of(own) if given is None else given
-        _link_to_memory(values, inputs.with_noise(own, column, drawn))
+        _link_to_memory(
+            values, inputs.with_noise(own, column, inputs.noise_of(own) if given is None else given)
+        )
     bits = given
     if bits is None or own:
         bits = [secrets.randbits(width) for width, lanes in config["fair_bits"] for _ in range(lanes)]
-    of_clients = shared.read_text() if shared.exists() else ""
-    text = of_clients + "".join(f"{value}\n" for value in bits)
-    _link_to_memory(data / bits_file(party), text.encode())
+    of_clients = shared.read_bytes() if shared.exists() else b""
+    _link_to_memory(data / bits_file(party), of_clients + "".join(f"{value}\n" for value in bits).encode())
 
 
 def _link_to_memory(place: Path, content: bytes) -> None:

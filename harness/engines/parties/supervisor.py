@@ -1,4 +1,4 @@
-"""Runs the parties of one run, watches them, says whose fault a failure is, and leaves nothing behind."""
+"""Runs and watches a run's parties, and says whose fault a failure is."""
 
 import math
 import random
@@ -46,10 +46,9 @@ _BLOCK = 16  # ports of one holder
 
 @contextmanager
 def free_ports(count: int) -> Iterator[list[int]]:
-    """Yield free ports of this machine, at most 15; UnsupportedError if there are too few.
+    """Yield up to 15 free ports of this machine, or raise UnsupportedError.
 
-    Guarantees: no two holders on one machine have a port in common, as each keeps the first port of its block
-    bound.
+    Guarantees: no two holders on one machine share a port, as each binds the first port of its block.
     [test: tests/harness/engines/test_ports.py]
     """
     for first in random.SystemRandom().sample(_PORTS[::_BLOCK], len(_PORTS[::_BLOCK])):
@@ -82,12 +81,12 @@ def run_parties(
     timeout_s: float,
     starting: Callable[[], None] = no_charge,
 ) -> list[PartyState]:
-    """Run one process per config on this machine to the end; return their logs.
+    """Run a process per config on this machine to its end; return their states.
 
-    Guarantees: on return and on every exception, KeyboardInterrupt included, all processes have ended
-    and `work`, which must be new, is gone.  [test: tests/commands/test_faults.py]
+    Guarantees: afterwards, also after KeyboardInterrupt, all processes have ended and `work`, which must be
+    new, is gone.  [test: tests/commands/test_faults.py]
 
-    Raises UsedDirectoryError, PartyTimeoutError, or PartyFailedError, which names the first party to fail.
+    Raises UsedDirectoryError, PartyTimeoutError, or PartyFailedError for the first party to fail.
     """
     fronts = [(front["host"], front["port"]) for config in configs if (front := config.get("front"))]
     with _laid_out(job, configs, work, job.party_inputs) as parties:
@@ -110,7 +109,7 @@ def _laid_out(
 
 
 class Rounds:
-    """Parties that stay up: each round they take a column each, and print what they open."""
+    """Parties that take a column each per round, and print opened values."""
 
     def __init__(
         self, job: Job, parties: Sequence[LocalProcess], logs: list[BinaryIO], timeout_s: float
@@ -142,7 +141,7 @@ class Rounds:
         return parse_outputs([[lines[i]] for i in range(len(lines))], self._outputs)
 
     def finish(self) -> list[PartyState]:
-        """Wait until all parties have ended; return their logs. Raises as `open`."""
+        """Wait for the parties' end; return their states, or raise as `open`."""
         _watch(self._parties, time.monotonic() + self._timeout_s, self._timeout_s)
         return [party.state() for party in self._parties]
 
@@ -166,7 +165,7 @@ def rounds_of(
     timeout_s: float,
     starting: Callable[[], None] = no_charge,
 ) -> Iterator[Rounds]:
-    """Yield parties that take columns round by round; at the end all is as after `run_parties`."""
+    """Yield parties of rounds, and end them as `run_parties` does."""
     with (
         _laid_out(job, configs, work, [None] * len(configs)) as parties,
         _started(parties, timeout_s, starting),
@@ -183,13 +182,10 @@ def run_to_completion(
     clients: ClientInputs | None = None,
     addresses: Sequence[Address] = (),
 ) -> list[PartyState]:
-    """Start the parties, wherever they are, exchange their certificates, and wait until all have ended.
+    """Start parties on any machines, exchange their certificates, and wait for their end.
 
-    Clients begin once the certificates are there, and find gateways at `addresses`.
-    Guarantees: on return and on every exception all processes have ended.
-    [test: tests/commands/test_faults.py]
-
-    Raises as `run_parties`.
+    Clients find gateways at `addresses`, and begin then. Raises as `run_parties`.
+    Guarantees: afterwards all processes have ended.  [test: tests/commands/test_faults.py]
     """
     with _started(parties, timeout_s, starting) as (certificates, deadline):
         begun: AbstractContextManager[None] = nullcontext()
@@ -277,13 +273,14 @@ def _failure(
 
 
 def _culprits(codes: Mapping[int, int], errors: Sequence[Sequence[str]], failed: Sequence[int]) -> list[int]:
-    """Return the failed parties that did not only lose a peer, the likeliest first."""
+    """Return failed parties that did more than lose a peer, the likeliest first."""
     lost = LOST_PEER.fullmatch
     # A party that lost its peer fails right after it, and may be seen first.
-    killed = [i for i in failed if codes[i] < 0]
-    alone = [i for i in failed if not any(map(lost, errors[i]))]
-    more = [i for i in failed if not all(map(lost, errors[i]))]
-    return [*killed, *alone, *more]
+    return [
+        *(i for i in failed if codes[i] < 0),
+        *(i for i in failed if not any(map(lost, errors[i]))),
+        *(i for i in failed if not all(map(lost, errors[i]))),
+    ]
 
 
 def _end_of(
@@ -306,7 +303,7 @@ def _end_of(
 
 
 def _one_of(parties: int, checks: Mapping[int, re.Match[str]]) -> str:
-    """Say who may have deviated if a check failed: a party that accuses two others may itself lie."""
+    """Say who may have deviated; a party that accuses two others may lie."""
     pairs = [{int(match[3]), int(match[4]), i} for i, match in checks.items() if match[3]]
     everybody = set(range(parties))
     who = " or ".join(map(str, sorted(everybody.intersection(*pairs) or everybody)))

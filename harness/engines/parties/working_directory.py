@@ -1,4 +1,4 @@
-"""Names of the files in a party's working directory; it imports next to nothing, as parties read it first."""
+"""Names of files in a party's working directory; parties import this first, so it imports little."""
 
 from pathlib import Path
 
@@ -15,21 +15,21 @@ LOOPBACK = "127.0.0.1"  # in `CONFIG`, where all parties are on one machine
 
 
 def values_file(party: int) -> str:
-    """Return the name, in `DATA`, of a party's values."""
+    """Return the file of a party's values."""
     return f"Input-Binary-P{party}-0"
 
 
 def bits_file(party: int) -> str:
-    """Return the name, in `DATA`, of the integers whose bits a party inputs."""
+    """Return the file of integers whose bits a party inputs."""
     return f"Input-P{party}-0"
 
 
 def certificate_file(party: int) -> str:
-    """Return the name, in `DATA` and `PEERS`, of a party's certificate."""
+    """Return the file of a party's certificate."""
     return f"P{party}.pem"
 
 
 def met(directory: Path) -> list[str]:
-    """Return the fingerprints of certificates that a party's links accepted so far."""
+    """Return the fingerprints of certificates that a party's links accepted."""
     place = directory / MET
     return place.read_text().split() if place.exists() else []

@@ -1,5 +1,4 @@
-"""Clients' uploads: clients share; parties agree on uploads and add them up.
+"""Clients' uploads, and parties' agreement on them.
 
-Start with `file_format`, `client` and `party`. Where clients share for a `task` and leave, `envelope` seals
-uploads for the parties' `keys`, and `counting` opens them.
+Start with `file_format`, `client` and `party`. `client` seals uploads of a `task`; `counting` opens them.
 """

@@ -1,4 +1,4 @@
-"""Aggregates: a party's input to a run; docs/reference/share-files.md has the format."""
+"""Aggregates, parties' inputs to runs; docs/reference/share-files.md has the format."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from harness.errors import ShareError, refuse
+from harness.errors import ShareError, cannot, refuse
 from harness.inputs.shares.file_format import ClientPolicy, client_policy_from_json, hash_of
 from harness.inputs.shares.task import Task
 from harness.system.documents import Refusal, as_type, parse_json
@@ -37,18 +37,17 @@ class Header:
 
     @cached_property
     def allowed(self) -> ClientPolicy:
-        """The runs that all clients allow; raises ShareError if the policy is invalid."""
+        """The runs that all clients allow; raises ShareError if invalid."""
         return client_policy_from_json(self.policy, _refusal("The aggregate's policy"))
 
     @property
     def size(self) -> int:
-        """Bytes of values after both lines."""
+        """Bytes of values after the two lines."""
         rows = 1 if self.task.form == SPLIT.name else self.uploads
-        values = len(self.task.pieces(self.party)) * self.task.columns * rows
-        return values * self.task.ring.value_bytes
+        return rows * len(self.task.pieces(self.party)) * self.task.columns * self.task.ring.value_bytes
 
     def line(self) -> bytes:
-        """Return the line."""
+        """Return the line itself."""
         return json.dumps(asdict(self), sort_keys=True).encode() + b"\n"
 
 
@@ -56,14 +55,11 @@ class Header:
 def opened(path: Path) -> Iterator[tuple[Header, BinaryIO]]:
     """Yield an aggregate's header and its open file, or raise ShareError."""
     refusal = _refusal(str(path))
-    try:
-        with open_regular(path) as file:
-            line = file.readline(1 << 20)
-            if not line.endswith(b"\n"):
-                refusal.say("its first line has no end")
-            yield as_type(Header, parse_json(line, refusal), refusal), file
-    except OSError as error:
-        raise ShareError(f"Cannot read {path}: {error.strerror}.") from None
+    with cannot(f"read {path}", ShareError), open_regular(path) as file:
+        line = file.readline(1 << 20)
+        if not line.endswith(b"\n"):
+            refusal.say("its first line has no end")
+        yield as_type(Header, parse_json(line, refusal), refusal), file
 
 
 def read_header(path: Path) -> Header:
@@ -73,7 +69,7 @@ def read_header(path: Path) -> Header:
 
 
 def read_uploads(path: Path) -> tuple[str, ...]:
-    """Return the uploads' identities; raise ShareError if the fingerprint differs."""
+    """Return the uploads' identities, or raise ShareError if the fingerprint differs."""
     with opened(path) as (header, file):
         identities = tuple(file.readline().decode(errors="replace").split())
     if (len(identities), hash_of(identities)) != (header.uploads, header.fingerprint):
@@ -82,11 +78,7 @@ def read_uploads(path: Path) -> tuple[str, ...]:
 
 
 def check_aggregates(paths: Sequence[Path]) -> Header:
-    """Check that the parties' aggregates hold the same uploads; return party 0's header.
-
-    Raises:
-        ShareError: The message names the party that differs.
-    """
+    """Return party 0's header, or raise ShareError unless all aggregates hold the same uploads."""
     headers = [check_own(path, party) for party, path in enumerate(paths)]
     first = headers[0]
     if len(first.task.parties) != len(paths):
@@ -111,7 +103,7 @@ def check_aggregates(paths: Sequence[Path]) -> Header:
 
 
 def check_own(path: Path, party: int) -> Header:
-    """Return the header of a party's own aggregate, or raise ShareError."""
+    """Return this party's aggregate's header, or raise ShareError."""
     header = read_header(path)
     if header.party != party:
         raise ShareError(f"{path} is not the aggregate of party {party}; run `aggregate` again.")
@@ -119,7 +111,7 @@ def check_own(path: Path, party: int) -> Header:
 
 
 def extract_values(aggregate_file: Path, out: Path) -> Path:
-    """Write an aggregate's values for engines; raise ShareError if it is damaged."""
+    """Write an aggregate's values for engines, or raise ShareError."""
     with opened(aggregate_file) as (header, file):
         file.readline()
         values = file.read()

@@ -1,8 +1,7 @@
 """Splits clients' values into additive shares, and counts records that were shared.
 
-Any r - 1 of a client's r files are uniform. With replicated shares, party i's file holds all shares but
-number i: no single party can change a share, but any two together know the values. From here on, no message
-holds a value.
+Replicated shares give party i all but share i, so no party can change one, but any two together know the
+values. From here on, no message holds a value.
 """
 
 import hashlib
@@ -17,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.errors import RecordsError, ShareError, named
+from harness.errors import RecordsError, ShareError, cannot, named
 from harness.inputs.encoding import columns_of, count_columns, count_rows
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import Ring
@@ -45,7 +44,7 @@ COUNTED_SCHEMA = 2  # version of the file that counts earlier uploads
 def split_into_shares(values: Words, ring: Ring, parties: int) -> Iterator[tuple[bytes, Words]]:
     """Yield each party's share: its payload in a file, and its elements, shape (n, words).
 
-    The last payload is the elements; the others are seeds, which expand to them.
+    The last payload is the elements; the others are seeds.
     Guarantees: any r - 1 of the r shares are uniform and independent of the values, if expanded seeds count
     as random; all r add up to the values.
     [test: tests/harness/inputs/test_shares_properties.py]
@@ -60,11 +59,7 @@ def split_into_shares(values: Words, ring: Ring, parties: int) -> Iterator[tuple
 
 
 def in_uploads(records: ClientRecords, form: InputForm, smaller: int = 1) -> Iterator[ClientRecords]:
-    """Yield records in parts of about MAX_VALUES / `smaller` values, at least a client; report progress.
-
-    Raises:
-        ShareError: A client exceeds MAX_VALUES.
-    """
+    """Yield records in parts of about MAX_VALUES / `smaller` values, report progress, or raise ShareError."""
     values = count_columns(records.domain, form.name) * count_rows(records, form.name)
     at_once = records.clients * MAX_VALUES // max(1, values)
     if not at_once:
@@ -83,14 +78,11 @@ class _Counted:
 
 
 def of_what_is_left(records: ClientRecords, source: Path, file: Path) -> ClientRecords:
-    """Return records that may be shared: at most what a client's bound leaves after earlier uploads.
+    """Return the records that a client's bound leaves after earlier uploads, or raise RecordsError.
 
-    The file is written before anything is shared, so records of an upload that then fails count as shared.
-    Guarantees: all uploads made with this file, even concurrent ones, hold at most the domain's bound of a
-    client's records, if there is one, and no two come from the same source.
-
-    Raises:
-        RecordsError: The file cannot be read or written, or the source was shared before.
+    The file is written first, so records of an upload that fails count as shared.
+    Guarantees: all uploads made with this file, even concurrent ones, together hold at most the domain's
+    bound of a client's records, if there is one, and come from different sources.
     [test: tests/harness/inputs/test_counted.py]
     """
     refusal = Refusal(RecordsError, str(file), "what share --counted writes", "restore it, or name another")
@@ -98,7 +90,7 @@ def of_what_is_left(records: ClientRecords, source: Path, file: Path) -> ClientR
     before, cap = _Counted(), records.domain.cap
     if not source.is_file():
         raise RecordsError(f"{named('counted')} knows records by their file, and {source} is none; name one.")
-    try:
+    with cannot(f"write {file}", RecordsError, "nothing was shared"):
         with source.open("rb") as content:
             digest = hashlib.file_digest(content, "sha256").hexdigest()
         with in_turn(file.parent):
@@ -117,39 +109,35 @@ def of_what_is_left(records: ClientRecords, source: Path, file: Path) -> ClientR
             now = {name: count for name, count in zip(names, counted.tolist(), strict=True) if count}
             after = _Counted({**before.records, **now}, [*before.files, digest])
             write_whole(file, json.dumps({"schema": COUNTED_SCHEMA, **vars(after)}).encode() + b"\n")
-    except OSError as error:
-        raise RecordsError(f"Cannot write {file}: {error.strerror}; nothing was shared.") from None
     return shared
 
 
 _MAGIC = b"FSE\x03"
 _TAG = b"fairshares:share:3:%s\n"
-_IDENTITY_AT = slice(36, 68)
 _PARTS = 64  # divides the values that are encoded at once, to bound memory
 
 
 @dataclass(frozen=True)
 class Opened:
-    """An envelope's content: shares, (columns held, words), and the client's policy if not the task's."""
+    """An envelope's shares, (columns held, words), and its client's policy unless that is the task's."""
 
     bounds: ClientPolicy | None
     shares: Words
 
 
 def identity_in(envelope: bytes) -> bytes:
-    """Return the 32 bytes of identity that an envelope claims."""
-    return envelope[_IDENTITY_AT]
+    """Return the 32-byte identity that an envelope claims."""
+    return envelope[36:68]
 
 
 def seal_upload(task: Task, values: Integers, bounds: ClientPolicy | None) -> tuple[str, list[bytes]]:
     """Split and seal one client's values; return the upload's identity, and an envelope per party.
 
-    `bounds` is a policy tighter than the task's; None is the task's.
-    Guarantees: all parties' envelopes but one are independent of the values, opened or not; the task fixes
+    `bounds` is a policy tighter than the task's, if any.
+    Guarantees: all parties' envelopes but one, even opened, are independent of the values; the task fixes
     their lengths.
 
-    Raises:
-        ShareError: A party's keys have expired, or bounds take too much room.
+    Raises ShareError if keys have expired or bounds are too long.
     [test: tests/harness/inputs/test_envelopes.py]
     """
     salted = [
@@ -171,14 +159,9 @@ def seal_upload(task: Task, values: Integers, bounds: ClientPolicy | None) -> tu
 
 
 def share(task: Task, records: ClientRecords, out: Path, bounds: ClientPolicy | None = None) -> list[str]:
-    """Write an envelope per client and party to `out/party-<i>/`; return the uploads' identities.
+    """Write all envelopes to `out/party-<i>/`, or none; return the uploads' identities.
 
-    Guarantees: all files appear, or none.
-
-    Raises:
-        RecordsError: The records do not fit the encoding.
-        ShareError: As `seal_upload`, or writing fails.
-    [test: tests/harness/inputs/test_shares_places.py]
+    Raises RecordsError or ShareError.  [test: tests/harness/inputs/test_shares_places.py]
     """
     names = [f"party-{i}" for i in range(len(task.parties))]
     new = [path for path in (*(out / name for name in names), out, *out.parents) if not path.exists()]
@@ -222,8 +205,8 @@ def share(task: Task, records: ClientRecords, out: Path, bounds: ClientPolicy | 
 def open_envelope(task: Task, party: int, keys: Mapping[bytes, bytes], envelope: bytes) -> Opened | str:
     """Open and check an envelope of the right length, or return the reason to leave it out.
 
-    Guarantees: parties that open envelopes of one identity hold shares of one upload with the same bounds, as
-    the identity is a digest of the bounds and of a salted digest of each share.
+    Guarantees: parties that open envelopes of one identity, a digest of the bounds and of all shares' salted
+    digests, hold shares of one upload with the same bounds.
     [test: tests/harness/inputs/test_envelopes.py]
     """
     head, sealed = envelope[:HEAD_BYTES], envelope[HEAD_BYTES:]

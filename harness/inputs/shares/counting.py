@@ -1,6 +1,6 @@
 """Opens, checks and adds up a party's envelopes as they come, in little memory.
 
-A party by itself leaves out only what it cannot open; all parties' lists decide what a run counts.
+All parties' lists decide which uploads a run counts.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.errors import ShareError
+from harness.errors import ShareError, cannot
 from harness.inputs.shares.aggregates import Header
 from harness.inputs.shares.client import identity_in, open_envelope
 from harness.inputs.shares.file_format import SUFFIX, ClientPolicy, client_policy_from_json, write_file
@@ -45,7 +45,7 @@ _Start = Callable[[bytes], Callable[[], _Batch]]  # starts opening envelopes; it
 
 
 class Part(NamedTuple):
-    """Uploads that count: sorted identities, and values (columns held, clients or 1, words) in that order."""
+    """Counted uploads: sorted identities, and values, shape (columns held, clients or 1, words)."""
 
     digests: Digests
     values: Words
@@ -53,10 +53,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Opener:
-    """Opens a party's envelopes, also in other processes.
-
-    With a policy, uploads whose clients do not allow the run are left out; with None, the caller judges.
-    """
+    """Opens a party's envelopes, also in other processes; a policy leaves out uploads that forbid the run."""
 
     task: Task
     party: int
@@ -65,15 +62,11 @@ class Opener:
 
     @property
     def summed(self) -> bool:
-        """Whether clients' values are added up rather than listed."""
+        """Whether values are added up, or else listed."""
         return self.task.form == SPLIT.name
 
     def __call__(self, envelopes: bytes) -> _Batch:
-        """Open envelopes that stand end to end.
-
-        Returns:
-            The reason to leave each out, or its client's bounds or None; and the values of the rest.
-        """
+        """Return the reason to leave each envelope out, or its bounds or None; and the others' values."""
         answers: list[str | ClientPolicy | None] = []
         shares, size = [], self.task.envelope_bytes(self.party)
         for start in range(0, len(envelopes), size):
@@ -95,7 +88,7 @@ class Opener:
         return Part(digests_in(b""), values)
 
     def together(self, *parts: Part) -> Part:
-        """Merge parts without common uploads; a single part may be unsorted."""
+        """Merge parts without common uploads; one may be unsorted."""
         digests = np.concatenate([part.digests for part in parts])
         values = self._joined(*(part.values for part in parts))
         if not self.summed:
@@ -111,14 +104,14 @@ class Opener:
 class Count:
     """A party's count of its uploads.
 
-    Each upload, sound or not, takes 32 bytes of memory, and those of its row where rows are not summed.
+    Each upload, sound or not, takes 32 bytes of memory, plus its row where rows are not summed.
     Guarantees: an identity is in `identities` if and only if its values are in `values`, once, even after the
     process was killed at any point.  [test: tests/harness/inputs/test_exactly_once.py]
 
     Args:
         opener: Opens envelopes.
-        accepted: The identities that all parties accept; None accepts all that can be opened.
-        checkpoint: A file that keeps the count across restarts, sealed for the party itself.
+        accepted: The identities that all parties accept; by default all that can be opened.
+        checkpoint: A file, sealed for the party, that keeps the count across restarts.
     """
 
     def __init__(
@@ -128,7 +121,6 @@ class Count:
         self._accepted = None if accepted is None else Identities.of(accepted)
         self._parts = [opener.nothing]  # each at least twice as large as the next
         self._unsaved: list[Part] = []
-        self._unsaved_bounds: dict[str, ClientPolicy] = {}
         self._there = bytearray()  # identities in the files, if there was a checkpoint
         self._saved = 0  # bytes of the checkpoint
         self._unsound: dict[str, bytearray] = defaultdict(bytearray)  # claimed identities by reason
@@ -137,9 +129,9 @@ class Count:
         self._waiting: deque[tuple[list[bytes], Callable[[], _Batch]]] = deque()
         self._pending: set[bytes] = set()
         self._kept = time.monotonic()
-        allowed = json.dumps(opener.policy and opener.policy.to_json()).encode()
         chosen = b"" if self._accepted is None else hashlib.sha256(self._accepted.digests.data).digest()
-        bound = opener.task.digest + bytes([opener.party]) + chosen + allowed
+        bound = opener.task.digest + bytes([opener.party]) + chosen
+        bound += json.dumps(opener.policy and opener.policy.to_json()).encode()
         self._info = hashlib.sha256(b"fairshares:share:4:checkpoint\n" + bound).digest()
         if checkpoint and checkpoint.exists():
             self._resume(checkpoint)
@@ -152,7 +144,7 @@ class Count:
 
     @property
     def values(self) -> Words:
-        """The uploads' values, in the order of identities."""
+        """The uploads' values in the order of identities."""
         return self._whole.values
 
     @property
@@ -162,9 +154,9 @@ class Count:
         return self._parts[0]
 
     def add(self, place: Path | str, processes: int | None = None, cluster: str | None = None) -> None:
-        """Count the uploads in a directory or an object store, in files that end in .share.
+        """Count the uploads in a directory's or an object store's files that end in .share.
 
-        By default there is a process per processor; 0 uses this one. Workers of a Dask `cluster`, named by
+        By default a process per processor opens them; 0 uses this one. Workers of a Dask `cluster`, given by
         its scheduler's address, see the party's keys.
 
         Raises:
@@ -187,7 +179,6 @@ class Count:
             self._finish(start, 0)
 
     def _finish(self, start: _Start, most: int) -> None:
-        """Have the batch opened, and count until at most `most` batches wait."""
         names = [*self._batch]
         for identity, wanted in zip(names, self._wanted(digests_in(b"".join(names))), strict=True):
             if not wanted:
@@ -206,16 +197,16 @@ class Count:
                     continue
                 sound.append(identity)
                 if answer:
-                    self._unsaved_bounds[identity.hex()] = answer
-            self.bounds |= self._unsaved_bounds
+                    self.bounds[identity.hex()] = answer
             self._take(self.opener.together(Part(digests_in(b"".join(sound)), values)))
             self._pending.difference_update(identities)
             if time.monotonic() - self._kept > _CHECKPOINT_S:
                 self._save()
 
     def _wanted(self, digests: Digests) -> NDArray[np.bool_]:
-        counted = [Identities(part.digests).has(digests) for part in self._parts]
-        wanted: NDArray[np.bool_] = ~np.logical_or.reduce(counted)
+        wanted: NDArray[np.bool_] = ~np.logical_or.reduce(
+            [Identities(part.digests).has(digests) for part in self._parts]
+        )
         return wanted if self._accepted is None else wanted & self._accepted.has(digests)
 
     def _take(self, part: Part) -> None:
@@ -226,22 +217,19 @@ class Count:
             self._unsaved.append(part)
 
     def _save(self) -> None:
-        """Append to the checkpoint; each seal is bound to all earlier ones."""
+        """Append to the checkpoint; each seal depends on all earlier ones."""
         self._kept = time.monotonic()
         if self._checkpoint is None or not self._unsaved:
             return
         digests, values = self.opener.together(*self._unsaved)
-        bounds = {name: bound.to_json() for name, bound in self._unsaved_bounds.items()}
         plain = len(digests).to_bytes(8, "big") + digests.tobytes() + self.opener.task.ring.to_bytes(values)
-        plain += json.dumps(bounds).encode()
+        bounded = [name for name in Identities(digests) if name in self.bounds]
+        plain += json.dumps({name: self.bounds[name].to_json() for name in bounded}).encode()
         sealed = self._own_key()[0].seal(plain, self._info)
-        try:
+        with cannot(f"write {self._checkpoint}", ShareError):
             self._checkpoint.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             append(self._checkpoint, self._saved, len(sealed).to_bytes(8, "big"), sealed)
-        except OSError as error:
-            raise ShareError(f"Cannot write {self._checkpoint}: {error.strerror}.") from None
         self._unsaved.clear()
-        self._unsaved_bounds.clear()
         self._went_on(sealed)
 
     def _went_on(self, sealed: bytes) -> None:
@@ -249,11 +237,11 @@ class Count:
         self._info = hashlib.sha256(self._info + sealed).digest()
 
     def _own_key(self) -> tuple[SealingKey, bytes]:
-        published = self.opener.task.parties[self.opener.party].keys
-        return next((key, self.opener.keys[key.id]) for key in published if key.id in self.opener.keys)
+        task, keys = self.opener.task, self.opener.keys
+        return next((key, keys[key.id]) for key in task.parties[self.opener.party].keys if key.id in keys)
 
     def _resume(self, checkpoint: Path) -> None:
-        """Restore a checkpoint, up to the first seal of another count."""
+        """Restore a checkpoint up to the first seal of another count."""
         ring, columns = self.opener.task.ring, len(self.opener.nothing.values)
         with checkpoint.open("rb") as file:
             left = os.fstat(file.fileno()).st_size
@@ -268,8 +256,9 @@ class Count:
                 values = ring.from_bytes(plain[end : end + size]).reshape(columns, -1, ring.words)
                 self._take(Part(digests_in(plain[8:end]), values))
                 for name, bound in json.loads(plain[end + size :]).items():
-                    refusal = Refusal(ShareError, str(checkpoint), "this party's count", "remove it")
-                    self.bounds[name] = client_policy_from_json(bound, refusal)
+                    self.bounds[name] = client_policy_from_json(
+                        bound, Refusal(ShareError, str(checkpoint), "this party's count", "remove it")
+                    )
                 self._unsaved.clear()
                 self._went_on(sealed)
 
@@ -287,36 +276,33 @@ class Count:
                 self._leave_out(name, UNREADABLE)
 
     def _leave_out(self, name: str, reason: str) -> None:
-        digest = hashlib.sha256(os.fsencode(name)).digest()
-        self._unsound[reason] += bytes.fromhex(name) if _IDENTITY.fullmatch(name) else digest
+        self._unsound[reason] += (
+            bytes.fromhex(name) if _IDENTITY.fullmatch(name) else hashlib.sha256(os.fsencode(name)).digest()
+        )
 
     @property
     def gone(self) -> Identities:
-        """Uploads that the checkpoint counts and the files lack."""
+        """Uploads in the checkpoint but in none of the files."""
         return self._resumed - Identities(np.unique(digests_in(self._there)))
 
     @property
     def unsound(self) -> dict[str, Identities]:
-        """Claimed identities of left-out envelopes, or SHA-256 of files' names, by reason."""
+        """Claimed identities of left-out envelopes, or hashes of files' names, by reason."""
         return {why: Identities(np.unique(digests_in(raw))) for why, raw in self._unsound.items()}
 
     def report(self) -> UploadReport:
-        """Return the party's list of uploads for all parties."""
+        """Return the party's list of uploads."""
         return UploadReport(self.opener.party, self.opener.task.name, self.identities, self.unsound)
 
     @property
     def policies(self) -> dict[str, ClientPolicy]:
-        """The uses that both client and task allow, by counted identity."""
+        """The runs that client and task allow, by counted identity."""
         allowed = self.opener.task.allowed
         bounds = {name: policy.and_also(allowed) for name, policy in self.bounds.items()}
         return {name: bounds.get(name, allowed) for name in self.identities}
 
     def write(self, out: Path, left_out: Mapping[str, int]) -> Header:
-        """Write the party's aggregate and remove the checkpoint; `left_out` counts other uploads by reason.
-
-        Raises:
-            ShareError: Uploads are too few, too many, or gone although accepted, or writing fails.
-        """
+        """Write the aggregate, with numbers of others, and remove the checkpoint; or raise ShareError."""
         task = self.opener.task
         identities, digest = self.identities, hashlib.sha256()
         clients = len(identities)
@@ -328,8 +314,14 @@ class Count:
         task.check_count(clients)
         for text in identities.texts():  # equals `hash_of`, in little memory
             digest.update(text.replace(" ", "\n").encode())
-        policy = (self.opener.policy or task.allowed).to_json()
-        header = Header(self.opener.party, clients, digest.hexdigest(), policy, task, dict(left_out))
+        header = Header(
+            self.opener.party,
+            clients,
+            digest.hexdigest(),
+            (self.opener.policy or task.allowed).to_json(),
+            task,
+            dict(left_out),
+        )
         write_file(
             out, header.line(), map(str.encode, identities.texts()), b"\n", task.ring.to_bytes(self.values)
         )
@@ -340,7 +332,6 @@ class Count:
 
 @contextmanager
 def _pool(opener: Opener, processes: int, cluster: str | None) -> Iterator[tuple[_Start, int]]:
-    """Yield a function that has envelopes opened, and the limit of waiting batches."""
     if cluster:
         from distributed import Client, KilledWorker
 
@@ -369,7 +360,5 @@ def _pool(opener: Opener, processes: int, cluster: str | None) -> Iterator[tuple
 
 
 def _files(place: Path | str, *, fetch: bool = True) -> Iterator[File]:
-    try:
+    with cannot(f"read {place}", ShareError, "name what has the uploads"):
         yield from files_in(place, SUFFIX, fetch=fetch)
-    except OSError as error:
-        raise ShareError(f"Cannot read {place}: {error.strerror}; name what has the uploads.") from None

@@ -1,4 +1,4 @@
-"""Common parts of envelopes, tasks and aggregates; docs/reference/share-files.md has the formats."""
+"""Common parts of envelopes, tasks and aggregates (docs/reference/share-files.md)."""
 
 import hashlib
 import re
@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from harness.errors import ShareError
+from harness.errors import ShareError, cannot
 from harness.system.documents import Refusal, as_type
 from harness.system.files import write_whole
 from protocols.accounting.calibration import PrivacyUnit
@@ -32,7 +32,7 @@ class ClientPolicy:
     Attributes:
         tasks: The releases that may use the upload.
         total: The most that all runs on it spend together.
-        unit: The privacy unit to protect, at least.
+        unit: The least privacy unit to protect.
     """
 
     tasks: tuple[str, ...]
@@ -40,27 +40,32 @@ class ClientPolicy:
     unit: PrivacyUnit
 
     def covers(self, task: str, unit: PrivacyUnit, total: Guarantee) -> bool:
-        """Return whether a run is allowed after which the upload has spent `total`."""
-        protects = unit in (self.unit, PrivacyUnit.CLIENT)
+        """Return whether a run is allowed that brings the upload's loss to `total`."""
         within = total.epsilon <= self.total.epsilon and total.delta <= self.total.delta
-        return task in self.tasks and protects and within
+        return task in self.tasks and unit in (self.unit, PrivacyUnit.CLIENT) and within
 
     def covers_all(self, other: "ClientPolicy") -> bool:
-        """Return whether this policy allows everything that another allows."""
+        """Return whether all that another policy allows is allowed."""
         return all(self.covers(task, other.unit, other.total) for task in other.tasks)
 
     def and_also(self, other: "ClientPolicy") -> "ClientPolicy":
         """Return the policy that allows what both allow."""
-        tasks = tuple(task for task in self.tasks if task in other.tasks)
         epsilon = min(self.total.epsilon, other.total.epsilon)
         delta = min(self.total.delta, other.total.delta)
-        unit = min(self.unit, other.unit)  # alphabetically: "client" before "record"
-        return ClientPolicy(tasks, Guarantee(epsilon, delta), unit)
+        return ClientPolicy(
+            tuple(task for task in self.tasks if task in other.tasks),
+            Guarantee(epsilon, delta),
+            min(self.unit, other.unit),  # alphabetically: "client" before "record"
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return what `client_policy_from_json` reads."""
-        limits = {name: str(getattr(self.total, name)) for name in _LIMITS}
-        return {"tasks": list(self.tasks), **limits, "unit": str(self.unit)}
+        return {
+            "tasks": list(self.tasks),
+            "epsilon": str(self.total.epsilon),
+            "delta": str(self.total.delta),
+            "unit": str(self.unit),
+        }
 
 
 def client_policy_from_json(fields: Mapping[str, Any], refusal: Refusal) -> ClientPolicy:
@@ -76,12 +81,12 @@ def client_policy_from_json(fields: Mapping[str, Any], refusal: Refusal) -> Clie
 
 
 def copies_of(form: InputForm, parties: int) -> int:
-    """Return how many parties hold each share, by the encoding's input path."""
+    """Return the number of parties that hold each share."""
     return parties - 1 if form.path is REPLICATED else 1
 
 
 def held_by(party: int, parties: int, copies: int) -> tuple[int, ...]:
-    """Return the shares that a party holds: its own, or of replicated shares the others, from the next on."""
+    """Return the numbers of a party's shares: its own, or if replicated the others', from the next on."""
     return (party,) if copies == 1 else tuple((party + i) % parties for i in range(1, parties))
 
 
@@ -90,21 +95,19 @@ def pieces_of(
 ) -> list[tuple[int, int]]:
     """Return each share that a party holds, with its bytes of salt and payload for all clients.
 
-    Shares but the last are seeds; the last has `value_bytes`.
+    The last share has `value_bytes`; the others are seeds.
     """
     sizes = [clients * SEED_BYTES] * (parties - 1) + [value_bytes]
     return [(number, clients * SALT_BYTES + sizes[number]) for number in held_by(party, parties, copies)]
 
 
 def hash_of(texts: Iterable[str]) -> str:
-    """Return a digest of several texts, such as identities."""
+    """Return a digest of texts."""
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 
 
 def write_file(out: Path, *parts: bytes | Iterable[bytes]) -> None:
     """Write a file whole or not at all, or raise ShareError."""
-    try:
+    with cannot(f"write {out}", ShareError):
         out.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(out, *parts)
-    except OSError as error:
-        raise ShareError(f"Cannot write {out}: {error.strerror}.") from None

@@ -1,4 +1,4 @@
-"""Sets of uploads' identities, of which a party may have a hundred million, at 32 bytes each."""
+"""Sets of up to a hundred million identities of uploads, at 32 bytes each."""
 
 from collections.abc import Iterable, Iterator, Set as AbstractSet
 from typing import Any, BinaryIO
@@ -14,19 +14,19 @@ _AT_ONCE = 4096
 
 
 def digests_in(raw: bytes | bytearray) -> Digests:
-    """Return the digests that stand end to end in these bytes."""
+    """Return the digests that stand end to end."""
     return np.frombuffer(raw, f"S{_BYTES}")
 
 
 class Identities(AbstractSet[str]):
-    """A set of identities (64 hexadecimal digits), kept as sorted, distinct digests."""
+    """A set of identities (64 hexadecimal digits), as sorted digests."""
 
     def __init__(self, digests: Digests) -> None:
         self.digests = digests
 
     @classmethod
     def of(cls, names: Iterable[Any]) -> "Identities":
-        """Return the set of identities with these names."""
+        """Return the set of these identities."""
         if isinstance(names, Identities):
             return names
         return cls(np.unique(digests_in(b"".join(map(bytes.fromhex, names)))))
@@ -37,7 +37,7 @@ class Identities(AbstractSet[str]):
 
     @classmethod
     def read(cls, file: BinaryIO, number: int) -> "Identities":
-        """Read so many identities from `texts`, and a byte more; raise ValueError for others."""
+        """Read so many identities as `texts` writes them, and a byte more, or raise ValueError."""
         raw, left = bytearray(), max((2 * _BYTES + 1) * number, 1)
         while text := file.read(min(left, (2 * _BYTES + 1) * _AT_ONCE)):
             raw += bytes.fromhex(text.decode())
@@ -58,7 +58,7 @@ class Identities(AbstractSet[str]):
         return isinstance(name, str) and bool(self.has(digests_in(bytes.fromhex(name)))[0])
 
     def has(self, digests: Digests) -> NDArray[np.bool_]:
-        """Return which of these digests are in the set, shape (n,)."""
+        """Return which digests are in the set, shape (n,)."""
         if not len(self):
             return np.zeros(len(digests), dtype=bool)
         same = np.empty(len(digests), dtype=bool)
@@ -82,6 +82,6 @@ class Identities(AbstractSet[str]):
         return bool(Identities.of(other).has(self.digests).all())
 
     def texts(self) -> Iterator[str]:
-        """Yield the sorted identities, some thousands at a time, separated by spaces."""
+        """Yield the sorted identities, separated by spaces, thousands at a time."""
         for start in range(0, len(self), _AT_ONCE):
             yield " " * (start > 0) + self.digests[start : start + _AT_ONCE].tobytes().hex(" ", _BYTES)

@@ -1,7 +1,7 @@
-"""A party's keys: a task names the public ones, and the party's own directory holds the secret ones.
+"""A party's keys: public ones in tasks, secret ones in its own directory.
 
-Seals are HPKE in base mode (RFC 9180) and do not authenticate the sender; docs/reference/share-files.md has
-the formats. A P-256 key signs the party's lists of uploads.
+Seals are HPKE in base mode (RFC 9180), which does not authenticate the sender. docs/reference/share-files.md
+has the formats.
 """
 
 import hashlib
@@ -46,12 +46,12 @@ _POINT = serialization.Encoding.X962, serialization.PublicFormat.CompressedPoint
 
 
 def today() -> str:
-    """Return the date in UTC, as in tasks and keys."""
+    """Return the date in UTC."""
     return datetime.now(UTC).date().isoformat()
 
 
 def is_date(text: str) -> bool:
-    """Return whether a text is a date such as 2027-12-31."""
+    """Return whether a text is a date like 2027-12-31."""
     try:
         return date.fromisoformat(text).isoformat() == text
     except ValueError:
@@ -60,7 +60,7 @@ def is_date(text: str) -> bool:
 
 @dataclass(frozen=True)
 class SealingKey:
-    """A party's public key in hexadecimal digits, and the last day, UTC, on which clients use it."""
+    """A party's public key in hexadecimal digits, and its last day in UTC."""
 
     public: str
     until: str
@@ -80,12 +80,12 @@ class SealingKey:
 
     @property
     def id(self) -> bytes:
-        """The 8 bytes that name the key in envelopes."""
+        """The key's 8-byte name in envelopes."""
         return hashlib.sha256(self.raw).digest()[:8]
 
     @property
     def hybrid(self) -> bool:
-        """Whether seals withstand an attacker who breaks elliptic curves."""
+        """Whether seals withstand attacks on elliptic curves."""
         return len(self.raw) > _CURVE
 
     @property
@@ -94,12 +94,12 @@ class SealingKey:
         return _OVERHEAD[len(self.raw)]
 
     def seal(self, plain: bytes, info: bytes) -> bytes:
-        """Seal bytes so that only the key's holder opens them, given the same info."""
+        """Seal bytes for the key's holder, who opens them given the same info."""
         return (_HYBRID if self.hybrid else _CURVES).encrypt(plain, _public(self.raw), info)
 
 
 def unseal(secret: bytes, sealed: bytes, info: bytes) -> bytes | None:
-    """Return the sealed bytes, or None if the key does not fit."""
+    """Return the sealed bytes, None if the key does not fit."""
     try:
         return (_HYBRID if len(secret) > _CURVE else _CURVES).decrypt(sealed, _secret(secret), info)
     except InvalidTag:
@@ -124,7 +124,7 @@ def _secret(raw: bytes) -> X25519PrivateKey | MLKEM768X25519PrivateKey:
 
 @dataclass(frozen=True)
 class SealingParty:
-    """A party's public description; before it has keys, `signing` is empty."""
+    """A party's public description; `signing` is empty before it has keys."""
 
     name: str
     address: str
@@ -144,14 +144,17 @@ class SealingParty:
 
     @property
     def verifier(self) -> ec.EllipticCurvePublicKey:
-        """The key that checks its signatures."""
+        """The key for its signatures."""
         return ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), bytes.fromhex(self.signing))
 
     def states(self) -> dict[SealingKey, str]:
         """Return each key's state: expired, active (the first to end) or pending."""
         left = sorted((key for key in self.keys if key.until >= today()), key=lambda key: key.until)
-        states = dict.fromkeys(self.keys, "expired") | dict.fromkeys(left, "pending")
-        return states | dict.fromkeys(left[:1], "active")
+        return {
+            **dict.fromkeys(self.keys, "expired"),
+            **dict.fromkeys(left, "pending"),
+            **dict.fromkeys(left[:1], "active"),
+        }
 
     @property
     def active(self) -> SealingKey:
@@ -165,7 +168,7 @@ class SealingParty:
         return active[0]
 
     def with_new_key(self, directory: Path, until: str, hybrid: bool) -> "SealingParty":
-        """Make a sealing key, and a signing key if missing; return the party with both."""
+        """Return the party with a new sealing key, and a signing key."""
         curve = X25519PrivateKey.generate()
         secret, public = curve.private_bytes_raw(), curve.public_key().public_bytes_raw()
         if hybrid:
@@ -177,8 +180,11 @@ class SealingParty:
         signing = directory / SIGNING
         if not signing.exists():
             create_file(signing, ec.generate_private_key(ec.SECP256R1()).private_bytes(*_PEM))
-        point = signing_key(directory).public_key().public_bytes(*_POINT)
-        party = replace(self, keys=[*self.keys, key], signing=point.hex())
+        party = replace(
+            self,
+            keys=[*self.keys, key],
+            signing=signing_key(directory).public_key().public_bytes(*_POINT).hex(),
+        )
         write_whole(directory / FILE, json.dumps(asdict(party), indent=1).encode() + b"\n")
         return party
 
@@ -190,7 +196,7 @@ def read_party(path: Path) -> SealingParty:
 
 
 def signing_key(directory: Path) -> ec.EllipticCurvePrivateKey:
-    """Return a directory's secret signing key, or raise ShareError."""
+    """Return a directory's signing key, or raise ShareError."""
     try:
         key = serialization.load_pem_private_key((directory / SIGNING).read_bytes(), None)
         assert isinstance(key, ec.EllipticCurvePrivateKey)
@@ -202,7 +208,7 @@ def signing_key(directory: Path) -> ec.EllipticCurvePrivateKey:
 
 
 def secrets_in(directory: Path) -> dict[bytes, bytes]:
-    """Return a directory's secret sealing keys by ID; raise ShareError for none or invalid ones."""
+    """Return a directory's secret sealing keys by ID, or raise ShareError."""
     secrets = {}
     for path in sorted(directory.glob("*.key")):
         try:

@@ -1,7 +1,6 @@
 """A party's list of its uploads, and the uploads that all parties accept.
 
-All parties count the uploads that each of them can open. A client that sends one party something else, or all
-of them something invalid, harms only itself, and no party skips an upload alone.
+A client that sends one party something else, or all of them something invalid, harms only itself.
 """
 
 import hashlib
@@ -16,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from harness.errors import ShareError, UsedUploadsError, named
+from harness.errors import ShareError, UsedUploadsError, cannot, named
 from harness.inputs.shares.file_format import write_file
 from harness.inputs.shares.identities import Identities
 from harness.inputs.shares.signatures import is_signature, signature_of
@@ -48,9 +47,9 @@ class UploadReport:
     """A party's own judgment of its uploads for a task.
 
     Attributes:
-        sound: The identities that it would accept.
-        unsound: By reason, the identities that others claim, or SHA-256 of their files' names; 32 bytes each.
-        signature: The party's signature of `digest`; empty where hosts sign the whole list.
+        sound: The identities that it accepts.
+        unsound: By reason, the identities that others claim, or SHA-256 of their files' names.
+        signature: The party's signature of `digest`; empty where hosts sign the list.
     """
 
     party: int
@@ -61,7 +60,7 @@ class UploadReport:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the list's unsigned first line and all identities."""
+        """SHA-256 of the unsigned first line and all identities."""
         head, parts = _parts(self)
         digest = hashlib.sha256(json.dumps(asdict(head), sort_keys=True).encode() + b"\n")
         for names in parts:
@@ -69,7 +68,7 @@ class UploadReport:
         return digest.hexdigest()
 
     def without(self, identities: Collection[str], reason: str = UNCOVERED) -> "UploadReport":
-        """Return the report of a run that leaves some uploads out, for a reason."""
+        """Return the report without some uploads."""
         sound, before = Identities.of(self.sound), Identities.of(self.unsound.get(reason, ()))
         left_out = sound & Identities.of(identities)
         unsound = {**self.unsound, reason: before | left_out} if left_out else self.unsound
@@ -95,7 +94,7 @@ class _Head:
 
 
 def new_uploads(report: UploadReport, counted: CountedUploads) -> UploadReport:
-    """Return a report without uploads that earlier runs counted; raise UsedUploadsError if none is left."""
+    """Return a report without earlier runs' uploads, or raise UsedUploadsError if none is left."""
     before = counted(report.sound)
     new = report.without(before, COUNTED)
     if before and not new.sound:
@@ -108,12 +107,9 @@ def new_uploads(report: UploadReport, counted: CountedUploads) -> UploadReport:
 
 
 def common_uploads(reports: Sequence[UploadReport]) -> Agreement:
-    """Choose the uploads that are sound at every party, given reports in the parties' order.
+    """Choose the uploads that are sound at every party, or raise ShareError.
 
-    Guarantees: the result depends only on the parties' lists, whoever computes it.
-
-    Raises:
-        ShareError: No upload is sound everywhere, or tasks differ.
+    Guarantees: the result depends only on the parties' lists, which are in their order.
     [test: tests/harness/inputs/test_agreeing.py]
     """
     for report in reports:
@@ -141,7 +137,7 @@ def common_uploads(reports: Sequence[UploadReport]) -> Agreement:
 
 
 def described(left_out: Mapping[str, int]) -> str:
-    """Return the numbers and reasons of left-out uploads as text."""
+    """Say how many uploads are left out, and why."""
     return ", ".join(f"{count} {why}" for why, count in left_out.items())
 
 
@@ -152,7 +148,7 @@ def _parts(report: UploadReport) -> tuple[_Head, list[Identities]]:
 
 
 def write_uploads(report: UploadReport, out: Path, key: ec.EllipticCurvePrivateKey | None = None) -> None:
-    """Write a party's list, signed by `key` unless hosts sign it as a whole, or raise ShareError."""
+    """Write a party's list, signed by `key` unless hosts sign it, or raise ShareError."""
     head, parts = _parts(report)
     if key:
         head = replace(head, signature=signature_of(key, UploadReport, report.digest))
@@ -161,13 +157,10 @@ def write_uploads(report: UploadReport, out: Path, key: ec.EllipticCurvePrivateK
 
 
 def read_lists(directory: Path, task: Task, *, signed: bool = True) -> Agreement:
-    """Return the uploads that all parties accept, by their lists `party-<i>.uploads`.
+    """Return the uploads that all parties accept, by their lists `party-<i>.uploads`; or raise ShareError.
 
-    Guarantees: if `signed`, each list is what its party said, whoever carried it, as only the party's own
-    key, which the task names, signs for it. Without, the caller has compared lists that hosts signed.
-
-    Raises:
-        ShareError: As `common_uploads`, or a list is missing, damaged, of another task, or not its party's.
+    Guarantees: if `signed`, the key that the task names for its party signed each list. Otherwise the caller
+    has compared lists that hosts signed.
     [test: tests/harness/inputs/test_agreeing.py]
     """
     reports = [_read_list(path) for path in sorted(directory.glob(f"*{LIST_SUFFIX}"))]
@@ -190,7 +183,7 @@ def read_lists(directory: Path, task: Task, *, signed: bool = True) -> Agreement
 def _read_list(path: Path) -> UploadReport:
     refusal = Refusal(ShareError, str(path), "a party's list of uploads", "write it again")
     try:
-        with path.open("rb") as file:
+        with cannot(f"read {path}", ShareError, "write it again"), path.open("rb") as file:
             head = as_type(_Head, parse_json(file.readline(_HEAD_BYTES), refusal), refusal)
             if head.schema != SCHEMA or not set(head.unsound) <= set(_UNSOUND):
                 refusal.say("it is of another version")
@@ -198,8 +191,6 @@ def _read_list(path: Path) -> UploadReport:
             unsound = {reason: Identities.read(file, number) for reason, number in head.unsound.items()}
             if file.read(1):
                 refusal.say("it goes on after its end")
-    except OSError as error:
-        raise ShareError(f"Cannot read {path}: {error.strerror}; write it again.") from None
     except ValueError:
         refusal.say("it lists what is no identity, not in order, or not as many as it says")
     return UploadReport(head.party, head.task, sound, unsound, head.signature)

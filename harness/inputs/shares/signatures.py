@@ -1,4 +1,4 @@
-"""Parties' signatures of results and of lists of uploads."""
+"""Parties' signatures of results and lists of uploads."""
 
 from typing import Any
 
@@ -10,12 +10,12 @@ _ALGORITHM = ec.ECDSA(hashes.SHA256())
 
 
 def signature_of(key: ec.EllipticCurvePrivateKey, kind: type[Any], text: str) -> str:
-    """Sign a text as one of a kind, in hexadecimal digits."""
+    """Sign a text of a kind, in hexadecimal digits."""
     return key.sign(_to_sign(kind, text), _ALGORITHM).hex()
 
 
 def is_signature(signature: str, key: object, kind: type[Any], text: str) -> bool:
-    """Return whether a key's holder signed this text as one of this kind."""
+    """Return whether a key's holder signed this text of this kind."""
     try:
         assert isinstance(key, ec.EllipticCurvePublicKey)
         key.verify(bytes.fromhex(signature), _to_sign(kind, text), _ALGORITHM)
@@ -25,5 +25,4 @@ def is_signature(signature: str, key: object, kind: type[Any], text: str) -> boo
 
 
 def _to_sign(kind: type[Any], text: str) -> bytes:
-    """Return the message to sign, with a prefix that other kinds and TLS do not use."""
     return f"FairShares {kind.__name__.lower()} 1\n{text}".encode()

@@ -1,4 +1,4 @@
-"""A task: the common facts of many clients' uploads, in one file that never changes."""
+"""A task: the facts of many clients' uploads, in a file that never changes."""
 
 import hashlib
 import json
@@ -9,7 +9,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from harness.errors import ShareError, named, refuse
+from harness.errors import ShareError, cannot, named, refuse
 from harness.inputs.encoding import count_columns, is_per_record
 from harness.inputs.record_schema import MAX_TOTAL, RecordDomain, domain_from_json
 from harness.inputs.rings import RINGS, Ring
@@ -37,7 +37,7 @@ ADMISSIONS = {
 
 @dataclass(frozen=True)
 class Task:
-    """The content of a task's file, whose keys docs/reference/share-files.md explains."""
+    """A task's file, explained in docs/reference/share-files.md."""
 
     security: str
     form: str
@@ -67,37 +67,42 @@ class Task:
         )
         if not sound or self.columns > MAX_VALUES:
             raise ShareError("It is no task that this version knows.")
-        if len({len(key.raw) for key in keys}) > 1 or len({key.id for key in keys}) < len(keys):
-            raise ShareError("Sealing keys of a task differ from each other, and are all of one kind.")
-        if is_per_record(self.domain, self.form):
-            raise ShareError(
+        refuse(
+            ShareError,
+            (
+                len({len(key.raw) for key in keys}) > 1 or len({key.id for key in keys}) < len(keys),
+                "Sealing keys of a task differ from each other, and are all of one kind.",
+            ),
+            (
+                is_per_record(self.domain, self.form),
                 "An upload's length would tell how many records its client has; declare a "
-                f"{named('cap')}, or choose another {named('input_form')}."
-            )
+                f"{named('cap')}, or choose another {named('input_form')}.",
+            ),
+        )
 
     @cached_property
     def domain(self) -> RecordDomain:
-        """The public facts about records; raises RecordDomainError if they are invalid."""
+        """The facts about records; raises RecordDomainError if invalid."""
         return domain_from_json(self.record_domain, "the task")
 
     @cached_property
     def allowed(self) -> ClientPolicy:
-        """The runs that the task allows; raises ShareError if the policy is invalid."""
+        """The allowed runs; raises ShareError if invalid."""
         return client_policy_from_json(self.policy, _refusal("The task's policy"))
 
     @property
     def ring(self) -> Ring:
-        """The ring that values are shared over."""
+        """The ring of the shares."""
         return RINGS[self.arithmetic]
 
     @cached_property
     def columns(self) -> int:
-        """How many values a client shares."""
+        """Number of values that a client shares."""
         return count_columns(self.domain, self.form)
 
     @cached_property
     def text(self) -> bytes:
-        """The file: JSON with sorted keys, without spaces, and a line end."""
+        """The file: JSON with sorted keys, no spaces, and a line end."""
         return json.dumps(asdict(self), sort_keys=True, separators=(",", ":")).encode() + b"\n"
 
     @cached_property
@@ -111,16 +116,21 @@ class Task:
         return self.digest.hex()
 
     def pieces(self, party: int) -> list[tuple[int, int]]:
-        """Return a party's shares, with each share's bytes of salt and payload."""
+        """Return a party's shares, each with its bytes of salt and payload."""
         return pieces_of(party, len(self.parties), self.copies, self.columns * self.ring.value_bytes)
 
     def envelope_bytes(self, party: int) -> int:
         """Return the length of a party's envelopes."""
-        sealed = BOUNDS_BYTES + 32 * len(self.parties) + sum(size for _, size in self.pieces(party))
-        return HEAD_BYTES + self.parties[party].keys[0].overhead + sealed
+        return (
+            HEAD_BYTES
+            + self.parties[party].keys[0].overhead
+            + BOUNDS_BYTES
+            + 32 * len(self.parties)
+            + sum(size for _, size in self.pieces(party))
+        )
 
     def secrets(self, party: int, directory: Path) -> dict[bytes, bytes]:
-        """Return a party's secret keys of this task, by ID, or raise ShareError."""
+        """Return a party's secret keys by ID, or raise ShareError."""
         held = secrets_in(directory)
         own_keys = {key.id for key in self.parties[party].keys} & held.keys()
         if not own_keys:
@@ -128,7 +138,7 @@ class Task:
         return {key: held[key] for key in own_keys}
 
     def signer(self, party: int, directory: Path) -> ec.EllipticCurvePrivateKey:
-        """Return a party's secret signing key, or raise ShareError if the directory has another."""
+        """Return a party's signing key, or raise ShareError."""
         key = signing_key(directory)
         if key.public_key() != self.parties[party].verifier:
             raise ShareError(
@@ -137,7 +147,7 @@ class Task:
         return key
 
     def check_open(self) -> None:
-        """Raise ShareError if this machine's clock is past the last day."""
+        """Raise ShareError after the last day by this clock."""
         if today() > self.until:
             raise ShareError(
                 f"The task ended on {self.until}, and this machine's clock says {today()}: nothing was "
@@ -162,7 +172,7 @@ class Task:
 
 
 def task_from_bytes(text: bytes, where: str) -> Task:
-    """Return the task in a file; raise ShareError if it was changed or is none."""
+    """Return the task in a file's bytes, or raise ShareError."""
     refusal = _refusal(where)
     task = as_type(Task, parse_json(text, refusal), refusal)
     if task.text != text:
@@ -172,10 +182,8 @@ def task_from_bytes(text: bytes, where: str) -> Task:
 
 def read_task(path: Path) -> Task:
     """Return the task in a file, or raise ShareError."""
-    try:
+    with cannot(f"read {path}", ShareError, "name a file that ./inv task made"):
         return task_from_bytes(path.read_bytes(), str(path))
-    except OSError as error:
-        raise ShareError(f"Cannot read {path}: {error.strerror}; name a file that ./inv task made.") from None
 
 
 def _refusal(where: str) -> Refusal:

@@ -1,4 +1,4 @@
-"""From score curves to thresholds that treat groups alike, in the clear: costs no privacy."""
+"""From score curves to thresholds that treat groups alike, in the clear."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,6 @@ OBJECTIVES = (ACCURACY, BALANCED_ACCURACY)
 RATES = ("true_positive_rate", "false_positive_rate", "selection_rate")
 
 CONFIDENCE = Fraction(95, 100)
-DETECTABLE = 2  # standard errors of the noise that a group's records must exceed
 GOOD_RATIO = 0.1  # of noise to records, that messages suggest
 NEARLY_ALL = 0.98  # of a group, predicted alike: a rule that tells hardly anybody apart
 _MOST_TIMES = 20  # as much epsilon as is worth a hint: no command takes an epsilon above 20
@@ -40,8 +39,8 @@ _MOST_TIMES = 20  # as much epsilon as is worth a hint: no command takes an epsi
 class GroupThresholds:
     """A decision rule for each group, and its estimated effect.
 
-    All intervals hold at once with probability `confidence`, over the noise and the sample. `gap` is the
-    largest difference between two groups in the constrained rate, or the worse of two.
+    All intervals hold at once with probability `confidence`, over noise and sample. `gap` is the largest
+    difference between groups in a constrained rate.
     """
 
     constraint: str
@@ -58,7 +57,7 @@ class GroupThresholds:
     least_tolerance: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields of `thresholds.json` without the privacy statement."""
+        """Return the fields of `thresholds.json`."""
         return {
             "constraint": self.constraint,
             "objective": self.objective,
@@ -92,27 +91,25 @@ def choose_thresholds(
 ) -> GroupThresholds:
     """Choose each group's thresholds: the best objective among all that meet the constraint.
 
-    Source: Hardt, Price and Srebro 2016, "Equality of opportunity in supervised learning", as Fairlearn's
-    `ThresholdOptimizer` without flipping. The optimum without a grid of rates, the tolerance under equalized
-    odds, and deterministic rules are ours.
+    Source: Hardt, Price and Srebro 2016, as Fairlearn's `ThresholdOptimizer` without flipping. The optimum
+    without a grid of rates, the tolerance under equalized odds, and deterministic rules are ours.
     Guarantees: on exact curves at least as good as Fairlearn's, up to the edge case.
     [test: tests/harness/postprocessing/test_thresholds_and_fairlearn.py]
-    Edge cases: under equalized odds, a group that must do worse than its best curve draws between the two
-    thresholds within 10^-4 of the rates that leave the fewest decisions to chance; else the closest two
-    within half a record; else among three. So the gap is within the tolerance, or else within 2 * 10^-4 or
-    one record's share.
+    Edge cases: under equalized odds, a group below its best curve draws between two thresholds: those within
+    10^-4 of the rates that leave the fewest decisions to chance, else the closest within half a record, else
+    among three. The gap is within the tolerance, or within 2 * 10^-4 or one record's share.
 
     Args:
         curves: Exact or noisy.
         constraint: One of `CONSTRAINTS`.
         objective: One of `OBJECTIVES`.
-        tolerance: From 0 to 1. None: 0, or for deterministic rules the least that leaves more than accepting
-            everybody or nobody, at most 2 % too large.
-        deterministic: Whether each rule is a single threshold.
+        tolerance: From 0 to 1. None: 0, or for deterministic rules about the least that leaves more than
+            accepting everybody or nobody.
+        deterministic: Whether rules are single thresholds.
     Raises:
         OptionError: An argument is out of range.
-        UndefinedRateError: A rate that is needed is 0/0.
-        TooNoisyError: A group's records with a label may all be noise.
+        UndefinedRateError: A needed rate is 0/0.
+        TooNoisyError: A group's records may all be noise.
         InfeasibleError: Without randomization, only accepting everybody or nobody meets the constraint.
     """
     chosen, points = tolerance or 0.0, curves.points()
@@ -194,7 +191,7 @@ def _check_curves(curves: GroupCurves, points: OperatingPoints, constraint: str,
                     f"records{or_epsilon}."
                 )
             noise = math.sqrt(labels) * error
-            if is_needed and total <= DETECTABLE * noise:
+            if is_needed and total <= 2 * noise:
                 more = math.ceil(noise / (GOOD_RATIO * total))
                 times = f", or spend {more} times the epsilon" if more <= _MOST_TIMES else ""
                 raise TooNoisyError(
@@ -229,7 +226,7 @@ def _infeasible(curves: GroupCurves, task: ThresholdTask, tolerance: float) -> I
 
 
 def constant_prediction(curves: GroupCurves, objective: str) -> float:
-    """Return the objective of the better constant prediction."""
+    """Return the better constant prediction's objective."""
     positives, negatives = (max(float(counts.sum()), 0.0) for counts in (curves.positives, curves.negatives))
     return max(positives, negatives) / (positives + negatives) if objective == ACCURACY else 0.5
 
@@ -237,7 +234,7 @@ def constant_prediction(curves: GroupCurves, objective: str) -> float:
 def cautions(thresholds: GroupThresholds, curves: GroupCurves, positive: str) -> list[str]:
     """Warn of groups with a nearly constant prediction, or an area under the curve below 1/2.
 
-    The latter has to be below by two standard errors of sample and noise together.
+    An area is below by two standard errors of sample and noise.
     """
     warnings = []
     if below := [repr(group) for i, group in enumerate(thresholds.rules) if _below_diagonal(curves, i)]:

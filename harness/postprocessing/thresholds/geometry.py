@@ -1,24 +1,22 @@
-"""The best decision rules under a fairness constraint, as geometry without noise or thresholds.
+"""The best decision rules under a fairness constraint, as geometry.
 
-One rate is alike in all groups (`*_one_rate`), or both are (`*_two_rates`), within a tolerance. A rule is
-any point on or below each group's upper convex hull (`mixed_*`), or one of its given points (`pure_*`).
+One rate is alike in all groups (`*_one_rate`), or both are (`*_two_rates`), within a tolerance. Rules are
+points on or below a group's upper convex hull (`mixed_*`), or given points (`pure_*`).
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from protocols.arrays import Floats, Integers
 
 ROUNDING = 1e-12  # rates that differ by less are the same rate, computed twice
 
 
 @dataclass(frozen=True, eq=False)
 class Hull:
-    """The upper convex hull of points, x from 0 to 1: indices and coordinates of corners."""
+    """The upper convex hull of points, x from 0 to 1: its corners' indices and coordinates."""
 
     corners: Integers
     x: Floats
@@ -26,7 +24,7 @@ class Hull:
 
     @classmethod
     def over(cls, x: Floats, y: Floats) -> "Hull":
-        """Return the hull of points in any order, by a scan that keeps right turns."""
+        """Return the hull of points in any order."""
         kept: list[int] = []
         xs, ys = x.tolist(), y.tolist()
         for i in np.lexsort((y, x)).tolist():
@@ -47,7 +45,7 @@ class Hull:
         return np.asarray(np.interp(x, self.x, self.y))
 
     def first_reach(self, y: Floats) -> Floats:
-        """Return the least x where a never falling hull reaches y, or its maximum."""
+        """Return the least x at which a never falling hull reaches y, or its maximum."""
         rising = np.concatenate([[True], np.diff(self.y) > 0])
         return np.asarray(np.interp(y, self.y[rising], self.x[rising]))
 
@@ -62,7 +60,7 @@ class Hull:
 def mixed_one_rate(hulls: Sequence[Hull], tolerance: float) -> Floats:
     """Return each group's x, all within the tolerance, that maximizes the sum of the hulls' heights.
 
-    The best sum in [c, c + tolerance] is concave and piecewise linear in c; all of its corners are tried.
+    The best sum in [c, c + tolerance] is concave and piecewise linear in c.
     """
     corners = np.unique(np.concatenate([hull.x for hull in hulls]))
     starts = np.unique(np.clip(np.concatenate([corners, corners - tolerance]), 0, 1 - tolerance))
@@ -74,12 +72,10 @@ def mixed_one_rate(hulls: Sequence[Hull], tolerance: float) -> Floats:
 def mixed_two_rates(
     hulls: Sequence[Hull], gain: Floats, loss: Floats, tolerance: float
 ) -> tuple[Floats, Floats]:
-    """Return each group's x and y, on or below its hull, that maximize the sum of gain y - loss x.
+    """Return each group's x and y, within the tolerance, that maximize the sum of gain y - loss x.
 
-    The x of any two groups differ by the tolerance at most, and so do the y. Hulls are of ROC points, from
-    (0, y0) to (1, 1), never falling; gain and loss are not negative. In a window each group's best point has
-    a closed form, and their sum is concave in the window's corner, which a search narrows down.
-    Guarantees: the constraint holds exactly, whatever the search's precision.
+    Hulls are of ROC points, from (0, y0) to (1, 1), never falling; gain and loss are not negative. In a
+    window each group's best point has a closed form, and their sum is concave in the window's corner.
     """
     peaks = [hull.x[np.argmax(g * hull.y - c * hull.x)] for hull, g, c in zip(hulls, gain, loss, strict=True)]
 
@@ -114,7 +110,7 @@ def snapped(shares: Floats) -> Floats:
 def pure_one_rate(points: Sequence[tuple[Floats, Floats]], tolerance: float) -> Integers | None:
     """Return the points with the largest sum of y, one per group and all x within the tolerance, if any.
 
-    `points` are x, sorted, and y of each group.
+    `points` are each group's sorted x, and its y.
     """
     starts = np.unique(np.concatenate([x for x, _ in points]))
     best = np.array([_largest(y, *_window(x, starts, tolerance)) for x, y in points])
@@ -128,10 +124,9 @@ def pure_one_rate(points: Sequence[tuple[Floats, Floats]], tolerance: float) -> 
 def pure_two_rates(
     points: Sequence[tuple[Floats, Floats]], gain: Floats, loss: Floats, tolerance: float
 ) -> Integers | None:
-    """Return the points with the largest sum of gain y - loss x, one per group and within the tolerance.
+    """Return the points with the largest sum of gain y - loss x, one per group, within the tolerance, if any.
 
-    `points` are x and y of each group, both sorted. Windows of x are tried in the order of an upper bound on
-    their value. None if no window has a point of every group.
+    `points` are each group's x and y, both sorted.
     """
     ys = [y for _, y in points]
     values = [g * y - c * x for (x, y), g, c in zip(points, gain, loss, strict=True)]
@@ -155,7 +150,7 @@ def pure_two_rates(
 
 
 def _narrowed(ys: Sequence[Floats], windows: Integers, tolerance: float) -> Integers:
-    """Leave out of windows of x the points whose y no point of another group is near."""
+    """Leave out of windows of x the points whose y is near no other group's."""
     lows = [y[np.minimum(first, len(y) - 1)] for y, (first, _) in zip(ys, windows, strict=True)]
     highs = [y[last] for y, (_, last) in zip(ys, windows, strict=True)]
     floor, ceiling = np.max(lows, axis=0) - tolerance, np.min(highs, axis=0) + tolerance
@@ -178,7 +173,7 @@ def _window(values: Floats, starts: Floats, width: float) -> tuple[Integers, Int
 
 
 def _total(values: Sequence[Floats], indices: Sequence[Integers] | Integers) -> Floats:
-    """Return the sum of each group's values at its indices; minus infinity with a -1."""
+    """Return the sum of each group's values at its indices; minus infinity for -1."""
     pairs = zip(values, indices, strict=True)
     return np.asarray(sum(np.where(index < 0, -np.inf, of_group[index]) for of_group, index in pairs))
 
@@ -190,7 +185,7 @@ def _best(value: Floats, spread: Floats) -> int:
 def _maximise(
     function: Callable[[Floats], Floats], low: Floats, high: Floats, points: int = 33, rounds: int = 11
 ) -> Floats:
-    """Return where concave functions are largest between low and high."""
+    """Return where concave functions are largest."""
     steps = np.linspace(0, 1, points).reshape(-1, *[1] * low.ndim)
     middle = low
     for _ in range(rounds):

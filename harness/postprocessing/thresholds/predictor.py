@@ -1,4 +1,4 @@
-"""Applies each group's thresholds to a model's scores, with scikit-learn's interface."""
+"""Applies each group's thresholds to scores, with scikit-learn's interface."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,18 +28,15 @@ ERROR = "error"
 class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type information
     """Predict positive where a score reaches its group's threshold, drawn anew for each sample if mixed.
 
-    `fit` learns nothing. Groups are matched as they stand in a file: 1, 1.0 and "1" are one group; a missing
-    group is "". `sklearn.clone` keeps the rules, but an estimator only in a `sklearn.frozen.FrozenEstimator`.
-    Metadata routing requests `sensitive_features`.
+    `fit` learns nothing. Groups are matched as in a file: 1, 1.0 and "1" are one group, a missing group is
+    "". `sklearn.clone` keeps the rules, but an estimator only in a `sklearn.frozen.FrozenEstimator`.
 
     Args:
-        rules: Per group, as from a run's `GroupThresholds.rules` or `load`.
-        estimator: A fitted classifier of two classes with `predict_proba`. None: X holds scores of the
-            positive label.
-        unseen_group: "error", or a threshold for groups without a rule, from 0 (accept everybody) to 2
-            (nobody).
-        positive_label: The estimator's class that the thresholds are for, as in a file. None: its last.
-        labels: Without an estimator, the two labels that are predicted. None: 0 and 1, the positive.
+        rules: A rule per group, from a run's `GroupThresholds.rules` or `load`.
+        estimator: A fitted classifier of two classes with `predict_proba`. None: X holds positive scores.
+        unseen_group: "error", or a threshold for groups without a rule, from 0 (everybody) to 2 (nobody).
+        positive_label: The estimator's class for the thresholds, as in a file. None: its last.
+        labels: The two labels to predict without an estimator. None: 0 and 1.
     """
 
     __module__ = "fairshares"  # where a pickle finds it again, whatever moves
@@ -102,7 +99,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         write_json(result_path(path, FILE), fields)
 
     def fit(self, X: Any, y: Any = None, **_: Any) -> "GroupThresholdPredictor":  # noqa: ARG002, N803
-        """Do nothing: there is nothing to learn."""
+        """Do nothing."""
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -110,34 +107,32 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     @property
     def classes_(self) -> npt.NDArray[Any]:
-        """The predicted classes, sorted: the estimator's, or the labels."""
+        """The sorted classes: the estimator's, or the labels."""
         labels = np.sort(np.array((0, 1) if self.labels is None else self.labels))
         return np.asarray(getattr(self.estimator, "classes_", labels))
 
     @property
     def n_features_in_(self) -> int:
-        """The estimator's number of features, if it has one."""
+        """The estimator's number of features."""
         return int(self.estimator.n_features_in_)
 
     @property
     def feature_names_in_(self) -> npt.NDArray[Any]:
-        """The estimator's names of features, if it has some."""
+        """The estimator's names of features."""
         return np.asarray(self.estimator.feature_names_in_)
 
     def predict(self, X: Any, *, sensitive_features: Any, random_state: Any = None) -> npt.NDArray[Any]:  # noqa: N803
         """Predict each sample's class, one of `classes_`.
 
         Args:
-            X: Shape (n, features) for the estimator; or scores from 0 to 1, shape (n,), (n, 1), or (n, 2) as
-                from `predict_proba`.
+            X: Features for the estimator, shape (n, features); or scores from 0 to 1, shape (n,), (n, 1), or
+                (n, 2) as from `predict_proba`.
             sensitive_features: The groups, shape (n,), or a frame with one column. Both may be arrays, or
                 frames and series that narwhals knows.
-            random_state: A seed or generator that repeats a mixed rule's draws. None: the system's
-                randomness.
+            random_state: A seed or generator for a mixed rule's draws. None: the system's randomness.
         Raises:
             UnseenGroupError: A group has no rule.
-            RecordsError: Shapes do not fit, a score is not from 0 to 1, or the model has no class of the
-                positive label.
+            RecordsError: Shapes do not fit, a score is not from 0 to 1, or no class is the positive label.
             ThresholdRuleError: `unseen_group` is no threshold.
         """
         probability = self.positive_probability(X, sensitive_features=sensitive_features)
@@ -146,7 +141,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return self.classes_[np.where(positive, at, 1 - at)]
 
     def predict_proba(self, X: Any, *, sensitive_features: Any) -> Floats:  # noqa: N803
-        """Return the probability of each class under `predict`, shape (n, 2): 0 or 1 without draws."""
+        """Return the probability of each class under `predict`, shape (n, 2)."""
         positive = self.positive_probability(X, sensitive_features=sensitive_features)
         both = np.column_stack([1 - positive, positive])
         return both if self._positive_class() else both[:, ::-1]
@@ -160,12 +155,12 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         sensitive_features: Any,
         random_state: Any = None,
     ) -> float:
-        """Return the accuracy of `predict` on the classes y, from 0 to 1."""
+        """Return the accuracy of `predict` on y, from 0 to 1."""
         predicted = self.predict(X, sensitive_features=sensitive_features, random_state=random_state)
         return float(accuracy_score(y, predicted, sample_weight=sample_weight))
 
     def positive_probability(self, X: Any, *, sensitive_features: Any) -> Floats:  # noqa: N803
-        """Return the probability that `predict` predicts each sample positive, shape (n,)."""
+        """Return each sample's probability to be predicted positive, shape (n,)."""
         index = getattr(X, "index", None)
         if self.estimator is not None:
             X = self.estimator.predict_proba(X)  # noqa: N806
@@ -209,7 +204,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
 
 def _collected(given: Any) -> Any:
-    """Return a frame or series of narwhals, in memory, or anything else as it is."""
+    """Return a frame or series in memory; anything else as it is."""
     known = nw.from_native(given, allow_series=True, pass_through=True)
     return known.collect() if isinstance(known, nw.LazyFrame) else known
 

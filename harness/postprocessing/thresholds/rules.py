@@ -1,4 +1,4 @@
-"""One group's decision rule: a score threshold, or a draw among several."""
+"""One group's decision rule."""
 
 import math
 from collections.abc import Iterable
@@ -8,15 +8,9 @@ from typing import Any
 from harness.errors import ThresholdRuleError
 from harness.system.documents import Refusal, as_type
 
-_KEYS = (
-    {"threshold"},
-    {"threshold", "threshold_alt", "probability_alt"},
-    {"thresholds", "probabilities"},
-)
-
 
 def in_words(option: str) -> str:
-    """Return a constraint or objective in prose: `equalized odds`, `accuracy`."""
+    """Return a constraint or objective in prose: `equalized odds`."""
     return option.removesuffix("_score").replace("_", " ")
 
 
@@ -26,7 +20,7 @@ class ThresholdRule:
 
     Attributes:
         thresholds: Strictly increasing; 0 accepts everybody, anything above 1 nobody.
-        probabilities: Of each threshold, positive, adding up to 1.
+        probabilities: Positive ones, which add up to 1.
     """
 
     thresholds: tuple[float, ...]
@@ -56,7 +50,7 @@ class ThresholdRule:
         return ", ".join(f"{text} with probability {probability:.3f}" for text, probability in pairs)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the rule as in `thresholds.json`; probability_alt belongs to threshold_alt."""
+        """Return the rule as in `thresholds.json`."""
         if self.is_deterministic:
             return {"threshold": self.thresholds[0]}
         if len(self.thresholds) == 2:
@@ -66,7 +60,7 @@ class ThresholdRule:
 
 
 def mixture(parts: Iterable[tuple[float, float]]) -> ThresholdRule:
-    """Return the rule of (threshold, probability) pairs, with thresholds merged and zeros dropped."""
+    """Return the rule of (threshold, probability) pairs, merged, without zeros."""
     merged: dict[float, float] = {}
     for threshold, probability in parts:
         merged[threshold] = merged.get(threshold, 0.0) + probability
@@ -75,9 +69,10 @@ def mixture(parts: Iterable[tuple[float, float]]) -> ThresholdRule:
 
 
 def rule_from_json(fields: Any, where: str) -> ThresholdRule:
-    """Return a group's rule in `thresholds.json`, or raise ThresholdRuleError, which names `where`."""
+    """Return a rule in `thresholds.json`; ThresholdRuleError, which names `where`, without one."""
     keys = set(fields) if isinstance(fields, dict) else set()
-    if keys not in _KEYS:
+    one_or_two = {"threshold"}, {"threshold", "threshold_alt", "probability_alt"}
+    if keys not in (*one_or_two, {"thresholds", "probabilities"}):
         raise ThresholdRuleError(
             f"{where} must have the key threshold; or threshold, threshold_alt and probability_alt; or the "
             "lists thresholds and probabilities; and no other."

@@ -1,4 +1,4 @@
-"""Which rule each group gets: a fairness constraint as geometry, and points back as thresholds."""
+"""Each group's rule: a fairness constraint as geometry, and points back as thresholds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,6 @@ import numpy as np
 
 from harness.postprocessing.curves import OperatingPoints
 from harness.postprocessing.thresholds.geometry import (
-    Floats,
     Hull,
     mixed_one_rate,
     mixed_two_rates,
@@ -17,6 +16,7 @@ from harness.postprocessing.thresholds.geometry import (
     snapped,
 )
 from harness.postprocessing.thresholds.rules import ThresholdRule, mixture
+from protocols.arrays import Floats
 
 EQUALIZED_ODDS = "equalized_odds"
 EQUAL_OPPORTUNITY = "equal_opportunity"
@@ -26,7 +26,6 @@ ACCURACY = "accuracy_score"
 BALANCED_ACCURACY = "balanced_accuracy_score"
 
 PAIR_SLACK = 1e-4  # by which two thresholds may miss a rate that takes three to hit
-_SAME = 1e-9  # rates closer than this are one
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +41,7 @@ class ThresholdTask:
 
     @property
     def constrained(self) -> tuple[str, ...]:
-        """Return the names of the rates that are to be alike."""
+        """The rates that are to be alike."""
         return {
             EQUALIZED_ODDS: ("true_positive_rate", "false_positive_rate"),
             EQUAL_OPPORTUNITY: ("true_positive_rate",),
@@ -69,15 +68,15 @@ class GroupPoints:
     selection_rate: Floats
 
     def rule(self, shares: Sequence[tuple[int, float]]) -> ThresholdRule:
-        """Return the rule that draws among points, given as (index, probability)."""
+        """Return the rule that draws among points, as (index, probability)."""
         return mixture((float(self.thresholds[point]), share) for point, share in shares)
 
 
 def task_for(points: OperatingPoints, constraint: str, objective: str) -> ThresholdTask:
     """Write the objective as a linear function of the groups' rates.
 
-    Balanced accuracy counts all groups together under equalized odds; otherwise it averages the groups' own
-    by size, as Fairlearn does.
+    Balanced accuracy counts all groups together under equalized odds; otherwise it averages theirs by size,
+    as Fairlearn does.
     """
     gain, loss, constant = points.positives, points.negatives, 0.5
     sizes = gain + loss
@@ -106,8 +105,7 @@ def best_mixed_rules(task: ThresholdTask, tolerance: float) -> list[ThresholdRul
 def best_pure_rules(task: ThresholdTask, tolerance: float) -> list[ThresholdRule] | None:
     """Return each group's best single threshold.
 
-    None if the constraint forces all groups to accept everybody, or nobody, and this is not the optimum
-    anyway.
+    Return None if the constraint forces all groups to accept everybody, or nobody, unless that is optimal.
     """
     chosen = _best_points(task, tolerance, slice(None))
     free = [int(np.argmax(value)) for _, value in _one_rate(task)]
@@ -121,7 +119,7 @@ def best_pure_rules(task: ThresholdTask, tolerance: float) -> list[ThresholdRule
 
 
 def least_tolerance(task: ThresholdTask) -> float:
-    """Return the least tolerance at which `best_pure_rules` finds any, at most 2 % too large."""
+    """Return the least tolerance of `best_pure_rules`, at most 2 % too large."""
     low, high = 0.0, 1.0
     while high - low > 0.02 * high:
         middle = (low + high) / 2
@@ -148,7 +146,6 @@ def _is_trivial(task: ThresholdTask, chosen: Sequence[int]) -> bool:
 
 
 def _one_rate(task: ThresholdTask) -> list[tuple[Floats, Floats]]:
-    """Return each group's constrained rate, and contribution to the objective, by point."""
     return [
         (
             getattr(curve, task.constrained[0]),
@@ -159,8 +156,8 @@ def _one_rate(task: ThresholdTask) -> list[tuple[Floats, Floats]]:
 
 
 def _rule_at(curve: GroupPoints, hull: Hull, x: float, y: float, half_a_record: list[float]) -> ThresholdRule:
-    """Return a rule with these rates: exact on the hull, by two thresholds below, else by three."""
-    if y >= float(hull.at(x)) - _SAME:
+    """Return a rule with these rates: on the hull exact, below by two thresholds, or else three."""
+    if y >= float(hull.at(x)) - 1e-9:
         return curve.rule(hull.mix(x))
     if pair := _pair_at(curve, x, y, half_a_record):
         return curve.rule(pair)
@@ -176,7 +173,7 @@ def _rule_at(curve: GroupPoints, hull: Hull, x: float, y: float, half_a_record: 
 def _pair_at(
     curve: GroupPoints, x: float, y: float, half_a_record: list[float]
 ) -> list[tuple[int, float]] | None:
-    """Return two points, with shares, whose mixture is close to (x, y), or None."""
+    """Return two points, with shares, that mix to about (x, y), or None."""
     x_of, y_of = curve.false_positive_rate - x, curve.true_positive_rate - y
     x_slack, y_slack = (max(half, PAIR_SLACK) for half in half_a_record)
     first = np.flatnonzero((x_of <= x_slack) & (y_of <= y_slack))
@@ -197,7 +194,7 @@ def _pair_at(
 
 
 def _group_points(thresholds: Floats, tpr: Floats, fpr: Floats, selection: Floats) -> GroupPoints:
-    """Merge thresholds with the same rates into the middle one, except at both ends."""
+    """Merge thresholds with the same rates into the middle one, except at the ends."""
     tpr, fpr = np.nan_to_num(tpr), np.nan_to_num(fpr)
     ends = np.concatenate([np.flatnonzero((np.diff(tpr) != 0) | (np.diff(fpr) != 0)), [len(tpr) - 1]])
     begins = np.concatenate([[0], ends[:-1] + 1])

@@ -1,4 +1,4 @@
-"""Audits of releases for `./inv audit`: the effect of one record, and the loss that it adds up to."""
+"""Audits of releases for `./inv audit`."""
 
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
@@ -28,7 +28,6 @@ from protocols.accounting.calibration import (
     plan_noise,
 )
 from protocols.accounting.exact_privacy import (
-    PrivacyCurve,
     amounts_moved,
     composed,
     curve_of_coins,
@@ -68,14 +67,13 @@ def audit_release(
     epsilon: Fraction,
     delta: Fraction,
 ) -> Audited:
-    """Audit a release by the declared linear map, see docs/explanation/noise.md#the-audit.
+    """Audit a release by its declared linear map, see docs/explanation/noise.md#the-audit.
 
-    Where values move by more than 1, the worst ratio counts per unit, and each value's outermost atoms one by
-    one. An index costs two ratios, the bound's and one count's, and an atom of each. Raises OptionError if no
-    noise reaches epsilon and delta, or no linear map is declared.
+    If values move by more than 1, the worst ratio counts per unit, and each value's outermost atoms one by
+    one. Raises OptionError if no noise reaches epsilon and delta, or no linear map is declared.
     """
     cap, text = neighbors.cap, {name: str(value) for name, value in arguments.items()}
-    requested, index = Guarantee(epsilon, delta), spec.release(text) if spec.release else None
+    index = spec.release(text) if spec.release else None
     with fitting(epsilon, delta):
         release = index if isinstance(index, AboveThreshold) else declared_release(spec, text)
         plan = plan_noise(release, neighbors, epsilon, delta)
@@ -110,16 +108,14 @@ def audit_release(
         if plan.unit is PrivacyUnit.CLIENT:
             parameters["cap"] = cap
         takes = f"a {plan.unit} moves {moved} {by}, which takes"
-    figures |= {"epsilon": exact.epsilon, "delta": exact.delta, **_at_small_deltas(joint)}
+    figures |= {"epsilon": exact.epsilon, "delta": exact.delta}
+    if joint is not None:
+        figures |= {f"epsilon_at_{at}": joint.least_epsilon(least) for at, least in DELTAS.items()}
     fault = None
     if exact.epsilon > plan.exact.epsilon or exact.delta > plan.exact.delta:
         fault = f"{takes} more than the ε and δ that are claimed"
     subject = f"{spec.name}.{neighbors.relation}" + ".active" * neighbors.malleable_slots
-    return Audited(subject, name, requested, parameters, figures, joint, True, fault)
-
-
-def _at_small_deltas(curve: PrivacyCurve | None) -> dict[str, Fraction | None]:
-    return {f"epsilon_at_{at}": curve.least_epsilon(least) for at, least in DELTAS.items()} if curve else {}
+    return Audited(subject, name, Guarantee(epsilon, delta), parameters, figures, joint, True, fault)
 
 
 def audit_distributed_noise(
@@ -133,19 +129,17 @@ def audit_distributed_noise(
     parties: int,
     tolerated: int,
 ) -> Audited:
-    """Audit a release with distributed noise, protected by all parties' noise but that of those tolerated.
+    """Audit a release with distributed noise, without the tolerated parties' part.
 
-    It tries all ways in which a client's records spread. Laplace: the sum of the moved values' deltas, each
-    at its share of epsilon. Gaussian: an upper bound on the delta of their joint loss. Raises OptionError if
-    no table reaches epsilon and delta, or a client has over 12 records.
+    It tries all ways in which a client's records spread. Raises OptionError for impossible noise, or a client
+    with over 12 records.
     """
     relation, cap = neighbors.relation, neighbors.cap
     if cap > _MOST_SPREADS:
         raise OptionError(
             f"An audit of distributed noise lists how records spread: {named('cap', _MOST_SPREADS)} at most."
         )
-    text, requested = {key: str(value) for key, value in arguments.items()}, Guarantee(epsilon, delta)
-    release = declared_release(spec, text)
+    release = declared_release(spec, {key: str(value) for key, value in arguments.items()})
     with fitting(epsilon, delta):
         plan = plan_distributed_noise(release, neighbors, epsilon, delta, distribution, parties, tolerated)
     noise, claim = plan.own, plan.exact
@@ -173,20 +167,31 @@ def audit_distributed_noise(
         fault = (
             f"its δ at ε = {float(claim.epsilon):g} is {float(delta_found):.3g}, not {float(claim.delta):.3g}"
         )
-    figures: dict[str, Figure] = {
-        "values": release.nodes,
-        "values_moved": max(map(len, moves)),
-        "units_moved": moved,
-        "epsilon": claim.epsilon,
-        "delta": delta_found,
-        "honest_parties": noise.honest,
-        "table_entries": len(noise.weights),
-        "mean_square_error": noise.mean_square_error,
-    }
-    parameters: dict[str, str | int] = {**arguments, "neighboring_relation": str(relation), "cap": cap}
-    parameters |= {"distribution": str(distribution), "parties": parties, "tolerated": tolerated}
-    subject = f"{spec.name}.own.{distribution}.{relation}" + ".active" * neighbors.malleable_slots
-    return Audited(subject, name, requested, parameters, figures, None, True, fault)
+    return Audited(
+        f"{spec.name}.own.{distribution}.{relation}" + ".active" * neighbors.malleable_slots,
+        name,
+        Guarantee(epsilon, delta),
+        parameters={
+            **arguments,
+            "neighboring_relation": str(relation),
+            "cap": cap,
+            "distribution": str(distribution),
+            "parties": parties,
+            "tolerated": tolerated,
+        },
+        figures={
+            "values": release.nodes,
+            "values_moved": max(map(len, moves)),
+            "units_moved": moved,
+            "epsilon": claim.epsilon,
+            "delta": delta_found,
+            "honest_parties": noise.honest,
+            "table_entries": len(noise.weights),
+            "mean_square_error": noise.mean_square_error,
+        },
+        claimed=True,
+        fault=fault,
+    )
 
 
 def audit_command(
@@ -200,9 +205,8 @@ def audit_command(
 ) -> Audited:
     """Audit the release of a command, with the `sizes` that differ from its defaults.
 
-    `cap` is by default 10, or 1 where a client has one value. `distributed` holds the distribution, the
-    number of parties, and how many may be corrupt. Raises OptionError if there is no such noise, or over a
-    million cells.
+    `cap` is by default 10, or 1 if a client has one value. `distributed` holds the distribution, the number
+    of parties, and of corrupt ones. Raises OptionError for impossible noise, or over a million cells.
     """
     release = RELEASES[name]
     chosen = {**release.sizes, **sizes}
@@ -211,8 +215,7 @@ def audit_command(
     if relation not in release.relations:
         raise OptionError(f"{name} is released under {' or '.join(release.relations)}, not {relation}.")
     if cap is None:
-        several = relation is NeighboringRelation.ZERO_OUT_ONE and release.counts_records
-        cap = DEFAULT_CAP if several else 1
+        cap = DEFAULT_CAP if relation is _ZERO_OUT and release.counts_records else 1
     with fitting(epsilon, delta):
         neighbors = Neighbors(relation, cap, release.malleable_slots)
         spec, arguments = release.declared(
@@ -229,27 +232,25 @@ def audit_command(
 def audit_protocol_4(epsilon: Fraction, relation: NeighboringRelation) -> Audited:
     """Audit Protocol 4's release: Laplace noise of scale 1 / epsilon on each count at each threshold.
 
-    The epsilon is exact; that at a small delta is a numerical bound for ideal noise.
+    The epsilon at a small delta is a numerical bound for ideal noise.
     """
     moved = values_moved(_protocol_4(PAPERS_GROUPS, PAPERS_THRESHOLDS), Neighbors(relation))
     at = composed_laplace(float(epsilon), moved, float(DELTAS["1e-6"]))
-    figures: dict[str, Figure] = {
-        "values_moved": moved,
-        "epsilon": moved * epsilon,
-        "epsilon_at_1e-6": Fraction(at),
-    }
-    parameters: dict[str, str | int] = {
-        "thresholds": PAPERS_THRESHOLDS,
-        "groups": PAPERS_GROUPS,
-        "neighboring_relation": str(relation),
-    }
-    subject = "pi_roc.published" + (".replace_one" if relation is NeighboringRelation.REPLACE_ONE else "")
-    requested = Guarantee(epsilon, Fraction(0))
-    return Audited(subject, "thresholds as published", requested, parameters, figures)
+    return Audited(
+        "pi_roc.published" + (".replace_one" if relation is NeighboringRelation.REPLACE_ONE else ""),
+        "thresholds as published",
+        Guarantee(epsilon, Fraction(0)),
+        parameters={
+            "thresholds": PAPERS_THRESHOLDS,
+            "groups": PAPERS_GROUPS,
+            "neighboring_relation": str(relation),
+        },
+        figures={"values_moved": moved, "epsilon": moved * epsilon, "epsilon_at_1e-6": Fraction(at)},
+    )
 
 
 def _spreads(units: int, most: int) -> Iterator[list[int]]:
-    """List all ways to write a number as a sum of parts, none above `most`."""
+    """Yield all ways to write `units` as a sum of parts up to `most`."""
     if not units:
         yield []
     for first in range(min(units, most), 0, -1):
@@ -316,6 +317,6 @@ _REFERENCE: tuple[Callable[[], Audited], ...] = (
 
 
 def reference_set() -> Iterator[Audited]:
-    """Yield the default audits of `./inv audit`; subjects of rows are unique."""
+    """Yield the default audits of `./inv audit`."""
     for one in _REFERENCE:
         yield one()

@@ -1,4 +1,4 @@
-"""Audits of samplers and local mechanisms for `./inv audit`, held against what is claimed of them."""
+"""Audits of samplers and local mechanisms for `./inv audit`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -45,10 +45,9 @@ _FAR = 10  # an output, in the scale from -1 to 1, at which an unbounded ratio i
 
 @dataclass(frozen=True)
 class Audited:
-    """One sampler or release, audited.
+    """One audited sampler or release.
 
-    `figures` go by the ends of rows' names, whose beginning is `subject`. `claimed` says whether this project
-    states a guarantee for it, and `fault` why that does not hold.
+    A row's name is `subject` and a name in `figures`. `fault` says why a `claimed` guarantee fails.
     """
 
     subject: str
@@ -61,18 +60,26 @@ class Audited:
     fault: str | None = None
 
     def rows(self) -> list[dict[str, object]]:
-        """Return a row per figure for `--json`, with bounds rounded up."""
-        delta = {"delta": power_of_two(self.requested.delta)} if self.requested.delta else {}
-        parameters = {"epsilon": str(self.requested.epsilon), **delta, **self.parameters}
+        """Return a row per figure, with bounds rounded up."""
+        parameters = {
+            "epsilon": str(self.requested.epsilon),
+            **({"delta": power_of_two(self.requested.delta)} if self.requested.delta else {}),
+            **self.parameters,
+        }
         return [
-            {"subject": f"{self.subject}.{end}", "parameters": parameters, "value": _json(figure)}
+            {
+                "subject": f"{self.subject}.{end}",
+                "parameters": parameters,
+                "value": _json(figure),
+            }
             for end, figure in self.figures.items()
         ]
 
 
 def _json(figure: Figure) -> int | float | str:
-    exact = float_up(figure) if isinstance(figure, Fraction) else figure
-    return "inf" if exact is None else exact
+    if figure is None:
+        return "inf"
+    return float_up(figure) if isinstance(figure, Fraction) else figure
 
 
 def audit_coins(
@@ -82,7 +89,7 @@ def audit_coins(
     sensitivity: int = 1,
     subject: str = "pi_lap.default",
 ) -> Audited:
-    """Audit our sampler from its coins, against a claimed guarantee."""
+    """Audit our sampler's coins against a claim."""
     curve, spent = curve_of_coins(coins, sensitivity), cost(coins)
     figures: dict[str, Figure] = {
         **_curve_figures(curve, requested.epsilon, claim.delta),
@@ -104,11 +111,10 @@ def audit_sampler(
 ) -> Audited:
     """Design our sampler for counts that move by up to `sensitivity`, and audit it.
 
-    The outermost atoms grow by e^(epsilon / sensitivity) inwards, so `sensitivity` of them weigh at most
+    Atoms grow by e^(epsilon / sensitivity) inwards, so the outermost `sensitivity` of them weigh at most
     e^epsilon times as many outermost ones.
     """
-    most = sensitivity * (exp_bounds(epsilon)[1] if sensitivity > 1 else 1)
-    bits = bits_at_most(delta / most)
+    bits = bits_at_most(delta / (sensitivity * (exp_bounds(epsilon)[1] if sensitivity > 1 else 1)))
     requested = Guarantee(epsilon, delta)
     with fitting(epsilon, delta):
         coins = design_coins(epsilon / sensitivity, bits)
@@ -119,8 +125,8 @@ def audit_sampler(
 def audit_published(epsilon: Fraction, log: str, *, rounded: bool, subject: str) -> Audited:
     """Audit π_LAP as published, with 16 fractional bits, for counts that move by 1.
 
-    `rounded` noise becomes an integer inside the computation. A small epsilon that overflows is an
-    OptionError.
+    `rounded` noise becomes an integer inside the computation. Raises OptionError for an epsilon that
+    overflows.
     """
     try:
         distribution = laplace_distribution(1 / epsilon, LOGARITHMS[log], rounded=rounded)
@@ -130,62 +136,72 @@ def audit_published(epsilon: Fraction, log: str, *, rounded: bool, subject: str)
         ) from None
     unit = 1 if rounded else ONE
     curve = curve_of_distribution(distribution, [unit])
-    figures: dict[str, Figure] = {
-        **_curve_figures(curve, epsilon, Fraction(0)),  # the paper claims epsilon alone
-        "largest_noise": Fraction(max(abs(x) for x in distribution), unit),
-        "mean_square_error": second_moment(distribution) / unit**2,
-    }
-    parameters: dict[str, str | int] = {
-        "sensitivity": 1,
-        "fraction_bits": FRACTION_BITS,
-        "logarithm": log,
-        "revealed": "rounded" if rounded else "raw",
-    }
-    name = f"published, {'rounded' if rounded else 'raw'}{EMULATED if log == 'mp-spdz' else ''}"
-    return Audited(subject, name, Guarantee(epsilon, Fraction(0)), parameters, figures, curve)
+    return Audited(
+        subject,
+        f"published, {'rounded' if rounded else 'raw'}{EMULATED if log == 'mp-spdz' else ''}",
+        Guarantee(epsilon, Fraction(0)),
+        parameters={
+            "sensitivity": 1,
+            "fraction_bits": FRACTION_BITS,
+            "logarithm": log,
+            "revealed": "rounded" if rounded else "raw",
+        },
+        figures={
+            **_curve_figures(curve, epsilon, Fraction(0)),  # the paper claims epsilon alone
+            "largest_noise": Fraction(max(abs(x) for x in distribution), unit),
+            "mean_square_error": second_moment(distribution) / unit**2,
+        },
+        curve=curve,
+    )
 
 
 def audit_truncated() -> Audited:
     """Estimate from below the loss of π_LAP as published, raw, under MP-SPDZ's default truncation.
 
-    Its distribution is unknown, so the estimate is from a recorded tally, and no upper bound.
+    Its distribution is unknown, so the estimate is from a recorded tally.
     """
     requested = Guarantee(Fraction(1), Fraction(0))
     estimate = estimate_delta(TRUNCATED, float(requested.epsilon), float(CONFIDENCE))
-    figures: dict[str, Figure] = {
-        "delta": Fraction(estimate.value),
-        "delta_low": Fraction(estimate.low),
-        "delta_high": Fraction(estimate.high),
-    }
-    parameters: dict[str, str | int] = {
-        "sensitivity": 1,
-        "fraction_bits": FRACTION_BITS,
-        "logarithm": "mp-spdz, probabilistic truncation",
-        "revealed": "raw",
-        "label": "empirical",
-        "samples": TRUNCATED.samples,
-        "confidence": str(CONFIDENCE),
-    }
-    subject = "pi_lap.published.raw.probabilistic"
-    return Audited(subject, "published, raw, default truncation", requested, parameters, figures)
+    return Audited(
+        "pi_lap.published.raw.probabilistic",
+        "published, raw, default truncation",
+        requested,
+        parameters={
+            "sensitivity": 1,
+            "fraction_bits": FRACTION_BITS,
+            "logarithm": "mp-spdz, probabilistic truncation",
+            "revealed": "raw",
+            "label": "empirical",
+            "samples": TRUNCATED.samples,
+            "confidence": str(CONFIDENCE),
+        },
+        figures={
+            "delta": Fraction(estimate.value),
+            "delta_low": Fraction(estimate.low),
+            "delta_high": Fraction(estimate.high),
+        },
+    )
 
 
 def audit_m_r(end: str, epsilon: Fraction, *, repaired: bool) -> Audited:
-    """Audit M_R, repaired or as published (epsilon_1 = epsilon_2 = epsilon)."""
+    """Audit M_R, repaired or as published, at epsilon_1 = epsilon_2 = epsilon."""
     as_published = MechanismR.with_budgets(_GROUPS, epsilon, epsilon)
     exact = epsilon_of_r(MechanismR.private(_GROUPS, epsilon) if repaired else as_published)
-    fault = f"its ε is {float(exact):.4g}" if repaired and exact > epsilon else None
-    figures: dict[str, Figure] = {"epsilon": exact, "epsilon_claimed": epsilon}
-    name = f"M_R, {'repaired' if repaired else 'as published'}"
-    requested = Guarantee(epsilon, Fraction(0))
-    return Audited(f"ldp.m_r.{end}", name, requested, _PARAMETERS, figures, claimed=repaired, fault=fault)
+    return Audited(
+        f"ldp.m_r.{end}",
+        f"M_R, {'repaired' if repaired else 'as published'}",
+        Guarantee(epsilon, Fraction(0)),
+        _PARAMETERS,
+        {"epsilon": exact, "epsilon_claimed": epsilon},
+        claimed=repaired,
+        fault=f"its ε is {float(exact):.4g}" if repaired and exact > epsilon else None,
+    )
 
 
 def audit_m_l(end: str, epsilon: Fraction, k: int) -> Audited:
-    """Audit M_L at epsilon_2 = epsilon and the largest epsilon_1 that the paper's Eq. (1) allows then.
+    """Audit M_L at epsilon_2 = epsilon and the largest epsilon_1 that the paper's Eq. (1) allows.
 
-    Only k = 2 has a guarantee, with epsilon_1 = epsilon / 2. For other k the ratio of two inputs' densities,
-    shown at an output of 10, is unbounded.
+    Only k = 2 has a guarantee (docs/explanation/local-privacy.md).
     """
     claimed = k == 2
     if claimed:
@@ -200,10 +216,16 @@ def audit_m_l(end: str, epsilon: Fraction, k: int) -> Audited:
     figures: dict[str, Figure] = {"epsilon": exact, "epsilon_claimed": stated}
     if exact is None:
         figures["log_ratio_at_10"] = Fraction(log_ratio_of_l(epsilon_1, epsilon, Fraction(k), _FAR))
-    fault = None if not claimed or (exact is not None and exact <= epsilon) else "it does not keep to its ε"
-    requested, parameters = Guarantee(epsilon, Fraction(0)), {**_PARAMETERS, "k": k}
-    subject, name = f"ldp.m_l.{end}", f"M_L, k = {k}"
-    return Audited(subject, name, requested, parameters, figures, claimed=claimed, fault=fault)
+    is_kept = exact is not None and exact <= epsilon
+    return Audited(
+        f"ldp.m_l.{end}",
+        f"M_L, k = {k}",
+        Guarantee(epsilon, Fraction(0)),
+        {**_PARAMETERS, "k": k},
+        figures,
+        claimed=claimed,
+        fault="it does not keep to its ε" if claimed and not is_kept else None,
+    )
 
 
 def _curve_figures(curve: PrivacyCurve, epsilon: Fraction, delta: Fraction) -> dict[str, Figure]:

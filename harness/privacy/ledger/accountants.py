@@ -1,7 +1,6 @@
 """Composition of runs: by sums, by Rényi divergences, or as a series that was declared beforehand.
 
-Accountants have the interface of dp_accounting's. All sums are of integers and rounded towards a higher
-loss; docs/explanation/theorems.md has the proofs.
+Sums are of integers, rounded towards a higher loss. docs/explanation/theorems.md has the proofs.
 """
 
 import json
@@ -30,10 +29,7 @@ _PARTS = 1000  # of a budget: the unit in which its rest is said
 
 @dataclass(frozen=True)
 class NoiseEvent:
-    """The noise of a release of which one record moves `values` values by 1 each.
-
-    Distributed noise is that of honest parties.
-    """
+    """The noise of a release of which a record moves `values` values by 1 each."""
 
     noise: Single
     values: int
@@ -58,7 +54,7 @@ def noise_text(noise: NoiseEvent | Concentrated | None) -> str | None:
 
 
 def noise_of(text: str | None) -> NoiseEvent | Concentrated | None:
-    """Return the noise of a ledger's text. Raises ValueError or LookupError if it is none."""
+    """Return the noise of a ledger's text; ValueError or LookupError without one."""
     if text is None:
         return None
     fields = json.loads(text)
@@ -71,7 +67,7 @@ def noise_of(text: str | None) -> NoiseEvent | Concentrated | None:
 
 @dataclass(frozen=True)
 class Accountant:
-    """The sum of runs' epsilons and deltas (basic composition), and the rest of a budget.
+    """The sum of runs' epsilons and deltas, and the rest of a budget, with the interface of dp_accounting's.
 
     Guarantees: theorem 2; subclasses name theirs.
     [test: tests/harness/privacy/test_ledger_rules.py, tests/harness/privacy/test_ledger_filter.py]
@@ -85,16 +81,16 @@ class Accountant:
         return True
 
     def compose(self, losses: Iterable[Loss]) -> Self:
-        """Return the accountant with these further runs."""
+        """Return the accountant with further runs."""
         return replace(self, losses=(*self.losses, *losses))
 
     def allows(self, loss: Loss) -> bool:
-        """Return whether the budget, all of which may be spent, covers a further run."""
+        """Return whether the budget covers a further run."""
         return self.supports(loss) and self.compose([loss]).kept
 
     @property
     def kept(self) -> bool:
-        """Whether all runs together are within the budget."""
+        """Whether all runs are within the budget."""
         return self.budget.allows(compose(loss.exact for loss in self.losses))
 
     @property
@@ -104,15 +100,15 @@ class Accountant:
 
 
 class DeclaredRuns(Accountant):
-    """Equal runs, their number declared before the first: theorem 6."""
+    """Equal runs, their number declared beforehand: theorem 6."""
 
     def supports(self, loss: Loss) -> bool:
-        """Return whether a further run was declared, with the same noise."""
+        """Return whether a further run was declared, with this noise."""
         return len(self.losses) < (self.budget.runs or 0) and {*self.losses, loss} == {loss}
 
     @property
     def kept(self) -> bool:
-        """Whether all declared runs together are within the budget."""
+        """Whether all declared runs are within the budget."""
         delta, runs = self.budget.delta, self.budget.runs
         assert delta is not None and runs
         return not self.losses or _delta_of_all(self.losses[0], runs, self.budget.epsilon) <= delta
@@ -137,7 +133,7 @@ class Renyi(Accountant):
 
     @property
     def left(self) -> Budget:
-        """The epsilon of one more run at a delta of 0, in thousandths, rounded down."""
+        """The epsilon of one more run at a delta of 0, in thousandths of the budget."""
         part = self.budget.epsilon / _PARTS
 
         def exceeds(parts: int) -> bool:
@@ -147,24 +143,18 @@ class Renyi(Accountant):
 
     @property
     def deltas(self) -> tuple[Fraction, Fraction]:
-        """The lost mass of all runs, and the rest's delta at epsilon."""
-        order, (moment, lost) = self.budget.order or 0, self.moments
+        """The lost mass of all runs, and the rest's delta."""
+        order, moment, lost = self.budget.order or 0, _ONE, Fraction(0)
+        for loss, times in Counter(self.losses).items():
+            more, apart = _moment(loss, order, self.budget.epsilon)
+            moment, lost = _product(moment, _power(more, times)), lost + times * apart
         shrunk = _power(_up(1 / exp_bounds(self.budget.epsilon)[0]), order - 1)
         factor = _power(_up(Fraction(order - 1, order)), order - 1)
         return lost, Fraction(_product(_product(moment, shrunk), factor), _ONE * order)
 
-    @property
-    def moments(self) -> tuple[int, Fraction]:
-        """The product of all runs' moments, and their lost mass."""
-        moment, lost = _ONE, Fraction(0)
-        for loss, times in Counter(self.losses).items():
-            more, apart = _moment(loss, self.budget.order or 0, self.budget.epsilon)
-            moment, lost = _product(moment, _power(more, times)), lost + times * apart
-        return moment, lost
-
 
 def accountant_of(budget: Budget, losses: Iterable[Loss] = ()) -> Accountant:
-    """Return the accountant with the rule of a budget."""
+    """Return a budget's accountant."""
     kind = Renyi if budget.order else DeclaredRuns if budget.runs else Accountant
     return kind(budget, tuple(losses))
 
@@ -172,10 +162,10 @@ def accountant_of(budget: Budget, losses: Iterable[Loss] = ()) -> Accountant:
 def numerical_epsilon(losses: Sequence[Loss], delta: float) -> float | None:
     """Return an epsilon that all runs together keep to at this delta; None if there is none.
 
-    Google's optional `dp_accounting` computes it in floats, for information only: it decides nothing. Unknown
-    noise counts as the worst of its epsilon and delta.
-    Guarantees: up to the rounding of floats, an upper bound, and at most the sum of all epsilons where delta
-    is at least the sum of all deltas.  [test: tests/harness/privacy/test_ledger_rules.py]
+    Google's optional `dp_accounting` computes it in floats, for information only, with unknown noise at its
+    worst.
+    Guarantees: up to the rounding of floats, an upper bound, and at most the sum of all epsilons if delta is
+    at least the sum of all deltas.  [test: tests/harness/privacy/test_ledger_rules.py]
     """
     if not losses:
         return 0.0
@@ -208,9 +198,9 @@ def numerical_epsilon(losses: Sequence[Loss], delta: float) -> float | None:
 
 @lru_cache(maxsize=256)
 def _moment(loss: Loss, order: int, epsilon: Fraction) -> tuple[int, Fraction]:
-    """Return E_Q[(R / Q)^order] of a run in fixed point, rounded up, and the mass that R takes off P.
+    """Return E_Q[(R / Q)^order] of a run in fixed point, rounded up, and P's mass less R's.
 
-    It is at least 1: a run that starts and reveals nothing makes no room for others.
+    It is at least 1: a run that reveals nothing makes no room for others.
     """
     if isinstance(loss.noise, Concentrated):
         exponent = order * (order - 1) * loss.noise.rho
@@ -233,7 +223,7 @@ def _delta_of_all(loss: Loss, runs: int, epsilon: Fraction) -> Fraction:
 
 
 def _outcomes(loss: Loss) -> tuple[Sequence[Masses], int]:
-    """Return masses of outcomes that dominate every run of this loss, and their number.
+    """Return masses of outcomes that dominate every run of this loss, and the number of values.
 
     Source: Murtagh and Vadhan 2016, Lemma 3.2, for unknown noise.
     """
@@ -261,7 +251,6 @@ def _product(x: int, y: int) -> int:
 
 
 def _power(x: int, n: int) -> int:
-    """Return x^n in fixed point, rounded up."""
     power = _ONE
     while n:
         if n & 1:

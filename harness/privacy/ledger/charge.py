@@ -1,4 +1,4 @@
-"""One run's way through the ledger: its population, its charge when its parties start, and its outcome."""
+"""One run's way through the ledger: its population, its charge, and its outcome."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -27,8 +27,7 @@ UNCHARGED = "none"  # the population of records whose privacy nobody has to coun
 NOTHING_SPENT = "Nothing was spent."
 SPENT: list[str] = []  # a sentence on the loss of each run of this process whose parties may have started
 
-Say = Callable[[str], None]
-"""Told what a user may want to know before a run, a sentence each."""
+Say = Callable[[str], None]  # receives sentences for the user before a run
 
 
 def nothing_said(_sentence: str) -> None:
@@ -36,7 +35,7 @@ def nothing_said(_sentence: str) -> None:
 
 
 def chosen_ledger(path: Path | None) -> Ledger:
-    """Return the ledger in that file, in $FAIRSHARES_LEDGER, or the user's."""
+    """Return the ledger in a file, in $FAIRSHARES_LEDGER, or the user's."""
     chosen = path or os.environ.get(LEDGER_VARIABLE)
     return Ledger(Path(chosen).expanduser() if chosen else None)
 
@@ -51,11 +50,9 @@ class Account:
 
     @property
     def declared(self) -> bool:
-        """Whether the population's budget is for a declared number of runs."""
-        of_it = self.ledger.populations(self.population) if self.population else []
-        return any(
-            budget and budget.runs for budget in (self.budget, *(population.budget for population in of_it))
-        )
+        """Whether the budget is for a declared number of runs."""
+        known = self.ledger.populations(self.population) if self.population else []
+        return any(budget and budget.runs for budget in (self.budget, *(one.budget for one in known)))
 
 
 def chosen_account(
@@ -66,10 +63,10 @@ def chosen_account(
     *,
     of_records: bool = False,
 ) -> Account:
-    """Return where a run is charged, and say so if its population is a new one.
+    """Return where a run is charged, and announce a new population.
 
     With `of_records`, budgets of populations of uploads do not matter. Raises PopulationError if nobody is
-    named although the ledger has budgets, or a new name may be misspelt.
+    named although the ledger has budgets, or a name may be misspelt.
     """
     place, charged = chosen_ledger(ledger), population if population != UNCHARGED else None
     _announce(place, charged, budget, say)
@@ -104,7 +101,7 @@ def populations_of(
     retire: str | None = None,
     say: Say = nothing_said,
 ) -> tuple[Path, list[Population]]:
-    """Set a budget or retire a population; return the ledger's file, and the chosen populations."""
+    """Set a budget or retire a population; return the file, and the chosen populations."""
     place, name = chosen_ledger(ledger), name or retire
     if budget:
         _announce(place, name, budget, say)
@@ -123,7 +120,7 @@ def populations_of(
 class Entry:
     """One run's place in the ledger: empty until `start`, settled at its end.
 
-    `whole` is the total of several runs, charged once, before the first.
+    `whole` is the event of several runs that are charged once, before the first.
     """
 
     def __init__(self, account: Account) -> None:
@@ -134,7 +131,7 @@ class Entry:
         self.population: Population | None = None
 
     def check(self, release: PrivacyEvent) -> None:
-        """Raise what `start` would raise, before a run does any work."""
+        """Raise what `start` would raise."""
         account, release = self.account, self.whole or release
         if self._charged_before:
             return
@@ -143,10 +140,7 @@ class Entry:
                 account.ledger.check(account.population, account.budget, release)
 
     def start(self, release: PrivacyEvent) -> None:
-        """Charge a run whose parties are about to start, or raise.
-
-        A run of nobody only marks its uploads as used.
-        """
+        """Charge a run whose parties are about to start; a run of nobody only marks its uploads."""
         account, release = self.account, self.whole or release
         if self._charged_before:
             return
@@ -167,7 +161,7 @@ class Entry:
         return self.whole is not None and bool(self.out)
 
     def fields(self) -> dict[str, Any] | None:
-        """Return a manifest's fields on the charge; None if nobody is charged."""
+        """Return a manifest's `ledger`."""
         if self.population is None:
             return None
         return {
@@ -180,13 +174,12 @@ class Entry:
         }
 
     def settle(self, status: Status, timeout_s: float) -> None:
-        """Write the outcome of the run, if it was charged."""
+        """Write the outcome of a charged run."""
         if self._charge is not None:
             Ledger(self.account.ledger.path, timeout_s).settle(self._charge, status)
 
 
 def _spent(account: Account, release: PrivacyEvent) -> str:
-    """Say a run's loss: its parties may reveal values from now on."""
     charged = "no ledger counts it"
     if account.population is not None:
         charged = f"charged to population {account.population!r} in {account.ledger.path}"
@@ -200,7 +193,7 @@ def _spent(account: Account, release: PrivacyEvent) -> str:
 
 @contextmanager
 def nothing_started() -> Iterator[None]:
-    """Add to the ledger's refusals that no party was started."""
+    """Add to refusals that no party was started."""
     try:
         yield
     except FairSharesError as error:
@@ -211,7 +204,7 @@ def nothing_started() -> Iterator[None]:
 
 @contextmanager
 def entry(account: Account) -> Iterator[Entry]:
-    """Yield a run's entry; settle it as done, or as aborted after an exception."""
+    """Yield a run's entry; settle it as done, or as aborted."""
     made = Entry(account)
     try:
         yield made

@@ -1,6 +1,6 @@
 """One SQLite file that many processes change, one at a time, each change whole or not at all.
 
-Whatever SQLite says becomes a LedgerError with the file's name and the way out.
+SQLite's errors become LedgerErrors.
 """
 
 import os
@@ -41,7 +41,7 @@ class Database:
         self.path, self.timeout_s = path.absolute(), timeout_s
 
     def exists(self) -> bool:
-        """Return whether there is a file, of whatever kind."""
+        """Return whether there is a file."""
         try:
             return self.path.exists()
         except OSError as error:
@@ -49,7 +49,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Yield a connection that sees one state of the file, empty if there is none."""
+        """Yield a connection that sees one state of the file, if any."""
         if not self.exists():
             with closing(sqlite3.connect(":memory:")) as empty:
                 empty.executescript(self.tables)
@@ -60,9 +60,8 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Yield the only connection that may write; commit, or roll back on an exception.
+        """Yield the only connection that may write; commit to disk, or roll back on an exception.
 
-        What is read inside cannot change before the end. When this returns, the disk has it.
         [test: tests/harness/privacy/test_ledger_processes.py]
         """
         self._create()
@@ -70,16 +69,18 @@ class Database:
             yield connection
 
     def error(self, reason: str) -> LedgerError:
-        """Return the error that says this of the file."""
-        message = reason.replace("{ledger}", named("ledger"))
-        return LedgerError(f"Cannot use the ledger {self.path}: {message}.")
+        """Return the error with this reason."""
+        return LedgerError(
+            f"Cannot use the ledger {self.path}: {reason.replace('{ledger}', named('ledger'))}."
+        )
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
         try:
-            file = f"{self.path.absolute().as_uri()}?mode=rw"
             with closing(
-                sqlite3.connect(file, uri=True, timeout=self.timeout_s, isolation_level=None)
+                sqlite3.connect(
+                    f"{self.path.as_uri()}?mode=rw", uri=True, timeout=self.timeout_s, isolation_level=None
+                )
             ) as connection:
                 connection.execute("PRAGMA synchronous=EXTRA")
                 connection.execute("PRAGMA foreign_keys=ON")
@@ -97,7 +98,6 @@ class Database:
             raise self.error("an entry in it is damaged; restore it from a copy") from error
 
     def _check(self, connection: sqlite3.Connection) -> None:
-        """Raise LedgerError unless the file is a sound ledger of this version."""
         if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
             raise self.error(f"it is no ledger of FairShares; {_ELSEWHERE}")
         schema = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -110,10 +110,7 @@ class Database:
             raise self.error(_DAMAGED)
 
     def _create(self) -> None:
-        """Put an empty ledger in place, complete from the start, unless a file is there.
-
-        So a file without content was damaged; it is never taken for a new ledger.
-        """
+        """Put a complete ledger in place unless a file is there: an empty file is a damaged one."""
         if self.exists():
             return
         partial = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}")
@@ -138,6 +135,5 @@ class Database:
                 partial.unlink()
 
     def _reason(self, error: sqlite3.Error) -> LedgerError:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        reason = _REASONS.get(code, f"SQLite says: {error}")
+        reason = _REASONS.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, f"SQLite says: {error}")
         return self.error(reason.replace("{timeout_s}", f"{self.timeout_s:g}"))

@@ -1,15 +1,14 @@
 """The privacy ledger: one SQLite file with the charges of all runs, and their budgets.
 
-A charge is written right before a run's parties start, and stays whatever happens then: from there on
-somebody may have seen a revealed value.
+A charge is written right before a run's parties start, and stays.
 """
 
+import hashlib
 import json
 import os
 import socket
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -18,7 +17,6 @@ from pathlib import Path
 from harness.errors import PopulationError, UsedNoiseError, named
 from harness.privacy.ledger.accountants import noise_of, noise_text
 from harness.privacy.ledger.database import Database
-from harness.privacy.ledger.heads import append_entry, heads_among, last_head
 from harness.privacy.ledger.populations import (
     Charge,
     Population,
@@ -43,20 +41,22 @@ _COLUMNS = (  # of a charge
     "population, time, task, model, epsilon, delta, unit, relation, noise, out, chain, domain, "
     "status, process"
 )
+_ASKED = "upload IN (SELECT value FROM json_each(:uploads))"
 TIMEOUT_S = 20.0
 
 
 def default_path() -> Path:
-    """Return the user's ledger, below an absolute `$XDG_DATA_HOME`, else `~/.local/share`."""
+    """Return the user's ledger, below `$XDG_DATA_HOME` or `~/.local/share`."""
     base = Path(os.environ.get("XDG_DATA_HOME", ""))
     return (base if base.is_absolute() else Path.home() / ".local" / "share") / "fairshares" / "ledger.sqlite"
 
 
 class Ledger(Database):
-    """The charges and budgets in one file; every method is one transaction, and may raise LedgerError.
+    """A ledger's file; every method is one transaction, and may raise LedgerError.
 
-    Guarantees: of runs that race for the rest of a budget only as many are charged as fit it; a crash loses
-    no charge.  [test: tests/harness/privacy/test_ledger_processes.py]
+    Guarantees: of runs that race for the rest of a budget, only those that fit are charged. A crash loses no
+    charge.
+    [test: tests/harness/privacy/test_ledger_processes.py]
     """
 
     schema = 6
@@ -108,12 +108,12 @@ class Ledger(Database):
         super().__init__(path or default_path(), timeout_s)
 
     def populations(self, name: str | None = None) -> list[Population]:
-        """Return the named population, if there is one, or all by name."""
+        """Return the named population, if any, or all, sorted by name."""
         with self.reading() as connection:
             return _populations(connection, None if name is None else key_of(name))
 
     def spent_on(self, uploads: Iterable[str]) -> dict[str, Guarantee]:
-        """Return the total loss of each of these uploads that was used.
+        """Return the total loss of each used upload among these.
 
         [test: tests/harness/privacy/test_populations.py]
         """
@@ -121,7 +121,7 @@ class Ledger(Database):
             return _spent_on(connection, uploads)
 
     def counted(self, name: str | None, chain: str, uploads: Iterable[str]) -> frozenset[str]:
-        """Return which of these uploads a run leaves out: those counted for its chain or another population.
+        """Return the uploads that a run leaves out: those counted for its chain or another population.
 
         Without a population, any earlier run counts.
         """
@@ -129,7 +129,7 @@ class Ledger(Database):
             return _counted(connection, name, chain, uploads)
 
     def set_budget(self, name: str, budget: Budget) -> None:
-        """Give a population this budget instead of another."""
+        """Give a population another budget."""
         with self.writing() as connection:
             refuse_late_rule(_find(connection, name) or Population(name), budget)
             _set_budget(connection, name, budget)
@@ -140,7 +140,7 @@ class Ledger(Database):
             connection.execute("UPDATE populations SET retired = 1 WHERE key = ?", (key_of(name),))
 
     def check(self, name: str | None, budget: Budget | None, release: PrivacyEvent) -> None:
-        """Raise what `charge` would raise now; nothing is written."""
+        """Raise what `charge` would raise."""
         with self.reading() as connection:
             self._refuse(connection, name, budget, release)
 
@@ -149,11 +149,12 @@ class Ledger(Database):
     ) -> tuple[int, Population | None]:
         """Write a charge and the use of its uploads; return its number and the population after it.
 
-        Charges of nobody for the same uploads become the population's, too. A chain is charged for its first
-        run; further ones add their uploads.  [test: tests/harness/privacy/test_ledger_chains.py]
+        Charges of nobody for the same uploads become the population's. A chain is charged for its first run,
+        and further runs add their uploads. An error leaves the file as it was.
+        [test: tests/harness/privacy/test_ledger_chains.py]
 
         Raises:
-            PopulationError: The run contradicts the population or chain. Nothing is written after any error.
+            PopulationError: The run contradicts the population or chain.
             BudgetError: The population's budget or a client's policy does not cover it.
             UsedUploadsError: Its uploads were used and nobody would count it, or its chain counted them.
             UsedNoiseError: Another run used its noise.
@@ -163,50 +164,54 @@ class Ledger(Database):
             if name is not None and (budget is not None or _find(connection, name) is None):
                 _set_budget(connection, name, budget)
             if name is not None:
-                _adopt(connection, name, _uncounted(connection, release.uploads))
+                connection.executemany(
+                    "UPDATE charges SET population = ? WHERE id = ?",
+                    [(key_of(name), charge.id) for charge in _uncounted(connection, release.uploads)],
+                )
             number = _insert(connection, name, release) if begun is None else begun.id
-            uses = ((upload, number) for upload in release.uploads)
-            connection.executemany("INSERT OR IGNORE INTO uses VALUES (?, ?)", uses)
+            connection.executemany(
+                "INSERT OR IGNORE INTO uses VALUES (?, ?)", ((upload, number) for upload in release.uploads)
+            )
             if release.piece:
                 connection.execute("INSERT INTO pieces VALUES (?, ?)", (release.piece, number))
-            append_entry(connection, release.run)
+            _append_head(connection, release.run)
             _set_status(connection, number, Status.RUNNING)
             return number, None if name is None else _find(connection, name)
 
     def head(self) -> str:
-        """Return the digest of all charges so far, or ""."""
+        """Return the digest of all charges, or ""."""
         with self.reading() as connection:
-            return last_head(connection)
+            return _last_head(connection)
 
     def had(self, heads: Iterable[str]) -> list[str]:
-        """Return which of these heads this ledger has had."""
+        """Return those of these heads that this ledger has had."""
         with self.reading() as connection:
-            return heads_among(connection, heads)
+            rows = connection.execute(
+                "SELECT value FROM json_each(?) WHERE value IN (SELECT digest FROM heads)",
+                (json.dumps([*heads]),),
+            )
+            return [head for (head,) in rows]
 
     def restore(self, name: str, lost: PrivacyEvent, seen: Sequence[str]) -> None:
-        """Write the charges that a restored ledger lacks, as its owner states them, beyond any budget.
-
-        Other hosts have `seen` the lost heads.
-        """
+        """Write a restored ledger's lost charge, and the lost heads that others saw."""
         with self.writing() as connection:
             if _find(connection, name) is None:
                 _set_budget(connection, name, None)
-            number = _insert(connection, name, lost)
-            append_entry(connection, "lost", *seen)
-            _set_status(connection, number, Status.DONE)
+            _append_head(connection, "lost", *seen)
+            _set_status(connection, _insert(connection, name, lost), Status.DONE)
 
     def seen(self) -> dict[str, str]:
-        """Return other hosts' last known heads, by certificate."""
+        """Return other hosts' heads, by certificate."""
         with self.reading() as connection:
             return dict(connection.execute("SELECT certificate, head FROM peers"))
 
     def remember(self, heads: Mapping[str, str]) -> None:
-        """Write the latest heads of other hosts' ledgers, by certificate."""
+        """Write other hosts' heads, by certificate."""
         with self.writing() as connection:
             connection.executemany("INSERT OR REPLACE INTO peers VALUES (?, ?)", heads.items())
 
     def settle(self, charge: int, status: Status) -> None:
-        """Write the outcome of a run; its charge stays."""
+        """Write a run's outcome."""
         with self.writing() as connection:
             _set_status(connection, charge, status)
 
@@ -250,27 +255,25 @@ def _find(connection: sqlite3.Connection, name: str) -> Population | None:
 
 
 def _uncounted(connection: sqlite3.Connection, uploads: Sequence[str]) -> tuple[Charge, ...]:
-    """Return the charges of nobody for these uploads."""
     numbers = {use.charge for use in _uses(connection, uploads) if use.key is None}
     return tuple(charge for charge in _charges(connection, None) if charge.id in numbers)
 
 
 def _populations(connection: sqlite3.Connection, key: str | None = None) -> list[Population]:
-    rows = connection.execute(
-        "SELECT key, name, budget_epsilon, budget_delta, retired, "
-        "(SELECT MIN(id IN (SELECT charge FROM uses)) FROM charges WHERE population = key) "
-        "FROM populations WHERE key = ? OR ? ORDER BY name",
-        (key, key is None),
-    ).fetchall()
     return [
         Population(name, _budget(epsilon, delta), _charges(connection, key), *map(bool, more))
-        for key, name, epsilon, delta, *more in rows
+        for key, name, epsilon, delta, *more in connection.execute(
+            "SELECT key, name, budget_epsilon, budget_delta, retired, "
+            "(SELECT MIN(id IN (SELECT charge FROM uses)) FROM charges WHERE population = key) "
+            "FROM populations WHERE key = ? OR ? ORDER BY name",
+            (key, key is None),
+        ).fetchall()
     ]
 
 
 def _charges(connection: sqlite3.Connection, key: str | None) -> tuple[Charge, ...]:
-    rows = connection.execute(f"SELECT id, {_COLUMNS} FROM charges WHERE population IS ? ORDER BY id", (key,))
-    return tuple(_charge(*row) for row in rows)
+    found = f"SELECT id, {_COLUMNS} FROM charges WHERE population IS ? ORDER BY id"
+    return tuple(_charge(*row) for row in connection.execute(found, (key,)))
 
 
 def _set_budget(connection: sqlite3.Connection, name: str, budget: Budget | None) -> None:
@@ -308,14 +311,7 @@ def _insert(connection: sqlite3.Connection, name: str | None, release: PrivacyEv
     return number
 
 
-def _adopt(connection: sqlite3.Connection, name: str, unnamed: Iterable[Charge]) -> None:
-    connection.executemany(
-        "UPDATE charges SET population = ? WHERE id = ?", ((key_of(name), charge.id) for charge in unnamed)
-    )
-
-
 def _set_status(connection: sqlite3.Connection, charge: int, status: Status) -> None:
-    """Write the outcome of a run of this process."""
     connection.execute(
         "UPDATE charges SET status = ?, process = ? WHERE id = ?",
         (str(status), json.dumps(_process(os.getpid())), charge),
@@ -325,35 +321,34 @@ def _set_status(connection: sqlite3.Connection, charge: int, status: Status) -> 
 def _counted(
     connection: sqlite3.Connection, name: str | None, chain: str, uploads: Iterable[str]
 ) -> frozenset[str]:
-    with _asked(connection, uploads):
-        rows = connection.execute(
-            "SELECT upload FROM asked JOIN uses USING (upload) JOIN charges ON id = charge "
-            "WHERE :key IS NULL OR population <> :key OR chain = NULLIF(:chain, '')",
-            {"key": key_of(name) if name else None, "chain": chain},
-        ).fetchall()
+    rows = connection.execute(
+        f"SELECT upload FROM uses JOIN charges ON id = charge WHERE {_ASKED} "
+        "AND (:key IS NULL OR population <> :key OR chain = NULLIF(:chain, ''))",
+        {"uploads": json.dumps([*uploads]), "key": key_of(name) if name else None, "chain": chain},
+    )
     return frozenset(upload for (upload,) in rows)
 
 
 def _uses(connection: sqlite3.Connection, uploads: Sequence[str]) -> list[Use]:
-    with _asked(connection, uploads):
-        rows = connection.execute(
-            "SELECT charges.id, populations.key, populations.name, charges.out, COUNT(*), MIN(upload) "
-            "FROM (SELECT upload, MAX(charge) AS charge FROM asked JOIN uses USING (upload) GROUP BY upload) "
-            "JOIN charges ON charges.id = charge "
-            "LEFT JOIN populations ON populations.key = charges.population "
-            "GROUP BY charges.id ORDER BY charges.id"
-        ).fetchall()
+    rows = connection.execute(
+        "SELECT charges.id, populations.key, populations.name, charges.out, COUNT(*), MIN(upload) "
+        f"FROM (SELECT upload, MAX(charge) AS charge FROM uses WHERE {_ASKED} GROUP BY upload) "
+        "JOIN charges ON charges.id = charge "
+        "LEFT JOIN populations ON populations.key = charges.population "
+        "GROUP BY charges.id ORDER BY charges.id",
+        {"uploads": json.dumps(uploads)},
+    )
     return [Use(*row) for row in rows]
 
 
 def _spent_on(connection: sqlite3.Connection, uploads: Iterable[str]) -> dict[str, Guarantee]:
-    with _asked(connection, uploads):
-        of_uploads = connection.execute(
-            "SELECT upload, GROUP_CONCAT(charge) FROM asked JOIN uses USING (upload) GROUP BY upload"
-        ).fetchall()
-    rows = connection.execute("SELECT id, epsilon, delta FROM charges")
+    of_uploads = connection.execute(
+        f"SELECT upload, GROUP_CONCAT(charge) FROM uses WHERE {_ASKED} GROUP BY upload",
+        {"uploads": json.dumps([*uploads])},
+    ).fetchall()
     of_charges = {
-        str(number): Guarantee(Fraction(epsilon), Fraction(delta)) for number, epsilon, delta in rows
+        str(number): Guarantee(Fraction(epsilon), Fraction(delta))
+        for number, epsilon, delta in connection.execute("SELECT id, epsilon, delta FROM charges")
     }
     totals = {
         charges: compose(of_charges[one] for one in charges.split(","))
@@ -362,12 +357,23 @@ def _spent_on(connection: sqlite3.Connection, uploads: Iterable[str]) -> dict[st
     return {upload: totals[charges] for upload, charges in of_uploads}
 
 
-@contextmanager
-def _asked(connection: sqlite3.Connection, uploads: Iterable[str]) -> Iterator[None]:
-    connection.execute("CREATE TEMP TABLE asked (upload TEXT PRIMARY KEY)")
-    connection.executemany("INSERT OR IGNORE INTO asked VALUES (?)", ((upload,) for upload in uploads))
-    yield
-    connection.execute("DROP TABLE asked")
+def next_head(head: str, entry: str) -> str:
+    """Return a ledger's head after one more charge.
+
+    Heads are a hash chain, by which other hosts notice a ledger that went back in time. Each commits to all
+    that hosts signed of the charged run.
+    """
+    return hashlib.sha256(f"{head} {entry}".encode()).hexdigest()
+
+
+def _last_head(connection: sqlite3.Connection) -> str:
+    return str(connection.execute("SELECT MAX(id), COALESCE(digest, '') FROM heads").fetchone()[1])
+
+
+def _append_head(connection: sqlite3.Connection, entry: str, *seen: str) -> None:
+    """Write the next head, after lost ones."""
+    heads = (*seen, next_head(_last_head(connection), " ".join([entry, *seen])))
+    connection.executemany("INSERT OR IGNORE INTO heads (digest) VALUES (?)", ((head,) for head in heads))
 
 
 def _budget(epsilon: str | None, delta: str | None) -> Budget | None:
@@ -418,7 +424,7 @@ def _charge(
 
 
 def _process(pid: int) -> tuple[str, str, int, str]:
-    """Return the identity of a process: machine, boot, number, and start time."""
+    """Return a process's machine, boot, number, and start time."""
     boot_id = Path("/proc/sys/kernel/random/boot_id")
     boot = boot_id.read_text().strip() if boot_id.exists() else ""  # without /proc numbers alone have to do
     return socket.gethostname(), boot, pid, birth(pid)

@@ -1,7 +1,6 @@
 """A population's losses, and the runs that its budget, unit and relation allow.
 
-A population is whoever the records are about. Its runs share one privacy unit and one neighboring relation:
-only then do their epsilons and deltas add up to a guarantee.
+Its runs share one privacy unit and one neighboring relation: others do not add up.
 """
 
 import unicodedata
@@ -21,7 +20,7 @@ from protocols.guarantee import Budget, Guarantee, compose
 
 
 class Status(StrEnum):
-    """The outcome of a run, which is spent in any case: it may have revealed values."""
+    """A run's outcome, which is spent in any case."""
 
     RUNNING = "running"
     DONE = "done"
@@ -37,11 +36,11 @@ class PrivacyEvent:
     """A run that is about to reveal values.
 
     Attributes:
-        noise: None where one record moves a value by more than 1, or the noise is of several kinds.
-        policies: Of uploads whose clients have one.
+        noise: None if one record moves a value by more than 1, or the noise is of several kinds.
+        policies: Clients' policies, by upload.
         piece: The name of its noise if made ahead, else "".
-        chain: The name of its chain, or "", with that chain's `domain` as text.
-        run: A digest of all that hosts signed of it; "" without hosts.
+        chain: The name of its chain, or "", with that chain's `domain`.
+        run: The digest of the hosts' statements, or "".
     """
 
     task: str
@@ -66,7 +65,7 @@ class PrivacyEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class Charge(PrivacyEvent):
-    """A run, or all runs of a chain, in the ledger; `time` is UTC, ISO 8601."""
+    """A run, or a chain's runs, in the ledger; `time` is UTC, ISO 8601."""
 
     id: int
     time: str
@@ -77,7 +76,7 @@ class Charge(PrivacyEvent):
 class Population:
     """A population's entries in the ledger.
 
-    Runs without a name ignore a `retired` one. `of_uploads` is true if it has runs, and all took uploads.
+    Runs without a name ignore a `retired` one. If it is `of_uploads`, all of its runs took uploads.
     """
 
     name: str
@@ -88,41 +87,41 @@ class Population:
 
     @property
     def unit(self) -> PrivacyUnit | None:
-        """The unit of all its runs; None before the first."""
+        """Its runs' unit; None before the first."""
         return self.charges[0].unit if self.charges else None
 
     @property
     def relation(self) -> NeighboringRelation | None:
-        """The neighboring relation of all its runs; None before the first."""
+        """Its runs' neighboring relation; None before the first."""
         return self.charges[0].relation if self.charges else None
 
     def chain(self, name: str) -> Charge | None:
-        """Return the charge of the named chain, if there is one."""
+        """Return the named chain's charge, if any."""
         return next((charge for charge in self.charges if name and charge.chain == name), None)
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """The loss of each run, whatever its outcome; a chain counts once: theorem 16."""
+        """The loss of each run with any outcome; a chain counts once (theorem 16)."""
         return tuple(charge.loss for charge in self.charges)
 
     @property
     def spent(self) -> Guarantee:
-        """The loss of all its runs, by basic composition."""
+        """The loss of all runs, by basic composition."""
         return compose(loss.exact for loss in self.losses)
 
     @property
     def accountant(self) -> Accountant | None:
-        """The accountant of its budget, if it has one."""
+        """Its budget's accountant, if any."""
         return None if self.budget is None else accountant_of(self.budget, self.losses)
 
     @property
     def left(self) -> Budget | None:
-        """The rest of its budget, if it has one."""
+        """The rest of its budget, if any."""
         return None if self.accountant is None else self.accountant.left
 
 
 class Use(NamedTuple):
-    """The last charge of some uploads, to a population or to nobody."""
+    """The last charge of some uploads."""
 
     charge: int
     key: str | None
@@ -133,7 +132,7 @@ class Use(NamedTuple):
 
 
 def key_of(name: str) -> str:
-    """Return the common key of a name's spellings, by case and Unicode form.
+    """Return the common key of a name's spellings.
 
     [test: tests/harness/privacy/test_populations.py]
     """
@@ -141,7 +140,7 @@ def key_of(name: str) -> str:
 
 
 def refuse_contradictions(population: Population, budget: Budget | None, release: PrivacyEvent) -> None:
-    """Raise PopulationError where a run's unit, relation or budget is not the population's."""
+    """Raise PopulationError if a run's unit, relation or budget is another."""
     for charge in population.charges:
         if (charge.unit, charge.relation) != (release.unit, release.relation):
             raise PopulationError(
@@ -158,7 +157,7 @@ def refuse_contradictions(population: Population, budget: Budget | None, release
 
 
 def refuse_late_rule(population: Population, budget: Budget | None) -> None:
-    """Raise PopulationError where a budget with its own rule is given or withdrawn after a run."""
+    """Raise PopulationError if a budget with its own rule is given or withdrawn after a run."""
     rules = [rule for rule in (population.budget, budget) if rule and rule.rule]
     if population.charges and budget not in (None, population.budget) and rules:
         raise PopulationError(
@@ -194,9 +193,9 @@ def refuse_overspending(population: Population, loss: Loss) -> None:
 def uncovered(
     policies: Mapping[str, ClientPolicy], release: PrivacyEvent, spent: Mapping[str, Guarantee]
 ) -> frozenset[str]:
-    """Return the uploads whose clients' policies do not cover a release: all hosts leave them out of it.
+    """Return the uploads whose clients' policies do not cover a release, which all hosts leave out.
 
-    A policy covers a task that it names, for its unit or a stronger one, up to a total of losses.
+    A policy covers its tasks, for its unit or a stronger one, up to a total loss.
     [test: tests/harness/privacy/test_populations.py]
     """
     return frozenset(
@@ -223,10 +222,10 @@ def refuse_used(uses: Sequence[Use], name: str | None, uploads: Sequence[str]) -
     others = [use for use in uses if use.key is not None and (name is None or use.key != key_of(name))]
     owners = listed(sorted({use.name for use in others}))
     if name is None and uses:
-        whose = f" They belong to {owners}." if owners else ""
         raise UsedUploadsError(
             f"{sum(use.uploads for use in uses)} of these {len(uploads)} uploads went into a run before "
-            f"({uses[-1].out}); a second run spends their ε again, and has to be charged.{whose} "
+            f"({uses[-1].out}); a second run spends their ε again, and has to be charged."
+            f"{f' They belong to {owners}.' if owners else ''} "
             f"Name the population that they are of with {named('population')}; {_sent_again(uses[-1])}."
         )
     if others:
@@ -237,7 +236,7 @@ def refuse_used(uses: Sequence[Use], name: str | None, uploads: Sequence[str]) -
 
 
 def refuse_other_terms(begun: Charge, release: PrivacyEvent) -> None:
-    """Raise PopulationError where a run differs from the first of its chain."""
+    """Raise PopulationError if a run differs from the first of its chain."""
     for name in ("task", "model", "loss", "domain"):
         if getattr(begun, name) != getattr(release, name):
             what = {"model": "security model", "loss": "ε, δ or noise"}.get(name, name)
@@ -249,7 +248,7 @@ def refuse_other_terms(begun: Charge, release: PrivacyEvent) -> None:
 
 
 def refuse_counted(counted: Collection[str], release: PrivacyEvent) -> None:
-    """Raise UsedUploadsError where a chain's earlier runs had some of these uploads."""
+    """Raise UsedUploadsError if a chain's earlier runs had some of these uploads."""
     if counted:
         raise UsedUploadsError(
             f"{len(counted)} of these {len(release.uploads)} uploads went into a run of chain "
@@ -262,7 +261,7 @@ def _sent_again(use: Use) -> str:
 
 
 def refuse_misspelt(name: str, known: Iterable[Population], path: Path) -> None:
-    """Raise PopulationError for a new name without a budget, if others have one."""
+    """Raise PopulationError for a new name without a budget, if others have budgets."""
     others = sorted(population.name for population in known if population.budget)
     if others:
         raise PopulationError(
@@ -273,7 +272,7 @@ def refuse_misspelt(name: str, known: Iterable[Population], path: Path) -> None:
 
 
 def exact_json(total: Guarantee | Budget | None) -> dict[str, str | None] | None:
-    """Return epsilon and delta as rationals `p/q`; an unlimited delta is None."""
+    """Return epsilon and delta as rationals `p/q`; None for an unlimited delta."""
     if total is None:
         return None
     texts = {name: None if value is None else str(value) for name, value in asdict(total).items()}
@@ -294,7 +293,7 @@ def left_text(left: Budget) -> str:
 
 
 def budget_text(budget: Budget | None) -> str:
-    """Say a budget exactly, in the syntax of options."""
+    """Say a budget exactly, as options do."""
     if budget is None:
         return "none"
     rule = ",renyi" if budget.order else f",{budget.runs}" if budget.runs else ""
@@ -309,6 +308,6 @@ def runs_text(charges: tuple[Charge, ...]) -> str:
 
 
 def listed(names: list[str]) -> str:
-    """Say names in quotes, at most ten of them."""
+    """Say at most ten names, in quotes."""
     shown = ", ".join(map(repr, names[:10]))
     return shown if len(names) <= 10 else f"{shown} and {len(names) - 10} more"

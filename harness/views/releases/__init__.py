@@ -1,4 +1,4 @@
-"""One view per release: from its result and manifest to tables and sentences.
+"""A view per release.
 
 Imports: `releases` and below, `views.parts`, `views.run`. Start with `weights`.
 """

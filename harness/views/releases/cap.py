@@ -1,4 +1,4 @@
-"""A chosen contribution bound, and how to use it."""
+"""A chosen contribution bound, and its use."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -23,10 +23,12 @@ STEPS = {
 
 
 def cap(found: ChosenCap, clients: int) -> Iterator[Part]:
-    """Show a bound, then the command lines that come next."""
-    chosen = f"The cap is {found.cap:,} of a client's records, out of caps up to {found.caps[-1]:,}."
+    """Show a bound, and what comes next."""
     yield Findings(
-        [chosen, f"Noise moves the numbers of clients that it was chosen by by up to {found.noise:,}."]
+        [
+            f"The cap is {found.cap:,} of a client's records, out of caps up to {found.caps[-1]:,}.",
+            f"Noise moves the numbers of clients that it was chosen by by up to {found.noise:,}.",
+        ]
     )
     yield Table(
         ["cap", "clients above it, wanted", f"noise, {float(CONFIDENCE):.0%}"],
@@ -44,12 +46,8 @@ def cap(found: ChosenCap, clients: int) -> Iterator[Part]:
 
 
 def going_on_with(chosen: ChosenCap, clients: int, left: Guarantee) -> Iterator[str]:
-    """Show the first run's bound, as its ε is spent even if the second fails.
-
-    `left` is the second run's budget, spent when its parties start.
-    """
-    repeated = {"cap": chosen.cap, "epsilon": left.epsilon, "delta": left.delta}
-    rest = " ".join(named(field, value) for field, value in repeated.items())
+    """Show the first run's bound, whose ε is spent even if the second run, on `left`, fails."""
+    rest = f"{named('cap', chosen.cap)} {named('epsilon', left.epsilon)} {named('delta', left.delta)}"
     yield (
         f"Cap: {chosen.cap} of a client's records, by noisy counts; its part of ε is spent. If the run that "
         f"follows fails, repeat it with {rest}. That keeps to the total if its parties had not started; "
@@ -59,7 +57,7 @@ def going_on_with(chosen: ChosenCap, clients: int, left: Guarantee) -> Iterator[
 
 
 def noise_moves(noise: int) -> str:
-    """Begin a sentence on noise in the counts behind a choice."""
+    """Begin a sentence on a choice's noise."""
     return (
         f"Noise moves such a comparison by up to {noise:,} clients, with at least "
         f"{float(CONFIDENCE):.0%} probability"
@@ -67,7 +65,7 @@ def noise_moves(noise: int) -> str:
 
 
 def doubt_of(above: int, noise: int, clients: int) -> Iterator[str]:
-    """Warn of a bound that hardly depends on the clients."""
+    """Warn of a bound that is mostly noise."""
     if above >= clients:
         yield (
             f"All {clients:,} clients may exceed the cap, so 1 is best whatever they hold, and any other "
@@ -78,7 +76,7 @@ def doubt_of(above: int, noise: int, clients: int) -> Iterator[str]:
 
 
 def following(options: Any, done: Any) -> list[Line]:
-    """Return what to do with the cap of a run, as commands."""
+    """Return the commands that use a run's cap."""
     task, cap, curves = options.release, str(done.found.cap), options.request.curves
     if task == "counts":
         return [

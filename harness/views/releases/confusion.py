@@ -19,7 +19,7 @@ RATE_COLUMNS = [name.replace("_", " ") for name in RATES]
 
 
 def confusion(found: Confusion) -> Iterator[Part]:
-    """Show confusion matrices and their rates, and how scores became predictions."""
+    """Show confusion matrices and their rates."""
     domain = found.counts.domain
     pairs = [(s, y) for s in range(len(domain.groups)) for y in range(len(domain.labels))]
     names = {(s, y): [domain.groups[s], domain.labels[y]] for s, y in pairs}
@@ -55,12 +55,12 @@ def confusion(found: Confusion) -> Iterator[Part]:
 
 
 def rates_of(estimates: Confusion | GroupThresholds, at: Any) -> Floats:
-    """Return `RATES` and their intervals at an index, shape (rates, 3)."""
+    """Return `RATES` with intervals at an index, shape (rates, 3)."""
     return np.array([[estimates.rates[name][at], *estimates.intervals[name][at]] for name in RATES])
 
 
 def rates_shown(rates: Floats) -> Iterable[str]:
-    """Return each rate above its interval, for a table; NaN has none."""
+    """Return each rate above its interval."""
     return [Stacked(f"{rate:.3f}\n{interval_shown(low, high, 3)}") for rate, low, high in rates.tolist()]
 
 

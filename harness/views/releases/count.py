@@ -1,4 +1,4 @@
-"""Counts with a relative error, and their privacy by size."""
+"""Counts with a relative error."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -9,15 +9,14 @@ from harness.releases.base import by_cell
 from harness.releases.counts import CONFIDENCE, GroupCounts
 from harness.views import run
 from harness.views.parts import Findings, Part, Table, from_least_to_most
-from harness.views.releases.weights import ends_shown
 from harness.views.rendering.plots import intervals, with_ends
-from protocols.accounting.rounding import digits_up
+from protocols.accounting.rounding import digits_up, interval_shown
 
 STEPS = {**run.STEPS, "run": "parties: run π_COUNT", "read": "derive counts from the noisy logarithms"}
 
 
 def counts(estimated: GroupCounts) -> Iterator[Part]:
-    """Show estimated counts, their errors, and their privacy by size."""
+    """Show counts, errors, and privacy by size."""
     estimates = by_cell(estimated.domain, estimated.estimates)
     yield from_least_to_most("Counts go from", estimates, 0)
     yield intervals(
@@ -28,11 +27,6 @@ def counts(estimated: GroupCounts) -> Iterator[Part]:
         "Counts, with intervals for the noise; what is below 1 is drawn there.",
         logarithmic=True,
     )
-    rows = [
-        [group, label, f"{estimated.estimates[s, y]:,.0f}", ends_shown(estimated.intervals[s, y], 0)]
-        for s, group in enumerate(estimated.domain.groups)
-        for y, label in enumerate(estimated.domain.labels)
-    ]
     target = estimated.target
     most = digits_up(Fraction(str(target.relative)), 2)
     yield Findings(
@@ -40,7 +34,14 @@ def counts(estimated: GroupCounts) -> Iterator[Part]:
     )
     yield Table(
         ["group", "label", "estimated count", f"{float(CONFIDENCE):.0%} interval"],
-        rows,
+        [
+            [
+                *(group, label, f"{estimated.estimates[s, y]:,.0f}"),
+                interval_shown(estimated.intervals[s, y, 0], estimated.intervals[s, y, 1], 0),
+            ]
+            for s, group in enumerate(estimated.domain.groups)
+            for y, label in enumerate(estimated.domain.labels)
+        ],
         "llrr",
         caption=f"A count from {target.least:,} to {target.most:,} errs by {most} of it on average, at "
         "most; smaller ones by more. Intervals hold all counts with at least that probability.",
@@ -61,7 +62,7 @@ def counts(estimated: GroupCounts) -> Iterator[Part]:
 
 
 def guarantee(epsilon: Fraction, delta: Fraction) -> tuple[str, str]:
-    """Return a record's ε and δ for a table."""
+    """Return a record's ε and δ as texts."""
     return digits_up(epsilon, 3), digits_up(delta, 2)
 
 

@@ -1,4 +1,4 @@
-"""Means of groups and the gaps between them."""
+"""Means of groups, and their gaps."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -66,8 +66,7 @@ def gaps(estimated: Gaps) -> Iterator[Part]:
     if empty or any(estimated.near_zero):
         yield (
             f"At this ε, two groups need {estimated.useful:,} clients each for a gap within {USEFUL:.0%} of "
-            "the "
-            "range; more clients or a larger ε help."
+            "the range; more clients or a larger ε help."
         )
 
 

@@ -1,4 +1,4 @@
-"""Opened samples of noise beside their exact distribution."""
+"""Opened samples of noise, and their exact distribution."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -16,9 +16,8 @@ STEPS = {
 
 
 def noise(sampler: Sampler, summary: Mapping[str, Any], manifest: dict[str, Any]) -> Iterator[Part]:
-    """Show a summary of samples, the protection by a secret one, and costs."""
+    """Show samples in summary, the protection by a secret one, and costs."""
     samples = summary["samples"]
-    extremes = zip(("least", "largest"), summary["extremes"], summary["exact_extremes"], strict=True)
     yield Table(
         [f"{samples:,} samples, sampler {sampler.name}", "revealed", "exact distribution"],
         [
@@ -28,7 +27,12 @@ def noise(sampler: Sampler, summary: Mapping[str, Any], manifest: dict[str, Any]
                 f"{summary['mean_square']:,.4f}",
                 f"{summary['exact_mean_square']:,.4f}",
             ],
-            *([name, f"{measured:,.6g}", f"{exact:,.6g}"] for name, measured, exact in extremes),
+            *(
+                [name, f"{measured:,.6g}", f"{exact:,.6g}"]
+                for name, measured, exact in zip(
+                    ("least", "largest"), summary["extremes"], summary["exact_extremes"], strict=True
+                )
+            ),
         ],
     )
     verdict = "within" if summary["distance"] <= summary["distance_bound"] else Bad("beyond")

@@ -22,15 +22,21 @@ STEPS = {
 
 
 def thresholds(result: Thresholds) -> Iterator[Part]:
-    """Show each group's rule, or else its size, and the curves' quality."""
+    """Show each group's rule, or else its size, and curves."""
     curves = result.curves.curves
     yield Findings([f"Warning: {caution}" for caution in result.cautions])
     yield roc(curves, result.thresholds)
     if result.thresholds is None:
         yield Findings([f"No thresholds follow from these curves. {result.problem or ''}"])
-        sizes = zip(curves.groups, curves.positives, curves.negatives, strict=True)
-        rows = [[group, f"{positives:,.1f}", f"{negatives:,.1f}"] for group, positives, negatives in sizes]
-        yield Table(["group", "positives", "negatives"], rows)
+        yield Table(
+            ["group", "positives", "negatives"],
+            [
+                [group, f"{positives:,.1f}", f"{negatives:,.1f}"]
+                for group, positives, negatives in zip(
+                    curves.groups, curves.positives, curves.negatives, strict=True
+                )
+            ],
+        )
     else:
         yield from rules(result.thresholds, constant_prediction(curves, result.thresholds.objective))
         if result.thresholds.least_tolerance:
@@ -67,7 +73,7 @@ def thresholds(result: Thresholds) -> Iterator[Part]:
 
 
 def chosen_again(earlier: str) -> str:
-    """Say that thresholds were chosen on an earlier run's curves."""
+    """Say that an earlier run's curves were used."""
     return (
         f"The curves are those of {earlier}. This choice revealed nothing new and spent no ε, so no ledger "
         "is charged. The earlier run's guarantee is repeated here."
@@ -75,7 +81,7 @@ def chosen_again(earlier: str) -> str:
 
 
 def another_choice(directory: Path) -> str:
-    """Say that these curves allow other choices."""
+    """Say how to choose again."""
     *choices, label, alone = map(
         named, ("constraint", "objective", "tolerance", "positive_label", "deterministic")
     )
@@ -86,7 +92,7 @@ def another_choice(directory: Path) -> str:
 
 
 def rules(chosen: GroupThresholds, constant: float) -> Iterator[Part]:
-    """Show each group's rule and rates, and the objective of a constant prediction."""
+    """Show each group's rule and rates."""
     constraint, objective = in_words(chosen.constraint), in_words(chosen.objective)
     difference = f"{chosen.gap:.3f} ({interval_shown(*chosen.gap_interval, 3)})"
     value = f"{chosen.objective_value:.3f}; of predicting one label for everybody: {constant:.3f}."

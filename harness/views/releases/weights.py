@@ -5,11 +5,11 @@ from typing import Any
 
 from harness.errors import named
 from harness.inputs.record_schema import RecordDomain
-from harness.postprocessing.reweighing.formulas import GroupWeights
 from harness.releases.base import by_cell
+from harness.reweighing.formulas import GroupWeights
 from harness.views import run
 from harness.views.parts import Findings, Part, Table, from_least_to_most
-from harness.views.rendering.plots import Floats, intervals, with_ends
+from harness.views.rendering.plots import intervals, with_ends
 from protocols.accounting.rounding import interval_shown
 
 _MOSTLY_NOISE = 2  # from one end of a weight's interval to the other
@@ -21,8 +21,8 @@ def weights(result: GroupWeights) -> Iterator[Part]:
     by_name = by_cell(result.domain, result.weights)
     yield from_least_to_most("Weights go from", by_name, 4)
     widest = int(((result.interval[..., 1] - result.interval[..., 0]) / result.weights).argmax())
-    ends = ends_shown(result.interval.reshape(-1, 2)[widest], 4)
-    yield Findings([f"The least certain is that of {list(by_name)[widest]}, {ends}."])
+    low, high = result.interval.reshape(-1, 2)[widest]
+    yield Findings([f"The least certain is that of {list(by_name)[widest]}, {interval_shown(low, high, 4)}."])
     yield intervals(
         "weights",
         list(by_name),
@@ -32,24 +32,23 @@ def weights(result: GroupWeights) -> Iterator[Part]:
         at=1.0,
     )
     step = "1" if result.unit == 1 else f"1/{result.unit}"
-    rows = [
-        [
-            *(group, label),
-            (f"below {step}, so {step}: " if result.floored[s, y] else "")
-            + f"{result.noisy_counts[s, y] / result.unit:,.1f}",
-            f"{result.weights[s, y]:,.4f}",
-            ends_shown(result.interval[s, y], 4),
-        ]
-        for s, group in enumerate(result.domain.groups)
-        for y, label in enumerate(result.domain.labels)
-    ]
     heading, interval = f"weight ({result.reweighing})", f"{float(result.confidence):.0%} interval"
     halves = "Counts end in .5: half is added to each revealed integer, as the noise's mean is −½. "
     if not (result.noisy_counts % 1).any():  # distributed noise, whose mean is 0
         halves = ""
     yield Table(
         ["group", "label", "noisy count", heading, interval],
-        rows,
+        [
+            [
+                *(group, label),
+                (f"below {step}, so {step}: " if result.floored[s, y] else "")
+                + f"{result.noisy_counts[s, y] / result.unit:,.1f}",
+                f"{result.weights[s, y]:,.4f}",
+                interval_shown(result.interval[s, y, 0], result.interval[s, y, 1], 4),
+            ]
+            for s, group in enumerate(result.domain.groups)
+            for y, label in enumerate(result.domain.labels)
+        ],
         "llrrr",
         caption=(halves if result.unit == 1 else f"Counts are of clients, in steps of {step}. ")
         + f"Each interval holds the weight by the true counts{of_what(result.domain)} with at least that "
@@ -66,7 +65,7 @@ def weights(result: GroupWeights) -> Iterator[Part]:
 
 
 def chain(manifest: Mapping[str, Any]) -> list[str]:
-    """Say what a chain's runs protect together."""
+    """Say how a chain's runs protect together."""
     if not (name := manifest["request"].get("chain")):
         return []
     what = f"New uploads that were counted: {manifest['inputs']['uploads']:,}"
@@ -78,14 +77,8 @@ def chain(manifest: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def ends_shown(ends: Floats, decimals: int) -> str:
-    """Return an interval for a table."""
-    low, high = ends
-    return interval_shown(low, high, decimals)
-
-
 def of_what(domain: RecordDomain) -> str:
-    """Return which records true counts cover, if a bound leaves some out."""
+    """Say which records true counts cover, if a bound leaves some out."""
     return ", of the records that the cap keeps," if domain.cap and not domain.cap.weight_one else ""
 
 

@@ -1,4 +1,4 @@
-"""Shows parts of views on a terminal, as a page, and as figures.
+"""Shows views on a terminal, as a page, and as figures.
 
-Imports: `views.parts`; figures also what they draw. Start with `text`.
+Imports: `views.parts`, and what figures draw. Start with `text`.
 """

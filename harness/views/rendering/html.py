@@ -1,4 +1,4 @@
-"""Renders views as one self-contained HTML file."""
+"""Renders views as a self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -29,22 +29,29 @@ _INK = (
 def write_page(title: str, subtitle: str, view: View, directory: Path) -> None:
     """Write `report.html`, with findings on top and SVG figures, and each figure as a PNG.
 
-    Guarantees: the file refers to nothing outside itself, and shows text as text, whatever is in it.
+    Guarantees: the file refers to nothing outside itself, and shows any text as text.
     [test: tests/harness/views/test_html.py]
     """
     parts = list(view)
     drawn = {part.name: _drawn(part) for part in parts if isinstance(part, Picture)}
     for name, figure in drawn.items():
         _save(figure, directory / f"{name}.png", dpi=_DOTS_PER_INCH)
-    encoded = {name: base64.b64encode(_svg(name, figure).encode()).decode() for name, figure in drawn.items()}
-    findings = [text for part in parts if isinstance(part, Findings) for text in part.texts]
-    more = {"pictures": encoded, "width": int(96 * WIDTH), "findings": findings}
-    text = _filled(PAGE, parts, title=title, subtitle=subtitle, **more)
+    text = _filled(
+        PAGE,
+        parts,
+        title=title,
+        subtitle=subtitle,
+        pictures={
+            name: base64.b64encode(_svg(name, figure).encode()).decode() for name, figure in drawn.items()
+        },
+        width=int(96 * WIDTH),
+        findings=[text for part in parts if isinstance(part, Findings) for text in part.texts],
+    )
     (directory / PAGE).write_text(text + "\n", encoding="utf-8")
 
 
 def fragment(view: View) -> str:
-    """Return a view's text and tables as HTML for another page."""
+    """Return a view's text and tables as HTML."""
     return _filled("parts.html", [part for part in view if not isinstance(part, Picture)])
 
 
@@ -59,8 +66,11 @@ def _filled(template: str, parts: Sequence[Part], **more: Any) -> str:
         undefined=StrictUndefined,
     )
     environment.filters |= {"toned": _toned, "marked": _marked, "prose": _prose}
-    shown = [(type(part).__name__, part) for part in parts if not isinstance(part, Findings)]
-    return as_called(environment.get_template(f"{template}.j2").render(parts=shown, **more))
+    return as_called(
+        environment.get_template(f"{template}.j2").render(
+            parts=[(type(part).__name__, part) for part in parts if not isinstance(part, Findings)], **more
+        )
+    )
 
 
 def _drawn(part: Picture) -> Figure:
@@ -78,7 +88,6 @@ def _save(figure: Figure, target: Path | io.StringIO, **how: Any) -> None:
 
 
 def _svg(name: str, figure: Figure) -> str:
-    """Return a figure in the reader's ink on the page's ground."""
     from matplotlib import rc_context
 
     drawn, nothing = io.StringIO(), dict.fromkeys(("Creator", "Date", "Format", "Type"))

@@ -1,6 +1,6 @@
-"""Pictures of released and public results, for reports, files and `plot()`.
+"""Pictures of released and public results.
 
-Each is drawn on given axes, so that matplotlib, which takes a second to load, is not loaded here.
+They draw on given axes, so that matplotlib, which takes a second to load, is not loaded here.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LONGEST = 28  # characters of a name in a picture; a table beside it has the wh
 
 
 def with_ends(values: Any, ends: Any) -> Floats:
-    """Return estimates with their intervals' ends, shape (n, 3); without ends, NaN."""
+    """Return estimates with their intervals' ends, shape (n, 3), NaN without any."""
     estimates = np.asarray(values, dtype=float)[..., np.newaxis]
     known = np.full((*estimates.shape[:-1], 2), np.nan) if ends is None else np.asarray(ends, dtype=float)
     return np.concatenate([estimates, known], axis=-1).reshape(-1, 3)
@@ -53,13 +53,16 @@ def intervals(
 ) -> Picture:
     """Picture estimates with their intervals, one below the other, beside a line at `at`.
 
-    `series` have shape (rows, 3): estimate, low, high, above 0 on a logarithmic axis. NaN as an estimate
-    leaves the interval alone; NaN as an interval leaves the point.
+    `series` have shape (rows, 3): estimate, low, high, above 0 on a logarithmic axis; NaN is not drawn.
     """
     lines = len(rows) * (len(series) + (len(series) > 1 or max(map(len, rows)) > _LONGEST) / 2)
-    height = 0.8 + _LINE * lines + _height_of_legend(series)
-    described = f"{what}, of {', '.join(rows)}"
-    return Picture(name, partial(_intervals, rows, series, what, at, logarithmic), described, caption, height)
+    return Picture(
+        name,
+        partial(_intervals, rows, series, what, at, logarithmic),
+        f"{what}, of {', '.join(rows)}",
+        caption,
+        0.8 + _LINE * lines + _height_of_legend(series),
+    )
 
 
 def _intervals(
@@ -76,8 +79,14 @@ def _intervals(
     for i, ends in enumerate(series.values()):
         at, (colour, marker, _) = pitch * np.arange(len(rows)) + i, _look(i)
         axes.plot(ends[:, 1:].T, [at, at], color=colour, linewidth=2, alpha=0.6, marker="|", markersize=7)
-        fill = "full" if i < len(MARKERS) else "none"
-        entries += axes.plot(ends[:, 0], at, color=colour, marker=marker, fillstyle=fill, linestyle="none")
+        entries += axes.plot(
+            ends[:, 0],
+            at,
+            color=colour,
+            marker=marker,
+            fillstyle="full" if i < len(MARKERS) else "none",
+            linestyle="none",
+        )
     axes.set_yticks(
         pitch * np.arange(len(rows)) + (len(series) - 1) / 2, [*map(_short, rows)], parse_math=False
     )
@@ -95,10 +104,7 @@ def _intervals(
 
 
 def matrices(groups: Sequence[str], labels: Sequence[str], counts: Floats) -> Picture:
-    """Picture noisy confusion matrices, shape (groups, labels, predicted labels), shaded by labels' shares.
-
-    A label without records, by its noisy counts, is not shaded.
-    """
+    """Picture noisy confusion matrices, (groups, labels, predicted labels)."""
     return Picture(
         "matrices",
         partial(_matrices, groups, labels, counts),
@@ -126,15 +132,15 @@ def _matrices(groups: Sequence[str], labels: Sequence[str], counts: Floats, axes
 def roc(curves: GroupCurves, chosen: GroupThresholds | None = None) -> Picture:
     """Picture each group's ROC curve, its possible area given the noise, and the chosen points.
 
-    Around the monotone curve, bands hold for every threshold the rates that `noise_bands` allows at 95 %. A
-    point off its curve is reached by randomization. A group with an undefined rate has no curve.
+    Bands hold the rates that `noise_bands` allows at 95 %. Randomization reaches points off a curve. A group
+    with an undefined rate has no curve.
     """
-    bands = "" if curves.noise is None else f" Bands: {_BANDS}."
     return Picture(
         "roc",
         partial(_roc, curves, chosen),
         f"ROC curves of {', '.join(curves.groups)}",
-        f"Score curves of the groups; those on the dotted line say nothing.{bands}"
+        "Score curves of the groups; those on the dotted line say nothing."
+        + ("" if curves.noise is None else f" Bands: {_BANDS}.")
         + (" Markers: what the chosen thresholds do." if chosen else ""),
         5.4 + _height_of_legend(curves.groups),
     )
@@ -159,9 +165,9 @@ def _roc(curves: GroupCurves, chosen: GroupThresholds | None, axes: Axes) -> Non
             lowest, highest = bands["true_positive_rate"][i].T
             axes.fill([*low, *high[::-1]], [*highest, *lowest[::-1]], color=colour, alpha=shade, linewidth=0)
         if chosen is not None:
-            at = (chosen.rates["false_positive_rate"][i], chosen.rates["true_positive_rate"][i])
             entries[-1:] = axes.plot(
-                *([value] for value in at),
+                [chosen.rates["false_positive_rate"][i]],
+                [chosen.rates["true_positive_rate"][i]],
                 color=colour,
                 linestyle=style,
                 marker=marker,
@@ -174,13 +180,18 @@ def _roc(curves: GroupCurves, chosen: GroupThresholds | None, axes: Axes) -> Non
 
 
 Curve = tuple[Fraction, Callable[[Fraction], float]]
-"""Of δ(ε): the ε that it was asked for or is claimed at, and δ at each ε."""
+"""A curve δ(ε): the requested or claimed ε, and δ at each ε."""
 
 
 def deltas(name: str, curves: Mapping[str, Curve], caption: str) -> Picture:
-    """Picture up to 28 curves of δ at each ε, with a marker at the requested ε."""
-    described = f"δ as a function of ε, of {'; '.join(curves)}"
-    return Picture(name, partial(_deltas, curves), described, caption, 3.6 + _height_of_legend(curves))
+    """Picture up to 28 curves of δ at each ε, and the requested ε."""
+    return Picture(
+        name,
+        partial(_deltas, curves),
+        f"δ as a function of ε, of {'; '.join(curves)}",
+        caption,
+        3.6 + _height_of_legend(curves),
+    )
 
 
 def _deltas(curves: Mapping[str, Curve], axes: Axes) -> None:
@@ -197,7 +208,7 @@ def _deltas(curves: Mapping[str, Curve], axes: Axes) -> None:
 
 
 def spent(populations: Sequence[Population]) -> Picture:
-    """Picture populations' spending over time, beside their budgets."""
+    """Picture populations' spending over time, and their budgets."""
     names = [population.name for population in populations]
     return Picture(
         "spent",
@@ -215,7 +226,7 @@ def _spent(populations: Sequence[Population], names: Sequence[str], axes: Axes) 
     for i, population in enumerate(populations):
         colour, marker, style = _look(i)
         times = [np.datetime64(charge.time.partition("+")[0]) for charge in population.charges]
-        (line,) = axes.plot(
+        entries += axes.plot(
             np.array([times[0], *times]),
             np.cumsum([0.0, *(float(charge.exact.epsilon) for charge in population.charges)]),
             color=colour,
@@ -223,7 +234,6 @@ def _spent(populations: Sequence[Population], names: Sequence[str], axes: Axes) 
             markevery=slice(1, None),
             drawstyle="steps-post",
         )
-        entries.append(line)
         if population.budget is not None:
             axes.axhline(float(population.budget.epsilon), color=colour, linewidth=1, linestyle=style)
     axes.set(xlabel="time of the run (UTC)", ylabel="ε spent", ylim=(0, None))
@@ -232,13 +242,11 @@ def _spent(populations: Sequence[Population], names: Sequence[str], axes: Axes) 
 
 
 def _look(i: int) -> tuple[str, str, Any]:
-    """Return a series' color, marker and line style, distinct for the first 28."""
     n = len(COLOURS)
     return COLOURS[i % n], MARKERS[(i + i // n) % n], STYLES[i % len(STYLES)]
 
 
 def _short(name: str) -> str:
-    """Return a name on at most two lines, without its middle."""
     lines = textwrap.wrap(printable(name), _LONGEST) or [""]
     return "\n".join(lines if len(lines) < 3 else (lines[0], f"… {lines[-1]}"))
 
@@ -252,7 +260,7 @@ def _height_of_legend(names: Collection[str]) -> float:
 
 
 def _finish(axes: Axes, entries: Sequence[Line2D], names: Collection[str]) -> None:
-    """Add a grid and a legend that shows names literally, even a dollar or a first underscore."""
+    """Add a grid, and a legend that shows names literally."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.3, linewidth=0.6)
     if len(names) > 1:

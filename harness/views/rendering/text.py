@@ -1,4 +1,4 @@
-"""Renders views on a terminal, by rich."""
+"""Renders views on a terminal."""
 
 from collections.abc import Sequence
 
@@ -27,7 +27,7 @@ _TONES = {Good: "green", Bad: "red"}
 
 
 def render(view: View, console: Console) -> None:
-    """Print a view; a terminal wraps prose, other outputs get a line per sentence.
+    """Print a view.
 
     Guarantees: names and paths are shown without markup and control characters.
     [test: tests/harness/views/test_html.py]
@@ -40,12 +40,12 @@ def render(view: View, console: Console) -> None:
                 _say(Text("\n").append(printable(part.text), "bold").append(printable(part.detail)), console)
             case Paragraph():
                 before, strong, after = part.text.partition(part.strong or "\0")
-                style = _TONES.get(type(part.strong), "bold")
-                text = Text(printable(before)).append(printable(strong), style).append(printable(after))
-                _say(text, console)
+                text = Text(printable(before))
+                text.append(printable(strong), _TONES.get(type(part.strong), "bold"))
+                _say(text.append(printable(after)), console)
             case Line():
-                label = f"{part.label}: " if part.label else ""
-                console.print(Text(printable(label + part.text)), soft_wrap=True)
+                text = Text(printable(f"{part.label}: {part.text}" if part.label else part.text))
+                console.print(text, soft_wrap=True)
             case Findings() | Picture():
                 pass
             case Sentences():
@@ -55,9 +55,10 @@ def render(view: View, console: Console) -> None:
 
 
 def printable(text: str) -> str:
-    """Replace control characters, and name commands as they are called here."""
-    shown = "".join(c if c.isprintable() or c == _NO_BREAK else "\N{REPLACEMENT CHARACTER}" for c in text)
-    return as_called(shown)
+    """Replace control characters, and name commands as here."""
+    return as_called(
+        "".join(c if c.isprintable() or c == _NO_BREAK else "\N{REPLACEMENT CHARACTER}" for c in text)
+    )
 
 
 def _say(text: Text, console: Console) -> None:
@@ -65,7 +66,6 @@ def _say(text: Text, console: Console) -> None:
 
 
 def _table(part: Table, console: Console) -> None:
-    """Print a table and its caption; if words would break, print rows as lists."""
     kept = every = list(range(len(part.columns)))
     if (widths := _widths(part, kept, console.width)) is None:
         kept = [k for k in every if part.columns[k] not in part.if_wide]
@@ -76,9 +76,10 @@ def _table(part: Table, console: Console) -> None:
     else:
         shown = table.Table(title=Text(printable(part.title)) if part.title else None)
         for k, width in zip(kept, widths, strict=True):
-            right = part.aligned[k] == "r"
             shown.add_column(
-                Text(printable(part.columns[k])), justify="right" if right else "left", width=width
+                Text(printable(part.columns[k])),
+                justify="right" if part.aligned[k] == "r" else "left",
+                width=width,
             )
         for row in part.rows:
             if row:
@@ -93,7 +94,7 @@ def _table(part: Table, console: Console) -> None:
 
 
 def _widths(part: Table, kept: Sequence[int], room: int) -> list[int] | None:
-    """Return columns' widths, at least their longest words', if there is room."""
+    """Return columns' widths, at least their longest words'; None without room."""
     columns = [
         [line for cell in (part.columns[k], *(row[k] for row in part.rows if row)) for line in _lines(cell)]
         for k in kept

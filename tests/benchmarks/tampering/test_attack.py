@@ -4,7 +4,6 @@ import random
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -25,7 +24,7 @@ from benchmarks.tampering.attack import (
     changed,
 )
 from benchmarks.tampering.operations import NOISE, OPERATIONS, PROGRAMS, Operation
-from benchmarks.tampering.walk import Parties, sites
+from benchmarks.tampering.walk import laid_out, sites, tamper
 from harness.engines.parties.working_directory import LOG
 from harness.security_models import MODELS
 from protocols.spec import PROTOCOLS
@@ -51,15 +50,14 @@ def by_model(names: list[str]) -> list[object]:
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Make]:
     """Lay out parties of a model, for an operation, one of which tampers."""
-    with ExitStack() as stack:
-        built = build_interposer(tmp_path)
+    built = build_interposer(tmp_path)
 
-        def attack(model: str, operation: str, tamperer: int) -> Attack:
-            made = Attack(MODELS[model], ALL[operation], tamperer, built, tmp_path / operation)
-            stack.enter_context(made.laid_out())
-            return made
+    def attack(model: str, operation: str, tamperer: int) -> Attack:
+        made = Attack(MODELS[model], ALL[operation], tamperer, built, tmp_path / operation)
+        made.lay_out()
+        return made
 
-        yield attack
+    yield attack
     assert not processes_below(tmp_path)
 
 
@@ -194,26 +192,24 @@ def test_each_kind_is_noticed(kind: Kind, make: Make) -> None:
 def test_seeded_messages(tried: Sequence[Operation], most: int, model: str, tmp_path: Path) -> None:
     """Some messages of all that a walk changes: no honest party takes, or sees, a wrong result."""
     built = build_interposer(tmp_path)
-    with ExitStack() as stack:
-        parties = Parties([MODELS[model]], tried, tmp_path / "parties", built, stack)
-        chosen = random.Random(model).sample(sites(parties, 1), most)
-        counted = Counter(parties.run(site).outcome for site in chosen)
+    parties = laid_out([MODELS[model]], tried, tmp_path / "parties", built)
+    chosen = random.Random(model).sample(sites(parties, 1), most)
+    counted = Counter(tamper(parties, site).outcome for site in chosen)
     assert counted[Outcome.WRONG] == counted[Outcome.SHIFTED] == 0
     assert counted[Outcome.ABORTED] > 0 and counted[Outcome.UNTOUCHED] < 6
 
 
 @pytest.fixture
-def stored(tmp_path: Path) -> Iterator[Callable[[str, int], StockAttack]]:
+def stored(tmp_path: Path) -> Callable[[str, int], StockAttack]:
     """Lay out parties of a model that use noise made ahead, one of which changes its part of it."""
-    with ExitStack() as stack:
-        built = build_interposer(tmp_path)
+    built = build_interposer(tmp_path)
 
-        def attack(model: str, tamperer: int) -> StockAttack:
-            made = StockAttack(MODELS[model], STORED, tamperer, built, tmp_path / f"{model}-{tamperer}")
-            stack.enter_context(made.laid_out())
-            return made
+    def attack(model: str, tamperer: int) -> StockAttack:
+        made = StockAttack(MODELS[model], STORED, tamperer, built, tmp_path / f"{model}-{tamperer}")
+        made.lay_out()
+        return made
 
-        yield attack
+    return attack
 
 
 def of_share(attack: StockAttack, place: int) -> Change:
@@ -277,6 +273,6 @@ def forged(files: Files, key: int) -> Files:
 def test_a_piece_that_one_party_did_not_finish_is_kept_by_nobody(tmp_path: Path) -> None:
     built = build_interposer(tmp_path)
     attack = StockAttack(MODELS["ps-rep-ring"], MAKING, 1, built, tmp_path / "parties")
-    with attack.laid_out():
-        longest = max(attack.messages(), key=lambda message: message.length)
-        assert attack.run(Change(longest, Kind.SHIFT_ALL, 0, 1)) == (Outcome.ABORTED, ())
+    attack.lay_out()
+    longest = max(attack.messages(), key=lambda message: message.length)
+    assert attack.run(Change(longest, Kind.SHIFT_ALL, 0, 1)) == (Outcome.ABORTED, ())

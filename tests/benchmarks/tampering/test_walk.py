@@ -36,21 +36,14 @@ class Sending:
         return [Message(0, number, 8) for number in range(self.many)]
 
 
-class Parties(walk.Parties):
-    def __init__(self, *models: str) -> None:
-        places = [
-            ("rep4-ring", "input", 0),
-            ("rep4-ring", "and", 0),
-            *((model, "and", 0) for model in models),
-        ]
-        self.attacks = {place: Sending() for place in places}  # type: ignore[misc]
+PARTIES: Any = {("rep4-ring", operation, 0): Sending() for operation in ("input", "and")}
 
 
 def test_every_message_once_before_any_twice() -> None:
-    sites = walk.sites(Parties(), 2)
+    sites = walk.sites(PARTIES, 2)
     assert len(set(sites)) == len(sites) == 20
     assert [turn for *_, turn in sites] == [0] * 10 + [1] * 10
-    assert sites == walk.sites(Parties(), 2)
+    assert sites == walk.sites(PARTIES, 2)
     assert [message.number for _, message, _ in sites[:10]] != sorted(m.number for _, m, _ in sites[:10])
 
 
@@ -86,8 +79,8 @@ PI_CAP = next(operation for operation in PROGRAMS if operation.name == "pi_cap")
 @pytest.mark.parametrize("model", [pytest.param("ring", marks=pytest.mark.mpspdz("ring"))])
 def test_messages_are_as_many_and_as_long_whatever_the_inputs(model: str, tmp_path: Path) -> None:
     attack = Attack(MODELS[model], PI_CAP, 0, build_interposer(tmp_path), tmp_path / "parties")
-    with attack.laid_out():
-        (zeros, seconds), (ones, _) = watch(attack, ones=False), watch(attack, ones=True)
+    attack.lay_out()
+    (zeros, seconds), (ones, _) = watch(attack, ones=False), watch(attack, ones=True)
     assert zeros == ones and len(zeros) == MODELS[model].parties
     assert min(sent.total() for sent in zeros) > 10 and 0 < seconds < 60
 

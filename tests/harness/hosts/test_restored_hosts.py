@@ -15,8 +15,7 @@ from harness.hosts.runner import HostsSource
 from harness.inputs.records import ClientRecords
 from harness.pipeline.run import RunSettings, run_release
 from harness.privacy.ledger.charge import Account
-from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.heads import next_head
+from harness.privacy.ledger.entries import Ledger, next_head
 from harness.privacy.ledger.populations import PrivacyEvent
 from harness.releases.weights import WeightsStatistic
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit

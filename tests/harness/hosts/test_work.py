@@ -92,13 +92,7 @@ def test_requests_out_of_order_are_refused(tmp_path: Path, work: Work) -> None:
         work.run.uploads.aggregate(0)
     with ExitStack() as stack:
         unasked = Work(tmp_path / "other", stack)
-        for early in (
-            lambda: unasked.run.uploads.check_uploads(0),
-            lambda: unasked.run.uploads.aggregate(0),
-            lambda: unasked.run.prepare("0" * 32, 0, [("127.0.0.1", 1)] * 3),
-        ):
-            with pytest.raises(HostUnfitError, match="asked for no run yet"):
-                early()
+        assert not {"check_uploads", "aggregate", "prepare"} & unasked.handlers.keys()
     assert not (tmp_path / "other").exists()
 
 

@@ -27,12 +27,12 @@ from harness.inputs.shares.party import COUNTED, UNCOVERED
 from harness.pipeline.earlier_results import add_up
 from harness.pipeline.run import SIGNATURES, Run, RunSettings, run_release
 from harness.pipeline.sources import SharesSource
-from harness.postprocessing.reweighing.formulas import REWEIGHINGS
 from harness.privacy.ledger.charge import SPENT, Account
 from harness.privacy.ledger.entries import Ledger
 from harness.releases.base import statistic_of
 from harness.releases.weights import Weights
 from harness.request.releases import WeightsRequest
+from harness.reweighing.formulas import REWEIGHINGS
 from harness.security_models import MODELS, SecurityModel
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.guarantee import Budget

@@ -33,7 +33,7 @@ def sampler_of() -> Sampler:
 def test_a_sampler_is_its_distribution() -> None:
     sampler, masses = sampler_of(), distribution()
     mean = sum(p * x for x, p in masses.items())
-    assert sampler.spec is PI_LAP and sampler.centre == mean
+    assert sampler.spec is PI_LAP and sampler.center == mean
     assert sampler.mean_square == sum(p * (x - mean) ** 2 for x, p in masses.items())
     assert sampler.edges == (min(masses), max(masses))
     for x in sorted(masses)[:: max(1, len(masses) // 50)]:

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from harness.postprocessing.reweighing.formulas import REWEIGHINGS
 from harness.releases import base as errors
+from harness.reweighing.formulas import REWEIGHINGS
 from protocols.circuits.coins import design_coins
 from protocols.noise.added import simulated_noise
 from protocols.noise.truncated import mean_square_error

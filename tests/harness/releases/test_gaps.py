@@ -42,7 +42,7 @@ def written(path: Path, *rows: str) -> Path:
 
 
 def test_values_are_read_and_rounded_to_the_grid(tmp_path: Path) -> None:
-    """Also fractions of counts: 17/20 is 0.85, which is 7 of 10 steps above the centre."""
+    """Also fractions of counts: 17/20 is 0.85, which is 7 of 10 steps above the center."""
     path = written(tmp_path / "v.csv", "k,a,0", "l,b,17/20", "m,a,1.0", "n,b,0.524", "o,a,3/3")
     records = read_records(path, DOMAIN, kind=RecordKind.VALUE)
     assert records.detail is not None and records.detail.tolist() == [-10, 7, 10, 0, 10]

@@ -11,9 +11,9 @@ import harness.training.session
 from harness.engines.base import PROGRAMS
 from harness.training.logistic import Descent, Examples, SumOf, fit
 from harness.training.session import SumSession
-from harness.training.updates import Floats
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.accounting.empirical import Tally, estimate_delta
+from protocols.arrays import Floats
 from protocols.circuits.gaussian import JointGaussian
 
 ROUNDS, RECORD = 3, PrivacyUnit.RECORD

@@ -16,30 +16,28 @@ from harness.engines.registry import engine_of
 from harness.errors import BudgetError, OptionError, UnsupportedError, UsedNoiseError
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
-from harness.pipeline.run import RunSettings
+from harness.pipeline.release import settings_of
 from harness.privacy.ledger.charge import Account, Entry
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Status
 from harness.privacy.statement import INFERRED, read_statement
 from harness.privacy.stock import Piece
-from harness.releases.score_curves import CurvesStatistic, ThresholdChoice, ThresholdsStatistic
-from harness.releases.weights import WeightsStatistic
 from harness.security_models import get_model
 from harness.training import run
 from harness.training.features import Feature, Features
 from harness.training.logistic import Descent, LogisticModel, fit
-from harness.training.run import Planned, Training, held_out, train
+from harness.training.request import TrainRequest
+from harness.training.run import Training, held_out, train
 from harness.training.session import SumSession
-from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from protocols.accounting.calibration import PrivacyUnit
 from protocols.guarantee import Budget, Guarantee
-from protocols.spec import PI_ROUNDS, SPLIT
-from tests.support.requests import request_of
+from protocols.spec import PI_ROUNDS
 from tests.support.running import QUICKEST
 
 CLIENTS, EACH = 40, 3
 FEATURES = Features({"x": Feature(0.0, 1.0)})
 MODEL = get_model(QUICKEST)
-WEIGHTS, REST = Guarantee(Fraction(2), Fraction(1, 10**6)), Guarantee(Fraction(7), Fraction(1, 10**5))
+REST = Guarantee(Fraction(7), Fraction(1, 10**5))
 
 
 def records() -> ClientRecords:
@@ -56,24 +54,21 @@ def encoded(of: ClientRecords):
 @pytest.fixture
 def chosen(tmp_path) -> Training:
     account = Account(Ledger(tmp_path / "ledger.sqlite"), "people", Budget(Fraction(9), Fraction(1, 1000)))
-
-    def settings(part: Guarantee) -> RunSettings:
-        relation = NeighboringRelation.ADD_OR_REMOVE_ONE
-        return RunSettings(request_of(MODEL, SPLIT, part.epsilon, part.delta, relation))
-
-    choice = ThresholdChoice("equalized_odds", "accuracy_score", None, deterministic=False)
+    texts = {"epsilon": 9, "delta": "1.25e-5", "weights_epsilon": 2, "with_": "weights,thresholds"}
+    request = TrainRequest(**texts, records="my.csv", features="features.json", security=QUICKEST)
     return Training(
-        security=MODEL,
-        unit=PrivacyUnit.RECORD,
+        request,
+        account,
         guarantee=REST,
         how=Descent(2, largest_weight=2.0),
-        noise="joint",
-        account=account,
-        timeout_s=600.0,
         grid=(0.0, 0.5, 1.0),
-        weights=Planned(WeightsStatistic(), settings(WEIGHTS)),
-        thresholds=Planned(ThresholdsStatistic(CurvesStatistic(), choice), settings(REST)),
+        weights=settings_of(request.of_release("weights")),
+        thresholds=settings_of(request.of_release("thresholds")),
     )
+
+
+def changed(chosen: Training, **fields: Any) -> Training:
+    return replace(chosen, request=chosen.request.but(**fields))
 
 
 def nothing(_step: str) -> None:
@@ -123,7 +118,7 @@ def test_a_ledger_has_the_noise_of_rounds_alone(chosen, tmp_path, besides):
 
 @pytest.mark.parametrize("inferred", [True, False])
 def test_that_labels_were_read_off_the_records_is_said_without_weights_too(chosen, tmp_path, inferred):
-    chosen = replace(chosen, weights=None, thresholds=None, noise="distributed", how=Descent(1))
+    chosen = changed(replace(chosen, weights=None, thresholds=None, how=Descent(1)), noise="distributed")
     of = records()
     of = replace(of, domain=replace(of.domain, inferred=inferred))
     trained = train(of, FEATURES, encoded(of), chosen, tmp_path / "out", nothing)
@@ -170,7 +165,7 @@ def test_a_training_that_fails_stays_charged_whole(chosen, tmp_path, monkeypatch
 def test_noise_made_ahead_is_charged_with_the_whole_and_used_once(chosen, tmp_path, monkeypatch):
     """One that the budget refuses costs none; a stock from a copy is found out before weights are opened."""
     of, stock = records(), tmp_path / "stock"
-    chosen = replace(chosen, thresholds=None, offline=True, stock=stock)
+    chosen = changed(replace(chosen, thresholds=None), offline=True, stock=stock)
 
     def pieces():
         return [path.name for path in stock.glob("*/*")]
@@ -200,11 +195,11 @@ def test_noise_made_ahead_is_charged_with_the_whole_and_used_once(chosen, tmp_pa
 @pytest.mark.mpspdz("spdz2k")
 def test_failures_of_all_attempts_to_make_its_noise_count(chosen, tmp_path):
     """In a model that may fail: of three attempts and the rounds four times what the rounds alone state."""
-    chosen = replace(chosen, security=get_model("spdz2k"), weights=None, thresholds=None)
+    chosen = changed(replace(chosen, weights=None, thresholds=None), security=get_model("spdz2k"))
     of, stated = records(), []
     for piece in (None, Piece("piece", (), 3, {})):
         session = run._session(
-            replace(chosen, offline=piece is not None), of.domain, FEATURES, None, 1, print
+            changed(chosen, offline=piece is not None), of.domain, FEATURES, None, 1, print
         )
         session.piece = piece
         examples: Any = SimpleNamespace(clients=CLIENTS)
@@ -239,13 +234,11 @@ def test_groups_are_weighed_by_what_the_parties_opened_within_the_same_charge(
     monkeypatch.setattr(run, "SumSession", Told)
     monkeypatch.setattr(run, "fit", fitted)
     chosen = replace(
-        chosen,
+        changed(chosen, privacy_unit=unit, positive_label="0"),
         weights=None,
         thresholds=None,
         how=replace(chosen.how, rounds=4),
-        unit=unit,
         fairness="equal_opportunity",
-        positive="0",
     )
     trained = train(of, FEATURES, encoded(of), chosen, tmp_path / "out", nothing)
     (session,), ((examples, told),) = sessions, seen

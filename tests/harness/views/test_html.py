@@ -253,7 +253,7 @@ def of_audit() -> list[Audited]:
 def of_plan(**options: str) -> Iterable[Part]:
     shown: list[Part] = []
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("harness.cli.report.show", lambda *parts: shown.extend(parts))
+        patched.setattr("harness.cli.terminal.show", lambda *parts: shown.extend(parts))
         show_plan(clients="10000", groups="2", epsilon="1", **options)
     return shown
 

@@ -1,4 +1,4 @@
-"""A sample weight per row of training data, from weights per group and label."""
+"""A sample weight per row, from weights per group and label."""
 
 import math
 from collections.abc import Sequence
@@ -17,8 +17,7 @@ from harness.system.result_files import not_result, read_result, result_path
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
-WeightsTable = Sequence[Sequence[float]] | Floats
-"""Weights per group (row) and label (column), in the data set's order."""
+WeightsTable = Sequence[Sequence[float]] | Floats  # per group (row) and label (column), in the data's order
 
 
 @dataclass(frozen=True)
@@ -47,17 +46,17 @@ def read_weights(path: Path | str) -> pd.Series:
 
 
 def sample_weight(weights: pd.Series | Path | str, group: npt.ArrayLike, label: npt.ArrayLike) -> pd.Series:
-    """Return each row's weight, to be passed to `fit(X, y, sample_weight=...)`.
+    """Return each row's weight, for `fit(X, y, sample_weight=...)`.
 
-    Values are matched as they stand in a file: 1, 1.0 and "1" are the same label.
+    Values are matched as in a file: 1, 1.0 and "1" are the same label.
 
     Args:
-        weights: The result of `read_weights`, or the path that it takes.
-        group: Of each row, as a pandas Series, numpy array or list.
+        weights: The result of `read_weights`, or its argument.
+        group: Each row's group, a pandas Series, numpy array or list.
         label: Likewise; two Series must have one index, which the result keeps.
     Raises:
         ResultFileError: As `read_weights`.
-        RecordsError: Group and label are not of the same rows, or a pair has no weight.
+        RecordsError: Group and label are of different rows, or a pair has no weight.
     """
     if not isinstance(weights, pd.Series):
         weights = read_weights(weights)

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from harness.errors import RecordsError, ResultFileError
-from harness.postprocessing.reweighing.sample_weight import read_weights, sample_weight
+from harness.reweighing.sample_weight import read_weights, sample_weight
 
 GOOD: dict[str, Any] = {
     "schema": 1,

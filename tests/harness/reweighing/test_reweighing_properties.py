@@ -14,7 +14,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from harness.inputs.record_schema import RecordDomain
 from harness.postprocessing.noisy_counts import NoisyCounts
-from harness.postprocessing.reweighing.formulas import REWEIGHINGS
+from harness.reweighing.formulas import REWEIGHINGS
 from protocols.circuits.coins import design_coins
 from tests.support import exact_weights
 

@@ -1,9 +1,8 @@
 """Sample weights and their intervals, computed in the clear from differentially private counts.
 
-An interval holds the weight of the true counts raised to 1, as noisy counts are. Raising is monotone and
-moves no two counts apart, so the error F of a raised noisy count lies between 0 and its noise E = X + 1/2.
-If all counts are surely too large to be raised, F = E; else E's positive part bounds F on either side.
-Every bound, "surely" included, spends a part of the failure probability.
+An interval holds the weight of the true counts raised to 1, as noisy counts are. Raising moves no two counts
+apart, so the error F of a raised noisy count lies between 0 and its noise E = X + 1/2. If all counts are
+surely too large to be raised, F = E. Otherwise E's positive part bounds F.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numpy.typing import NDArray
 
 from harness.inputs.record_schema import RecordDomain, scale_of
 from harness.postprocessing.noisy_counts import NoisyCounts
@@ -43,22 +41,21 @@ _BLOCK = 64  # points of the grid of ratios that are computed together
 
 @dataclass(frozen=True)
 class Noise:
-    """The noise of a release's counts; `raised` says whether any may be raised to the floor."""
+    """The noise of a release's counts, any of which may be `raised` to the floor."""
 
     one: NoiseOfCount
     cells: int
     raised: bool
 
     def sum(self, terms: int) -> Distribution:
-        """Return a two-sided bound of the error of a sum of raised noisy counts."""
+        """Return a two-sided bound on the error of a sum of raised noisy counts."""
         return noise_sum(self.one, terms, positive=self.raised)
 
 
 def noise_of(one: NoiseOfCount, cells: int, least: float) -> Noise:
     """Return the noise of counts, the smallest noisy one at least `least`.
 
-    If |E| <= T for all counts, a noisy count above 2 T + 1 stands for a true one above T + 1, which no noise
-    brings to the floor.
+    If |E| <= T for all counts, a noisy count above 2 T + 1 stands for a true one above T + 1.
     """
     furthest = float(error_bound(one, Fraction(_RAISED) / cells))
     return Noise(one, cells, least <= 2 * furthest + 1)
@@ -69,11 +66,12 @@ def ratio_interval(
 ) -> Table:
     """Return, per weight, an interval of the ratio B/A of two sums of raised true counts, shape (weights, 2).
 
+    `ratio` is b/a, `own` is a, a sum of `terms` counts, and `most` bounds each ratio.
     Computes: Fieller's region. For each true ratio r, the noisy sums have b - r a = F_B - r F_A, within the
     exact quantile q(r) of that sum. Between points r < s of a grid, q is at most q(r) + (s - r) t, with t a
-    quantile of F_A. `ratio` is b/a, `own` is a, of `terms` counts, and `most` bounds each ratio.
-    Guarantees: holds B/A with probability at least 1 - failure, of which a fiftieth is left for the caller's
-    assumptions.  [test: tests/harness/postprocessing/test_weight_intervals.py]
+    quantile of F_A.
+    Guarantees: holds B/A with probability at least 1 - failure.
+    [test: tests/harness/reweighing/test_weight_intervals.py]
     """
     main = _main(failure)
     distribution, others = noise.sum(terms), noise.sum(noise.cells - terms)
@@ -122,9 +120,9 @@ def difference_bound(
 
     Computes: a mean's error is d = ((1 - m) E - (1 + m) E')/(a + b), m the true mean. With x the second
     group's ratio of noisy to true size over the first's, d_1 - x d_2 is a sum of independent noises, within
-    its exact quantile q. |1 - 1/x| is bounded alike, since x >= 1 shrinks its factors, which at most doubles
-    tails. So d_1 - d_2 is at most q + (x - 1) |d_2| and (q + (x - 1) |d_1|)/x, likewise with groups
-    exchanged. Between points of a grid of x and means, q moves by a rare noise.
+    its exact quantile q. |1 - 1/x| has a like bound, with tails at most doubled. So d_1 - d_2 is at most q +
+    (x - 1) |d_2| and (q + (x - 1) |d_1|)/x, and likewise with the groups exchanged. Between points of a grid
+    of x and means, q moves by a rare noise.
     Guarantees: with probability at least 1 - `DIFFERENCE_FAILURE` if the true means are within `means`, shape
     (2, 2), low and high.  [test: tests/statistical/test_gaps.py]
     """
@@ -170,12 +168,10 @@ def _quantiles_of_sums(distributions: Sequence[Distribution], factors: Table, fa
 
 
 def _main(failure: float) -> float:
-    """Return the part of a failure for one side of a region of ratios."""
     return failure * (0.98 / 2 - _BETWEEN)
 
 
 def _grid(noise: Noise, terms: int, failure: float, start: float, end: float) -> tuple[Table, Table]:
-    """Return growing ratios from start to end, and a bound of q between neighbors."""
     first = start if start > 0 else min(end, 1.0) * 1e-6
     blocks = [int(np.floor(np.log(r) / np.log(_GROWTH))) // _BLOCK for r in (first, end)]
     powers = np.arange(blocks[0] * _BLOCK, (blocks[1] + 1) * _BLOCK + 1)
@@ -204,7 +200,7 @@ def _quantiles(noise: Noise, terms: int, failure: float, block: int) -> Table:
 
 
 def count_intervals(counts: Table, reweighing: str, one: NoiseOfCount) -> Table:
-    """Return an interval of each weight from noisy counts raised to 1, shape (groups, labels, 2).
+    """Return each weight's interval from noisy counts raised to 1, shape (groups, labels, 2).
 
     Guarantees: each holds its weight with probability at least 95 %.
     [test: tests/statistical/test_weight_intervals.py]
@@ -225,8 +221,8 @@ def _kamiran_calders(counts: Table, noise: Noise) -> Table:
 
     Computes: with F the error of each sum and S = F_R/R + F_L/L - F_N/N - F_a/a, the logarithm of the noisy
     over the true weight is S + d(N) + d(a) - d(R) - d(L), d(v) = x - ln(1 + x) for v's relative error x. S is
-    within an exact quantile. A box of all sums bounds d, and the change of S when noisy sums replace true
-    ones in its factors. Cells of a's range pin down F_a and d(a).
+    within an exact quantile. A box of all sums bounds d, and the change of S when its factors have noisy
+    sums. Cells of a's range bound F_a and d(a).
     """
     groups, labels = counts.shape
     sums = counts.sum(axis=1, keepdims=True), counts.sum(axis=0, keepdims=True), counts.sum()
@@ -274,7 +270,6 @@ def _bend(x: Table) -> Table:
 
 
 def _boxed_weights(low: Sequence[Table], high: Sequence[Table]) -> tuple[Table, Table]:
-    """Return the extremes of Kamiran-Calders weights over ranges of the four parts of a table."""
 
     def weight(own: Table, row: Table, column: Table, rest: Table) -> Table:
         return (own + row) * (own + column) / ((own + row + column + rest) * own)
@@ -294,13 +289,12 @@ def _boxed_weights(low: Sequence[Table], high: Sequence[Table]) -> tuple[Table, 
 class GroupWeights:
     """A sample weight per (group, label), and tables of that shape.
 
-    `noisy_counts` are before the floor. Each `interval` by itself holds the weight of the true counts with
-    probability `confidence` at least.
+    `noisy_counts` are before the floor. Each `interval` has probability at least `confidence` by itself.
     """
 
     domain: RecordDomain
     noisy_counts: Table
-    floored: NDArray[np.bool_]
+    floored: npt.NDArray[np.bool_]
     weights: Table
     interval: Table
     reweighing: str
@@ -308,11 +302,11 @@ class GroupWeights:
 
     @property
     def unit(self) -> int:
-        """The count of a client: 1, or the scale where a client weighs 1 in all."""
+        """The count of a client: 1, or the scale of clients that weigh 1."""
         return scale_of(self.domain.cap)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields of `weights.json` without the privacy statement."""
+        """Return the fields of `weights.json`."""
         return {
             "groups": list(self.domain.groups),
             "labels": list(self.domain.labels),
@@ -339,18 +333,18 @@ def _sum(counts: Table, *axes: int) -> Table:
 
 
 def weights_of_counts(counts: Table, reweighing: str) -> Table:
-    """Return a formula's weights of noisy counts, shape (..., groups, labels)."""
+    """Return the weights of noisy counts, shape (..., groups, labels)."""
     return _FORMULAS[reweighing](np.maximum(counts, FLOOR))
 
 
 def group_weights(reweighing: str, noisy: NoisyCounts) -> GroupWeights:
     """Weigh each group and label by a formula of docs/how-to/reweighing.md.
 
-    Source: PrivFairFL, Protocol 2, lines 14-20, and section 4.1, for 2 groups and 2 labels; the floor is
-    ours. Kamiran and Calders 2012, "Data preprocessing techniques for classification without discrimination".
-    Guarantees: each interval holds the weight of the true counts, floored likewise, with probability at
-    least 95 %.  [test: tests/statistical/test_weight_intervals.py]
-    Edge cases: an empty pair gets a count near 0, hence a large weight that applies to nobody.
+    Source: PrivFairFL, Protocol 2, lines 14-20, and section 4.1, for 2 groups and 2 labels, without the
+    floor; Kamiran and Calders 2012.
+    Guarantees: each interval holds the weight of the true counts, floored likewise, with probability at least
+    95 %.
+    [test: tests/statistical/test_weight_intervals.py]
     """
     return GroupWeights(
         domain=noisy.domain,

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from harness.postprocessing.reweighing.formulas import (
+from harness.reweighing.formulas import (
     CONFIDENCE,
     REWEIGHINGS,
     count_intervals,
