@@ -107,7 +107,7 @@ def append(path: Path, line: Any, **more: Any) -> None:
         path.write_bytes(b"".join(line + b"\n" for line in whole_lines(path)))
         packed.unlink()
     with path.open("a+b") as file:
-        file.truncate(_whole(path))
+        file.truncate(_whole(path.read_bytes()))
         file.write(text.encode())
         file.flush()
         os.fsync(file.fileno())
@@ -130,7 +130,7 @@ def whole_lines(path: Path) -> list[bytes]:
         content = gzip.decompress(packed.read_bytes()) if packed.exists() else path.read_bytes()
     except (EOFError, OSError, zlib.error) as error:
         raise ResultFileError(f"Cannot read {path}: {getattr(error, 'strerror', None) or error}.") from None
-    return content[: content.rfind(b"\n") + 1].splitlines()
+    return content[: _whole(content)].splitlines()
 
 
 def load_lines(path: Path, kind: type[T], what: str, schema: int | None = None) -> list[T]:
@@ -204,5 +204,5 @@ def _span(values: Sequence[float], per_unit: float) -> str:
     return " to ".join(dict.fromkeys(ends))
 
 
-def _whole(path: Path) -> int:
-    return path.read_bytes().rfind(b"\n") + 1
+def _whole(content: bytes) -> int:
+    return content.rfind(b"\n") + 1
