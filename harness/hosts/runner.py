@@ -261,13 +261,15 @@ class HostsRunner(Runner):
         prepared, facts = self._prepare(job, run, timeout_s)
         now = datetime.now(UTC).isoformat(timespec="seconds")
 
+        nonces, attempts = [host.nonce for host in facts], max(host.attempts for host in facts)
+
         def agree(one: Connection) -> Any:
             return one.ask(
                 "agree",
                 kind=Signed,
-                nonces=[host.nonce for host in facts],
+                nonces=nonces,
                 started=now,
-                attempts=max(host.attempts for host in facts),
+                attempts=attempts,
                 heads=sorted({host.seen.get(str(one.host.party), "") for host in facts} - {""}),
             )
 

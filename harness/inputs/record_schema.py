@@ -162,7 +162,7 @@ class RecordDomain:
             return 2 * self.values.steps
         return self.cap.slots if self.cap else self.max_count
 
-    def positive(self, label: str) -> int:
+    def positive(self, label: str | None) -> int:
         """Return the positive label's index, by default the last; raise RecordDomainError if undeclared."""
         if label and label not in self.labels:
             raise RecordDomainError(

@@ -270,6 +270,7 @@ class InvitedSource(Source):
     clients: int
 
     def describe(self, run: RunContext) -> PartyInputs:
+        check_sent(count_columns(self.domain, run.release.form.name) * self.clients)
         nothing = [None] * run.release.security.parties
         return PartyInputs(self.domain, self.clients, self.clients, self.clients, nothing)
 
@@ -390,7 +391,7 @@ def local_clients(
 ) -> ClientInputs:
     """Return clients in this process, each with a key and connection."""
     keys = _client_keys(directory, len(sent))
-    senders = list(map(Sender, range(len(sent)), keys, sent))
+    senders = [Sender(i, key, values) for i, (key, values) in enumerate(zip(keys, sent, strict=True))]
     uploads = tuple(Upload(len(sender.values), sender.certificate.read_text()) for sender in senders)
     return ClientInputs(uploads, terms, partial(sending, senders, expected=terms, seconds=seconds))
 

@@ -13,9 +13,8 @@ import numpy.typing as npt
 
 from harness.errors import RecordDomainError
 from harness.inputs.record_schema import check_grid
+from protocols.arrays import Floats
 from protocols.noise.added import Noise, mean_square_error, simulated_noise
-
-Floats = npt.NDArray[np.float64]
 
 EVERYBODY = 0.0  # no score is below
 ACCEPT_NOBODY = 2.0  # above every score, as scores are at most 1; a number, so that JSON can hold it

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
@@ -14,9 +13,8 @@ from harness.inputs.columns import as_names
 from harness.inputs.tables import table_of
 from harness.system.documents import as_type
 from harness.system.result_files import not_result, read_result, result_path
+from protocols.arrays import Floats
 
-Floats = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.int64]
 WeightsTable = Sequence[Sequence[float]] | Floats  # per group (row) and label (column), in the data's order
 
 

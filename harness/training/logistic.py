@@ -67,6 +67,14 @@ class Examples:
         return with_constant(self.features)
 
     @cached_property
+    def _lengths(self) -> Floats:
+        return np.asarray(np.linalg.norm(self._inputs, axis=1))
+
+    @cached_property
+    def _of_label(self) -> Floats:
+        return np.eye(self.labels)[self.label][:, 1:]
+
+    @cached_property
     def _means(self) -> csr_array:  # of records, to clients
         share = 1 / np.bincount(self.client, minlength=self.clients)[self.client]
         places = self.client, np.arange(len(self.client))
@@ -89,9 +97,9 @@ class Examples:
         [test: tests/harness/training/test_logistic.py, test_fairness.py]
         """
         predicted = probabilities(parameters, self._inputs)
-        off = predicted[:, 1:] - np.eye(self.labels)[self.label][:, 1:]
+        off = predicted[:, 1:] - self._of_label
         # The gradient is the outer product of both, so that its norm is that of their norms.
-        norms = np.linalg.norm(off, axis=1) * np.linalg.norm(self._inputs, axis=1)
+        norms = np.linalg.norm(off, axis=1) * self._lengths
         scale = np.minimum(1, clip / np.maximum(norms, clip))
         weight = self.weight if weights is None else weights[self.group, self.label]
         if weight is not None:

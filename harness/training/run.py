@@ -105,7 +105,7 @@ class Training:
         """Return how groups are weighed, if at all."""
         if self.fairness is None:
             return None
-        positive = domain.positive(self.request.positive_label or "")
+        positive = domain.positive(self.request.positive_label)
         return FairGrad(self.fairness, len(domain.groups), len(domain.labels), positive)
 
 
@@ -187,7 +187,7 @@ def train(
             parameters = fit(examples, session.add, chosen.how, chosen.request.privacy_unit, fairgrad)
         thresholds = None
         if chosen.thresholds:
-            positive = domain.positive(chosen.request.positive_label or "")
+            positive = domain.positive(chosen.request.positive_label)
             scores = probabilities(parameters, with_constant(encoded[~seen]))[:, positive]
             apart = replace(
                 of_clients(records, kept), domain=chosen.scored(domain), detail=bins_of(scores, chosen.grid)

@@ -33,7 +33,7 @@ from harness.releases.score_curves import (
 from harness.releases.weights import WeightsStatistic
 from harness.request.releases import ThresholdsRequest, WeightsRequest
 from harness.reweighing.formulas import REWEIGHINGS
-from harness.reweighing.sample_weight import Floats, Indices, WeightsTable
+from harness.reweighing.sample_weight import WeightsTable
 from harness.security_models import SecurityModel
 from harness.system.result_files import default_out, new_directory, write_all
 from harness.views import quickstart as view
@@ -41,6 +41,7 @@ from harness.views.parts import Heading
 from harness.views.rendering.html import write_page
 from harness.views.run import results
 from protocols import reference
+from protocols.arrays import Floats, Integers
 from protocols.guarantee import Guarantee
 from protocols.mechanisms.count_tree import CountTree
 from protocols.noise.added import Noise, simulated_noise
@@ -160,7 +161,7 @@ class _Mitigations:
             return dict.fromkeys(self._data.groups, ThresholdRule((_UNMITIGATED,)))
 
 
-def applicants(data: LoanApplications, rows: Indices, scores: Floats | None = None) -> ClientRecords:
+def applicants(data: LoanApplications, rows: Integers, scores: Floats | None = None) -> ClientRecords:
     """Return applicants' records, each a client's, maybe with scores."""
     frame = data.clients(rows).replace({"label": _NAMES})
     domain = RecordDomain(data.groups, tuple(_NAMES.values()), max_count=1)

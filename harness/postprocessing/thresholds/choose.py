@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from harness.errors import InfeasibleError, OptionError, TooNoisyError, UndefinedRateError, named
-from harness.postprocessing.curves import Floats, GroupCurves, OperatingPoints, population_bands
+from harness.postprocessing.curves import GroupCurves, OperatingPoints, population_bands
 from harness.postprocessing.thresholds.rules import ThresholdRule, in_words
 from harness.postprocessing.thresholds.search import (
     ACCURACY,
@@ -24,6 +24,7 @@ from harness.postprocessing.thresholds.search import (
     least_tolerance,
     task_for,
 )
+from protocols.arrays import Floats
 
 CONSTRAINTS = (EQUALIZED_ODDS, EQUAL_OPPORTUNITY, FALSE_POSITIVE_RATE_PARITY, DEMOGRAPHIC_PARITY)
 OBJECTIVES = (ACCURACY, BALANCED_ACCURACY)

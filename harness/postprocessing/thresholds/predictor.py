@@ -18,8 +18,7 @@ from harness.inputs.columns import as_names
 from harness.inputs.record_schema import shown
 from harness.postprocessing.thresholds.rules import ThresholdRule, rule_from_json
 from harness.system.result_files import SCHEMA, read_result, result_path, write_json
-
-Floats = npt.NDArray[np.float64]
+from protocols.arrays import Floats
 
 FILE = "thresholds.json"
 ERROR = "error"

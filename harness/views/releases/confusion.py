@@ -11,8 +11,9 @@ from harness.releases.confusion import CONFIDENCE, RATES, Confusion
 from harness.views import run
 from harness.views.parts import Part, Stacked, Table, from_least_to_most
 from harness.views.releases.weights import of_what
-from harness.views.rendering.plots import Floats, intervals, matrices
+from harness.views.rendering.plots import intervals, matrices
 from protocols.accounting.rounding import interval_shown
+from protocols.arrays import Floats
 
 STEPS = {**run.STEPS, "run": "parties: run π_CF", "read": "derive rates from the noisy counts"}
 RATE_COLUMNS = [name.replace("_", " ") for name in RATES]

@@ -8,8 +8,9 @@ import numpy as np
 from harness.releases.gaps import CONFIDENCE, USEFUL, Gaps, Interval
 from harness.views import run
 from harness.views.parts import Findings, Part, Table, from_least_to_most
-from harness.views.rendering.plots import Floats, intervals
+from harness.views.rendering.plots import intervals
 from protocols.accounting.rounding import interval_shown
+from protocols.arrays import Floats
 
 STEPS = {
     **run.STEPS,

@@ -13,11 +13,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.views.palette import COLOURS, GREY, INK, MARKERS, STYLES
 from harness.views.parts import Picture
 from harness.views.rendering.text import printable
+from protocols.arrays import Floats
 
 if TYPE_CHECKING:  # slow to load
     from matplotlib.axes import Axes
@@ -27,7 +27,6 @@ if TYPE_CHECKING:  # slow to load
     from harness.postprocessing.thresholds.choose import GroupThresholds
     from harness.privacy.ledger.populations import Population
 
-Floats = npt.NDArray[np.float64]
 
 WIDTH = 5.0  # inches of every picture; legible on a phone
 _LINE = 0.27  # inches

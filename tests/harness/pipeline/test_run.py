@@ -282,6 +282,13 @@ def test_invited_clients_send_as_many_values_as_the_domain_has(tmp_path: Path) -
     assert fed.rows == fed.clients == fed.uploads == 3
 
 
+def test_too_many_values_are_refused_before_noise_is_taken(tmp_path: Path) -> None:
+    release = request_of(MODELS["ring"], SPLIT.by(CLIENTS), EPSILON, DELTA)
+    invited = InvitedSource(UP_TO_10, tmp_path / "invitations", MAX_SENT)
+    with pytest.raises(ShareError, match="values to the parties"):
+        invited.describe(context(release, tmp_path))
+
+
 def test_a_run_takes_so_many_values() -> None:
     check_sent(MAX_SENT)
     with pytest.raises(ShareError, match=r"262145 values .* use --input-path shares"):
