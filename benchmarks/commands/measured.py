@@ -113,7 +113,7 @@ def _earlier(options: RunOptions, directory: Path) -> runner.Chosen:
 
 def _experiment(options: RunOptions) -> tuple[Suite, str, Path]:
     named = Path(options.experiment)
-    if named.suffix == ".mpc":
+    if options.experiment.endswith(".mpc"):
         return *_experiment_of(options), named.parent
     ours = {path.stem: path for path in OURS.glob("*.toml")}
     file = ours.get(options.experiment, named)

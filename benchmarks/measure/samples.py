@@ -105,12 +105,12 @@ def append(path: Path, line: Any, **more: Any) -> None:
     text = json.dumps({**more, **asdict(line)}, ensure_ascii=False, allow_nan=False) + "\n"
     if (packed := packed_path(path)).exists():
         path.write_bytes(b"".join(line + b"\n" for line in whole_lines(path)))
-        packed.unlink()
     with path.open("a+b") as file:
         file.truncate(_whole(path.read_bytes()))
         file.write(text.encode())
         file.flush()
         os.fsync(file.fileno())
+    packed.unlink(missing_ok=True)
 
 
 def load(path: Path) -> list[Sample]:

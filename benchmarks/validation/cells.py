@@ -11,6 +11,7 @@ from benchmarks.measure.samples import (
     ABOUT,
     AT_FIRST,
     OK,
+    SAMPLES,
     Cell,
     Level,
     Sample,
@@ -18,6 +19,7 @@ from benchmarks.measure.samples import (
     by_cell,
     load,
     name_of,
+    packed_path,
     summary,
 )
 from benchmarks.suites import EXPERIMENT, SUITES, UNITS
@@ -116,7 +118,10 @@ class Measured:
         """Read the results in a directory, except unit costs."""
         samples, abouts, plans = [], {}, {}
         for path in (directory, *sorted(directory.glob("*"))):
-            if not (path / ABOUT).is_file():
+            samples_of = path / SAMPLES
+            if not (path / ABOUT).is_file() or not (
+                samples_of.is_file() or packed_path(samples_of).is_file()
+            ):
                 continue
             about = read_result(path, ABOUT)
             suite = str(about.get("suite"))

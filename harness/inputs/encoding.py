@@ -94,11 +94,12 @@ def columns_of(records: ClientRecords, form: InputForm) -> Integers:
         return records.counts_per_client()
     if form.name == KEYS.name:
         return records.singly.cell[np.newaxis]
+    assert form.name == PRODUCT.name
     if is_per_record(domain, form.name):
         records = records.singly
         assert records.detail is not None
-        attributes = records.group, records.label, records.detail
-        return np.concatenate([*map(_indicators, attributes, domain.shape)])
+        attributes = zip((records.group, records.label, records.detail), domain.shape, strict=True)
+        return np.concatenate([_indicators(index, size) for index, size in attributes])
     counts = records.counts_per_client().reshape(len(domain.groups), -1, records.clients)
     return np.concatenate([_indicators(records.group_per_client(), len(domain.groups)), counts.sum(axis=0)])
 
@@ -110,6 +111,7 @@ def _capped(records: ClientRecords, cap: Cap, form: InputForm) -> Integers:
         return chosen + 1
     if form.name == KEYS.name:
         return np.where(chosen < 0, cells, chosen)  # `cells` is the key of an empty slot
+    assert form.name == SPLIT.name
     place = (chosen * clients + np.arange(clients))[chosen >= 0]
     return np.bincount(place, minlength=cells * clients).reshape(cells, clients)
 

@@ -293,13 +293,12 @@ def as_records(
                 )
             refuse_variants(inferred, f"{where} has the {name}s")
             check_alike(table.by_file(name), name, inferred)
-        in_frame = {  # a CSV file's texts as a frame would have them
-            name: as_text(values_of(texts, dtype_of_texts(texts)))
-            for name, texts in columns.items()
-            if name in _NAMED and dtypes[name] == ""
-        }
-        dtypes |= {name: dtype_of_texts([*set(columns[name])]) for name in in_frame}
-        columns = {**columns, **in_frame}
+        columns = {**columns}
+        for name in [name for name in columns if name in _NAMED and dtypes[name] == ""]:
+            distinct = [*dict.fromkeys(columns[name])]  # a CSV file's texts, as a frame would have them
+            dtypes[name] = dtype_of_texts(distinct)
+            in_frame = dict(zip(distinct, as_text(values_of(distinct, dtypes[name])), strict=True))
+            columns[name] = [in_frame[text] for text in columns[name]]
         groups, labels = (tuple(sorted(set(columns[name]))) for name in ("group", "label"))
         domain = RecordDomain(groups, labels, max_count, inferred=True)
         if domain.with_kind(kind).score_columns > 1 and cut is None:

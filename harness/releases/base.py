@@ -327,7 +327,12 @@ def plan_release(
         )
     with fitting(release.epsilon, release.delta):
         queries = spec.release({name: str(value) for name, value in arguments.items()})
-        terms = (queries, release.neighbors_in(domain), epsilon or release.epsilon, release.delta)
+        terms = (
+            queries,
+            release.neighbors_in(domain),
+            release.epsilon if epsilon is None else epsilon,
+            release.delta,
+        )
         if release.own is None:
             plan = plan_noise(*terms)
         else:

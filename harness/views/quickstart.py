@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from harness.views import run
 from harness.views.parts import Findings, Heading, Paragraph, Part, Sentences, Table, View
 from harness.views.releases import thresholds, weights
 from harness.views.rendering.plots import intervals
-from protocols.accounting.rounding import exact_text
+from protocols.accounting.rounding import exact_text, interval_shown
 
 STEPS = {
     **weights.STEPS,
@@ -64,6 +65,11 @@ class Quickstart:
     splits: int
     fallbacks: int
 
+    @cached_property
+    def figures(self) -> pd.DataFrame:
+        """Mean and deviation by metric and model."""
+        return summary(self.evaluation).set_index(["metric", "model"])
+
     @property
     def subtitle(self) -> str:
         """Say whose records were released, and how."""
@@ -81,7 +87,7 @@ def in_short(study: Quickstart) -> Iterator[Part]:
     yield replace(
         _first_table(weights.weights(study.weights.weights)),
         caption="Counts end in .5, as the noise's mean is −½. The weight by the true counts is in its "
-        "interval with a probability of 95%.",
+        f"interval with a probability of {float(study.weights.weights.confidence):.0%}.",
     )
     rules = _first_table(thresholds.thresholds(study.thresholds))
     if (chosen := study.thresholds.thresholds) is None:
@@ -91,8 +97,8 @@ def in_short(study: Quickstart) -> Iterator[Part]:
             rules,
             columns=["group", "approved if score ≥"],
             caption="Of two thresholds, one is drawn for each applicant. On the noisy curves, the groups' "
-            f"error rates then differ by {chosen.gap:.3f}, and in truth by at most "
-            f"{chosen.gap_interval[1]:.3f}, with a probability of 95% over noise and sample.",
+            f"error rates then differ by {chosen.gap:.3f}, and in truth by "
+            f"{interval_shown(*chosen.gap_interval, 3)}, with a probability of {float(chosen.confidence):.0%} over noise and sample.",
         )
     yield rules
     yield ""
@@ -128,8 +134,7 @@ def quickstart(study: Quickstart) -> Iterator[Part]:
 
 def answer(study: Quickstart) -> list[str]:
     """Name the mitigation with the smallest gap, its improvement, and its cost."""
-    gap, figures = "demographic_parity_difference", summary(study.evaluation).set_index(["metric", "model"])
-    means: Any = figures["mean"]
+    gap, means = "demographic_parity_difference", study.figures["mean"]
     best = str(means[gap].drop(UNMITIGATED).idxmin())
     moved: Any = changes(study.evaluation).set_index(["model", "metric"]).loc[(best, gap)]
 
@@ -164,9 +169,8 @@ def _setting(study: Quickstart) -> Iterator[Part]:
 
 def _compared(study: Quickstart) -> Table:
     """Show the main metrics with a row for each model, which fits a narrow terminal."""
-    figures = summary(study.evaluation).set_index(["metric", "model"])
     rows = [
-        [_called(model), *(_spread(figures.loc[(metric, model)]) for metric in TOLD)]
+        [_called(model), *(_spread(study.figures.loc[(metric, model)]) for metric in TOLD)]
         for model in study.evaluation["model"].unique()  # unmitigated first
     ]
     return Table(["", *(METRICS[metric] for metric in TOLD)], rows, caption=_READ)

@@ -278,6 +278,7 @@ def spent(scheme: str, epsilon: float, records: int, by: Row) -> float:
 def outcome(runs: Sequence[Run], sets: Sequence[People], extent: Row) -> Outcome:
     """Return means, intervals, targets and pictures."""
     rows, targets = rows_of(runs), judged_targets(runs)
+    swept = rows_of([run for run in runs if run.seed < extent["swept"]])
     return Outcome(
         {
             "data": {
@@ -293,9 +294,7 @@ def outcome(runs: Sequence[Run], sets: Sequence[People], extent: Row) -> Outcome
         view(rows, targets, sets, extent),
         tables={SUMMARY: rows},
         figures={
-            f"{people.name.lower().replace(' ', '-')}.png": partial(
-                figure, rows, rows_of([run for run in runs if run.seed < extent["swept"]]), people
-            )
+            f"{people.name.lower().replace(' ', '-')}.png": partial(figure, rows, swept, people)
             for people in sets
         },
     )

@@ -7,7 +7,6 @@ import sys
 import time
 import traceback
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +68,12 @@ def _load_mpyc(config: dict[str, Any]) -> Any:
 
 def listen_on_loopback(loop: Any) -> None:
     """Have the event loop bind servers to 127.0.0.1; MPyC means every interface."""
-    loop.create_server = partial(loop.create_server, host=LOOPBACK)
+    bind = loop.create_server
+
+    async def create_server(factory: Any, port: int, ssl: Any) -> Any:
+        return await bind(factory, host=LOOPBACK, port=port, ssl=ssl)
+
+    loop.create_server = create_server
 
 
 def _check_peers(mpc: Any) -> None:

@@ -223,7 +223,7 @@ class Count:
             return
         digests, values = self.opener.together(*self._unsaved)
         plain = len(digests).to_bytes(8, "big") + digests.tobytes() + self.opener.task.ring.to_bytes(values)
-        bounded = [name for name in Identities(digests) if name in self.bounds]
+        bounded = [name for name in Identities(digests) if name in self.bounds] if self.bounds else []
         plain += json.dumps({name: self.bounds[name].to_json() for name in bounded}).encode()
         sealed = self._own_key()[0].seal(plain, self._info)
         with cannot(f"write {self._checkpoint}", ShareError):
