@@ -98,8 +98,8 @@ def in_short(study: Quickstart) -> Iterator[Part]:
             columns=["group", "approved if score ≥"],
             caption="Of two thresholds, one is drawn for each applicant. On the noisy curves, the groups' "
             f"error rates then differ by {chosen.gap:.3f}, and in truth by "
-            f"{interval_shown(*chosen.gap_interval, 3)}, with a probability of {float(chosen.confidence):.0%} over "
-            "noise and sample.",
+            f"{interval_shown(*chosen.gap_interval, 3)}, with a probability of "
+            f"{float(chosen.confidence):.0%} over noise and sample.",
         )
     yield rules
     yield ""
