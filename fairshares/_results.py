@@ -15,10 +15,17 @@ import pandas as pd
 from fairshares._shown import Shown
 from harness.errors import FairSharesError, OptionError, as_keyword, naming
 from harness.inputs.columns import as_index
-from harness.pipeline.earlier_results import as_curves, choose_again, found_in, read_files
-from harness.pipeline.run import MANIFEST
+from harness.pipeline.earlier_results import EarlierFiles, as_curves, choose_again, found_in, read_files
 from harness.postprocessing.thresholds.rules import ThresholdRule, rule_from_json
-from harness.releases.base import Files
+from harness.privacy.manifest import (
+    FILE as MANIFEST,
+    Manifest,
+    ReleaseManifest,
+    given,
+    manifest_to_json,
+    opened_by,
+    read_manifest,
+)
 from harness.releases.score_curves import choice_of
 from harness.releases.weights import Weights
 from harness.request.releases import ThresholdsRequest
@@ -56,26 +63,26 @@ class Result(Shown):
     It is pickled, copied and saved without loss.
     """
 
-    _files: Files
+    _earlier: EarlierFiles
     _found: Any
     _notes: Sequence[Part] = ()
 
     @property
     def manifest(self) -> dict[str, Any]:
         """The run's `manifest.json`: privacy, cost, public values, versions."""
-        return self._files[MANIFEST]
+        return manifest_to_json(self._earlier.manifest)
 
     @property
     def privacy(self) -> Privacy:
         """The exact ε and δ of the revealed values."""
-        stated = self.manifest["privacy"]
+        stated = self._earlier.manifest.privacy
         return Privacy(
-            stated["epsilon"],
-            stated["delta"],
-            Fraction(stated["epsilon_exact"]),
-            Fraction(stated["delta_exact"]),
-            stated["privacy_unit"],
-            stated["neighboring_relation"],
+            stated.epsilon,
+            stated.delta,
+            stated.exact.epsilon,
+            stated.exact.delta,
+            str(stated.privacy_unit),
+            str(stated.neighboring_relation),
         )
 
     def save(self, directory: Path | str) -> None:
@@ -87,7 +94,7 @@ class Result(Shown):
         """
         if Path(directory).exists():
             raise OptionError(f"{directory} exists already; name another directory.")
-        write_files(Path(directory), self._files)
+        write_files(Path(directory), {**self._earlier.files, MANIFEST: self.manifest})
 
     def _view(self) -> Iterable[Part]:
         yield from self._shown()
@@ -98,11 +105,11 @@ class Result(Shown):
         yield from self._notes
 
     @property
-    def _opened_by(self) -> dict[str, Any]:
-        return self.manifest.get("curves_of", {"manifest": self.manifest})["manifest"]
+    def _opened_by(self) -> ReleaseManifest:
+        return opened_by(self._earlier.manifest)
 
     def _shown(self) -> Iterable[Part]:
-        return run_view.view_of(self.manifest["task"]).show(self._found, self.manifest)
+        return run_view.view_of(self._opened_by.task).show(self._found, self._opened_by)
 
     def _index(self, *names: str) -> pd.MultiIndex:
         domain = getattr(self._found, "domain", None) or self._found.counts.domain
@@ -110,7 +117,10 @@ class Result(Shown):
         return pd.MultiIndex.from_product(values, names=names)
 
     def _as_given(self, names: Iterable[str], column: str = "group") -> pd.Index:
-        return as_index([*names], self._opened_by.get("columns", {}).get(column)).rename(column)
+        revealed = self._opened_by
+        columns = given(revealed.columns) if isinstance(revealed, Manifest) else None
+        dtype = None if columns is None else given(columns.group if column == "group" else columns.label)
+        return as_index([*names], dtype).rename(column)
 
     def _table(self, intervals: npt.NDArray[np.float64]) -> pd.DataFrame:
         return pd.DataFrame(intervals.reshape(-1, 2), self._index("group", "label"), ["low", "high"])
@@ -328,9 +338,10 @@ class ThresholdsResult(Result):
                 tolerance=tolerance,
                 deterministic=deterministic,
             )
-            curves = as_curves(self._files, Path("an earlier call"))
-            choice, files = choose_again(curves, choice_of(request), request.positive_label or "")
-            return ThresholdsResult(files, choice, [thresholds_view.chosen_again(curves.run)])
+            curves = as_curves(self._earlier.manifest, self._earlier.files, Path("an earlier call"))
+            choice, manifest, files = choose_again(curves, choice_of(request), request.positive_label or "")
+            notes = [thresholds_view.chosen_again(curves.run)]
+            return ThresholdsResult(EarlierFiles(manifest, files), choice, notes)
 
     @property
     def _chosen(self) -> Any:
@@ -367,14 +378,16 @@ class TrainResult(Result):
     def save(self, directory: Path | str) -> None:
         super().save(directory)
         for part in filter(None, (self.weights, self.thresholds)):
-            part.save(Path(directory) / part.manifest["task"])
+            part.save(Path(directory) / part._opened_by.task)
 
     def _shown(self) -> Iterable[Part]:
         from harness.views.training import training  # scikit-learn takes a second to load
 
+        manifest = self._earlier.manifest
+        assert isinstance(manifest, Manifest), "a training adds nothing up, and chooses nothing again"
         return training(
             self.model,
-            self.manifest,
+            manifest,
             *(None if part is None else part._found for part in (self.weights, self.thresholds)),
         )
 
@@ -389,27 +402,28 @@ _RESULTS: dict[str, type[Result]] = {
 }
 
 
-def result_of(files: Files, found: Any, notes: Sequence[Part] = ()) -> Result:
+def result_of(earlier: EarlierFiles, found: Any, notes: Sequence[Part] = ()) -> Result:
     """Return the result of a run, as its statistic gives it."""
     # The file of weights has the weights alone.
-    return _RESULTS[files[MANIFEST]["task"]](
-        files, found.weights if isinstance(found, Weights) else found, notes
+    return _RESULTS[earlier.manifest.task](
+        earlier, found.weights if isinstance(found, Weights) else found, notes
     )
 
 
 def load(directory: Path) -> Result:
     """Return an earlier run's result, or raise ResultFileError."""
-    if read_result(directory / MANIFEST, MANIFEST).get("task") != "train":
+    manifest = read_manifest(directory)
+    if manifest.task != "train":
         return _read(directory)
     from harness.training.logistic import FILE, LogisticModel
 
     parts: dict[str, Any] = {
         name: _read(directory / name) for name in ("weights", "thresholds") if (directory / name).is_dir()
     }
-    files = {name: read_result(directory / name, name) for name in (FILE, MANIFEST)}
-    return TrainResult(files, LogisticModel.load(directory), **parts)
+    earlier = EarlierFiles(manifest, {FILE: read_result(directory / FILE, FILE)})
+    return TrainResult(earlier, LogisticModel.load(directory), **parts)
 
 
 def _read(directory: Path) -> Result:
-    files = read_files(directory)
-    return result_of(files, found_in(files, directory))
+    earlier = read_files(directory)
+    return result_of(earlier, found_in(earlier, directory))

@@ -16,7 +16,7 @@ from harness.errors import OptionError, RecordsError, as_keyword, named, naming
 from harness.forecast.requested import of_domain, planned as plan_of
 from harness.inputs.columns import ROLES, TABLE, as_names
 from harness.inputs.tables import Named, frame_of, table_of
-from harness.pipeline.earlier_results import add_up
+from harness.pipeline.earlier_results import EarlierFiles, add_up
 from harness.pipeline.preprocessing import joint_noise_of, preprocess
 from harness.pipeline.release import (
     declared_domain,
@@ -27,7 +27,7 @@ from harness.pipeline.release import (
     settings_of,
     stock_of,
 )
-from harness.pipeline.run import MANIFEST, run_release
+from harness.pipeline.run import run_release
 from harness.pipeline.sources import SharesSource
 from harness.privacy.ledger.charge import UNCHARGED, populations_of
 from harness.releases.base import statistic_of
@@ -66,15 +66,15 @@ def released(task: str, records: Any, **given: Any) -> Any:
         if cut := score_cut(call):
             notes.insert(0, cut.described(run.found.counts.domain))
         notes.append(ledger_view.charge(run.charging, call.population == UNCHARGED))
-        return _results.result_of(run.files, run.found, notes)
+        return _results.result_of(EarlierFiles(run.manifest, run.files), run.found, notes)
 
 
 def added_up(*directories: Path) -> Any:
     """Return the sum of a chain's runs; raise ResultFileError or SignatureError."""
     from harness.hosts.signed_results import verify  # loads cryptography
 
-    weights, files = add_up(directories, verify)
-    return _results.result_of(files, weights, weights_view.chain(files[MANIFEST]))
+    weights, manifest, files = add_up(directories, verify)
+    return _results.result_of(EarlierFiles(manifest, files), weights, weights_view.chain(manifest))
 
 
 def _columns_of(given: dict[str, Any]) -> dict[str, Any]:
@@ -95,11 +95,11 @@ def trained(**given: Any) -> _results.TrainResult:
             model = train_on(request, source, features, request.out or Path(scratch) / TASK, begin)
         notes = [one_machine(True), ledger_view.charge(model.charging, request.population == UNCHARGED)]
         parts: dict[str, Any] = {
-            name: _results.result_of(run.files, run.found)
+            name: _results.result_of(EarlierFiles(run.manifest, run.files), run.found)
             for name, run in (("weights", model.weights), ("thresholds", model.thresholds))
             if run
         }
-        return _results.TrainResult(model.files, model.model, notes, **parts)
+        return _results.TrainResult(EarlierFiles(model.manifest, model.files), model.model, notes, **parts)
 
 
 def _features_of(declared: Any) -> Features:

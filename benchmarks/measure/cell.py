@@ -12,11 +12,13 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from msgspec import UnsetType, structs, to_builtins
 
 from benchmarks.literal import literal_job, literal_of, literal_source
 from benchmarks.measure.samples import FAILED, OK, SKIPPED, Cell, Level, Sample, cell_key
 from benchmarks.suites import AHEAD, PROGRAM, REQUEST_OF, Planned, spec_of
-from harness.engines.base import PROGRAMS, Job, fields_of_record
+from harness.computation import Computation
+from harness.engines.base import PROGRAMS, TIMES, Job
 from harness.engines.emulated_network.profiles import parse_network
 from harness.engines.mpspdz.compiler import Installation, find_installation
 from harness.engines.registry import engine_of
@@ -27,7 +29,7 @@ from harness.hosts.trials import Noise, Trial
 from harness.inputs.synthetic import Federation, public_integers
 from harness.pipeline.noise_samples import noise_job, open_noise
 from harness.pipeline.preprocessing import joint_noise_of, preprocess
-from harness.pipeline.run import RunSettings, environment, make_job, manifest_of, run_release
+from harness.pipeline.run import RunSettings, computation_of, environment, make_job, run_release
 from harness.pipeline.sources import RecordsSource, SyntheticSource, synthetic_inputs
 from harness.privacy.ledger.charge import UNCHARGED, Account
 from harness.privacy.ledger.entries import Ledger
@@ -72,7 +74,8 @@ class Place:
                 shutil.rmtree(out, ignore_errors=True)
         if self._hosts is not None and status == OK:
             record |= self._hosts.seen[str(cell["security"])]
-        installation, here = find_installation(), environment()
+        installation = find_installation()
+        here: dict[str, Any] = to_builtins(environment())
         here["mp_spdz_commit"] = installation.commit if isinstance(installation, Installation) else None
         return Sample(suite, cell, repetition, status, here["time"], here, reason, **record)
 
@@ -116,7 +119,7 @@ class Place:
             return str(error)
         return None
 
-    def _run(self, cell: Mapping[str, Level], timeout_s: float, out: Path) -> dict[str, Any]:
+    def _run(self, cell: Mapping[str, Level], timeout_s: float, out: Path) -> Computation:
         if PROGRAM in cell or literal_of(cell):
             return self._run_program(cell, timeout_s, out)
         if cell["protocol"] == PI_ROUNDS.name:
@@ -138,14 +141,14 @@ class Place:
         # The account remembers the piece, and charges nobody.
         settings = replace(settings, stock=stock, account=Account(Ledger(out.with_name(LEDGER))))
         manifest = run_release(statistic, source, settings, out, _silent).manifest
-        return {**manifest, "online_s": manifest["mpc_s"], "offline_s": piece["mpc_s"]}
+        return structs.replace(manifest, online_s=manifest.mpc_s, offline_s=piece["mpc_s"])
 
-    def _run_program(self, cell: Mapping[str, Level], timeout_s: float, out: Path) -> dict[str, Any]:
+    def _run_program(self, cell: Mapping[str, Level], timeout_s: float, out: Path) -> Computation:
         started, model, job = time.monotonic(), model_of(cell), job_of(cell, self._programs)
         result = engine_of(model).run(
             *(job, model, out, timeout_s, _silent), network=parse_network(str(cell.get("network", "none")))
         )
-        return manifest_of("program", result, {}, {}, None, time.monotonic() - started, 0.0)
+        return computation_of(result, time.monotonic() - started, share_s=0.0)
 
     def _settings(self, cell: Mapping[str, Level]) -> RunSettings:
         hosts = BenchmarkRunner(self._hosts, model_of(cell), trial_of(cell)) if self._hosts else None
@@ -171,16 +174,36 @@ def session_of(cell: Mapping[str, Level], ledger: Path | None = None, timeout_s:
     )
 
 
-def _of_a_round(session: SumSession) -> dict[str, Any]:
-    """Return a session's manifest, with the median round after the first."""
+def _of_a_round(session: SumSession) -> Computation:
+    """Return a session's computation, with the median round after the first."""
     started, made = time.monotonic(), session.preprocess() if session.offline else []
     with session:
         for _ in range(session.rounds):
             session.add(np.zeros((1, session.rule.coordinates)))
-    manifest = manifest_of("rounds", session.result, {}, {}, None, time.monotonic() - started, 0.0)
-    manifest["mpc_s"] = median(session.seconds[1:] or session.seconds)
-    phases = {"online_s": manifest["mpc_s"], "offline_s": made[0]["mpc_s"] / session.rounds} if made else {}
-    return manifest | phases
+    computation = computation_of(session.result, time.monotonic() - started, share_s=0.0)
+    round_s = median(session.seconds[1:] or session.seconds)
+    if not made:
+        return structs.replace(computation, mpc_s=round_s)
+    return structs.replace(
+        computation, mpc_s=round_s, online_s=round_s, offline_s=made[0]["mpc_s"] / session.rounds
+    )
+
+
+def fields_of_record(computation: Computation) -> dict[str, Any]:
+    """Return the fields of a sample's record."""
+    client_sent = computation.client_sent_bytes
+    return {
+        "engine": computation.engine,
+        "engine_version": computation.engine_version,
+        "program_hash": computation.program_hash,
+        "compile_options": tuple(computation.compile_options),
+        "times": {name: getattr(computation, name) for name in TIMES},
+        "rounds": computation.rounds,
+        "sent_bytes": tuple(computation.sent_bytes),
+        "client_sent_bytes": None if isinstance(client_sent, UnsetType) else tuple(client_sent),
+        "peak_memory_bytes": tuple(computation.peak_memory_bytes),
+        "network": None if computation.network is None else to_builtins(computation.network),
+    }
 
 
 HERE = Place()

@@ -111,7 +111,7 @@ def start(directory: Path, chosen: Chosen, text: str, beside: Path = OURS) -> No
             "sha256": {name: hashlib.sha256(program).hexdigest() for name, program in programs.items()},
             "command": chosen.command,
             "chosen": chosen.to_json(),
-            "started": environment()["time"],
+            "started": environment().time,
         },
     )
 
@@ -175,7 +175,7 @@ def go_on(directory: Path, chosen: Chosen, watch: Watch, place: Place = HERE) ->
                     sample = replace(sample, warm_up=True)
                 append(path, sample, schema=SCHEMA)
                 samples.append(sample)
-        _change_about(directory, finished=not missing(plan, samples), ended=environment()["time"])
+        _change_about(directory, finished=not missing(plan, samples), ended=environment().time)
 
 
 def missing(plan: Sequence[Planned], samples: Sequence[Sample], seed: int | None = None) -> list[Todo]:

@@ -6,14 +6,14 @@ import os
 import statistics
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from math import comb
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta
 
-from harness.engines.base import TIMES, RunRecord
+from harness.engines.base import TIMES
 from harness.errors import ResultFileError
 from harness.system.documents import Refusal, as_type, parse_json
 from harness.system.result_files import result_path
@@ -44,6 +44,25 @@ _USUAL: dict[str, Level] = {
     "network": "none",
     **AT_FIRST,
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRecord:
+    """The program, engine and cost of a run, as files of samples hold them.
+
+    Unknown times are None. The computation's include preprocessing, but neither start-up nor compilation.
+    """
+
+    engine: str | None = None
+    engine_version: str | None = None
+    program_hash: str | None = None
+    compile_options: tuple[str, ...] = ()
+    times: Mapping[str, Any] = field(default_factory=lambda: dict.fromkeys(TIMES))
+    rounds: int | None = None
+    sent_bytes: tuple[int, ...] = ()
+    client_sent_bytes: tuple[int, ...] | None = None
+    peak_memory_bytes: tuple[int, ...] = ()
+    network: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)

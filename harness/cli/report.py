@@ -6,6 +6,7 @@ from typing import Any
 
 from harness.cli import terminal
 from harness.errors import FairSharesError, WriteError, cannot
+from harness.privacy.manifest import ReleaseManifest
 from harness.system.files import scratch_directory
 from harness.system.result_files import default_out, new_directory
 from harness.views import run as run_view
@@ -39,7 +40,7 @@ def write_beside(directory: Path, title: str, subtitle: str, view: Sequence[Part
 
 def present(
     options: Any,
-    manifest: dict[str, Any],
+    manifest: ReleaseManifest,
     target: Path,
     title: str,
     answer: Sequence[Part],
@@ -62,4 +63,4 @@ def present(
     if problem is not None:
         raise problem
     if terminal.output.json:
-        print((target / (file or f"{manifest['task']}.json")).read_text(encoding="utf-8"), end="")
+        print((target / (file or f"{manifest.task}.json")).read_text(encoding="utf-8"), end="")

@@ -3,12 +3,13 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from harness.clients.session import ClientInputs
+from harness.computation import EmulatedNetwork, HostsRun, Preprocessing
 from harness.engines.emulated_network.profiles import Network
 from harness.errors import OutputError, UnsupportedError, refuse
 from harness.security_models import SecurityModel
@@ -28,42 +29,6 @@ def times_of(party_mpc_s: Sequence[float], compile_s: float, **known: float | No
         "compile_s": compile_s,
         **known,
     }
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunRecord:
-    """The program, engine and cost of a run, as in manifests.
-
-    Unknown times are None. The computation's include preprocessing, but neither start-up nor compilation.
-    """
-
-    engine: str | None = None
-    engine_version: str | None = None
-    program_hash: str | None = None
-    compile_options: tuple[str, ...] = ()
-    times: Mapping[str, Any] = field(default_factory=lambda: dict.fromkeys(TIMES))
-    rounds: int | None = None
-    sent_bytes: tuple[int, ...] = ()
-    client_sent_bytes: tuple[int, ...] | None = None
-    peak_memory_bytes: tuple[int, ...] = ()
-    network: Mapping[str, Any] | None = None
-
-    def flat(self) -> dict[str, Any]:
-        """Return a manifest's fields."""
-        rest = {
-            declared.name: getattr(self, declared.name)
-            for declared in fields(RunRecord)
-            if declared.name != "times"
-        }
-        lists = {name: list(value) if isinstance(value, tuple) else value for name, value in rest.items()}
-        return {**self.times, **lists}
-
-
-def fields_of_record(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the record's fields from a manifest."""
-    names = {declared.name for declared in fields(RunRecord)} & manifest.keys()
-    record = {"times": {name: manifest[name] for name in TIMES}, **{name: manifest[name] for name in names}}
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in record.items()}
 
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -228,23 +193,37 @@ class Job:
             )
 
 
-@dataclass(frozen=True)
-class EngineResult(RunRecord):
-    """The record of a finished run, and its opened integers.
+@dataclass(frozen=True, kw_only=True)
+class EngineResult:
+    """A finished run: the program, the engine, the cost, and the opened integers.
 
     Attributes:
         outputs: By name of the `OUT` line, equal at all parties.
+        times: Seconds by the names in `TIMES`; None if unknown. The computation's include preprocessing, but
+            neither start-up nor compilation.
         left_out: Number of clients that the parties left out, by reason.
         signed: See `harness.hosts.signed_results`.
+        hosts: What hosts signed of the run.
+        preprocessing: The noise that hosts had made ahead.
     """
 
     model: SecurityModel
     outputs: Mapping[str, tuple[int, ...]]
+    engine: str
+    engine_version: str
+    program_hash: str
+    compile_options: tuple[str, ...] = ()
+    times: Mapping[str, Any] = field(default_factory=lambda: dict.fromkeys(TIMES))
+    rounds: int | None = None
+    sent_bytes: tuple[int, ...] = ()
+    client_sent_bytes: tuple[int, ...] | None = None
     client_received_bytes: tuple[int, ...] | None = None
+    peak_memory_bytes: tuple[int, ...] = ()
+    network: EmulatedNetwork | None = None
     left_out: Mapping[str, int] = field(default_factory=dict)
     signed: tuple[Mapping[str, str], ...] = ()
-    hosts: Mapping[str, Any] | None = None
-    preprocessing: Mapping[str, Any] = field(default_factory=dict)
+    hosts: HostsRun | None = None
+    preprocessing: Preprocessing | None = None
 
 
 @dataclass(frozen=True)

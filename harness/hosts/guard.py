@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from msgspec import to_builtins
+
 from harness.engines.base import Job
 from harness.engines.parties.certificates import fingerprint
 from harness.errors import HostUnfitError, LedgerError, ShareError
@@ -148,7 +150,7 @@ class Guard:
             self.asked,
             inputs.domain.to_json(),
             source,
-            inputs.public(self.release.form),
+            to_builtins(inputs.public(self.release.form)),
             hashlib.sha256(json.dumps(names).encode()).hexdigest(),
             facts["program_hash"],
             facts["engine_version"],

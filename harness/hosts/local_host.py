@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Annotated, Any, BinaryIO, TypedDict
 
-from msgspec import Meta
+from msgspec import Meta, to_builtins
 
 from harness.engines.base import PROJECT
 from harness.engines.mpspdz.compiler import git
@@ -100,7 +100,7 @@ class LocalHost:
             "time": now,
             **{what: sources_hash(*directories) for what, directories in SOURCES.items()},
             "commit": git(PROJECT, "rev-parse", "HEAD") or "unknown",
-            "environment": environment(),
+            "environment": to_builtins(environment()),
             "machine": machine(),
             "engine_version": engine.version(),
             "unavailable": engine.availability(chosen) or engine.fault_of_links(chosen),

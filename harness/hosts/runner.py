@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from msgspec import to_builtins
+
 from harness.engines.base import EngineResult, Job, Prepared, Progress, Runner, no_charge
 from harness.engines.emulated_network.profiles import Network
 from harness.engines.parties.handle import PartyProcess, PartyState
@@ -183,7 +185,7 @@ class HostsRunner(Runner):
             result = self.run(job, self.model, Path(), timeout_s, progress)
             keep = partial(Connection.ask, request="keep", made=dict(enumerate(result.signed)))
             at_once(keep, self._connections)
-            pieces.append(what_it_took(result) | dict(result.preprocessing))
+            pieces.append(what_it_took(result) | to_builtins(result.preprocessing))
         return pieces
 
     def feed(self, form: InputForm, scratch: Path, progress: Progress) -> PartyInputs:

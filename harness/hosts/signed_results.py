@@ -13,13 +13,17 @@ from typing import Any, TypeVar
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from msgspec import to_builtins
 
+from harness.computation import HostsRun, Preprocessing
 from harness.engines.parties.certificates import fingerprint
 from harness.errors import CertificateError, FairSharesError, HostUnfitError, SignatureError
 from harness.inputs.record_schema import domain_from_json
 from harness.inputs.shares.signatures import is_signature, signature_of
-from harness.pipeline.run import MANIFEST, SIGNATURES, check_kind, privacy_of, result_files
+from harness.pipeline.run import check_kind, privacy_of, result_files
 from harness.pipeline.sources import request_of_run, with_excluded
+from harness.privacy.manifest import FILE as MANIFEST, SIGNATURES, Inputs
+from harness.privacy.statement import privacy_to_json
 from harness.releases.base import statistic_of
 from harness.system.documents import Refusal, as_type, parse_json, read_json
 from harness.system.result_files import SCHEMA as MANIFEST_SCHEMA
@@ -91,10 +95,9 @@ class Statement:
     left_out: dict[str, int]
     ended: str
 
-    @property
-    def inputs(self) -> dict[str, Any]:
-        """A manifest's public numbers about the inputs."""
-        return with_excluded(self.ran.inputs, self.left_out)
+    def inputs(self, refusal: Refusal) -> Inputs:
+        """Return a manifest's public numbers about the inputs, or refuse what is none."""
+        return with_excluded(as_type(Inputs, self.ran.inputs, refusal), self.left_out)
 
 
 @dataclass(frozen=True)
@@ -209,6 +212,7 @@ def verify(directory: Path, known: Sequence[str] | None = None) -> list[tuple[St
 
 def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict[str, dict[str, Any]]:
     ran = first.ran
+    inputs = first.inputs(refusal)
     try:
         release = request_of_run(ran.asked)
         statistic = statistic_of(release)
@@ -216,13 +220,13 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
         check_kind(statistic, domain)
         prepared = statistic.prepare(release, domain)
         outputs = {name: tuple(first.outputs[name]) for name in prepared.program.outputs}
-        answer = prepared.read(outputs, ran.inputs["clients"])
+        answer = prepared.read(outputs, inputs.clients)
     except (FairSharesError, KeyError) as error:
         refusal.say(f"no result follows from what they signed ({error})")
     if parties != list(range(release.security.parties)):
         refusal.say(f"not each of the {release.security.parties} parties signed, once")
-    privacy = privacy_of(prepared, ran.compared, ran.attempts).to_json()
-    if (privacy["epsilon_exact"], privacy["delta_exact"]) != first.spent:
+    privacy = privacy_of(prepared, ran.compared, ran.attempts).stated
+    if (privacy.epsilon_exact, privacy.delta_exact) != first.spent:
         refusal.say("they signed another ε or δ than this version computes for that run")
     files = result_files(statistic.files(answer), privacy)
     files[MANIFEST] = {
@@ -233,10 +237,10 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
         "engine": release.security.engine,
         "engine_version": ran.engine_version,
         "program_hash": ran.program_hash,
-        "privacy": privacy,
-        "inputs": first.inputs,
-        "hosts": what_hosts_ran(ran),
-        "preprocessing": noise_of(ran) or None,
+        "privacy": privacy_to_json(privacy),
+        "inputs": to_builtins(inputs),
+        "hosts": to_builtins(what_hosts_ran(ran)),
+        "preprocessing": to_builtins(noise_of(ran)),
     }
     return files
 
@@ -262,16 +266,16 @@ def read_signed(kind: type[T], one: Signed, refusal: Refusal) -> T:
     return as_type(kind, parse_json(one.said.encode(), refusal), refusal)
 
 
-def what_hosts_ran(ran: Intent) -> dict[str, Any]:
+def what_hosts_ran(ran: Intent) -> HostsRun:
     """Return a manifest's `hosts`."""
-    return {name: getattr(ran, name) for name in ("run", "started", "source")} | {
-        "population": ran.asked.get("population")
-    }
+    return HostsRun(
+        run=ran.run, started=ran.started, source=ran.source, population=ran.asked.get("population")
+    )
 
 
-def noise_of(ran: Intent) -> dict[str, Any]:
-    """Return a manifest's entry on noise made ahead."""
-    return {"piece": ran.piece, "attempts": ran.attempts} if ran.piece else {}
+def noise_of(ran: Intent) -> Preprocessing | None:
+    """Return a manifest's entry on noise made ahead, None if there was none."""
+    return Preprocessing(piece=ran.piece, attempts=ran.attempts) if ran.piece else None
 
 
 def shared(statement: Statement) -> Statement:

@@ -4,14 +4,29 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from harness.errors import FairSharesError, ResultFileError, named
-from harness.pipeline.run import MANIFEST, SIGNATURES, environment, result_files
+from harness.inputs.record_schema import RecordDomain
+from harness.pipeline.run import environment, result_files
 from harness.postprocessing.noisy_counts import NoisyCounts
-from harness.privacy.statement import read_statement
+from harness.privacy.manifest import (
+    FILE as MANIFEST,
+    SIGNATURES,
+    ChoiceManifest,
+    CurvesOf,
+    EarlierManifest,
+    Inputs,
+    Manifest,
+    SumManifest,
+    given,
+    opened_by,
+    read_manifest,
+    read_statement,
+)
+from harness.privacy.statement import StatedPrivacy, privacy_to_json
 from harness.releases.base import Files, domain_of, statistic_class, statistic_of
 from harness.releases.score_curves import (
     CURVES,
@@ -42,54 +57,50 @@ class ReleasedCurves:
 
     curves: NoisyCurves
     run: str
-    manifest: dict[str, Any]
-
-    @property
-    def privacy(self) -> dict[str, Any]:
-        """The manifest's privacy statement."""
-        return dict(self.manifest["privacy"])
+    manifest: Manifest
 
 
 def read_curves(directory: Path) -> ReleasedCurves:
     """Read the curves of a run or a later choice. Raises as `as_curves`."""
-    return as_curves({name: read_result(directory / name, name) for name in (MANIFEST, CURVES)}, directory)
+    manifest = read_manifest(directory)
+    return as_curves(manifest, {CURVES: read_result(directory / CURVES, CURVES)}, directory)
 
 
-def as_curves(files: Files, directory: Path) -> ReleasedCurves:
+def as_curves(manifest: EarlierManifest, files: Files, directory: Path) -> ReleasedCurves:
     """Return the curves in a run's files; those of a later choice name the run that revealed them.
 
     Raises ResultFileError for another task or version, or damage. Consistent changes of all counts go
     unnoticed.
     """
-    manifest = files[MANIFEST]
-    if manifest.get("task") != "thresholds":
+    if manifest.task != "thresholds":
         raise ResultFileError(
-            f"{directory} is the result of {manifest.get('task')!r}; {named('curves')} takes that of "
-            "'thresholds'."
+            f"{directory} is the result of {manifest.task!r}; {named('curves')} takes that of 'thresholds'."
         )
+    run = manifest.curves_of.run if isinstance(manifest, ChoiceManifest) else str(directory)
+    revealed = opened_by(manifest)
     try:
-        fields, stated = files[CURVES], manifest["privacy"]
-        opened_by = manifest.get("curves_of", {"run": str(directory), "manifest": manifest})
-        run, manifest = opened_by["run"], opened_by["manifest"]
-        privacy = manifest["privacy"]
-        curves = curves_from_json(fields, privacy)
-        intact = stated == privacy == read_statement(manifest).to_json() and _as_written(
-            curves, fields, privacy
+        if not isinstance(revealed, Manifest):
+            raise ResultFileError("Curves are not added up.")
+        fields = files[CURVES]
+        stated = privacy_to_json(revealed.privacy)
+        curves = curves_from_json(fields, stated)
+        intact = manifest.privacy == revealed.privacy == read_statement(revealed).stated and _as_written(
+            curves, fields, stated
         )
     except (FairSharesError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         intact = False
-    if not intact:
+    if not intact or not isinstance(revealed, Manifest):
         raise ResultFileError(
             f"{directory / CURVES} and {MANIFEST} beside it are not as this version writes them: they were "
             "changed, or another version wrote them; name the directory of a run as it left it."
         )
-    return ReleasedCurves(curves, run, manifest)
+    return ReleasedCurves(curves, run, revealed)
 
 
 def choose_again(
     released: ReleasedCurves, choice: ThresholdChoice, positive: str
-) -> tuple[Thresholds, dict[str, dict[str, Any]]]:
-    """Choose thresholds on released curves; return them and their files.
+) -> tuple[Thresholds, ChoiceManifest, dict[str, dict[str, Any]]]:
+    """Choose thresholds on released curves; return them, their manifest, and their other files.
 
     An empty `positive` keeps the run's label.
     Guarantees: the same options give the run's own thresholds, to the last bit on one machine.
@@ -101,21 +112,20 @@ def choose_again(
     chosen = thresholds_on(released.curves.for_positive(positive), choice)
     if chosen.problem is not None:
         raise chosen.problem
-    privacy = released.privacy
-    manifest = {
-        "schema": SCHEMA,
-        "task": "thresholds",
-        "opened": OPENED_NOTHING,
-        "curves_of": {"run": released.run, "manifest": released.manifest},
-        "privacy": privacy,
-        "ledger": None,
-        "wall_s": time.monotonic() - started,
-        "environment": environment(),
-    }
-    return chosen, {**result_files(chosen.files(), privacy), MANIFEST: manifest}
+    privacy = released.manifest.privacy
+    manifest = ChoiceManifest(
+        task="thresholds",
+        opened=OPENED_NOTHING,
+        curves_of=CurvesOf(run=released.run, manifest=released.manifest),
+        privacy=privacy,
+        ledger=None,
+        wall_s=time.monotonic() - started,
+        environment=environment(),
+    )
+    return chosen, manifest, result_files(chosen.files(), privacy)
 
 
-def _as_written(read_curves: NoisyCurves, fields: Fields, privacy: dict[str, Any]) -> bool:
+def _as_written(read_curves: NoisyCurves, fields: Fields, privacy: dict[str, object]) -> bool:
     curves, labels = read_curves.curves, (read_curves.positive, read_curves.negative)
     written = {"schema": SCHEMA, **read_curves.to_json(), "privacy": privacy}
     errors = written["standard_error"]
@@ -133,28 +143,39 @@ def _as_written(read_curves: NoisyCurves, fields: Fields, privacy: dict[str, Any
     )
 
 
-def read_files(directory: Path) -> Files:
+@dataclass(frozen=True)
+class EarlierFiles:
+    """The manifest and the other files of an earlier run."""
+
+    manifest: EarlierManifest
+    files: Files
+
+
+def read_files(directory: Path) -> EarlierFiles:
     """Return a run's files; ResultFileError if there is no run."""
-    names = [MANIFEST, *sorted(path.name for path in directory.glob("*.json") if path.name != MANIFEST)]
-    files = {name: read_result(directory / name, name) for name in names}
-    if files[MANIFEST].get("task") not in REQUESTS:
+    manifest = read_manifest(directory)
+    if manifest.task not in REQUESTS:
         raise ResultFileError(
-            f"{directory} is the result of {files[MANIFEST].get('task')!r}; what can be read is that of "
+            f"{directory} is the result of {manifest.task!r}; what can be read is that of "
             f"{', '.join(REQUESTS)}."
         )
-    return files
+    names = sorted(path.name for path in directory.glob("*.json"))
+    files = {
+        name: read_result(directory / name, name) for name in names if name not in (MANIFEST, SIGNATURES)
+    }
+    return EarlierFiles(manifest, files)
 
 
-def found_in(files: Files, directory: Path) -> Any:
+def found_in(earlier: EarlierFiles, directory: Path) -> Any:
     """Return the result in a run's files; ResultFileError if they hold none.
 
     Guarantees: it equals the run's own result to the last bit.  [test: tests/fairshares/test_results.py]
     """
-    task = files[MANIFEST]["task"]
+    task = earlier.manifest.task
     try:
-        if CURVES in files:
-            as_curves(files, directory)  # gives a precise error
-        return statistic_class(task).read_files(files)
+        if CURVES in earlier.files:
+            as_curves(earlier.manifest, earlier.files, directory)  # gives a precise error
+        return statistic_class(task).read_files(earlier.files)
     except ResultFileError:
         raise
     except (FairSharesError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
@@ -163,17 +184,34 @@ def found_in(files: Files, directory: Path) -> Any:
         ) from None
 
 
-class _Run(NamedTuple):
-    manifest: dict[str, Any]
-    terms: tuple[Any, ...]  # the same for all runs of the chain
-    uploads: str  # a hash of the counted ones
+@dataclass(frozen=True)
+class _Terms:
+    """What all runs of a chain have in common."""
+
+    ledger: str
+    charge: int | None
+    population: str | None
+    chain: str | None
+    privacy: StatedPrivacy
+    domain: RecordDomain
+
+
+@dataclass(frozen=True)
+class _Run:
+    manifest: Manifest
+    request: dict[str, str]
+    terms: _Terms
+    uploads: int
+    identities: str  # a hash of the counted uploads' identities
     counts: NoisyCounts
     noise: Single
     reweighing: str
 
 
-def add_up(directories: Sequence[Path], verify: Callable[[Path], object]) -> tuple[Weights, Files]:
-    """Add up the counts of a chain's runs; return the weights that follow, and their files.
+def add_up(
+    directories: Sequence[Path], verify: Callable[[Path], object]
+) -> tuple[Weights, SumManifest, Files]:
+    """Add up the counts of a chain's runs; return the weights that follow, their manifest, and other files.
 
     `verify` checks results that hosts signed.
     Computes: the sum of the counts, with the sum of the runs' independent noises. It protects what each run
@@ -190,61 +228,77 @@ def add_up(directories: Sequence[Path], verify: Callable[[Path], object]) -> tup
                 f"{directory} is of another chain than {directories[0]}, or states another guarantee; add up "
                 "runs of one chain."
             )
-    if len({run.uploads for run in runs}) < len(runs):
+    if len({run.identities for run in runs}) < len(runs):
         raise ResultFileError("Two of these directories hold the same run; name each run once.")
     table = np.sum([run.counts.table for run in runs], axis=0)
     counts = NoisyCounts(first.counts.domain, table, Several(tuple(run.noise for run in runs)))
     weights = Weights(counts, REWEIGHINGS[first.reweighing](counts))
-    manifest = {
-        **{
-            name: first.manifest[name]
-            for name in (
-                "schema",
-                "task",
-                "security",
-                "engine",
-                "engine_version",
-                "request",
-                "privacy",
-                "ledger",
-            )
-        },
-        "added_up": list(map(str, directories)),
-        "inputs": {
-            name: sum(run.manifest["inputs"][name] for run in runs) for name in ("clients", "uploads")
-        },
-        "wall_s": time.monotonic() - started,
-        "environment": environment(),
-    }
-    files = result_files(WeightsStatistic().files(weights), manifest["privacy"])
-    return weights, {**files, MANIFEST: manifest}
+    manifest = SumManifest(
+        task=first.manifest.task,
+        security=first.manifest.security,
+        engine=first.manifest.engine,
+        engine_version=first.manifest.engine_version,
+        request=first.request,
+        privacy=first.manifest.privacy,
+        ledger=first.manifest.ledger,
+        added_up=list(map(str, directories)),
+        inputs=Inputs(
+            clients=sum(run.manifest.inputs.clients for run in runs),
+            uploads=sum(run.uploads for run in runs),
+        ),
+        wall_s=time.monotonic() - started,
+        environment=environment(),
+    )
+    return weights, manifest, result_files(WeightsStatistic().files(weights), manifest.privacy)
 
 
 def _run_in(directory: Path, verify: Callable[[Path], object]) -> _Run:
     if (directory / SIGNATURES).exists():
         verify(directory)
-    files = read_files(directory)
-    manifest, fields = files[MANIFEST], files.get("weights.json", {})
+    earlier = read_files(directory)
+    manifest = earlier.manifest
+    fields = earlier.files.get("weights.json", {})
+    refusal = ResultFileError(
+        f"{directory} is not the result of a run of a chain, as the run left it; name directories that "
+        f"runs of weights with {named('chain')} wrote."
+    )
+    if not isinstance(manifest, Manifest) or manifest.ledger is None:
+        raise refusal
+    inputs = manifest.inputs
+    asked = given(manifest.request)
+    max_count = given(inputs.max_count)
+    uploads = given(inputs.uploads)
+    identities = given(inputs.uploads_sha256)
+    if asked is None or max_count is None or uploads is None or identities is None:
+        raise refusal
     try:
-        request: Any = request_from_json(manifest["request"])
-        ledger, privacy = manifest["ledger"], fields["privacy"]
-        domain = replace(domain_of(fields), max_count=manifest["inputs"]["max_count"])
+        request: Any = request_from_json(asked)
+        domain = replace(domain_of(fields), max_count=max_count)
         plan = statistic_of(request).prepare(request, domain).plan
         counts = NoisyCounts(domain, np.array(fields["noisy_counts"], dtype=np.float64), plan.noise)
         run = _Run(
             manifest,
-            (ledger["path"], ledger["charge"], request.population, request.chain, privacy, domain),
-            manifest["inputs"]["uploads_sha256"],
+            asked,
+            _Terms(
+                manifest.ledger.path,
+                manifest.ledger.charge,
+                request.population,
+                request.chain,
+                manifest.privacy,
+                domain,
+            ),
+            uploads,
+            identities,
             counts,
             plan.noise,
             request.reweighing,
         )
-        intact = privacy == manifest["privacy"] and read_statement(manifest).exact == plan.exact
-    except (FairSharesError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-        intact = False
-    if not (intact and run.terms[3]):
-        raise ResultFileError(
-            f"{directory} is not the result of a run of a chain, as the run left it; name directories that "
-            f"runs of weights with {named('chain')} wrote."
+        intact = (
+            fields["privacy"] == privacy_to_json(manifest.privacy)
+            and read_statement(manifest).exact == plan.exact
         )
+    except (FairSharesError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        raise refusal from None
+    if not (intact and run.terms.chain):
+        raise refusal
     return run

@@ -4,9 +4,18 @@ import time
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from harness.engines.base import PROGRAMS, DistributedNoiseInput, EngineResult, Job, Progress
 from harness.errors import OutputError
-from harness.pipeline.run import RunSettings, manifest_of
+from harness.pipeline.run import RunSettings, computation_of, environment
+from harness.privacy.manifest import (
+    FILE as MANIFEST,
+    SampleInputs,
+    SampleManifest,
+    SamplePrivacy,
+    manifest_to_json,
+)
 from harness.releases.noise_samples import WARNING, Sampler, summarise, to_json
 from harness.security_models import SecurityModel
 from harness.system.result_files import new_directory, write_json
@@ -15,7 +24,7 @@ from protocols.circuits.noise import input_widths
 
 def open_noise(
     sampler: Sampler, n: int, settings: RunSettings, out: Path, progress: Progress
-) -> tuple[dict[str, Any], dict[str, Any]]:
+) -> tuple[dict[str, Any], SampleManifest]:
     """Run π_LAP, write its two files into `out`, and return the samples' summary and the manifest."""
     started, model = time.monotonic(), settings.release.security
     settings.check_supported(sampler.spec)
@@ -26,23 +35,22 @@ def open_noise(
         progress("read")
         samples = _read(result, sampler, n)
         summary = summarise(samples, sampler)
-        manifest = manifest_of(
-            "noise",
-            result,
-            {
-                "warning": WARNING,
-                "mpc_statistical_security_bits": model.security_bits(compared=0),
-                "input_form": "none",
-                "revealed": list(sampler.spec.revealed),
-                "public": ["number of samples"],
-            },
-            {"samples": n},
-            None,
-            time.monotonic() - started,
-            0.0,
+        manifest = SampleManifest(
+            **structs.asdict(computation_of(result, time.monotonic() - started, share_s=0.0)),
+            task="noise",
+            privacy=SamplePrivacy(
+                warning=WARNING,
+                mpc_statistical_security_bits=model.security_bits(compared=0),
+                input_form="none",
+                revealed=list(sampler.spec.revealed),
+                public=["number of samples"],
+            ),
+            inputs=SampleInputs(samples=n),
+            ledger=None,
+            environment=environment(),
         )
         write_json(partial / "noise.json", to_json(sampler, samples, summary))
-        write_json(partial / "manifest.json", manifest)
+        write_json(partial / MANIFEST, manifest_to_json(manifest))
     return summary, manifest
 
 

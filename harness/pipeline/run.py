@@ -6,7 +6,7 @@ import platform
 import re
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -15,7 +15,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from msgspec import UNSET, UnsetType, structs
+
 from harness import __version__
+from harness.computation import Computation, Preprocessing
 from harness.engines.base import PROGRAMS, DistributedNoiseInput, EngineResult, Job, Progress, Runner
 from harness.engines.emulated_network.profiles import Network
 from harness.engines.registry import engine_of
@@ -28,7 +31,18 @@ from harness.pipeline.sources import PartyInputs, RunContext, Source, with_exclu
 from harness.privacy.ledger.accountants import NoiseEvent
 from harness.privacy.ledger.charge import Account, Entry, entry
 from harness.privacy.ledger.populations import PrivacyEvent, uncovered
-from harness.privacy.statement import PrivacyStatement, read_statement, state_privacy
+from harness.privacy.ledger.stated import StatedCharge
+from harness.privacy.manifest import (
+    FILE as MANIFEST,
+    SIGNATURES,
+    Columns,
+    Environment,
+    Inputs,
+    Manifest,
+    manifest_to_json,
+    read_statement,
+)
+from harness.privacy.statement import PrivacyStatement, StatedPrivacy, privacy_to_json, state_privacy
 from harness.privacy.stock import Piece, Stock
 from harness.releases.base import PreparedRelease, Statistic
 from harness.request.base import Request
@@ -36,9 +50,6 @@ from harness.system.result_files import SCHEMA, new_directory, write_all, write_
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
 from protocols.guarantee import Guarantee
 from protocols.spec import HONEST, KEYS, ProtocolSpec
-
-MANIFEST = "manifest.json"
-SIGNATURES = "signatures.json"  # of the hosts of a run
 
 R = TypeVar("R")
 
@@ -72,10 +83,10 @@ class Run(Generic[R]):
     """A finished run."""
 
     found: R
-    manifest: dict[str, Any]
+    manifest: Manifest
     charging: Entry
     out: Path
-    files: Mapping[str, dict[str, Any]]
+    files: Mapping[str, dict[str, Any]]  # beside the manifest
 
 
 def run_release(
@@ -84,7 +95,7 @@ def run_release(
     settings: RunSettings,
     out: Path,
     progress: Progress,
-    earlier: Mapping[str, dict[str, Any]] | None = None,
+    earlier: Mapping[str, Manifest] | None = None,
     within: Entry | None = None,
 ) -> Run[R]:
     """Run a statistic's protocol; write its files and `manifest.json` into `out`.
@@ -151,32 +162,32 @@ def run_release(
         )
         progress("read")
         answer = prepared.read(result.outputs, inputs.clients)
-        noise = {"piece": piece.name, **piece.about} if piece else dict(result.preprocessing)
-        privacy = privacy_of(prepared, job.compared, noise.get("attempts", 0)).to_json()
+        noise = made_ahead(piece) if piece else result.preprocessing
+        attempts = noise.attempts if noise is not None else 0
         manifest = manifest_of(
             task,
             result,
-            privacy,
+            privacy_of(prepared, job.compared, attempts).stated,
             with_excluded(inputs.public(release.form), result.left_out),
-            charging.fields(),
+            charging.charged(),
             time.monotonic() - started,
             inputs.share_s,
             inputs.uploaded,
         )
-        manifest["request"] = release.to_json()
-        if inputs.columns:
-            manifest["columns"] = dict(inputs.columns)
-        if noise:
-            manifest["preprocessing"] = noise
+        manifest = structs.replace(
+            manifest,
+            request=release.to_json(),
+            columns=columns_of(inputs.columns),
+            preprocessing=UNSET if noise is None else noise,
+        )
         if earlier:
             manifest = combined_manifest(task, {**earlier, task: manifest}, release.guarantee)
-            privacy = manifest["privacy"]
         for leftover in partial.iterdir():  # the engine has removed the rest
             leftover.unlink() if leftover.is_file() else shutil.rmtree(leftover)
         if result.signed:
             write_json(partial / SIGNATURES, {"schema": SCHEMA, "signed": list(result.signed)})
-        files = {**result_files(statistic.files(answer), privacy), MANIFEST: manifest}
-        write_all(partial, files)
+        files = result_files(statistic.files(answer), manifest.privacy)
+        write_all(partial, {**files, MANIFEST: manifest_to_json(manifest)})
         return Run(answer, manifest, charging, out, files)
 
 
@@ -201,11 +212,10 @@ def privacy_of(prepared: PreparedRelease[Any], compared: int, attempts: int = 0)
     return stated
 
 
-def result_files(
-    files: Mapping[str, Mapping[str, Any]], privacy: Mapping[str, Any]
-) -> dict[str, dict[str, Any]]:
+def result_files(files: Mapping[str, Mapping[str, Any]], privacy: StatedPrivacy) -> dict[str, dict[str, Any]]:
     """Return the result files by name, with the privacy statement."""
-    return {name: {"schema": SCHEMA, **fields, "privacy": privacy} for name, fields in files.items()}
+    stated = privacy_to_json(privacy)
+    return {name: {"schema": SCHEMA, **fields, "privacy": stated} for name, fields in files.items()}
 
 
 def event_of(prepared: PreparedRelease[Any], task: str, out: Path) -> PrivacyEvent:
@@ -269,49 +279,80 @@ def _own_input(prepared: PreparedRelease[Any], inputs: PartyInputs, rows: int) -
     return DistributedNoiseInput(nodes, columns, (columns // bins, bins, str(arguments.get("blocks", "1"))))
 
 
+def made_ahead(piece: Piece) -> Preprocessing:
+    """Return what a manifest says of a piece of noise."""
+    return Preprocessing(piece=piece.name, **piece.about)
+
+
+def columns_of(dtypes: Mapping[str, str]) -> Columns | UnsetType:
+    """Return the dtypes of the records' columns, if there are any."""
+    return Columns(**dtypes) if dtypes else UNSET
+
+
+def computation_of(
+    result: EngineResult, wall_s: float, share_s: float, uploaded: Sequence[int] = ()
+) -> Computation:
+    """Return what a manifest says of a computation before which clients sent `uploaded` bytes to each party."""
+    times = result.times
+    sent = list(result.client_sent_bytes or uploaded)
+    received = list(result.client_received_bytes or ())
+    return Computation(
+        security=result.model.name,
+        engine=result.engine,
+        engine_version=result.engine_version,
+        program_hash=result.program_hash,
+        compile_options=list(result.compile_options),
+        mpc_s=times["mpc_s"],
+        party_mpc_s=times["party_mpc_s"],
+        online_s=times["online_s"],
+        offline_s=times["offline_s"],
+        wall_s=wall_s,
+        compile_s=times["compile_s"],
+        share_s=share_s,
+        rounds=result.rounds,
+        sent_bytes=list(result.sent_bytes),
+        peak_memory_bytes=list(result.peak_memory_bytes),
+        network=result.network,
+        client_sent_bytes=sent or UNSET,
+        client_received_bytes=received or UNSET,
+    )
+
+
 def manifest_of(
     task: str,
     result: EngineResult,
-    privacy: dict[str, Any],
-    inputs: dict[str, int],
-    charged: dict[str, Any] | None,
+    privacy: StatedPrivacy,
+    inputs: Inputs,
+    charged: StatedCharge | None,
     wall_s: float,
     share_s: float,
     uploaded: Sequence[int] = (),
-) -> dict[str, Any]:
-    """Return the content of `manifest.json`."""
-    record = {**result.flat(), "wall_s": wall_s, "share_s": share_s}
-    traffic = {
-        "client_sent_bytes": record.pop("client_sent_bytes") or list(uploaded),
-        "client_received_bytes": list(result.client_received_bytes or ()),
-    }
-    return {
-        "schema": SCHEMA,
-        "task": task,
-        "security": result.model.name,
-        "privacy": privacy,
-        "inputs": inputs,
-        "ledger": charged,
-        **record,
-        **{name: sizes for name, sizes in traffic.items() if sizes},
-        "environment": environment(),
-        **({"hosts": dict(result.hosts)} if result.hosts else {}),
-    }
+) -> Manifest:
+    """Return the manifest of one release; `computation_of` says what the last three arguments are."""
+    return Manifest(
+        **structs.asdict(computation_of(result, wall_s, share_s, uploaded)),
+        task=task,
+        privacy=privacy,
+        inputs=inputs,
+        ledger=charged,
+        environment=environment(),
+        hosts=UNSET if result.hosts is None else result.hosts,
+    )
 
 
-def environment() -> dict[str, Any]:
+def environment() -> Environment:
     """Return the machine, load and versions."""
-    return {
-        "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "cores": os.cpu_count(),
-        "load_average": list(os.getloadavg()),
-        "packages": {
+    return Environment(
+        time=datetime.now(UTC).isoformat(timespec="seconds"),
+        python=platform.python_version(),
+        platform=platform.platform(),
+        cores=os.cpu_count(),
+        load_average=list(os.getloadavg()),
+        packages={
             "fairshares": __version__,
             **{name: version(name) for name in ("mpyc", "numpy", "pandas")},
         },
-    }
+    )
 
 
 def machine() -> dict[str, Any]:
@@ -326,9 +367,7 @@ def machine() -> dict[str, Any]:
     }
 
 
-def combined_manifest(
-    task: str, parts: Mapping[str, dict[str, Any]], asked: Guarantee | None = None
-) -> dict[str, Any]:
+def combined_manifest(task: str, parts: Mapping[str, Manifest], asked: Guarantee | None = None) -> Manifest:
     """Return the manifest of several releases on the same people, in order, by one model.
 
     Computes: the privacy loss by `PrivacyStatement.plus`; sums of seconds, rounds and bytes; the most memory
@@ -338,32 +377,51 @@ def combined_manifest(
     """
     manifests = list(parts.values())
     *earlier, last = (read_statement(part) for part in manifests)
-    of_each_party: dict[str, Callable[[Iterable[Any]], Any]] = {
-        **dict.fromkeys(("sent_bytes", "party_mpc_s", "client_sent_bytes", "client_received_bytes"), sum),
-        "peak_memory_bytes": max,
-    }
-    return {
-        **manifests[-1],
-        "task": task,
-        "program_hash": " ".join(part["program_hash"] for part in manifests),
-        "privacy": reduce(
-            PrivacyStatement.plus, [*earlier, replace(last, exact=asked) if asked else last]
-        ).to_json(),
-        **{
-            name: sum_if_known(part[name] for part in manifests)
-            for name in ("mpc_s", "online_s", "offline_s", "wall_s", "compile_s", "share_s", "rounds")
-        },
-        **{
-            name: [function(values) for values in zip(*(part[name] for part in manifests), strict=False)]
-            for name, function in of_each_party.items()
-            if all(name in part for part in manifests)
-        },
-        "parts": dict(parts),
-    }
+    latest = replace(last, exact=asked) if asked else last
+    client_sent = [part.client_sent_bytes for part in manifests]
+    client_received = [part.client_received_bytes for part in manifests]
+    return structs.replace(
+        manifests[-1],
+        task=task,
+        program_hash=" ".join(part.program_hash for part in manifests),
+        privacy=reduce(PrivacyStatement.plus, [*earlier, latest]).stated,
+        mpc_s=sum_if_known([part.mpc_s for part in manifests]),
+        party_mpc_s=_sums_of_parties([part.party_mpc_s for part in manifests]),
+        online_s=sum_if_known([part.online_s for part in manifests]),
+        offline_s=sum_if_known([part.offline_s for part in manifests]),
+        wall_s=sum_if_known([part.wall_s for part in manifests]),
+        compile_s=sum_if_known([part.compile_s for part in manifests]),
+        share_s=sum_if_known([part.share_s for part in manifests]),
+        rounds=sum_if_known([part.rounds for part in manifests]),
+        sent_bytes=_sums_of_parties([part.sent_bytes for part in manifests]),
+        client_sent_bytes=_sums_if_set(client_sent),
+        client_received_bytes=_sums_if_set(client_received),
+        peak_memory_bytes=[
+            max(peaks) for peaks in zip(*(part.peak_memory_bytes for part in manifests), strict=False)
+        ],
+        parts=dict(parts),
+    )
 
 
-def sum_if_known(values: Iterable[float | None]) -> float | None:
+N = TypeVar("N", int, float)
+
+
+def sum_if_known(values: Sequence[N | None]) -> N | None:
     """Return the sum, or None if a value is unknown."""
-    listed = list(values)
-    known = [value for value in listed if value is not None]
-    return sum(known) if len(known) == len(listed) else None
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+def _sums_of_parties(figures: Sequence[Sequence[N] | None]) -> list[N] | None:
+    """Return each party's sum over releases, None if a release's figures are unknown."""
+    known = [figure for figure in figures if figure is not None]
+    if len(known) < len(figures):
+        return None
+    return [sum(values) for values in zip(*known, strict=False)]
+
+
+def _sums_if_set(figures: Sequence[list[int] | UnsetType]) -> list[int] | UnsetType:
+    known = [figure for figure in figures if not isinstance(figure, UnsetType)]
+    if len(known) < len(figures):
+        return UNSET
+    return [sum(values) for values in zip(*known, strict=False)]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import UNSET, UnsetType, structs
 
 from harness.clients.sender import Sender, invitations, sending
 from harness.clients.session import MAX_CONNECTIONS, Begin, ClientInputs, Upload
@@ -25,6 +26,7 @@ from harness.inputs.shares.file_format import ClientPolicy, copies_of, hash_of, 
 from harness.inputs.shares.party import CountedUploads, common_uploads, new_uploads
 from harness.inputs.shares.task import Task, read_task
 from harness.inputs.synthetic import Federation
+from harness.privacy.manifest import Inputs
 from harness.privacy.stock import Piece
 from harness.request.base import Request
 from harness.request.releases import request_from_json
@@ -72,27 +74,27 @@ class PartyInputs:
         """The number of keys or slots in all."""
         return self.rows * (self.domain.cap.slots if self.domain.cap else 1)
 
-    def public(self, form: InputForm) -> dict[str, Any]:
+    def public(self, form: InputForm) -> Inputs:
         """Return the revealed numbers."""
-        numbers: dict[str, Any] = {
-            "clients": self.clients,
-            "uploads": self.uploads,
-            "max_count": self.domain.max_count,
-        }
-        if self.batches:
-            numbers |= {"uploads_sha256": hash_of(self.batches), "admission": self.admission}
-        if is_per_record(self.domain, form.name):
-            numbers["records"] = self.rows
-        if self.domain.cap:
-            numbers["cap"] = self.domain.cap.slots
+        numbers = Inputs(
+            clients=self.clients,
+            uploads=self.uploads,
+            max_count=self.domain.max_count,
+            uploads_sha256=hash_of(self.batches) if self.batches else UNSET,
+            admission=self.admission if self.batches else UNSET,
+            records=self.rows if is_per_record(self.domain, form.name) else UNSET,
+            cap=self.domain.cap.slots if self.domain.cap else UNSET,
+        )
         return with_excluded(numbers, self.excluded)
 
 
-def with_excluded(public: Mapping[str, Any], excluded: Mapping[str, int]) -> dict[str, Any]:
+def with_excluded(public: Inputs, excluded: Mapping[str, int]) -> Inputs:
     """Add left-out uploads, by reason, to the public numbers of inputs."""
-    because = {**public.get("excluded_because", {}), **excluded}
-    counts = {"excluded_uploads": sum(because.values()), "excluded_because": because}
-    return {**public, **(counts if because else {})}
+    already = {} if isinstance(public.excluded_because, UnsetType) else public.excluded_because
+    because = {**already, **excluded}
+    if not because:
+        return public
+    return structs.replace(public, excluded_uploads=sum(because.values()), excluded_because=because)
 
 
 def check_task(task: Task, form: InputForm, model: SecurityModel) -> None:

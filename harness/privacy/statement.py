@@ -1,15 +1,18 @@
 """The privacy statement of a release."""
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
-from typing import Any
+from typing import Annotated, Literal
 
+from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
+
+from harness.computation import Size
 from harness.errors import named
-from harness.inputs.record_schema import Cap, cap_from_json
+from harness.inputs.record_schema import Cap
 from harness.inputs.rings import FIELD
-from harness.privacy.ledger.populations import exact_json, spent_text
-from harness.security_models import SecurityModel, get_model
+from harness.privacy.ledger.populations import spent_text
+from harness.privacy.ledger.stated import Exact, StatedLoss, state_loss
+from harness.security_models import SecurityModel
 from protocols.accounting.calibration import NeighboringRelation, NoisePlan, PrivacyUnit
 from protocols.accounting.rounding import digits_up, exact_text, float_up
 from protocols.circuits.clients import CHECKS
@@ -52,6 +55,42 @@ MADE_AHEAD = (
     "Noise that was made before the run: joint. Who has as many parties' shares of it as can add it up knows "
     "the exact values: it is guarded as clients' shares are, and used once."
 )
+
+
+class StatedPrivacy(Struct, frozen=True, kw_only=True):
+    """The fields of a manifest's and of a result file's `privacy`.
+
+    `epsilon` and `delta` are rounded up. A field that does not apply is not set, and missing in the file.
+    """
+
+    epsilon: Annotated[float, Meta(ge=0)]
+    delta: Annotated[float, Meta(ge=0, le=1)]
+    epsilon_exact: Exact
+    delta_exact: Exact
+    epsilon_requested: Exact
+    neighboring_relation: NeighboringRelation
+    privacy_unit: PrivacyUnit
+    mpc_statistical_security_bits: Annotated[int, Meta(ge=0, le=1 << 20)] | None
+    input_form: str
+    input_path: str
+    revealed: list[str]
+    cap: int | str | UnsetType = UNSET
+    cap_kept_by: str | UnsetType = UNSET
+    if_replaced: StatedLoss | UnsetType = UNSET
+    noise_for: str | UnsetType = UNSET
+    noise: Literal["distributed"] | UnsetType = UNSET
+    distribution: str | UnsetType = UNSET
+    honest_parties: Size | UnsetType = UNSET
+    shifted: str | UnsetType = UNSET
+    made_ahead: bool | UnsetType = UNSET
+    assumed: str | UnsetType = UNSET
+    public: list[str]
+    end_to_end: str
+
+    @property
+    def exact(self) -> Guarantee:
+        """The exact guarantee."""
+        return Guarantee(Fraction(self.epsilon_exact), Fraction(self.delta_exact))
 
 
 @dataclass(frozen=True)
@@ -149,33 +188,40 @@ class PrivacyStatement:
             f"engine's chance to fail, and ν that of breaking {self.model.cryptography}."
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """Return a manifest's `privacy`."""
-        further = {
-            "cap": self.cap and self.cap.to_json(),
-            "cap_kept_by": self.cap_kept_by,
-            "if_replaced": exact_json(self.if_replaced),
-            "noise_for": self.noise_for,
-            **({"noise": "distributed", **asdict(self.distributed_noise)} if self.distributed_noise else {}),
-            "made_ahead": self.made_ahead or None,
-            "assumed": self.assumed,
-        }
-        return {
-            "epsilon": float_up(self.exact.epsilon),
-            "delta": float_up(self.exact.delta),
-            "epsilon_exact": str(self.exact.epsilon),
-            "delta_exact": str(self.exact.delta),
-            "epsilon_requested": str(self.epsilon_requested),
-            "neighboring_relation": str(self.relation),
-            "privacy_unit": str(self.unit),
-            "mpc_statistical_security_bits": self.security_bits,
-            "input_form": self.input_form,
-            "input_path": self.input_path,
-            "revealed": list(self.revealed),
-            **{name: value for name, value in further.items() if value is not None},
-            "public": list(self.public),
-            "end_to_end": self.end_to_end,
-        }
+    @property
+    def stated(self) -> StatedPrivacy:
+        """The statement as files hold it."""
+        replaced = self.if_replaced
+        distributed = self.distributed_noise
+        return StatedPrivacy(
+            epsilon=float_up(self.exact.epsilon),
+            delta=float_up(self.exact.delta),
+            epsilon_exact=str(self.exact.epsilon),
+            delta_exact=str(self.exact.delta),
+            epsilon_requested=str(self.epsilon_requested),
+            neighboring_relation=self.relation,
+            privacy_unit=self.unit,
+            mpc_statistical_security_bits=self.security_bits,
+            input_form=self.input_form,
+            input_path=self.input_path,
+            revealed=list(self.revealed),
+            cap=UNSET if self.cap is None else self.cap.to_json(),
+            cap_kept_by=UNSET if self.cap_kept_by is None else self.cap_kept_by,
+            if_replaced=UNSET if replaced is None else state_loss(replaced),
+            noise_for=UNSET if self.noise_for is None else self.noise_for,
+            noise=UNSET if distributed is None else "distributed",
+            distribution=UNSET if distributed is None else distributed.distribution,
+            honest_parties=UNSET if distributed is None else distributed.honest_parties,
+            shifted=UNSET if distributed is None else distributed.shifted,
+            made_ahead=True if self.made_ahead else UNSET,
+            assumed=UNSET if self.assumed is None else self.assumed,
+            public=list(self.public),
+            end_to_end=self.end_to_end,
+        )
+
+    def to_json(self) -> dict[str, object]:
+        """Return the field `privacy` of a file."""
+        return privacy_to_json(self.stated)
 
     def in_short(self, typed: str = "", here: bool = False) -> list[str]:
         """Return three lines: the revealed values, their loss, and the trust."""
@@ -285,33 +331,10 @@ def state_privacy(
     )
 
 
-def read_statement(manifest: Mapping[str, Any]) -> PrivacyStatement:
-    """Return a manifest's statement; LookupError, TypeError, ValueError or FairSharesError without one."""
-    stated = manifest["privacy"]
-    replaced, distributed_noise = (
-        stated.get("if_replaced"),
-        [stated.get(field.name) for field in fields(DistributedNoiseStatement)],
-    )
-    return PrivacyStatement(
-        model=get_model(manifest["security"]),
-        exact=Guarantee(Fraction(stated["epsilon_exact"]), Fraction(stated["delta_exact"])),
-        epsilon_requested=Fraction(stated["epsilon_requested"]),
-        relation=NeighboringRelation(stated["neighboring_relation"]),
-        unit=PrivacyUnit(stated["privacy_unit"]),
-        failure=failure_of(stated["mpc_statistical_security_bits"]),
-        input_form=stated["input_form"],
-        input_path=stated["input_path"],
-        revealed=tuple(stated["revealed"]),
-        public=tuple(stated["public"]),
-        cap=cap_from_json(stated["cap"], "its privacy") if "cap" in stated else None,
-        cap_kept_by=stated.get("cap_kept_by"),
-        if_replaced=replaced and Guarantee(Fraction(replaced["epsilon"]), Fraction(replaced["delta"])),
-        noise_for=stated.get("noise_for"),
-        distributed_noise=DistributedNoiseStatement(*distributed_noise) if "noise" in stated else None,
-        made_ahead=stated.get("made_ahead", False),
-        assumed=stated.get("assumed"),
-        releases=len(manifest["parts"]) if "parts" in manifest else 1,
-    )
+def privacy_to_json(stated: StatedPrivacy) -> dict[str, object]:
+    """Return the field `privacy` of a file."""
+    fields: dict[str, object] = to_builtins(stated)
+    return fields
 
 
 def state_distributed_noise(noise: DistributedNoise, form: InputForm) -> DistributedNoiseStatement:

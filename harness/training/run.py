@@ -4,11 +4,12 @@ import math
 import random
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import UNSET, structs
 
 from harness.engines.base import Progress, no_charge
 from harness.engines.registry import choose_model
@@ -25,14 +26,30 @@ from harness.inputs.record_schema import (
 from harness.inputs.records import ClientRecords, read_singly
 from harness.pipeline.preprocessing import charging_for
 from harness.pipeline.release import declared_domain, domain_of_noise, settings_of, stock_of, with_cap
-from harness.pipeline.run import MANIFEST, Run, RunSettings, combined_manifest, manifest_of, run_release
+from harness.pipeline.run import (
+    Run,
+    RunSettings,
+    columns_of,
+    combined_manifest,
+    made_ahead,
+    manifest_of,
+    run_release,
+)
 from harness.pipeline.sources import RecordsSource
 from harness.privacy.ledger.charge import Account, Entry, Say, chosen_account, entry, nothing_said
+from harness.privacy.manifest import (
+    FILE as MANIFEST,
+    Inputs,
+    Manifest,
+    TrainingSettings,
+    manifest_to_json,
+    read_statement,
+)
 from harness.privacy.statement import (
     INFERRED,
     PrivacyStatement,
     failure_of,
-    read_statement,
+    privacy_to_json,
     state_distributed_noise,
 )
 from harness.releases.base import statistic_of
@@ -118,11 +135,11 @@ class Trained:
     """A training's results, and its place in the ledger."""
 
     model: LogisticModel
-    manifest: dict[str, Any]
+    manifest: Manifest
     weights: Run[Any] | None
     thresholds: Run[Any] | None
     charging: Entry
-    files: dict[str, Any]
+    files: dict[str, Any]  # beside the manifest
 
 
 def train(
@@ -199,33 +216,28 @@ def train(
             "training": _own_manifest(chosen, session, examples, charging, domain.inferred),
             **({"thresholds": thresholds.manifest} if thresholds else {}),
         }
-        manifest = {
-            **_manifest(chosen, parts, total, domain),
-            "inputs": {
-                "max_count": domain.max_count,
-                "clients": records.clients,
-                "in_training": examples.clients,
-            },
-            "training": asdict(chosen.how)
-            | (
-                {
-                    "fairness": fairgrad.fairness,
-                    "fairness_share": fairgrad.share,
-                    "fairness_step": fairgrad.step,
-                }
-                if fairgrad
-                else {}
-            )
-            | {
-                "rho": float_up(session.plan.loss.rho),
-                "rho_delta": float_up(session.plan.loss.certain + session.plan.loss.apart),
-            },
-            "wall_s": time.monotonic() - started,
-            **({"columns": dict(records.columns)} if records.columns else {}),
-        }
+        how = chosen.how
+        manifest = structs.replace(
+            _manifest(chosen, parts, total, domain),
+            inputs=Inputs(clients=records.clients, max_count=domain.max_count, in_training=examples.clients),
+            training=TrainingSettings(
+                rounds=how.rounds,
+                clip=how.clip,
+                largest_weight=how.largest_weight,
+                learning_rate=how.learning_rate,
+                momentum=how.momentum,
+                fairness=fairgrad.fairness if fairgrad else UNSET,
+                fairness_share=fairgrad.share if fairgrad else UNSET,
+                fairness_step=fairgrad.step if fairgrad else UNSET,
+                rho=float_up(session.plan.loss.rho),
+                rho_delta=float_up(session.plan.loss.certain + session.plan.loss.apart),
+            ),
+            wall_s=time.monotonic() - started,
+            columns=columns_of(records.columns),
+        )
         model = LogisticModel(features, labels, parameters)
-        files = {FILE: {**model.to_json(), "privacy": manifest["privacy"]}, MANIFEST: manifest}
-        write_all(partial, files)
+        files = {FILE: {**model.to_json(), "privacy": privacy_to_json(manifest.privacy)}}
+        write_all(partial, {**files, MANIFEST: manifest_to_json(manifest)})
         return Trained(model, manifest, weights, thresholds, charging, files)
 
 
@@ -298,10 +310,10 @@ def _session(
 
 def _manifest(
     chosen: Training,
-    parts: dict[str, Any],
+    parts: dict[str, Manifest],
     total: Guarantee,
     domain: RecordDomain,
-) -> dict[str, Any]:
+) -> Manifest:
     manifest = combined_manifest(TASK, parts)
     existence_only = domain.max_count == 1 and chosen.request.privacy_unit is PrivacyUnit.RECORD
     # What a client's only record says is protected as one record that is removed and another that is added.
@@ -312,12 +324,12 @@ def _manifest(
         epsilon_requested=chosen.request.epsilon,
         if_replaced=replaced if existence_only else None,
     )
-    return {**manifest, "privacy": stated.to_json()}
+    return structs.replace(manifest, privacy=stated.stated)
 
 
 def _own_manifest(
     chosen: Training, session: SumSession, examples: Examples, charging: Entry, inferred: bool
-) -> dict[str, Any]:
+) -> Manifest:
     noise, piece, request = session.plan.noise, session.piece, chosen.request
     size, counted = session.rule.coordinates, ""
     if chosen.fairness is not None:
@@ -348,13 +360,13 @@ def _own_manifest(
     manifest = manifest_of(
         "training",
         session.result,
-        stated.to_json(),
-        {"clients": examples.clients},
-        charging.fields(),
+        stated.stated,
+        Inputs(clients=examples.clients),
+        charging.charged(),
         sum(session.seconds),
         share_s=0.0,
     )
-    return manifest | ({"preprocessing": {"piece": piece.name, **piece.about}} if piece else {})
+    return structs.replace(manifest, preprocessing=made_ahead(piece)) if piece else manifest
 
 
 def trained(

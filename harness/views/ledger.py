@@ -5,6 +5,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from msgspec import to_builtins
+
 from harness.errors import named
 from harness.privacy.ledger.accountants import numerical_epsilon
 from harness.privacy.ledger.charge import Entry
@@ -13,11 +15,11 @@ from harness.privacy.ledger.populations import (
     Population,
     Status,
     budget_text,
-    exact_json,
     left_text,
     runs_text,
     spent_text,
 )
+from harness.privacy.ledger.stated import state_budget, state_loss
 from harness.privacy.statement import what_changes
 from harness.views.parts import Findings, Heading, Line, Part, Table
 from harness.views.rendering.plots import spent
@@ -118,9 +120,9 @@ def to_json(path: Path, populations: Sequence[Population]) -> dict[str, Any]:
                 "privacy_unit": population.unit,
                 "neighboring_relation": population.relation,
                 "retired": population.retired,
-                "budget": exact_json(population.budget),
-                "spent": exact_json(population.spent),
-                "left": exact_json(population.left),
+                "budget": to_builtins(state_budget(population.budget)),
+                "spent": to_builtins(state_loss(population.spent)),
+                "left": to_builtins(state_budget(population.left)),
                 "for_information_only": [
                     {"method": "dp_accounting", "delta": delta, "epsilon": epsilon}
                     for delta, epsilon in _numerical(population)

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from harness.evaluation.before_after import UNMITIGATED, changes, summary
-from harness.privacy.statement import bounds_shown, read_statement
+from harness.privacy.manifest import Manifest, read_statement
+from harness.privacy.statement import bounds_shown
 from harness.releases.score_curves import Thresholds
 from harness.releases.weights import Weights
 from harness.views import run
@@ -58,7 +59,7 @@ class Quickstart:
 
     weights: Weights
     thresholds: Thresholds
-    manifest: dict[str, Any]
+    manifest: Manifest
     evaluation: pd.DataFrame
     clients: int
     test_rows: int
@@ -73,7 +74,7 @@ class Quickstart:
     @property
     def subtitle(self) -> str:
         """Say whose records were released, and how."""
-        model, engine = self.manifest["security"], self.manifest["engine_version"]
+        model, engine = self.manifest.security, self.manifest.engine_version
         return f"{self.clients:,} mortgage applicants, each a client with one record; model {model}, {engine}"
 
 
@@ -185,8 +186,8 @@ def _first_table(view: View) -> Table:
     return next(part for part in view if isinstance(part, Table))
 
 
-def _parts(manifest: dict[str, Any]) -> Iterator[Part]:
-    parts = manifest["parts"].items()
+def _parts(manifest: Manifest) -> Iterator[Part]:
+    parts = manifest.releases.items()
     yield Table(
         ["release", "ε requested", "ε", "δ"],
         [
@@ -201,10 +202,10 @@ def _parts(manifest: dict[str, Any]) -> Iterator[Part]:
         [
             [
                 name,
-                f"{part['mpc_s']:.3f} s",
-                "–" if part["rounds"] is None else str(part["rounds"]),
+                f"{part.mpc_s or 0:.3f} s",
+                "–" if part.rounds is None else str(part.rounds),
                 run.sent(part),
-                f"{part['wall_s']:.2f} s",
+                f"{part.wall_s or 0:.2f} s",
             ]
             for name, part in parts
         ],

@@ -10,9 +10,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from msgspec import UNSET, UnsetType
+
+from harness.computation import Computation
 from harness.errors import named
 from harness.inputs.shares.party import described
-from harness.privacy.statement import SHIFTED, bounds_shown, read_statement
+from harness.privacy.manifest import Columns, Manifest, ReleaseManifest, given, read_statement
+from harness.privacy.statement import SHIFTED, bounds_shown
 from harness.views.parts import PAGE, Bad, Findings, Good, Heading, Line, Part, Picture, Sentences, Table
 from harness.views.rendering.plots import deltas
 from protocols.accounting.rounding import digits_up
@@ -52,7 +56,7 @@ class ReleaseView:
 
     steps: Mapping[str, str]
     what: str
-    show: Callable[[Any, Mapping[str, Any]], Iterator[Part]]
+    show: Callable[[Any, ReleaseManifest], Iterator[Part]]
     hints: Callable[[Any, Any], Sequence[Part]] = lambda *_: ()
 
 
@@ -100,20 +104,20 @@ def results(directory: Path, page: bool = False) -> Line:
     return Line("Results", str(directory / PAGE if page else directory))
 
 
-def subtitle(manifest: dict[str, Any]) -> str:
+def subtitle(manifest: ReleaseManifest) -> str:
     """Say whose records a report is about, by which model, and when."""
-    time = manifest["environment"]["time"].partition("+")[0].replace("T", " ")
+    time = manifest.environment.time.partition("+")[0].replace("T", " ")
     return (
-        f"{manifest['inputs']['clients']:,} clients; model {manifest['security']}, "
-        f"{manifest['engine_version']}; {time} UTC"
+        f"{manifest.inputs.clients:,} clients; model {manifest.security}, "
+        f"{manifest.engine_version}; {time} UTC"
     )
 
 
-def chosen_cap(manifest: dict[str, Any], directory: Path) -> Iterator[Part]:
+def chosen_cap(manifest: Manifest, directory: Path) -> Iterator[Part]:
     """Show the bound that the first run chose."""
-    epsilon, _ = bounds_shown(read_statement(manifest["parts"]["cap"]).exact)
+    epsilon, _ = bounds_shown(read_statement(manifest.releases["cap"]).exact)
     yield (
-        f"The cap, {manifest['privacy']['cap']} of a client's records, was chosen by π_CAP, a release "
+        f"The cap, {manifest.privacy.cap} of a client's records, was chosen by π_CAP, a release "
         f"of its own with ε = {epsilon} of the total. Its files:"
     )
     yield Line("", str(directory))
@@ -140,7 +144,7 @@ def on_hosts(invited: bool) -> str:
     )
 
 
-def privacy(manifest: dict[str, Any], typed: str = "") -> Iterator[Part]:
+def privacy(manifest: ReleaseManifest, typed: str = "") -> Iterator[Part]:
     """Show a run's privacy statement; `typed` is the ε as typed."""
     stated = read_statement(manifest)
     yield Findings(stated.in_short(typed)[1:2])
@@ -149,10 +153,11 @@ def privacy(manifest: dict[str, Any], typed: str = "") -> Iterator[Part]:
     yield Sentences(stated.in_full(typed))
 
 
-def guaranteed(manifest: dict[str, Any]) -> Picture:
+def guaranteed(manifest: ReleaseManifest) -> Picture:
     """Picture the guarantees of a run and its parts."""
-    all_of_it = "all together" if "parts" in manifest else manifest["task"]
-    releases = {**manifest.get("parts", {}), all_of_it: manifest}
+    parts = manifest.releases if isinstance(manifest, Manifest) else {}
+    all_of_it = "all together" if parts else manifest.task
+    releases = {**parts, all_of_it: manifest}
     return at_every_epsilon({name: read_statement(release).exact for name, release in releases.items()})
 
 
@@ -181,38 +186,39 @@ def _implied(stated: Guarantee, epsilon: Fraction) -> float:
     return delta + (1 - delta) * max(end - math.exp(epsilon), 0.0) / (1 + end)
 
 
-def in_short(manifest: dict[str, Any], typed: str = "", here: bool = False) -> Sentences:
+def in_short(manifest: ReleaseManifest, typed: str = "", here: bool = False) -> Sentences:
     """Show a run's privacy in three lines."""
     return Sentences(read_statement(manifest).in_short(typed, here))
 
 
-def statement(manifest: dict[str, Any], result: str, typed: str = "") -> Iterator[Part]:
+def statement(manifest: Manifest, result: str, typed: str = "") -> Iterator[Part]:
     """Show a run's privacy statement and costs."""
     yield from privacy(manifest, typed)
     yield from left_out(manifest)
     yield (
-        f"Cost: {seconds_and_traffic(manifest)}; {manifest['wall_s']:.2f} s from sharing to {result} "
-        f"({manifest['engine_version']})."
+        f"Cost: {seconds_and_traffic(manifest)}; {manifest.wall_s or 0:.2f} s from sharing to {result} "
+        f"({manifest.engine_version})."
     )
 
 
-def left_out(manifest: dict[str, Any]) -> Iterator[str]:
+def left_out(manifest: ReleaseManifest) -> Iterator[str]:
     """Say which uploads were left out, and whether records are clients."""
-    if (columns := manifest.get("columns")) and "client_id" not in columns:
+    columns = manifest.columns if isinstance(manifest, Manifest) else UNSET
+    if isinstance(columns, Columns) and isinstance(columns.client_id, UnsetType):
         yield (
             "Without a column client_id each record is a client of its own: the number of records is public, "
             "and whoever has several is protected in each, not as a person."
         )
-    if excluded := manifest["inputs"].get("excluded_because"):
+    if excluded := given(manifest.inputs.excluded_because):
         yield f"Uploads left out, by all parties alike: {described(excluded)}."
 
 
-def seconds_and_traffic(manifest: dict[str, Any], each: str = "") -> str:
+def seconds_and_traffic(done: Computation, each: str = "") -> str:
     """Say how long the computation took, and how much was sent."""
-    rounds = "" if manifest["rounds"] is None else f", {manifest['rounds']} rounds"
-    return f"{manifest['mpc_s']:.3f} s in the computation, {each}{sent(manifest)} sent by all parties{rounds}"
+    rounds = "" if done.rounds is None else f", {done.rounds} rounds"
+    return f"{done.mpc_s or 0:.3f} s in the computation, {each}{sent(done)} sent by all parties{rounds}"
 
 
-def sent(manifest: dict[str, Any]) -> str:
+def sent(done: Computation) -> str:
     """Return all parties' traffic."""
-    return f"{sum(manifest['sent_bytes']) / 1e3:,.0f} kB"
+    return f"{sum(done.sent_bytes) / 1e3:,.0f} kB"

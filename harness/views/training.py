@@ -1,8 +1,8 @@
 """Trained models: parameters, weights and thresholds."""
 
 from collections.abc import Iterator
-from typing import Any
 
+from harness.privacy.manifest import Manifest, given
 from harness.releases.score_curves import Thresholds
 from harness.reweighing.formulas import GroupWeights
 from harness.training.logistic import LogisticModel
@@ -21,21 +21,24 @@ STEPS = {
 
 def training(
     model: LogisticModel,
-    manifest: dict[str, Any],
+    manifest: Manifest,
     weights: GroupWeights | None,
     thresholds: Thresholds | None,
 ) -> Iterator[Part]:
     """Show a model, which follows from noisy values alone."""
-    settings, inputs = manifest["training"], manifest["inputs"]
+    settings = given(manifest.training)
+    inputs = manifest.inputs
+    in_training = given(inputs.in_training)
+    assert settings is not None and in_training is not None, "of a training"
     summary = (
-        f"Logistic regression of {len(model.labels)} labels by {settings['rounds']} noisy sums of updates of "
-        f"{inputs['in_training']:,} clients."
+        f"Logistic regression of {len(model.labels)} labels by {settings.rounds} noisy sums of updates of "
+        f"{in_training:,} clients."
     )
     yield Findings([summary])
     yield summary
-    if "fairness" in settings:
+    if fairness := given(settings.fairness):
         yield (
-            f"Groups and labels were weighed for {settings['fairness']}, by noisy counts of what each "
+            f"Groups and labels were weighed for {fairness}, by noisy counts of what each "
             "round's model got right."
         )
     yield Table(
@@ -49,13 +52,12 @@ def training(
     )
     if weights is not None:
         yield Heading("Weights")
-        if weights.weights.max() > (most := settings["largest_weight"]):
+        if weights.weights.max() > (most := settings.largest_weight):
             yield f"In training a weight above {most:g}, the largest that was declared, counted as {most:g}."
         yield from weights_view.weights(weights)
     if thresholds is not None:
         yield Heading("Thresholds")
         yield (
-            f"Of {inputs['clients'] - inputs['in_training']:,} clients that training did not see, chosen by "
-            "a random draw."
+            f"Of {inputs.clients - in_training:,} clients that training did not see, chosen by a random draw."
         )
         yield from thresholds_view.thresholds(thresholds)

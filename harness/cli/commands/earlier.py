@@ -5,7 +5,13 @@ from typing import Any
 
 from harness.cli.report import present
 from harness.pipeline.earlier_results import add_up, choose_again, read_curves
-from harness.pipeline.run import MANIFEST
+from harness.privacy.manifest import (
+    FILE as MANIFEST,
+    ChoiceManifest,
+    SumManifest,
+    manifest_to_json,
+    opened_by,
+)
 from harness.releases.score_curves import choice_of
 from harness.system.result_files import default_out, write_files
 from harness.views.releases.thresholds import chosen_again
@@ -16,18 +22,19 @@ from harness.views.run import in_short, privacy, view_of
 def again(options: Any) -> None:
     """Add up a chain's counts, or choose thresholds again."""
     found: Any
+    own: SumManifest | ChoiceManifest
     target, task = options.out or default_out(options.task), options.task
     if task == "weights":
         from harness.hosts.signed_results import verify  # slow to load
 
-        found, files = add_up([*map(Path, options.add)], verify)
-        manifest = files[MANIFEST]
-        notes = chain(manifest)
+        found, own, files = add_up([*map(Path, options.add)], verify)
+        notes = chain(own)
     else:
         curves = read_curves(options.curves)
-        found, files = choose_again(curves, choice_of(options), options.positive_label or "")
-        manifest, notes = curves.manifest, [chosen_again(curves.run)]
-    write_files(target, files)
+        found, own, files = choose_again(curves, choice_of(options), options.positive_label or "")
+        notes = [chosen_again(curves.run)]
+    write_files(target, {**files, MANIFEST: manifest_to_json(own)})
+    manifest = opened_by(own)
     present(
         options,
         manifest,

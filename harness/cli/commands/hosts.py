@@ -3,6 +3,8 @@
 from fractions import Fraction
 from pathlib import Path
 
+from msgspec import to_builtins
+
 from harness.cli import terminal as cli
 from harness.cli.commands.choices import chosen_hosts, read_fingerprints
 from harness.cli.options import (
@@ -14,7 +16,7 @@ from harness.cli.options import (
     HostsSetupOptions,
     VerifyOptions,
 )
-from harness.errors import HostUnfitError, OptionError
+from harness.errors import HostUnfitError, OptionError, SignatureError
 from harness.hosts.fleet import check_hosts, clean_up, leftover_runs, set_up
 from harness.hosts.inventory import read_hosts
 from harness.hosts.policy import (
@@ -29,7 +31,9 @@ from harness.hosts.policy import (
 from harness.hosts.setup import exported, set_up_here
 from harness.hosts.signed_results import SOURCES, verify as verified, what_hosts_ran
 from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.populations import PrivacyEvent, exact_json, key_of, spent_text
+from harness.privacy.ledger.populations import PrivacyEvent, key_of, spent_text
+from harness.privacy.ledger.stated import state_loss
+from harness.system.documents import Refusal
 from harness.system.files import in_turn
 from harness.system.result_files import default_out, new_directory, write_json
 from harness.views import hosts as view
@@ -91,7 +95,7 @@ def policy(options: HostsPolicyOptions) -> None:
     cli.show_or_print(
         {
             **rules.to_json(),
-            "spent": {population.name: exact_json(population.spent) for population in spent},
+            "spent": {population.name: to_builtins(state_loss(population.spent)) for population in spent},
         },
         *view.policy(directory, rules.to_json(), spent),
     )
@@ -125,7 +129,8 @@ def verify(options: VerifyOptions) -> None:
     ]
     first = signers[0][0]
     epsilon, delta = first.spent
-    ran = {**what_hosts_ran(first.ran), **first.inputs}
+    refusal = Refusal(SignatureError, str(options.results), "what the hosts signed", "fetch it again")
+    ran = {**to_builtins(what_hosts_ran(first.ran)), **to_builtins(first.inputs(refusal))}
     if cli.output.json:
         cli.print_json({"signed_by": hosts, "epsilon": epsilon, "delta": delta, **ran})
         return

@@ -18,10 +18,11 @@ from harness.evaluation.before_after import Fold, evaluate, held_out_scores, rew
 from harness.evaluation.loanapp import FIXED_SPLIT, SPLITS, LoanApplications, load_loanapp
 from harness.inputs.record_schema import RecordDomain, RecordKind, even_grid
 from harness.inputs.records import ClientRecords, read_records, read_singly
-from harness.pipeline.run import MANIFEST, RunSettings, combined_manifest, run_release
+from harness.pipeline.run import RunSettings, combined_manifest, run_release
 from harness.pipeline.sources import RecordsSource
 from harness.postprocessing.noisy_counts import NoisyCounts
 from harness.postprocessing.thresholds.rules import ThresholdRule
+from harness.privacy.manifest import FILE as MANIFEST, manifest_to_json
 from harness.releases.score_curves import (
     CurvesStatistic,
     NoisyCurves,
@@ -116,7 +117,7 @@ def run(model: SecurityModel, spends: Guarantee, out: Path, progress: cli.Steps)
         progress("report")
         for task in parts:
             shutil.rmtree(directory / task)
-        write_all(directory, {**weights.files, **curves.files, MANIFEST: manifest})
+        write_all(directory, {**weights.files, **curves.files, MANIFEST: manifest_to_json(manifest)})
         (directory / "evaluation.csv").write_text(evaluation.to_csv(index=False), encoding="utf-8")
         write_page(view.TITLE, shown.subtitle, view.quickstart(shown), directory)
     return shown

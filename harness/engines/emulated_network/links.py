@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
 
+from harness.computation import EmulatedNetwork
 from harness.engines.emulated_network import relay
 from harness.engines.emulated_network.profiles import Network
 from harness.errors import ClientError, FairSharesError, PartyFailedError, PartyTimeoutError, RelayError
@@ -32,7 +33,7 @@ class Links:
     """The ports at which each party finds each party, and a relay's measurements."""
 
     ports: tuple[tuple[int, ...], ...]
-    measured: dict[str, str | float] | None = None
+    measured: EmulatedNetwork | None = None
 
 
 @contextmanager
@@ -91,7 +92,7 @@ def _shown_ports(process: subprocess.Popen[str], network: Network, count: int) -
     return ports
 
 
-def _measure(network: Network, port: int, listening: socket.socket) -> dict[str, str | float]:
+def _measure(network: Network, port: int, listening: socket.socket) -> EmulatedNetwork:
     with socket.create_connection((relay.HOST, port)) as here, listening.accept()[0] as there:
         for one in (here, there):
             one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 
+from harness.computation import EmulatedNetwork
 from harness.errors import OptionError, named
 
 _MOST_RTT_S = 10.0
@@ -28,15 +29,15 @@ class Network:
                 f"100Gbit per second; got {self.name!r}."
             )
 
-    def as_measured(self, rtt_s: float, bandwidth_bits_per_s: float) -> dict[str, str | float]:
+    def as_measured(self, rtt_s: float, bandwidth_bits_per_s: float) -> EmulatedNetwork:
         """Return its entry in a manifest."""
-        return {
-            "profile": self.name,
-            "rtt_s": self.rtt_s,
-            "bandwidth_bits_per_s": self.bandwidth_bits_per_s,
-            "measured_rtt_s": rtt_s,
-            "measured_bandwidth_bits_per_s": bandwidth_bits_per_s,
-        }
+        return EmulatedNetwork(
+            profile=self.name,
+            rtt_s=self.rtt_s,
+            bandwidth_bits_per_s=self.bandwidth_bits_per_s,
+            measured_rtt_s=rtt_s,
+            measured_bandwidth_bits_per_s=bandwidth_bits_per_s,
+        )
 
 
 # Machines of one site on gigabit Ethernet, with the delays of virtual machines and switches.

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from harness.errors import FairSharesError, LedgerError, OptionError, PopulationError, named
 from harness.privacy.ledger.entries import Ledger
@@ -14,11 +13,11 @@ from harness.privacy.ledger.populations import (
     Population,
     PrivacyEvent,
     Status,
-    exact_json,
     listed,
     refuse_misspelt,
     spent_text,
 )
+from harness.privacy.ledger.stated import StatedCharge, state_budget, state_loss
 from protocols.guarantee import Budget
 
 ABORTED_TIMEOUT_S = 1.0  # whoever interrupts a run does not wait for a locked ledger
@@ -160,18 +159,18 @@ class Entry:
     def _charged_before(self) -> bool:
         return self.whole is not None and bool(self.out)
 
-    def fields(self) -> dict[str, Any] | None:
-        """Return a manifest's `ledger`."""
+    def charged(self) -> StatedCharge | None:
+        """Return what a manifest says of the charge, None if nobody was charged."""
         if self.population is None:
             return None
-        return {
-            "path": str(self.account.ledger.path),
-            "population": self.population.name,
-            "charge": self._charge,
-            "runs": len(self.population.charges),
-            "spent": exact_json(self.population.spent),
-            "budget": exact_json(self.population.budget),
-        }
+        return StatedCharge(
+            path=str(self.account.ledger.path),
+            population=self.population.name,
+            charge=self._charge,
+            runs=len(self.population.charges),
+            spent=state_loss(self.population.spent),
+            budget=state_budget(self.population.budget),
+        )
 
     def settle(self, status: Status, timeout_s: float) -> None:
         """Write the outcome of a charged run."""

@@ -5,7 +5,7 @@ Its runs share one privacy unit and one neighboring relation: others do not add 
 
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
@@ -269,14 +269,6 @@ def refuse_misspelt(name: str, known: Iterable[Population], path: Path) -> None:
             f"{named('population')}; or, if these are other people, give them a budget with "
             f"{named('budget')}."
         )
-
-
-def exact_json(total: Guarantee | Budget | None) -> dict[str, str | None] | None:
-    """Return epsilon and delta as rationals `p/q`; None for an unlimited delta."""
-    if total is None:
-        return None
-    texts = {name: None if value is None else str(value) for name, value in asdict(total).items()}
-    return {name: text for name, text in texts.items() if text is not None or name == "delta"}
 
 
 def spent_text(spent: Guarantee) -> str:

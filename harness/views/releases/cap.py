@@ -91,7 +91,7 @@ def following(options: Any, done: Any) -> list[Line]:
     if options.records:
         shared = options.written("records", "domain", "groups", "labels", "max_count")
         return [Line("Next", f"./inv {task}{typed(**shared, **kept, **unit, cap=cap)}")]
-    again = {"records": "FILE", "domain": "FILE", "task": task, "security": done.manifest["security"]}
+    again = {"records": "FILE", "domain": "FILE", "task": task, "security": done.manifest.security}
     where = options.written("hosts") if options.hosts else {"shares": "SHARES"}
     return [
         Line(
@@ -103,5 +103,5 @@ def following(options: Any, done: Any) -> list[Line]:
 
 
 VIEW = run.ReleaseView(
-    STEPS, "the cap", lambda chosen, manifest: cap(chosen, manifest["inputs"]["clients"]), following
+    STEPS, "the cap", lambda chosen, manifest: cap(chosen, manifest.inputs.clients), following
 )

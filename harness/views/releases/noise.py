@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from harness.privacy.manifest import SampleManifest
 from harness.releases.noise_samples import FALSE_ALARM, WARNING, Sampler
 from harness.views import run
 from harness.views.parts import Bad, Paragraph, Part, Table
@@ -15,7 +16,7 @@ STEPS = {
 }
 
 
-def noise(sampler: Sampler, summary: Mapping[str, Any], manifest: dict[str, Any]) -> Iterator[Part]:
+def noise(sampler: Sampler, summary: Mapping[str, Any], manifest: SampleManifest) -> Iterator[Part]:
     """Show samples in summary, the protection by a secret one, and costs."""
     samples = summary["samples"]
     yield Table(
@@ -44,8 +45,8 @@ def noise(sampler: Sampler, summary: Mapping[str, Any], manifest: dict[str, Any]
     yield Paragraph(WARNING, strong=WARNING)
     epsilon, delta = digits_up(sampler.guarantee.epsilon, 4), digits_up(sampler.guarantee.delta, 4)
     yield f"A count that moves by 1 and carries a secret sample like these has ε = {epsilon} and δ = {delta}."
-    cost = f"{manifest['mpc_s'] / samples * 1e6:,.1f} µs a sample, "
+    cost = f"{(manifest.mpc_s or 0) / samples * 1e6:,.1f} µs a sample, "
     yield (
-        f"Cost: {run.seconds_and_traffic(manifest, cost)} ({manifest['engine_version']}, model "
-        f"{manifest['security']})."
+        f"Cost: {run.seconds_and_traffic(manifest, cost)} ({manifest.engine_version}, model "
+        f"{manifest.security})."
     )

@@ -1,10 +1,10 @@
 """Weights from noisy counts."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from harness.errors import named
 from harness.inputs.record_schema import RecordDomain
+from harness.privacy.manifest import ReleaseManifest, SumManifest, given
 from harness.releases.base import by_cell
 from harness.reweighing.formulas import GroupWeights
 from harness.views import run
@@ -64,13 +64,14 @@ def weights(result: GroupWeights) -> Iterator[Part]:
         yield (f"A noisy count below {step} was raised to {step}, so its weight means little.")
 
 
-def chain(manifest: Mapping[str, Any]) -> list[str]:
+def chain(manifest: ReleaseManifest) -> list[str]:
     """Say how a chain's runs protect together."""
-    if not (name := manifest["request"].get("chain")):
+    name = (given(manifest.request) or {}).get("chain")
+    if not name:
         return []
-    what = f"New uploads that were counted: {manifest['inputs']['uploads']:,}"
-    if runs := manifest.get("added_up"):
-        what = f"Runs added up: {len(runs)}, of {manifest['inputs']['clients']:,} clients"
+    what = f"New uploads that were counted: {manifest.inputs.uploads:,}"
+    if isinstance(manifest, SumManifest):
+        what = f"Runs added up: {len(manifest.added_up)}, of {manifest.inputs.clients:,} clients"
     return [
         f"{what}. All runs of chain {name!r} spend its ε once together, as long as each record is shared "
         f"once, and each client keeps to one cap, if there is one ({named('counted')} sees to both)."

@@ -1,0 +1,64 @@
+"""A computation as manifests state it: program, engine, cost, hosts, and noise made ahead."""
+
+from typing import Annotated
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+Seconds = Annotated[float, Meta(ge=0, le=1e9)]
+
+Size = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+"""A number of things."""
+
+PerParty = Annotated[list[Size], Meta(max_length=64)]
+"""A figure of each party, in the order of the parties."""
+
+
+class Preprocessing(Struct, frozen=True, kw_only=True):
+    """The noise that was made ahead: its name, how often making it was begun, and its cost if it is known."""
+
+    piece: str
+    attempts: Size
+    mpc_s: Seconds | UnsetType = UNSET
+    sent_bytes: PerParty | UnsetType = UNSET
+
+
+class HostsRun(Struct, frozen=True, kw_only=True):
+    """A run on hosts, as they signed it."""
+
+    run: str
+    started: str
+    source: str
+    population: str | None
+
+
+class EmulatedNetwork(Struct, frozen=True, kw_only=True):
+    """The network between the parties of a benchmark, as it was set and as it was measured."""
+
+    profile: str
+    rtt_s: Seconds
+    bandwidth_bits_per_s: float
+    measured_rtt_s: Seconds
+    measured_bandwidth_bits_per_s: float
+
+
+class Computation(Struct, frozen=True, kw_only=True):
+    """The program, the engine and the cost of a computation. Seconds that nobody measured are None."""
+
+    security: str
+    engine: str
+    engine_version: str
+    program_hash: str
+    compile_options: list[str]
+    mpc_s: Seconds | None
+    party_mpc_s: list[Seconds] | None
+    online_s: Seconds | None
+    offline_s: Seconds | None
+    wall_s: Seconds | None
+    compile_s: Seconds | None
+    share_s: Seconds | None
+    rounds: Size | None
+    sent_bytes: PerParty
+    peak_memory_bytes: PerParty
+    network: EmulatedNetwork | None
+    client_sent_bytes: PerParty | UnsetType = UNSET
+    client_received_bytes: PerParty | UnsetType = UNSET

@@ -1,0 +1,249 @@
+"""The manifest of a run, which `manifest.json` holds: who computed what, for which loss, at which cost.
+
+`docs/reference/files.md` says what the fields mean. Files that version 1.0 wrote are read as before. Fields that
+later versions add are ignored.
+"""
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from msgspec import UNSET, Struct, UnsetType, to_builtins
+
+from harness.computation import Computation, HostsRun, Preprocessing, Seconds, Size
+from harness.inputs.record_schema import Cap, cap_from_json
+from harness.privacy.ledger.stated import StatedCharge
+from harness.privacy.statement import (
+    DistributedNoiseStatement,
+    PrivacyStatement,
+    StatedPrivacy,
+    failure_of,
+)
+from harness.security_models import get_model
+from harness.system.documents import as_type, read_json
+from harness.system.result_files import not_result, result_path
+
+T = TypeVar("T")
+
+FILE = "manifest.json"
+SIGNATURES = "signatures.json"  # beside it, if hosts signed the results
+
+
+class Environment(Struct, frozen=True, kw_only=True):
+    """The machine and the versions that wrote a manifest; `load_average` is over 1, 5 and 15 minutes."""
+
+    time: str
+    python: str
+    platform: str
+    cores: Size | None
+    load_average: list[float]
+    packages: dict[str, str]
+
+
+class Inputs(Struct, frozen=True, kw_only=True):
+    """The public numbers of a run's inputs."""
+
+    clients: Size
+    uploads: Size | UnsetType = UNSET
+    max_count: Size | UnsetType = UNSET
+    uploads_sha256: str | UnsetType = UNSET
+    admission: str | UnsetType = UNSET
+    records: Size | UnsetType = UNSET
+    cap: Size | UnsetType = UNSET
+    excluded_uploads: Size | UnsetType = UNSET
+    excluded_because: dict[str, Size] | UnsetType = UNSET
+    in_training: Size | UnsetType = UNSET
+
+
+class SampleInputs(Struct, frozen=True, kw_only=True):
+    """The public number of a run that reveals samples of noise."""
+
+    samples: Size
+
+
+class SamplePrivacy(Struct, frozen=True, kw_only=True):
+    """What is said of samples of noise, which protect nothing once they are known."""
+
+    warning: str
+    mpc_statistical_security_bits: Size | None
+    input_form: str
+    revealed: list[str]
+    public: list[str]
+
+
+class Columns(Struct, frozen=True, kw_only=True):
+    """The dtypes of the records' columns, as pandas writes them."""
+
+    client_id: str | UnsetType = UNSET
+    group: str | UnsetType = UNSET
+    label: str | UnsetType = UNSET
+
+
+class TrainingSettings(Struct, frozen=True, kw_only=True):
+    """How a model was trained, and the loss of its rounds as approximate zCDP, rounded up."""
+
+    rounds: Size
+    clip: float
+    largest_weight: float
+    learning_rate: float
+    momentum: float
+    fairness: str | UnsetType = UNSET
+    fairness_share: float | UnsetType = UNSET
+    fairness_step: float | UnsetType = UNSET
+    rho: float
+    rho_delta: float
+
+
+class Manifest(Computation, frozen=True, kw_only=True):
+    """The manifest of a release, or of several on the same people (`parts`), whose totals it then has."""
+
+    task: str
+    privacy: StatedPrivacy
+    inputs: Inputs
+    ledger: StatedCharge | None
+    environment: Environment
+    schema: Literal[1] = 1
+    request: dict[str, str] | UnsetType = UNSET
+    columns: Columns | UnsetType = UNSET
+    preprocessing: Preprocessing | UnsetType = UNSET
+    hosts: HostsRun | UnsetType = UNSET
+    training: TrainingSettings | UnsetType = UNSET
+    parts: "dict[str, Manifest] | UnsetType" = UNSET
+
+    @property
+    def releases(self) -> "dict[str, Manifest]":
+        """The manifests of its parts by name; none of a single release."""
+        return {} if isinstance(self.parts, UnsetType) else self.parts
+
+
+class SumManifest(Struct, frozen=True, kw_only=True):
+    """The manifest of a chain's runs that were added up: `request` is of the first, `inputs` are of all."""
+
+    task: str
+    security: str
+    engine: str
+    engine_version: str
+    request: dict[str, str]
+    privacy: StatedPrivacy
+    ledger: StatedCharge | None
+    added_up: list[str]
+    inputs: Inputs
+    wall_s: Seconds
+    environment: Environment
+    schema: Literal[1] = 1
+
+
+class CurvesOf(Struct, frozen=True, kw_only=True):
+    """The run that revealed curves, and its manifest."""
+
+    run: str
+    manifest: Manifest
+
+
+class ChoiceManifest(Struct, frozen=True, kw_only=True):
+    """The manifest of thresholds that were chosen again on the curves of an earlier run, for no ε."""
+
+    task: str
+    opened: str
+    curves_of: CurvesOf
+    privacy: StatedPrivacy
+    ledger: None
+    wall_s: Seconds
+    environment: Environment
+    schema: Literal[1] = 1
+
+
+class SampleManifest(Computation, frozen=True, kw_only=True):
+    """The manifest of a run that reveals samples of noise."""
+
+    task: str
+    privacy: SamplePrivacy
+    inputs: SampleInputs
+    ledger: None
+    environment: Environment
+    schema: Literal[1] = 1
+
+
+ReleaseManifest = Manifest | SumManifest
+"""The manifest of revealed values."""
+
+EarlierManifest = Manifest | SumManifest | ChoiceManifest
+"""The manifest of a result that can be read."""
+
+
+def manifest_to_json(manifest: EarlierManifest | SampleManifest) -> dict[str, object]:
+    """Return the content of `manifest.json`."""
+    fields: dict[str, object] = to_builtins(manifest)
+    return fields
+
+
+def read_manifest(directory: Path | str) -> EarlierManifest:
+    """Return the manifest of an earlier run, given its directory or the file itself.
+
+    Raises:
+        ResultFileError: It is missing, or is not as a run left it.
+    """
+    path = result_path(directory, FILE)
+    refusal = not_result(path, FILE)
+    fields = read_json(path, refusal)
+    kind: type[Manifest] | type[SumManifest] | type[ChoiceManifest] = Manifest
+    if isinstance(fields, dict) and "curves_of" in fields:
+        kind = ChoiceManifest
+    elif isinstance(fields, dict) and "added_up" in fields:
+        kind = SumManifest
+    return as_type(kind, fields, refusal, more=True)
+
+
+def opened_by(manifest: EarlierManifest) -> ReleaseManifest:
+    """Return the manifest of the run that revealed the values."""
+    return manifest.curves_of.manifest if isinstance(manifest, ChoiceManifest) else manifest
+
+
+def read_statement(manifest: ReleaseManifest) -> PrivacyStatement:
+    """Return the privacy statement of a manifest.
+
+    Raises:
+        OptionError: This version has no such security model.
+        RecordDomainError: The stated cap is none.
+    """
+    stated = manifest.privacy
+    parts = manifest.releases if isinstance(manifest, Manifest) else {}
+    return PrivacyStatement(
+        model=get_model(manifest.security),
+        exact=stated.exact,
+        epsilon_requested=Fraction(stated.epsilon_requested),
+        relation=stated.neighboring_relation,
+        unit=stated.privacy_unit,
+        failure=failure_of(stated.mpc_statistical_security_bits),
+        input_form=stated.input_form,
+        input_path=stated.input_path,
+        revealed=tuple(stated.revealed),
+        public=tuple(stated.public),
+        cap=stated_cap(stated),
+        cap_kept_by=given(stated.cap_kept_by),
+        if_replaced=None if isinstance(stated.if_replaced, UnsetType) else stated.if_replaced.guarantee,
+        noise_for=given(stated.noise_for),
+        distributed_noise=_distributed_noise(stated),
+        made_ahead=stated.made_ahead is True,
+        assumed=given(stated.assumed),
+        releases=len(parts) or 1,
+    )
+
+
+def stated_cap(stated: StatedPrivacy) -> Cap | None:
+    """Return the stated contribution bound, None if there is none; RecordDomainError if it is no bound."""
+    return None if isinstance(stated.cap, UnsetType) else cap_from_json(stated.cap, "its privacy")
+
+
+def given(value: T | UnsetType) -> T | None:
+    """Return a field's value, None if the file has none."""
+    return None if isinstance(value, UnsetType) else value
+
+
+def _distributed_noise(stated: StatedPrivacy) -> DistributedNoiseStatement | None:
+    distribution = given(stated.distribution)
+    honest_parties = given(stated.honest_parties)
+    shifted = given(stated.shifted)
+    if distribution is None or honest_parties is None or shifted is None:
+        return None
+    return DistributedNoiseStatement(distribution, honest_parties, shifted)
