@@ -9,6 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from msgspec import to_builtins
+
 from benchmarks.commands.directories import directory_of, resumable
 from benchmarks.commands.options import TamperingOptions, TimingOptions
 from benchmarks.measure.samples import ABOUT, SAMPLES
@@ -74,7 +76,7 @@ def _carry_out(
         path.touch()
         write_json(
             directory / ABOUT,
-            {"schema": SCHEMA, "command": f"./inv {command_line}", "environment": environment()},
+            {"schema": SCHEMA, "command": f"./inv {command_line}", "environment": to_builtins(environment())},
         )
     with (
         resumable(command_line, directory),

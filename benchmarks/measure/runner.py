@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from msgspec import to_builtins
+
 from benchmarks.measure.cell import HERE, Place, source_of
 from benchmarks.measure.samples import (
     ABOUT,
@@ -253,5 +255,5 @@ def _alone(path: Path) -> Iterator[None]:
 
 def _change_about(directory: Path, **changes: Any) -> None:
     partial, about = directory / f"{ABOUT}.new", read_result(directory, ABOUT)
-    write_json(partial, {**about, "machine": machine(), "environment": environment(), **changes})
+    write_json(partial, {**about, "machine": machine(), "environment": to_builtins(environment()), **changes})
     partial.rename(directory / ABOUT)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
+from msgspec import to_builtins
 
 from benchmarks.measure.samples import ABOUT, SAMPLES
 from harness.pipeline.run import environment
@@ -36,7 +37,10 @@ class Outcome:
     def write(self, directory: Path, command: str, seconds: float) -> None:
         """Write all files into an empty directory."""
         about = {"schema": 1, "command": command, **self.about}
-        write_json(directory / ABOUT, about | {"wall_s": round(seconds, 1), "environment": environment()})
+        write_json(
+            directory / ABOUT,
+            about | {"wall_s": round(seconds, 1), "environment": to_builtins(environment())},
+        )
         if self.result:
             write_json(directory / self.result, self.json)
         if lines := [json.dumps(sample, allow_nan=False) + "\n" for sample in self.samples]:

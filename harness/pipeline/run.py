@@ -281,7 +281,12 @@ def _own_input(prepared: PreparedRelease[Any], inputs: PartyInputs, rows: int) -
 
 def made_ahead(piece: Piece) -> Preprocessing:
     """Return what a manifest says of a piece of noise."""
-    return Preprocessing(piece=piece.name, **piece.about)
+    return Preprocessing(
+        piece=piece.name,
+        attempts=piece.attempts,
+        mpc_s=piece.about.get("mpc_s", UNSET),
+        sent_bytes=piece.about.get("sent_bytes", UNSET),
+    )
 
 
 def columns_of(dtypes: Mapping[str, str]) -> Columns | UnsetType:
@@ -292,7 +297,7 @@ def columns_of(dtypes: Mapping[str, str]) -> Columns | UnsetType:
 def computation_of(
     result: EngineResult, wall_s: float, share_s: float, uploaded: Sequence[int] = ()
 ) -> Computation:
-    """Return what a manifest says of a computation before which clients sent `uploaded` bytes to each party."""
+    """Return the engine's part of a manifest; clients sent `uploaded` bytes to each party beforehand."""
     times = result.times
     sent = list(result.client_sent_bytes or uploaded)
     received = list(result.client_received_bytes or ())

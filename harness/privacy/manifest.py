@@ -1,7 +1,7 @@
 """The manifest of a run, which `manifest.json` holds: who computed what, for which loss, at which cost.
 
-`docs/reference/files.md` says what the fields mean. Files that version 1.0 wrote are read as before. Fields that
-later versions add are ignored.
+`docs/reference/files.md` says what the fields mean. Files that version 1.0 wrote are read as before. Fields
+that later versions add are ignored.
 """
 
 from fractions import Fraction

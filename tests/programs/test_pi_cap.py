@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
+from msgspec import UNSET, UnsetType
 
 from harness.engines.registry import engine_of
 from harness.inputs.record_schema import RecordDomain
@@ -157,11 +158,12 @@ def test_uploads_that_are_not_sound_are_out_at_every_party(model: SecurityModel,
     request = request_of(model, form, Fraction(20), DELTA, unit=PrivacyUnit.CLIENT)  # noise decides nothing
     source, settings = SharesSource(shares), RunSettings(request)
     run = run_release(STATISTIC, source, settings, tmp_path / "out", lambda step: None)
-    inputs = run.manifest["inputs"]
-    assert (inputs["clients"], inputs["uploads"]) == (45, 45)
-    assert inputs["excluded_uploads"] == len(MISBEHAVIOURS) == sum(inputs["excluded_because"].values())
+    inputs = run.manifest.inputs
+    assert (inputs.clients, inputs.uploads) == (45, 45)
+    assert not isinstance(inputs.excluded_because, UnsetType)
+    assert inputs.excluded_uploads == len(MISBEHAVIOURS) == sum(inputs.excluded_because.values())
     assert (run.found.above, run.found.cap) == (7, 6)  # 5 have more, and the others would be too many
-    privacy = run.manifest["privacy"]
-    assert (privacy["privacy_unit"], privacy["neighboring_relation"]) == ("client", "zero_out_one")
-    assert Fraction(privacy["epsilon_exact"]) <= 20 and privacy["revealed"] == list(PI_CAP.revealed)
-    assert "cap" not in privacy and "noise_for" not in privacy
+    privacy = run.manifest.privacy
+    assert (privacy.privacy_unit, privacy.neighboring_relation) == ("client", "zero_out_one")
+    assert privacy.exact.epsilon <= 20 and privacy.revealed == list(PI_CAP.revealed)
+    assert privacy.cap is UNSET and privacy.noise_for is UNSET

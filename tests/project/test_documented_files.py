@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
 
 import fairshares as fs
 from harness.clients.sender import invitations
@@ -208,7 +209,7 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
     )
     with invitations([("certificate", "key")], terms_of(asked, domain), place, [Server("h", 1, "c")]):
         yield "client-<k>.json", json.loads((place / "client-0.json").read_text())
-    yield "manifest.json", {"network": LAN.as_measured(0.001, 1e9)}
+    yield "manifest.json", {"network": to_builtins(LAN.as_measured(0.001, 1e9))}
     run = asked.to_json()
     counts = {"clients": 1, "uploads": 1}
     intent = Intent(["n"], 0, "", "", run, domain.to_json(), UPLOADS, counts, "", "", "", 0, {"0": ""})
@@ -219,7 +220,7 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
     yield "<run>.json", fleet._together([statement])
     set_up_here(place / "host", 0, renew=False, policy_text=None, others=[])
     own = place / "host" / "keys" / "embedded" / "P0.pem"
-    yield "manifest.json", {"hosts": what_hosts_ran(intent)}
+    yield "manifest.json", {"hosts": to_builtins(what_hosts_ran(intent))}
     signed = sign(statement, own)
     yield "signatures.json", {"schema": SCHEMA, "signed": [signed]}
     yield "signatures.json", {"said": json.loads(signed["said"])}

@@ -77,7 +77,8 @@ def test_measured_figures_are_those_wanted(network: Network) -> None:
         with parties(network, measured=True) as (between, _):
             measured = between.measured
         assert measured is not None
-        rtt_s, rate = (float(measured[f"measured_{name}"]) for name in ("rtt_s", "bandwidth_bits_per_s"))
+        rtt_s = measured.measured_rtt_s
+        rate = measured.measured_bandwidth_bits_per_s
         assert measured == network.as_measured(rtt_s, rate)
         share = rate / network.bandwidth_bits_per_s
         assert network.rtt_s <= rtt_s and share < 1.02

@@ -11,8 +11,10 @@ import pytest
 from harness.engines.parties.certificates import fingerprint, make_key
 from harness.errors import SignatureError
 from harness.hosts.signed_results import AGGREGATE, SCHEMA, UPLOADS, Intent, Statement, sign, verify
-from harness.pipeline.run import SIGNATURES, privacy_of, result_files
+from harness.pipeline.run import privacy_of, result_files
 from harness.pipeline.sources import request_of_run
+from harness.privacy.manifest import SIGNATURES
+from harness.privacy.statement import privacy_to_json
 from harness.releases.base import statistic_of
 from harness.system.result_files import write_json
 from tests.support.coordinators import DOMAIN, MODEL, asked
@@ -37,9 +39,9 @@ def results(tmp_path: Path, keys: list[Path]) -> Path:
     release = request_of_run(asked())
     statistic = statistic_of(release)
     prepared = statistic.prepare(release, DOMAIN)
-    privacy = privacy_of(prepared, 0).to_json()
+    stated = privacy_of(prepared, 0).stated
     weights = prepared.read({"counts": tuple(COUNTS)}, 50)
-    for name, fields in result_files(statistic.files(weights), privacy).items():
+    for name, fields in result_files(statistic.files(weights), stated).items():
         write_json(made / name, fields)
     ran: dict[str, Any] = {
         "task": "weights",
@@ -49,7 +51,7 @@ def results(tmp_path: Path, keys: list[Path]) -> Path:
         "engine_version": "MPyC",
     }
     hosts = {"run": RUN, "started": STARTED, "source": UPLOADS, "population": "loans"}
-    ran |= {"program_hash": HASH, "privacy": privacy, "inputs": INPUTS, "hosts": hosts}
+    ran |= {"program_hash": HASH, "privacy": privacy_to_json(stated), "inputs": INPUTS, "hosts": hosts}
     ran |= {"mpc_s": 1.0, "schema": 1}
     write_json(made / "manifest.json", ran)
     write(made, [statement(i, keys) for i in range(3)], keys)

@@ -25,10 +25,12 @@ from harness.inputs.record_schema import WEIGHT_ONE, Cap, RecordDomain, cap_from
 from harness.inputs.records import ClientRecords
 from harness.inputs.shares.party import COUNTED, UNCOVERED
 from harness.pipeline.earlier_results import add_up
-from harness.pipeline.run import SIGNATURES, Run, RunSettings, run_release
+from harness.pipeline.run import Run, RunSettings, run_release
 from harness.pipeline.sources import SharesSource
 from harness.privacy.ledger.charge import SPENT, Account
 from harness.privacy.ledger.entries import Ledger
+from harness.privacy.manifest import SIGNATURES, Inputs
+from harness.privacy.statement import privacy_to_json
 from harness.releases.base import statistic_of
 from harness.releases.weights import Weights
 from harness.request.releases import WeightsRequest
@@ -66,7 +68,13 @@ class InTheClear(Runner):
             total = model.domain.add(total, column)
         values = tuple(to_integers(model.domain, total))
         self.counted.append(sum(values))
-        return EngineResult(model, {"counts": values}, program_hash="")
+        return EngineResult(
+            model=model,
+            outputs={"counts": values},
+            engine=model.engine,
+            engine_version="rigged",
+            program_hash="",
+        )
 
 
 class Place:
@@ -116,19 +124,19 @@ def test_runs_count_what_is_new_for_one_charge_and_add_up(place: Place) -> None:
     place.upload(3, 3)
     second = place.run()
     assert (counts(first), counts(second)) == ([5, 0, 0, 0], [0, 2, 0, 3])
-    assert place.spent == [Fraction(first.manifest["privacy"]["epsilon_exact"])]
-    assert second.manifest["privacy"] == first.manifest["privacy"]
-    assert second.manifest["inputs"]["excluded_because"] == {COUNTED: 5}
-    total, files = add_up([first.out, second.out], no_hosts)
+    assert place.spent == [first.manifest.privacy.exact.epsilon]
+    assert second.manifest.privacy == first.manifest.privacy
+    assert second.manifest.inputs.excluded_because == {COUNTED: 5}
+    total, manifest, files = add_up([first.out, second.out], no_hosts)
     (one,) = singles(first.found.counts.noise)
     assert total.counts.noise == Several((one, one))
     assert mean_square_error(total.counts.noise) == 2 * mean_square_error(one)
     assert (total.counts.table - offset(total.counts.noise)).ravel().tolist() == [5, 2, 0, 3]
     alone = REWEIGHINGS["kamiran-calders"](total.counts)
     assert np.array_equal(total.weights.interval, alone.interval)
-    manifest = files["manifest.json"]
-    assert manifest["inputs"] == {"clients": 10, "uploads": 10}
-    assert manifest["privacy"] == first.manifest["privacy"] == files["weights.json"]["privacy"]
+    assert manifest.inputs == Inputs(clients=10, uploads=10)
+    assert manifest.privacy == first.manifest.privacy
+    assert privacy_to_json(manifest.privacy) == files["weights.json"]["privacy"]
     with pytest.raises(UsedUploadsError, match=r"counted all 10 uploads .* others have arrived"):
         place.run()
 
@@ -152,11 +160,11 @@ def test_policies_leave_out_what_they_do_not_cover(tmp_path: Path) -> None:
     capped = replace(DOMAIN, cap=Cap(3))
     place.upload(0, domain=capped, policy=allowing(("weights",), "1", "1", PrivacyUnit.CLIENT))
     first = place.run()
-    assert first.manifest["privacy"]["cap_kept_by"] == HONEST
-    assert first.manifest["privacy"]["neighboring_relation"] == "zero_out_one"
+    assert first.manifest.privacy.cap_kept_by == HONEST
+    assert first.manifest.privacy.neighboring_relation == "zero_out_one"
     place.upload(1, domain=capped, policy=allowing(("weights",), "1", "1", PrivacyUnit.RECORD))
     place.upload(2, domain=capped, policy=allowing(("weights",), "1/2", "1", PrivacyUnit.CLIENT))
-    assert place.run().manifest["inputs"]["excluded_because"] == {UNCOVERED: 1, COUNTED: 1}
+    assert place.run().manifest.inputs.excluded_because == {UNCOVERED: 1, COUNTED: 1}
 
 
 def test_aggregates_of_counted_uploads_are_refused(place: Place) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import UNSET
 
 from harness.cli.commands.releases import release as releasing
 from harness.cli.user_commands import RELEASES
@@ -20,6 +21,8 @@ from harness.pipeline.run import Run, RunSettings, run_release
 from harness.pipeline.sources import PartyInputs, Source
 from harness.postprocessing.curves import exact_curves
 from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
+from harness.privacy.manifest import manifest_to_json
+from harness.privacy.statement import privacy_to_json
 from harness.releases.score_curves import (
     CurvesStatistic,
     ThresholdChoice,
@@ -57,8 +60,8 @@ class Opening(Runner):
         opened = {"nodes": tuple(self.values)}
         seconds, sent = (0.1, 0.2, 0.1), (1, 2, 3)
         return EngineResult(
-            model,
-            opened,
+            model=model,
+            outputs=opened,
             engine=model.engine,
             engine_version="rigged",
             program_hash="ab" * 32,
@@ -83,7 +86,8 @@ class Given(Source):
 
 def write_again(out: Path, *choice: Any) -> None:
     """Choose on released curves again, and write what comes of it."""
-    write_files(out, choose_again(*choice)[1])
+    _, manifest, files = choose_again(*choice)
+    write_files(out, {**files, "manifest.json": manifest_to_json(manifest)})
 
 
 def a_run(
@@ -121,10 +125,10 @@ def test_the_same_choice_gives_the_same_files(spec: ProtocolSpec, tmp_path: Path
         assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "run" / name).read_bytes()
     again = read_json(tmp_path / "again" / "manifest.json")
     assert again["opened"] == OPENED_NOTHING and again["ledger"] is None
-    assert again["privacy"] == run.manifest["privacy"]
-    assert "records" not in run.manifest["inputs"]  # of which each is a key: a client's would show
-    assert "number of records of each upload" not in run.manifest["privacy"]["public"]
-    assert again["curves_of"] == {"run": str(tmp_path / "run"), "manifest": run.manifest}
+    assert again["privacy"] == privacy_to_json(run.manifest.privacy)
+    assert run.manifest.inputs.records is UNSET  # of which each is a key: a client's would show
+    assert "number of records of each upload" not in run.manifest.privacy.public
+    assert again["curves_of"] == {"run": str(tmp_path / "run"), "manifest": manifest_to_json(run.manifest)}
     assert not {"mpc_s", "rounds", "sent_bytes", "program_hash", "engine"} & set(again)
 
 
@@ -176,7 +180,7 @@ def changed(*path: str | int, to: Any) -> Callable[[dict[str, Any]], None]:
     return change
 
 
-NOT_AS_WRITTEN = "are not as this version writes them"
+NOT_AS_WRITTEN = "are not as this version writes them|is not the manifest.json of a run"
 DAMAGED = {
     "a field more": ("curves", changed("more", to=1), NOT_AS_WRITTEN),
     "a field less": ("curves", changed("negative_label", to=None), NOT_AS_WRITTEN),

@@ -9,16 +9,18 @@ from typing import Any
 
 import pytest
 from hypothesis import example, given, strategies as st
+from msgspec import convert, structs, to_builtins
 
 from harness.engines.base import PROJECT, EngineResult, times_of
 from harness.inputs.record_schema import Cap
 from harness.pipeline import run as report
 from harness.pipeline.run import manifest_of
+from harness.privacy.ledger.stated import StatedLoss
+from harness.privacy.manifest import Inputs, Manifest, manifest_to_json, read_statement
 from harness.privacy.statement import (
     HONEST_CLIENTS,
     PrivacyStatement,
     bounds_shown,
-    read_statement,
     state_privacy,
 )
 from harness.security_models import MODELS, SecurityModel
@@ -66,23 +68,19 @@ def stated(
     return state_privacy(PI_RW, form, model, plan(epsilon, relation), inferred)
 
 
-def fields(*asked: Any, **options: Any) -> dict[str, Any]:
-    return stated(*asked, **options).to_json()
-
-
 @EVERY_RELATION
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3), Fraction(1, 10**5), Fraction(20)], ids=str)
 def test_printed_bounds_are_above_the_exact_ones(epsilon: Fraction, relation: NeighboringRelation) -> None:
     """As floats and as text, within one float of them; the exact ones are the coins'."""
     chosen = plan(epsilon, relation)
-    shown = state_privacy(PI_RW, SPLIT, MODELS["mpyc"], chosen, False).to_json()
+    shown = state_privacy(PI_RW, SPLIT, MODELS["mpyc"], chosen, False).stated
     units = 2 if relation is NeighboringRelation.REPLACE_ONE else 1
     exact = guarantee(chosen.coins, units)
-    again = json.loads(json.dumps(shown))
+    again = json.loads(json.dumps(to_builtins(shown)))
     for name, value in (("epsilon", exact.epsilon), ("delta", exact.delta)):
-        assert Fraction(shown[f"{name}_exact"]) == value
+        assert Fraction(again[f"{name}_exact"]) == value
         assert value <= Fraction(again[name]) <= value * (1 + Fraction(1, 2**52))
-    assert Fraction(shown["epsilon_requested"]) == epsilon >= exact.epsilon and exact.delta <= DELTA
+    assert Fraction(shown.epsilon_requested) == epsilon >= exact.epsilon and exact.delta <= DELTA
 
 
 positive = st.fractions(min_value=Fraction(1, 10**30), max_value=40).filter(bool)
@@ -124,14 +122,17 @@ RESULT = EngineResult(
 )
 
 
-def a_manifest(epsilon: Fraction) -> dict[str, Any]:
-    privacy = fields(MODELS["ring"], epsilon, NeighboringRelation.REPLACE_ONE)
-    inputs = {"clients": 1, "uploads": 1, "max_count": 1}
+NOBODY = Inputs(clients=0)
+
+
+def a_manifest(epsilon: Fraction) -> Manifest:
+    privacy = stated(MODELS["ring"], epsilon, NeighboringRelation.REPLACE_ONE).stated
+    inputs = Inputs(clients=1, uploads=1, max_count=1)
     return manifest_of("weights", RESULT, privacy, inputs, None, wall_s=4.0, share_s=0.125)
 
 
 def test_manifest() -> None:
-    manifest = a_manifest(Fraction(1))
+    manifest: dict[str, Any] = manifest_to_json(a_manifest(Fraction(1)))
     assert set(manifest) >= MANIFEST and json.loads(json.dumps(manifest, allow_nan=False)) == manifest
     same = {
         "schema": SCHEMA, "task": "weights", "security": "ring", "engine": "mp-spdz", "ledger": None,
@@ -148,7 +149,7 @@ def test_manifest() -> None:
 @pytest.mark.parametrize("path", [SHARES, CLIENTS], ids=["shares", "clients"])
 def test_what_an_active_party_can_change_is_said(model: SecurityModel, path: InputPath) -> None:
     privacy = stated(model, Fraction(1), form=PRODUCT.by(path))
-    assert privacy.to_json()["input_path"] == path.described
+    assert privacy.stated.input_path == path.described
     text = " ".join(privacy.in_full())
     sharing = "It can, however, change its share of a client's input unnoticed." in text
     sending = "It cannot change what a client sent unnoticed, but for probability 2^-40." in text
@@ -173,9 +174,9 @@ def test_statement_of_every_model_and_relation(model: SecurityModel, relation: N
         assert ("malicious" in said) == (model.tolerates == "active")
     fails = model.name in ("spdz2k", "ps-rep-ring")  # a check may; weights compare nothing, so no mask does
     assert ("η = 9.1e-13 is the engine's chance to fail" in text) == fails
-    shown = privacy.to_json()
-    assert shown["mpc_statistical_security_bits"] == (40 if fails else None)
-    assert (shown["neighboring_relation"], shown["privacy_unit"]) == (
+    shown = privacy.stated
+    assert shown.mpc_statistical_security_bits == (40 if fails else None)
+    assert (shown.neighboring_relation, shown.privacy_unit) == (
         relation.value,
         "client" if relation is NeighboringRelation.ZERO_OUT_ONE else "record",
     )
@@ -204,15 +205,17 @@ def test_what_a_replaced_value_costs(epsilon: Fraction) -> None:
     relation = NeighboringRelation.ADD_OR_REMOVE_ONE
     asked = plan_noise(sums_from_ends(2, 10), Neighbors(relation), epsilon, DELTA)
     privacy = state_privacy(PI_GAP, PI_GAP.input_forms["split"], MODELS["ring"], asked, False, None, 1)
-    statement = privacy.to_json()
+    statement = privacy.stated
     moved = amounts_moved(sums_from_ends(2, 10), Neighbors(NeighboringRelation.REPLACE_ONE))
     uncovered = max(impossible_mass(asked.coins, move) for move in moved)
-    stated = Fraction(statement["if_replaced"]["delta"])
+    assert isinstance(statement.if_replaced, StatedLoss)
+    stated = statement.if_replaced.guarantee.delta
     assert uncovered <= stated == 2 * asked.exact.delta <= uncovered * 5
     assert digits_up(stated, 4) in " ".join(privacy.in_full())
-    one = manifest_of("gap", RESULT, statement, {}, None, wall_s=4.0, share_s=0.0)
+    one = manifest_of("gap", RESULT, statement, NOBODY, None, wall_s=4.0, share_s=0.0)
     both = report.combined_manifest("gap", {"one": one, "other": one})
-    assert Fraction(both["privacy"]["if_replaced"]["delta"]) == 2 * stated
+    assert isinstance(both.privacy.if_replaced, StatedLoss)
+    assert both.privacy.if_replaced.guarantee.delta == 2 * stated
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3), Fraction(1, 10**7), Fraction(20)], ids=str)
@@ -222,7 +225,7 @@ def test_the_statement_never_promises_too_much(epsilon: Fraction) -> None:
     shown = re.search(r"ε = ([0-9.e+-]+) and δ = ([0-9.e+-]+),", text)
     assert shown is not None
     for name, value in zip(("epsilon", "delta"), shown.groups(), strict=True):
-        exact = Fraction(privacy.to_json()[f"{name}_exact"])
+        exact = Fraction(getattr(privacy.stated, f"{name}_exact"))
         assert exact <= Fraction(value) <= exact * (1 + Fraction(1, 1000))
 
 
@@ -277,31 +280,42 @@ def test_masks_fail_one_by_one_and_checks_once_a_run(model: SecurityModel) -> No
 
 
 def test_releases_on_the_same_people_add_up() -> None:
-    parts = {"first": a_manifest(Fraction(1)), "second": a_manifest(Fraction(2))}
-    parts["second"]["privacy"]["revealed"] = ["something else"]
+    first_part, second_part = a_manifest(Fraction(1)), a_manifest(Fraction(2))
+    second_part = with_privacy(second_part, revealed=["something else"])
+    parts = {"first": first_part, "second": second_part}
     total = report.combined_manifest("both", parts)
-    assert set(total) >= MANIFEST and set(total["privacy"]) == set(parts["first"]["privacy"])
+    shown = manifest_to_json(total)
+    assert set(shown) >= MANIFEST
+    assert set(to_builtins(total.privacy)) == set(to_builtins(first_part.privacy))
     for name in ("epsilon", "delta"):
-        exact = sum(Fraction(part["privacy"][f"{name}_exact"]) for part in parts.values())
-        assert Fraction(total["privacy"][f"{name}_exact"]) == exact <= Fraction(total["privacy"][name])
-    assert total["privacy"]["epsilon_requested"] == "3"
-    assert total["privacy"]["revealed"] == [*PI_RW.revealed, "something else"]
-    assert (total["mpc_s"], total["sent_bytes"], total["peak_memory_bytes"]) == (0.5, [2, 4, 6], [7, 8, 9])
-    assert total["task"] == "both" and total["parts"] == parts
+        exact = sum(Fraction(getattr(part.privacy, f"{name}_exact")) for part in parts.values())
+        assert Fraction(getattr(total.privacy, f"{name}_exact")) == exact
+        assert exact <= Fraction(getattr(total.privacy, name))
+    assert total.privacy.epsilon_requested == "3"
+    assert total.privacy.revealed == [*PI_RW.revealed, "something else"]
+    assert (total.mpc_s, total.sent_bytes, total.peak_memory_bytes) == (0.5, [2, 4, 6], [7, 8, 9])
+    assert total.party_mpc_s == [0.25, 0.5, 0.125]
+    assert total.task == "both" and total.parts == parts
     asked = Guarantee(Fraction(9, 4), Fraction(1, 2**30))
-    bounded = report.combined_manifest("both", parts, asked)["privacy"]
+    bounded = report.combined_manifest("both", parts, asked).privacy
     for name, most in (("epsilon", asked.epsilon), ("delta", asked.delta)):
-        expected = Fraction(parts["first"]["privacy"][f"{name}_exact"]) + most
-        assert Fraction(bounded[f"{name}_exact"]) == expected <= Fraction(bounded[name])
+        expected = Fraction(getattr(first_part.privacy, f"{name}_exact")) + most
+        assert Fraction(getattr(bounded, f"{name}_exact")) == expected <= Fraction(getattr(bounded, name))
     for first, second, bits in (
         *((None, None, None), (40, 40, 39), (61, 48, 47), (48, 48, 47), (None, 48, 48), (40, None, 40)),
         (60, 61, 59),
     ):
-        parts["first"]["privacy"]["mpc_statistical_security_bits"] = first
-        parts["second"]["privacy"]["mpc_statistical_security_bits"] = second
-        assert report.combined_manifest("all", parts)["privacy"]["mpc_statistical_security_bits"] == bits
-    parts["second"]["rounds"] = None
-    assert report.combined_manifest("both", parts)["rounds"] is None
+        parts = {
+            "first": with_privacy(first_part, mpc_statistical_security_bits=first),
+            "second": with_privacy(second_part, mpc_statistical_security_bits=second),
+        }
+        assert report.combined_manifest("all", parts).privacy.mpc_statistical_security_bits == bits
+    parts["second"] = structs.replace(second_part, rounds=None)
+    assert report.combined_manifest("both", parts).rounds is None
+
+
+def with_privacy(manifest: Manifest, **changed: Any) -> Manifest:
+    return structs.replace(manifest, privacy=structs.replace(manifest.privacy, **changed))
 
 
 @EVERY_MODEL
@@ -315,8 +329,9 @@ def test_a_manifest_says_all_that_was_stated(model: SecurityModel, relation: Nei
     )
     for noise, most in ((plan(Fraction(1), relation), 1), (own, 2)):
         one = state_privacy(PI_COUNT, SPLIT.by(CLIENTS), model, noise, True, cap, most, compared=3)
-        made = manifest_of("count", replace(RESULT, model=model), one.to_json(), {}, None, 4.0, 0.0)
-        assert read_statement(json.loads(json.dumps(made))) == one
+        made = manifest_of("count", replace(RESULT, model=model), one.stated, NOBODY, None, 4.0, 0.0)
+        again = json.loads(json.dumps(manifest_to_json(made)))
+        assert read_statement(convert(again, Manifest)) == one
         both = report.combined_manifest("both", {"first": made, "second": made})
-        assert read_statement(both).to_json() == both["privacy"] == one.plus(one).to_json()
+        assert read_statement(both).stated == both.privacy == one.plus(one).stated
         assert read_statement(both).releases == 2

@@ -83,6 +83,12 @@ def test_distance_on_a_rigged_example() -> None:
 
 @pytest.mark.parametrize("opened", [(), (1,), (1, 2, 3), (1, 32), (-33, 0)])
 def test_what_cannot_be_noise_is_refused(opened: tuple[int, ...]) -> None:
-    result = EngineResult(MODELS["ring"], {"noise": opened})
+    result = EngineResult(
+        model=MODELS["ring"],
+        outputs={"noise": opened},
+        engine="mp-spdz",
+        engine_version="rigged",
+        program_hash="",
+    )
     with pytest.raises(OutputError, match="sample"):
         read(result, sampler_of(), 2)

@@ -19,6 +19,7 @@ from harness.pipeline.run import RunSettings, run_release
 from harness.pipeline.sources import RecordsSource
 from harness.privacy.ledger.charge import Account
 from harness.privacy.ledger.entries import Ledger
+from harness.privacy.manifest import given
 from harness.privacy.stock import Stock, shares_of
 from harness.releases.base import statistic_of
 from harness.releases.weights import WeightsStatistic
@@ -60,7 +61,13 @@ class Opens(Runner):
         self.terms = job.clients.terms if job.clients else {}
         starting()
         open_mark(job.pieces[0], self._opened)
-        return EngineResult(model, {job.spec.outputs[0]: (0,) * 4}, program_hash="")
+        return EngineResult(
+            model=model,
+            outputs={job.spec.outputs[0]: (0,) * 4},
+            engine=model.engine,
+            engine_version="rigged",
+            program_hash="",
+        )
 
 
 class Here:
@@ -145,7 +152,7 @@ def test_clients_that_send_are_told_how_often_it_was_begun(here: Here) -> None:
     here.fill(range(1))
     parties = Opens(here.opened)
     run = here.release("out", REQUEST.but(input_path=CLIENTS), parties)
-    assert parties.terms["attempts"] == run.manifest["preprocessing"]["attempts"] == 2
+    assert parties.terms["attempts"] == run.manifest.preprocessing.attempts == 2
 
 
 MARKED = 8  # which noise can be
@@ -181,7 +188,8 @@ def test_each_way_of_input_adds_the_noise_that_it_took(model: str, request_: Req
     keep_on_engine(joint_noise_of(prepared), stock)
     settings = RunSettings(asked, stock=stock, account=Account(Ledger(tmp_path / "ledger")))
     run = run_release(statistic, source, settings, tmp_path / "out", lambda _: None)
-    assert run.manifest["preprocessing"]["piece"] == "marked" and run.manifest["privacy"]["made_ahead"]
+    noise = given(run.manifest.preprocessing)
+    assert noise is not None and noise.piece == "marked" and run.manifest.privacy.made_ahead is True
     exact, terms = [1, 0, 0, 1], prepared.arguments
     if asked.task == "count":
         log = (int(str(terms["offset"])), int(str(terms["most"])))

@@ -22,6 +22,7 @@ from harness.privacy.ledger import charge as charging
 from harness.privacy.ledger.charge import Account, entry
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent, Status
+from harness.privacy.ledger.stated import StatedLoss
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.guarantee import Budget, Guarantee
 
@@ -74,14 +75,14 @@ def run_and_lock(account: Account, locked: sqlite3.Connection, error: Exception 
 def test_a_run_that_ends_well(ledger: Ledger) -> None:
     with entry(Account(ledger, "loans", Budget(Fraction(1)))) as run:
         run.check(RELEASE)
-        assert run.fields() is None and statuses(ledger) == []
+        assert run.charged() is None and statuses(ledger) == []
         run.start(RELEASE)
         assert statuses(ledger) == [Status.RUNNING]
     assert statuses(ledger) == [Status.DONE]
-    fields = run.fields()
-    assert fields is not None
-    assert (fields["population"], fields["charge"], fields["path"]) == ("loans", 1, str(ledger.path))
-    assert fields["spent"] == {"epsilon": "1", "delta": "0"}
+    charged = run.charged()
+    assert charged is not None
+    assert (charged.population, charged.charge, charged.path) == ("loans", 1, str(ledger.path))
+    assert charged.spent == StatedLoss(epsilon="1", delta="0")
 
 
 @pytest.mark.parametrize("error", [PartyFailedError, KeyboardInterrupt, SystemExit])
@@ -103,11 +104,11 @@ def test_a_run_for_nobody_leaves_uploads_marked_and_nothing_else(ledger: Ledger)
     with entry(Account(ledger)) as run:
         run.check(RELEASE)
         run.start(RELEASE)
-    assert not ledger.path.exists() and run.fields() is None
+    assert not ledger.path.exists() and run.charged() is None
     marked = PrivacyEvent(**{**vars(RELEASE), "uploads": ("u",)})
     with entry(Account(ledger)) as run:
         run.start(marked)
-    assert run.fields() is None and ledger.populations() == []
+    assert run.charged() is None and ledger.populations() == []
     with pytest.raises(UsedUploadsError), entry(Account(ledger)) as run:
         run.check(marked)
 
@@ -153,7 +154,7 @@ def test_a_charge_that_is_refused_is_not_said_to_be_spent(
         noted = list(charging.SPENT)
         with pytest.raises(error, match="No party was started"):
             run.start(RELEASE)
-        assert noted == charging.SPENT and run.fields() is None
+        assert noted == charging.SPENT and run.charged() is None
         ledger.path.write_bytes(kept)
         run.start(RELEASE)
         assert len(charging.SPENT) == len(noted) + 1

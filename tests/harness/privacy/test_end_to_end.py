@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from harness.pipeline.run import combined_manifest
+from harness.engines.base import EngineResult
+from harness.pipeline.run import combined_manifest, manifest_of
+from harness.privacy.manifest import Inputs
 from harness.privacy.statement import HONEST_CLIENTS, PrivacyStatement, failure_of
 from harness.security_models import MODELS, SecurityModel
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
@@ -97,12 +99,12 @@ def test_what_it_assumes_of_clients_is_in_it() -> None:
 def test_of_several_runs_all_that_may_fail_adds_up() -> None:
     """The sentence of both is made from both; that of the last run alone would say too little."""
     for name, failures in (("spdz2k", 2), ("rep4-ring", 1)):
-        one = privacy(MODELS[name], Fraction(1), CLIENTS.described).to_json()
-        timings = dict.fromkeys(
-            ("mpc_s", "online_s", "offline_s", "wall_s", "compile_s", "share_s", "rounds")
+        one = privacy(MODELS[name], Fraction(1), CLIENTS.described).stated
+        result = EngineResult(
+            model=MODELS[name], outputs={}, engine="mp-spdz", engine_version="rigged", program_hash=""
         )
-        run = {"privacy": one, "security": name, "program_hash": "", **timings}
-        both = combined_manifest("both", {"first": run, "second": run})["privacy"]["end_to_end"]
+        run = manifest_of("weights", result, one, Inputs(clients=1), None, wall_s=1.0, share_s=0.0)
+        both = combined_manifest("both", {"first": run, "second": run}).privacy.end_to_end
         shown = SHOWN.search(both)
         assert shown is not None and shown[1] == "2"
         assert (

@@ -20,7 +20,8 @@ from harness.pipeline.release import settings_of
 from harness.privacy.ledger.charge import Account, Entry
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Status
-from harness.privacy.statement import INFERRED, read_statement
+from harness.privacy.manifest import Inputs, given, read_statement
+from harness.privacy.statement import INFERRED, privacy_to_json
 from harness.privacy.stock import Piece
 from harness.security_models import get_model
 from harness.training import run
@@ -80,25 +81,21 @@ def charges(chosen: Training):
     return population.charges
 
 
-def exact(privacy) -> Guarantee:
-    return Guarantee(Fraction(privacy["epsilon_exact"]), Fraction(privacy["delta_exact"]))
-
-
 def test_weights_add_to_the_larger_of_model_and_thresholds_in_one_charge(chosen, tmp_path):
     of = records()
     trained = train(of, FEATURES, encoded(of), chosen, tmp_path / "out", nothing)
-    parts = {name: exact(part["privacy"]) for name, part in trained.manifest["parts"].items()}
+    parts = {name: part.privacy.exact for name, part in trained.manifest.releases.items()}
     assert [*parts] == ["weights", "training", "thresholds"]
-    total = exact(trained.manifest["privacy"])
+    total = trained.manifest.privacy.exact
     for value in ("epsilon", "delta"):
         weights, training, thresholds = (getattr(parts[name], value) for name in parts)
         assert getattr(total, value) == weights + max(training, thresholds)
-    assert total.epsilon <= 9 and trained.manifest["privacy"]["epsilon_requested"] == "9"
+    assert total.epsilon <= 9 and trained.manifest.privacy.epsilon_requested == "9"
     (charge,) = charges(chosen)
     assert (charge.task, charge.exact, charge.status) == ("train", total, Status.DONE)
-    assert trained.manifest["inputs"] == {"clients": CLIENTS, "in_training": 30, "max_count": EACH}
+    assert trained.manifest.inputs == Inputs(clients=CLIENTS, in_training=30, max_count=EACH)
     written = json.loads((tmp_path / "out" / "model.json").read_text())
-    assert written["privacy"] == trained.manifest["privacy"]
+    assert written["privacy"] == privacy_to_json(trained.manifest.privacy)
     loaded = LogisticModel.load(tmp_path / "out")
     assert (loaded.parameters == trained.model.parameters).all() and loaded.features == FEATURES
     assert {path.name for path in (tmp_path / "out").rglob("*.json")} == {
@@ -122,7 +119,7 @@ def test_that_labels_were_read_off_the_records_is_said_without_weights_too(chose
     of = records()
     of = replace(of, domain=replace(of.domain, inferred=inferred))
     trained = train(of, FEATURES, encoded(of), chosen, tmp_path / "out", nothing)
-    assert (INFERRED in trained.manifest["privacy"]["public"]) == inferred
+    assert (INFERRED in trained.manifest.privacy.public) == inferred
 
 
 def test_what_the_budget_does_not_hold_is_refused_before_anything_is_opened(chosen, tmp_path, monkeypatch):
@@ -178,7 +175,10 @@ def test_noise_made_ahead_is_charged_with_the_whole_and_used_once(chosen, tmp_pa
         train(of, FEATURES, encoded(of), short, tmp_path / "out", nothing)
     assert len(pieces()) == 2
     trained = train(of, FEATURES, encoded(of), chosen, tmp_path / "out", nothing)
-    (charge,), used = charges(chosen), trained.manifest["parts"]["training"]["preprocessing"]["piece"]
+    (charge,) = charges(chosen)
+    noise = given(trained.manifest.releases["training"].preprocessing)
+    assert noise is not None
+    used = noise.piece
     with sqlite3.connect(chosen.account.ledger.path) as ledger:
         assert ledger.execute("SELECT * FROM pieces").fetchall() == [(used, charge.id)]
     assert used not in pieces() and not list((tmp_path / "out").rglob("piece*"))
@@ -247,12 +247,10 @@ def test_groups_are_weighed_by_what_the_parties_opened_within_the_same_charge(
     assert session.rule.coordinates == 2 + 8
     assert session.rule.clip == pytest.approx(2 / math.sqrt(1 - fairgrad.share))
     (charge,) = charges(chosen)
-    assert charge.exact == session.plan.exact == exact(trained.manifest["privacy"])
-    assert trained.manifest["training"]["fairness"] == "equal_opportunity"
-    assert (
-        "right and wrong, by group and label"
-        in trained.manifest["parts"]["training"]["privacy"]["revealed"][0]
-    )
+    assert charge.exact == session.plan.exact == trained.manifest.privacy.exact
+    settings = given(trained.manifest.training)
+    assert settings is not None and settings.fairness == "equal_opportunity"
+    assert "right and wrong, by group and label" in trained.manifest.releases["training"].privacy.revealed[0]
     most = session.plan.noise.largest + len(rounds[0][0])
     for updates, sums in rounds:
         assert np.abs(sums - updates.sum(axis=0)).max() <= most * session.rule.clip / session.rule.units
