@@ -189,6 +189,10 @@ class PartyFailedError(FairSharesError):
     """A party failed; the others were stopped, nothing was written."""
 
 
+class SandboxError(FairSharesError):
+    """A party's process could not be shut off from its owner's other files; it began nothing."""
+
+
 class PartyTimeoutError(FairSharesError):
     """The parties did not finish in time; nothing was written."""
 

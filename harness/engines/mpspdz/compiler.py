@@ -218,6 +218,16 @@ def _inspect(home: Path) -> Installation:
     return Installation(home, commit, release, fixed)
 
 
+@lru_cache
+def libraries_of(machine: str) -> tuple[str, ...]:
+    """Return the shared libraries that a virtual machine loads, by their paths; none if it is no program."""
+    try:
+        done = subprocess.run(["ldd", machine], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return ()
+    return tuple(re.findall(r"(?:=> |^\s*)(/\S.*?) \(0x", done.stdout, re.MULTILINE))
+
+
 def git(home: Path, *arguments: str) -> str | None:
     """Return git's answer, None if it fails."""
     try:

@@ -52,14 +52,15 @@ class EmbeddedEngine(Engine):
         self,
         prepared: Prepared,
         party: int,  # noqa: ARG002
-        addresses: Sequence[Address],
+        addresses: Sequence[Address],  # noqa: ARG002
     ) -> dict[str, Any]:
         job, model = prepared.job, prepared.model
         return {
             "module": run_party.__module__,
             "program": str(job.source.resolve()),
             "arguments": [job.spec.name, *job.arguments],
-            "addresses": addresses,
+            "reads": [str(job.source.resolve())],
+            "packages": ["mpyc"],
             "threshold": model.corruptions,
             "security_bits": model.statistical_security_bits,
         }

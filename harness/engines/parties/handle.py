@@ -39,7 +39,11 @@ from harness.system.files import create_file
 from harness.system.processes import is_stopped
 
 _PROCESSES = Path("/proc")
-
+# Variables of paths, language, threads and memory, and how Python writes.
+_VARIABLE = re.compile(
+    r"PATH|LD_LIBRARY_PATH|LANG|LANGUAGE|LC_[A-Z]+|TZ|(OMP|OPENBLAS|MKL|BLIS|MALLOC)_[A-Z_]+"
+    r"|PYTHON(DONTWRITEBYTECODE|IOENCODING|UTF8)"
+)
 
 # Whole lines of a party's log that may be shown: opened (noisy) outputs, costs and our own messages.
 # Of other lines only a known error text is shown, as MP-SPDZ quotes inputs beside some.
@@ -113,8 +117,7 @@ class PartyProcess(ABC):
 class LocalProcess(PartyProcess):
     """A party on this machine, in a new directory that only its owner reads.
 
-    `config` is for `harness.engines.parties.main`. Its `files` and `links`, and the file `values`, move to
-    the directory.
+    `config` is for `harness.engines.parties.main`. Its `links`, and the file `values`, move to the directory.
     """
 
     def __init__(self, job: Job, config: dict[str, Any], directory: Path, values: Path | None) -> None:
@@ -134,8 +137,11 @@ class LocalProcess(PartyProcess):
         self._process = subprocess.Popen(
             [sys.executable, "-m", child.__name__, str(time.time())],
             cwd=self._directory,
-            # All parties have to iterate over a program's sets in the same order.
-            env={**os.environ, "PYTHONPATH": str(PROJECT), "PYTHONHASHSEED": "0"},
+            env={
+                **_environment(),
+                "PYTHONPATH": str(PROJECT),
+                "PYTHONHASHSEED": "0",  # all parties have to iterate over a program's sets in the same order
+            },
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -223,6 +229,11 @@ class LocalProcess(PartyProcess):
         )
 
 
+def _environment() -> dict[str, str]:
+    """Return the variables that a party's process gets: its owner's others may hold passwords or places."""
+    return {name: value for name, value in os.environ.items() if _VARIABLE.fullmatch(name)}
+
+
 class PeakMemory:
     """Follows the peak resident memory of a process, and maybe of its children (Linux; else unknown).
 
@@ -293,8 +304,6 @@ def _lay_out(job: Job, config: dict[str, Any], directory: Path, values: Path | N
         move_piece(job.pieces[i], directory)
     if job.given_bits is not None:
         (data / GIVEN_BITS).write_text("\n".join(map(str, job.given_bits[i])))
-    for name, text in config.pop("files", {}).items():
-        (directory / name).write_text(text)
     for name, target in config.pop("links", {}).items():
         (directory / name).symlink_to(target)
     (directory / CONFIG).write_text(json.dumps(config))

@@ -4,6 +4,7 @@ from pathlib import Path
 
 CLAIM = "started"  # made by the party, once: a directory is never started in again
 CONFIG = "party.json"
+HOSTS = "hosts"  # addresses and ports of all parties, for MP-SPDZ
 LOG = "log"
 PEERS = "peers"  # the others' certificates, as P<i>.pem
 DATA = "Player-Data"  # where engines look for the following
