@@ -72,10 +72,10 @@ def _main() -> int:
     else:
         make_key(data, stem, names[config["party"]])
     importlib.import_module("protocols")  # from the project's root, which the sandbox does not read
-    config["addresses"] = [(_numeric(host), port) for host, port in config["addresses"]]
+    config["addresses"] = [(_numeric(host), port) for host, port in config.get("addresses", [])]
     if "argv" in config:
         Path(HOSTS).write_text("".join(f"{host}:{port}\n" for host, port in config["addresses"]))
-    _write_bytecode(config["packages"])
+    _write_bytecode(config.get("packages", []))
     sandbox.confine(_reach_of(config))
     if "front" not in config:  # else its gateway ends its virtual machine
         sandbox.signal_only(os.getpid())
@@ -108,8 +108,8 @@ def _reach_of(config: dict[str, Any]) -> sandbox.Reach:
     of_clients = [] if front is None else [front["port"], front["machine_port"]]
     return sandbox.Reach(
         directory=Path.cwd(),
-        reads=(*map(Path, config["reads"]), *(Path(place) for place in libraries if os.path.isabs(place))),
-        listens=(*ports[own : own + 1], *of_clients),
+        reads=(*map(Path, config.get("reads", [])), *(Path(place) for place in libraries if os.path.isabs(place))),
+        listens=(*ports[own : own + 1], *of_clients, *config.get("listens", [])),
         calls=(*ports, *of_clients[1:]),  # a machine of MP-SPDZ has a link to itself
     )
 
