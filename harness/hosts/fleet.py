@@ -6,11 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, TypedDict, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar
 
 from harness.engines.base import Progress
 from harness.engines.engine import Engine
 from harness.engines.parties.certificates import check as check_certificate
+from harness.engines.parties.sandbox import Protection
 from harness.engines.program_hash import sources_hash
 from harness.engines.registry import engine_of, engines
 from harness.errors import CertificateError, FairSharesError, HostUnfitError, PolicyError
@@ -151,6 +152,7 @@ def clean_up(hosts: Sequence[Host], progress: Progress) -> list[Removed]:
         return at_once(lambda one: one.ask("clean", kind=Removed), connections)
 
 
+ProtectionName = Literal["FILES", "TRACING", "TRUNCATING", "ATTRIBUTES", "SIGNALS", "SOCKETS", "PORTS"]
 Facts = TypedDict(  # as `LocalHost.check` says them
     "Facts",
     {
@@ -163,6 +165,7 @@ Facts = TypedDict(  # as `LocalHost.check` says them
         "free_bytes": int,
         "engine_version": str | None,
         "unavailable": str | None,
+        "unprotected": list[ProtectionName],
         "directory": str | None,
         "policy": str | None,
         "port": str | None,
@@ -206,6 +209,7 @@ class Finding:
             "clock_ahead_s": round(self.skew_s, 3),
             "commit": self.facts.get("commit"),
             "engine_version": self.facts.get("engine_version"),
+            "party_can": [Protection[name].value for name in self.facts.get("unprotected", [])],
             "free_bytes": self.facts.get("free_bytes"),
             "environment": self.facts.get("environment"),
         }

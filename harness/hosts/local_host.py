@@ -19,6 +19,7 @@ from msgspec import Meta
 
 from harness.engines.base import PROJECT
 from harness.engines.mpspdz.compiler import git
+from harness.engines.parties.sandbox import missing
 from harness.engines.program_hash import sources_hash
 from harness.engines.registry import engine_of
 from harness.errors import FairSharesError, HostUnfitError
@@ -104,6 +105,7 @@ class LocalHost:
             "machine": machine(),
             "engine_version": engine.version(),
             "unavailable": engine.availability(chosen) or engine.fault_of_links(chosen),
+            "unprotected": [protection.name for protection in missing()],
             "directory": directory,
             "free_bytes": 0 if directory else shutil.disk_usage(self.directory).free,
             "port": _fault(self.take_turn)

@@ -44,6 +44,9 @@ def findings(
         ],
         "l" * (2 + len(marks[0])),
     )
+    for host in facts_by_host:
+        if host["party_can"]:
+            yield unprotected(host["party"], host["address"], host["party_can"])
     faults = [fault for host in facts_by_host for fault in host["faults"].values()]
     for fault in faults:
         yield Paragraph(f"✗ {fault}", strong=Bad("✗"))
@@ -52,6 +55,15 @@ def findings(
             f"All {len(facts_by_host)} hosts can take their part in runs of model {model} "
             f"({facts_by_host[0]['engine_version']})."
         )
+
+
+def unprotected(party: int, address: str, can: Sequence[str]) -> str:
+    """Say what a party's process can do on its host that it cannot do where the kernel offers all."""
+    return (
+        f"Party {party} ({address}): code that took over its process could {'; '.join(can)}. Linux 6.7 or later "
+        "prevents this, on x86-64 and 64-bit ARM, with Landlock and seccomp switched on, and in a container that "
+        "allows both."
+    )
 
 
 _SET_UP = (

@@ -30,6 +30,8 @@ from harness.engines.parties.working_directory import (
     SHARED_BITS,
     certificate_file,
     met,
+    open_inside,
+    read_inside,
     values_file,
 )
 from harness.errors import PartyFailedError, ShareError, UsedDirectoryError
@@ -189,13 +191,14 @@ class LocalProcess(PartyProcess):
 
     def _met_all(self) -> bool:
         """Return whether its links accepted all parties' certificates and, of others, only its gateway's."""
-        own = {fingerprint(path.read_bytes()) for path in (self._directory / DATA).glob("C*.pem")}
+        gateways = [path.name for path in (self._directory / DATA).glob("C*.pem")]
+        own = {fingerprint(read_inside(self._directory, f"{DATA}/{name}")) for name in gateways}
         return {*met(self._directory)} - own == {*self._peers.values()}
 
     def state(self) -> PartyState:
         strangers = f"{OWN}Its links accepted other certificates than those of the other parties of this run."
         return PartyState(
-            (*_kept_lines(self.log), *([strangers] if self.exit_code() == _WRONG_LINKS else [])),
+            (*_kept_lines(self._directory), *([strangers] if self.exit_code() == _WRONG_LINKS else [])),
             self._memory.bytes if self._memory is not None else None,
             is_stopped(self._process.pid),
             shutil.disk_usage(self._directory).free < 1 << 16,
@@ -311,17 +314,31 @@ def _lay_out(job: Job, config: dict[str, Any], directory: Path, values: Path | N
 
 
 def move_piece(source: Path, target: Path) -> None:
-    """Move a party's shares of noise, and the key that checks them, from or to the stock."""
+    """Move a party's shares of noise, and the key that checks them, from or to the stock.
+
+    Guarantees: no link is moved or followed, which a party could have put in their place.
+    [test: tests/harness/engines/test_sandbox.py]
+    """
     for pattern in PIECE:
         for file in source.glob(pattern):
-            place = target / file.relative_to(source)
+            name = file.relative_to(source)
+            try:
+                descriptor = open_inside(source, str(name))
+            except OSError:
+                continue
+            with os.fdopen(descriptor):
+                os.fchmod(descriptor, 0o600)
+            place = target / name
             place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            file.chmod(0o600)
             file.rename(place)
 
 
-def _kept_lines(log: Path) -> Iterator[str]:
-    with log.open(errors="replace") as lines:
+def _kept_lines(directory: Path) -> Iterator[str]:
+    try:
+        log = open_inside(directory, LOG)
+    except OSError:  # the party removed or replaced it
+        return
+    with os.fdopen(log, errors="replace") as lines:
         for line in lines:
             if KEPT.match(line):
                 yield line.rstrip() if line.startswith("OUT ") else line.rstrip()[:_LONGEST]

@@ -27,7 +27,7 @@ from harness.engines.parties import handle, sandbox
 from harness.engines.parties.handle import LocalProcess
 from harness.engines.parties.sandbox import CHECKED, REFUSED, Protection, landlock_version, missing
 from harness.engines.parties.supervisor import free_ports
-from harness.engines.parties.working_directory import DATA, LOG, LOOPBACK
+from harness.engines.parties.working_directory import DATA, LOG, LOOPBACK, MET, met, read_inside
 from harness.security_models import SecurityModel, get_model
 from tests.conftest import PROJECT
 from tests.support.coordinators import Agent, agents, agreed, asked, begun, fed, make_hosts
@@ -306,6 +306,31 @@ def test_older_kernels_protect_all_but_what_is_said_to_be_missing(
         *({Protection.TRUNCATING} if version < 3 and not secured else ()),
         *({Protection.ATTRIBUTES, Protection.SOCKETS} if not secured else ()),
     }
+
+
+@pytest.mark.parametrize("kind", ["link", "directory", "pipe"])
+def test_its_agent_follows_no_link_of_a_party(kind: str, tmp_path: Path) -> None:
+    """Which could have it read, move or wait for what the party itself cannot reach."""
+    party, owner, stock = (tmp_path / name for name in ("party", "owner", "stock"))
+    party.mkdir()
+    for name in ("MET", "Persistence/Transactions-P0.data"):
+        _write(owner / name)
+    if kind == "link":
+        (party / "Persistence").mkdir()
+        (party / "Persistence" / "Transactions-P0.data").symlink_to(owner / "Persistence" / "Transactions-P0.data")
+        (party / LOG).symlink_to(owner / "MET")
+    elif kind == "directory":
+        (party / "Persistence").symlink_to(owner / "Persistence")
+        (party / LOG).mkdir()
+    else:
+        (party / "Persistence").mkdir()
+        for name in ("Persistence/Transactions-P0.data", LOG):
+            os.mkfifo(party / name)
+    handle.move_piece(party, stock)
+    assert not stock.exists() and (owner / "Persistence" / "Transactions-P0.data").exists()
+    assert read_inside(party, LOG) == b"" and list(handle._kept_lines(party)) == []
+    (party / MET).symlink_to(owner / "MET")
+    assert read_inside(party, MET) == b"" and met(party) == []
 
 
 def test_all_is_missing_where_the_kernel_offers_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
