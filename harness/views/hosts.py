@@ -60,9 +60,9 @@ def findings(
 def unprotected(party: int, address: str, can: Sequence[str]) -> str:
     """Say what a party's process can do on its host that it cannot do where the kernel offers all."""
     return (
-        f"Party {party} ({address}): code that took over its process could {'; '.join(can)}. Linux 6.7 or later "
-        "prevents this, on x86-64 and 64-bit ARM, with Landlock and seccomp switched on, and in a container that "
-        "allows both."
+        f"Party {party} ({address}): code that took over its process could {'; '.join(can)}. Linux 6.7 or "
+        "later prevents this, on x86-64 and 64-bit ARM, with Landlock and seccomp switched on, and in a "
+        "container that allows both."
     )
 
 

@@ -65,8 +65,8 @@ def _main() -> int:
         return CLAIMED_EXIT
     data, names, stem = Path(DATA), config["common_names"], f"P{config['party']}"
     if "keys" in config:
-        # TRANSITIONAL, to be removed when each run has a TLS key of its own: the owner's key is copied, as the
-        # sandbox reads nothing outside of the run's directory.
+        # TRANSITIONAL, to be removed when each run has a TLS key of its own: the owner's key is copied, as
+        # the sandbox reads nothing outside of the run's directory.
         for suffix in ("pem", "key"):
             (data / f"{stem}.{suffix}").write_bytes(Path(config["keys"], f"{stem}.{suffix}").read_bytes())
     else:
@@ -101,14 +101,17 @@ def _main() -> int:
 
 def _reach_of(config: dict[str, Any]) -> sandbox.Reach:
     """Return what this run needs: its own directory and port, the other parties' ports, and the engine."""
-    libraries = os.environ.get("LD_LIBRARY_PATH", "").split(":")
+    libraries = map(Path, os.environ.get("LD_LIBRARY_PATH", "").split(":"))
     ports = [port for _, port in config["addresses"]]
     own = config["party"]
     front = config.get("front")
     of_clients = [] if front is None else [front["port"], front["machine_port"]]
     return sandbox.Reach(
         directory=Path.cwd(),
-        reads=(*map(Path, config.get("reads", [])), *(Path(place) for place in libraries if os.path.isabs(place))),
+        reads=(
+            *map(Path, config.get("reads", [])),
+            *(place for place in libraries if place.is_absolute()),
+        ),
         listens=(*ports[own : own + 1], *of_clients, *config.get("listens", [])),
         calls=(*ports, *of_clients[1:]),  # a machine of MP-SPDZ has a link to itself
     )

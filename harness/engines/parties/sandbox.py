@@ -10,7 +10,6 @@ Decision: docs/decisions/0070-sandbox.md.
 
 import ctypes
 import os
-import platform
 import socket
 import struct
 import sys
@@ -197,12 +196,13 @@ def landlock_version() -> int:
     """Return the version of Landlock that this kernel offers to this process, 0 if none."""
     if sys.platform != "linux":
         return 0
-    return max(0, _libc().syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_ASK_VERSION)))
+    version: int = _libc().syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_ASK_VERSION))
+    return max(0, version)
 
 
 def has_filter() -> bool:
     """Return whether system calls can be filtered here, on a machine that this module knows."""
-    known = sys.platform == "linux" and platform.machine() in _MACHINES
+    known = sys.platform == "linux" and os.uname().machine in _MACHINES
     return known and _libc().prctl(_GET_SECCOMP, 0, 0, 0, 0) >= 0
 
 
@@ -233,7 +233,7 @@ def confine(reach: Reach) -> None:
     """
     if sys.platform != "linux":
         return
-    if len(os.listdir("/proc/self/task")) > 1:
+    if len([*Path("/proc/self/task").iterdir()]) > 1:
         raise SandboxError("A thread of this party's process runs before the process is restricted.")
     try:
         _call("prctl", _libc().prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
@@ -273,7 +273,7 @@ def files_of_python() -> tuple[Path, ...]:
 
 
 def _drop_capabilities() -> None:
-    machine = platform.machine()
+    machine = os.uname().machine
     if machine not in _MACHINES:
         return
     header = (ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION, 0)
@@ -379,7 +379,7 @@ def _filter_of_signals(processes: Collection[int]) -> bytes:
 
 def _rule(numbers: tuple[int | None, int | None], refusals: list[bytes], otherwise: bytes) -> list[bytes]:
     """Return instructions for one system call; for all others they are skipped, its number still loaded."""
-    number = numbers[0 if platform.machine() == _X86_64 else 1]
+    number = numbers[0 if os.uname().machine == _X86_64 else 1]
     if number is None:
         return []
     return [_jump(_EQUAL, number, 0, len(refusals) + 1), *refusals, otherwise]
@@ -406,7 +406,7 @@ def _filter_of(rules: Iterable[bytes]) -> bytes:
     return b"".join(
         [
             _load(_MACHINE_AT),
-            _jump(_EQUAL, _MACHINES[platform.machine()], 1, 0),
+            _jump(_EQUAL, _MACHINES[os.uname().machine], 1, 0),
             _returning(_REFUSE),  # a call of another architecture, whose numbers differ
             _load(_NUMBER_AT),
             *foreign,

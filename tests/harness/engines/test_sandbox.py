@@ -12,6 +12,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -42,6 +43,16 @@ from harness.engines.parties import sandbox
 sandbox.confine = lambda reach: None
 sandbox.signal_only = lambda *processes: None
 """
+SCRIPT = """
+import os, signal, sys
+from pathlib import Path
+from harness.engines.parties import sandbox
+sandbox.landlock_version = lambda: {version}
+sandbox.has_filter = lambda: {filtered}
+print(",".join(protection.name for protection in sandbox.missing()), flush=True)
+sandbox.confine(sandbox.Reach(Path.cwd(), (), (), ()))
+sandbox.signal_only(os.getpid())
+"""
 Attempt = tuple[str, str]
 PROCESS_KINDS = ("environ", "memory", "descriptors", "attach", "signal", "signals-of-a-socket", "limit")
 SECURED = pytest.mark.parametrize("secured", [True, False], ids=["sandbox", "open"])
@@ -61,7 +72,7 @@ def answers_in(lines: Sequence[str]) -> dict[Attempt, bool]:
 
 
 class Surroundings:
-    """What an owner has beside a run: files, sockets, and a process. Attributes: forbidden: attempts on it."""
+    """What an owner has beside a run: files and sockets. Attributes: forbidden: attempts on them."""
 
     def __init__(self, directory: Path, stack: ExitStack) -> None:
         directory.mkdir()
@@ -105,8 +116,6 @@ class Surroundings:
 
 @contextmanager
 def _short_directory() -> Iterator[str]:
-    import tempfile
-
     with tempfile.TemporaryDirectory(prefix="fs-") as directory:  # a socket's name has little room
         yield directory
 
@@ -187,7 +196,10 @@ def test_hostile_code_reaches_its_own_run_alone(
                 around.moved,
             ]
             own = [
-                *(("read", f"{DATA}/{name}") for name in ("P0.key", "P0.pem", "Input-Binary-P0-0", "Input-P0-0")),
+                *(
+                    ("read", f"{DATA}/{name}")
+                    for name in ("P0.key", "P0.pem", "Input-Binary-P0-0", "Input-P0-0")
+                ),
                 ("read", str(source)),
                 *([("read", "Programs/program")] if is_machine else []),
                 ("make", "new"),
@@ -217,7 +229,7 @@ def _pid(party: LocalProcess) -> int:
 
 
 def _never(around: Surroundings) -> set[Attempt]:
-    """Return attempts that fail without a sandbox, too, on some systems: by Yama, or without multipath TCP."""
+    """Return attempts that some systems refuse without a sandbox, too, as they lack multipath TCP."""
     return {attempt for attempt in around.forbidden if attempt[0] in ("fast-open", "multipath")}
 
 
@@ -251,21 +263,30 @@ def test_hostile_code_on_a_host_finds_no_key_no_share_and_no_ledger(secured: boo
     assert {attempt for attempt in forbidden if answers[attempt] == secured} == set()
 
 
+def test_a_host_inside_of_the_project_is_shut_off_too(tmp_path: Path) -> None:
+    """What is below the project's root, beside its code, may be its owner's."""
+    project = copy(tmp_path, secured=True)
+    _write(project / "host" / "keys" / "P0.key")
+    (tmp_path / "run").mkdir()
+    attempts = [
+        ("read", str(project / "host" / "keys" / "P0.key")),
+        ("read", str(project / "harness" / "errors.py")),
+    ]
+    text = SCRIPT.format(version=landlock_version(), filtered=True) + text_of(attempts)
+    done = subprocess.run(
+        [sys.executable, "-c", text],
+        cwd=tmp_path / "run",
+        env={**os.environ, "PYTHONPATH": str(project)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert [*answers_in(done.stdout.splitlines()).values()] == [False, True], done.stderr
+
+
 def _lines_of(agent: Agent) -> list[str]:
     lines: list[str] = agent.ended.get(timeout=600)["lines"]
     return lines
-
-
-SCRIPT = """
-import os, signal, sys
-from pathlib import Path
-from harness.engines.parties import sandbox
-sandbox.landlock_version = lambda: {version}
-sandbox.has_filter = lambda: {filtered}
-print(",".join(protection.name for protection in sandbox.missing()), flush=True)
-sandbox.confine(sandbox.Reach(Path.cwd(), (), (), ()))
-sandbox.signal_only(os.getpid())
-"""
 
 
 @SECURED
@@ -317,7 +338,9 @@ def test_its_agent_follows_no_link_of_a_party(kind: str, tmp_path: Path) -> None
         _write(owner / name)
     if kind == "link":
         (party / "Persistence").mkdir()
-        (party / "Persistence" / "Transactions-P0.data").symlink_to(owner / "Persistence" / "Transactions-P0.data")
+        (party / "Persistence" / "Transactions-P0.data").symlink_to(
+            owner / "Persistence" / "Transactions-P0.data"
+        )
         (party / LOG).symlink_to(owner / "MET")
     elif kind == "directory":
         (party / "Persistence").symlink_to(owner / "Persistence")
@@ -357,15 +380,20 @@ def test_a_thread_that_would_stay_free_is_refused() -> None:
     assert done.stdout == "A thread of this party's process runs before the process is restricted.\n"
 
 
-@pytest.mark.parametrize(("machine", "header"), [(0, "x86_64-linux-gnu/asm/unistd_64.h"), (1, "asm-generic/unistd.h")])
+@pytest.mark.parametrize(
+    ("machine", "header"), [(0, "x86_64-linux-gnu/asm/unistd_64.h"), (1, "asm-generic/unistd.h")]
+)
 def test_system_calls_have_the_kernels_numbers(machine: int, header: str) -> None:
     path = Path("/usr/include", header)
     if not path.exists() or (machine == 0 and platform.machine() != "x86_64"):
         pytest.skip(f"there is no {path}, of the package linux-libc-dev")
     text = path.read_text()
-    defined = {name: int(number) for name, number in re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)\n", text)}
+    defined = {
+        name: int(number) for name, number in re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)\n", text)
+    }
     for name, numbers in {**REFUSED, **CHECKED}.items():
-        if name in defined:  # newer calls are not in older headers
-            assert numbers[machine] == defined[name], name
-        else:
-            assert numbers[machine] is None or numbers[machine] > max(defined.values()) - 20, name
+        number = numbers[machine]
+        if name in defined or number is None:
+            assert number == defined.get(name), name
+        else:  # newer than these headers
+            assert number > max(defined.values()) - 20, name

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from harness.engines.parties.sandbox import Protection
+from harness.errors import HostUnfitError
 from harness.hosts import local_host
 from harness.hosts.agent import Work
 from harness.hosts.fleet import Facts, Finding
 from harness.hosts.inventory import Host
 from harness.system.documents import Refusal, as_type
-from harness.errors import HostUnfitError
 from harness.views.hosts import findings
 from tests.support.coordinators import MODEL
 
