@@ -132,6 +132,8 @@ def _numeric(host: str) -> str:
 
 def _write_bytecode(packages: Iterable[str]) -> None:
     """Keep compiled modules of packages that parties alone import, as a party writes nothing there later."""
+    if sys.dont_write_bytecode:
+        return
     for package in packages:
         found = importlib.util.find_spec(package)
         places = None if found is None else found.submodule_search_locations
