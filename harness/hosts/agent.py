@@ -18,10 +18,11 @@ from typing import Any, BinaryIO
 
 from harness.errors import FairSharesError, HostUnfitError
 from harness.hosts import local_host, wire
+from harness.hosts.decision import Benchmark, Contact
 from harness.hosts.guard import Guard, once
 from harness.hosts.local_host import LocalHost
 from harness.hosts.party_run import BenchmarkRun, PartyRun, Preparation, ReleaseRun
-from harness.hosts.policy import FILE, read_policy
+from harness.hosts.policy import FILE
 from harness.hosts.trials import Trial
 from harness.system.documents import Refusal, call
 from harness.system.signals import take_interrupts
@@ -130,7 +131,7 @@ class Work(wire.Answers):
     def admit(self, request: str) -> None:
         """Raise PolicyError unless this coordinator may ask; a host without a policy answers `check`."""
         if request != "check" or os.path.lexists(self.host.directory / FILE):
-            read_policy(self.host.directory).check_coordinator(self.host.coordinator)
+            self.host.ask_owner(Contact())
 
     def propose(self, asked: dict[str, str]) -> None:
         """Take a release, and the turn, so that this connection signs a single run.
@@ -139,13 +140,13 @@ class Work(wire.Answers):
         """
         self.host.take_turn()
         once(self.run, "taken part in another run")
-        self.run = ReleaseRun(self.host, Guard(self.host.directory, asked))
+        self.run = ReleaseRun(self.host, Guard(self.host.directory, asked, self.host.coordinator))
 
     def preprocess(self, asked: dict[str, str], domain: dict[str, Any]) -> None:
         """Take a run that makes noise ahead, in place of the last such run. Raises as `propose`."""
         self.host.take_turn()
         self._replace(Preparation)
-        self.run = Preparation(self.host, Guard(self.host.directory, asked), domain)
+        self.run = Preparation(self.host, Guard(self.host.directory, asked, self.host.coordinator), domain)
 
     def benchmark(self, party: int, trial: Trial) -> None:
         """Take a run on made-up records, in place of the last such run.
@@ -156,7 +157,7 @@ class Work(wire.Answers):
 
         Raises PolicyError if the owner allows none, or as `Trial.job` and `LocalHost.listen`.
         """
-        read_policy(self.host.directory).check_benchmark()
+        self.host.ask_owner(Benchmark(trial.security))
         self.host.take_turn()
         self._replace(BenchmarkRun)
         self.run = BenchmarkRun(self.host, party, trial)

@@ -23,6 +23,7 @@ from harness.engines.program_hash import sources_hash
 from harness.engines.registry import engine_of
 from harness.errors import FairSharesError, HostUnfitError
 from harness.hosts import keys
+from harness.hosts.decision import Action, Benchmark, Look, Ports, allowed, decide
 from harness.hosts.policy import read_policy
 from harness.hosts.signed_results import Signed
 from harness.pipeline.run import environment, machine
@@ -57,6 +58,10 @@ class LocalHost:
         self._has_turn = False
         self._idle: threading.Timer | None = None
         self._listening: list[socket.socket] = []
+
+    def ask_owner(self, action: Action) -> None:
+        """Raise PolicyError unless the owner's policy, as it is now, allows this to the coordinator."""
+        allowed(decide(read_policy(self.directory).host_rules, self.coordinator, action))
 
     def take_turn(self) -> None:
         """Let no other connection check or prepare a run, or raise HostUnfitError."""
@@ -95,6 +100,12 @@ class LocalHost:
         engine, directory = engine_of(chosen), _fault(check_directory, self.directory)
         policy = None if directory else _fault(read_policy, self.directory)
         has_policy, run_keys = not directory and not policy, keys.RunKeys(self.directory, chosen)
+        port_faults: dict[str, str | None] = {"port": None, "client_port": None}
+        turn, notices = _fault(self.take_turn), list[str]()
+        if has_policy:
+            notices = read_policy(self.directory).notices
+            for name, ports in (("port", [port]), ("client_port", client_ports)):
+                port_faults[name] = _fault(check_ports, self.directory, self.coordinator, name, ports)
         own_keys = None if directory else _fault(run_keys.check, party)
         return {
             "time": now,
@@ -106,24 +117,24 @@ class LocalHost:
             "unavailable": engine.availability(chosen) or engine.fault_of_links(chosen),
             "directory": directory,
             "free_bytes": 0 if directory else shutil.disk_usage(self.directory).free,
-            "port": _fault(self.take_turn)
-            or (_fault(check_ports, self.directory, "port", [port]) if has_policy else None),
-            "clients": _fault(check_ports, self.directory, "client_port", client_ports)
-            if has_policy
-            else None,
+            "port": turn or port_faults["port"],
+            "clients": port_faults["client_port"],
             "keys": own_keys,
             "fingerprints": {} if directory or own_keys else run_keys.fingerprints(party),
-            "policy": policy,
+            "policy": policy or (_fault(self.ask_owner, Look(security)) if has_policy else None),
+            "notices": notices,
         }
 
     def listen(self, port: int) -> str:
         """Listen as the party or its gateway will, and greet callers; return the greeting.
 
-        Raises HostUnfitError as `take_turn`, or PolicyError as `Policy.check_ports`.
+        Raises HostUnfitError as `take_turn`, or PolicyError for another port than the owner's.
         """
-        policy = read_policy(self.directory)
-        of_clients = policy.client_port and port == policy.client_port
-        policy.check_ports(*(("client_port", [port, port + 1]) if of_clients else ("port", [port])))
+        client_port = read_policy(self.directory).client_port
+        wanted = Ports("port", (port,))
+        if client_port and port == client_port:
+            wanted = Ports("client_port", (port, port + 1))
+        self.ask_owner(wanted)
         self.take_turn()
         greeting = secrets.token_hex(NONCE_BYTES)
         listening = self.stack.enter_context(socket.create_server(("", port)))
@@ -160,7 +171,7 @@ class LocalHost:
 
         Raises HostUnfitError as `take_turn`, or PolicyError if benchmark runs are not allowed.
         """
-        read_policy(self.directory).check_benchmark()
+        self.ask_owner(Benchmark(None))
         self.take_turn()
         return [time_link(*other) for other in others]
 
@@ -175,9 +186,12 @@ def check_directory(directory: Path) -> None:
         raise HostUnfitError(fault)
 
 
-def check_ports(directory: Path, name: str, ports: list[int]) -> None:
-    """Raise PolicyError or HostUnfitError unless a party or gateway can listen there."""
-    read_policy(directory).check_ports(name, ports)
+def check_ports(directory: Path, coordinator: str, name: str, ports: list[int]) -> None:
+    """Raise PolicyError or HostUnfitError unless a party or gateway can listen there.
+
+    `name` is `port`, or `client_port`, which stands for two ports.
+    """
+    allowed(decide(read_policy(directory).host_rules, coordinator, Ports(name, tuple(ports))))
     for port in ports:
         try:
             socket.create_server(("", port)).close()

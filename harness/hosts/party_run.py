@@ -115,8 +115,9 @@ class PartyRun(ABC):
         if not all(map(_ARGUMENT.fullmatch, job.arguments)):
             raise HostUnfitError("It was asked to compile what no command of FairShares asks for.")
         self._keys.check(party)
-        check_ports(self._directory, "port", [addresses[party][1]])
-        check_ports(self._directory, "client_port", list(clients.ports) if clients else [])
+        check_ports(self._directory, self._host.coordinator, "port", [addresses[party][1]])
+        client_ports = list(clients.ports) if clients else []
+        check_ports(self._directory, self._host.coordinator, "client_port", client_ports)
         prepared = engine.prepared(job, model)
         if prepared.fault_of_links is not None:
             raise HostUnfitError(prepared.fault_of_links)
@@ -382,7 +383,7 @@ class Preparation(SignedRun):
     def __init__(self, host: LocalHost, guard: Guard, domain: dict[str, Any]) -> None:
         super().__init__(host, guard)
         self._domain = domain_from_json(domain, "The domain of this noise")
-        self._noise = joint_noise_of(guard.prepared(self._domain))
+        self._noise = joint_noise_of(guard.check_noise(self._domain))
         self._terms = ""
         self._ended_well = False
 
@@ -394,7 +395,7 @@ class Preparation(SignedRun):
         return {**super().known(party), "attempts": self.guard.stock.next_attempt(self._terms)}
 
     def _intent(self, nonces: list[str], started: str, attempts: int) -> Intent:
-        read_policy(self._directory).check_attempts(attempts)
+        self.guard.check_attempt(attempts)
         if attempts < self.guard.stock.next_attempt(self._terms):
             raise HostUnfitError("It was told of fewer attempts to make this noise than it knows of.")
         return Intent(

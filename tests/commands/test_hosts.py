@@ -28,7 +28,7 @@ ENGINES = ("embedded", "mp-spdz")
 def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Yield three hosts that are set up."""
     with site(tmp_path_factory.mktemp("site"), 3) as made:
-        succeed("hosts.setup", cwd=made.home)
+        succeed("hosts.setup", "--security", "ring,mpyc", cwd=made.home)
         yield made
 
 

@@ -187,7 +187,7 @@ def test_what_the_owner_changes_counts_at_once(hosts: list[Path], stack: ExitSta
     coordinator = Coordinator(hosts[0], stack)
     work = coordinator.prepared(asked())
     write_rules(hosts[0], RULE.replace("epsilon = 4", 'epsilon = "1/2"'))
-    with pytest.raises(BudgetError, match=r"of its budget of 0\.5,"):
+    with pytest.raises(PolicyError, match=r"epsilon = 0\.5, the total of all runs; this one needs"):
         let_go(coordinator, work, hosts)
     write_rules(hosts[0], 'coordinators = ["nobody"]\n' + RULE)
     with pytest.raises(PolicyError, match="start nothing"):
