@@ -53,7 +53,6 @@ from tests.support.coordinators import (
 from tests.support.envelopes import counts, left_out
 from tests.support.sharing import allowing, share, to_hosts, trial
 
-
 DEFAULT = first_policy([MODEL.name])
 
 
