@@ -18,6 +18,7 @@ from harness.errors import HostUnfitError, LedgerError, ShareError
 from harness.hosts import keys, policy
 from harness.hosts.decision import Attempt, Release, Rule, allowed, decide
 from harness.hosts.signed_results import AGGREGATE, UPLOADS, Intent, Signed, UploadList, lists_of_others, sign
+from harness.hosts.states import State
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.shares.aggregates import check_own, extract_values
 from harness.inputs.shares.counting import Count, Opener
@@ -285,6 +286,15 @@ class Uploads:
         self.source = ""
         self.terms = ""
 
+    @property
+    def reached(self) -> State:
+        """How far they are, before a party is prepared."""
+        if self.inputs is not None:
+            return State.FED
+        if self._adding:
+            return State.SPOILT
+        return State.PROPOSED if self._count is None else State.LISTED
+
     def check_uploads(self, party: int) -> dict[str, str] | None:
         """Return the signed list of sound uploads in the host's own directory; None if there is an aggregate.
 
@@ -365,8 +375,8 @@ class Uploads:
         if not ready:  # each client's own policy, in place of the common one
             inputs = replace(inputs, policies={client: self._policies[client] for client in inputs.batches})
         self.source = AGGREGATE if ready else UPLOADS
-        self.inputs = inputs
         self.values = extract_values(aggregated, scratch / "values")
+        self.inputs = inputs
         with aggregated.open("rb") as file:
             head = file.readline() + file.readline()
         return {

@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import struct
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -38,6 +39,7 @@ SOURCES = {
     "code": ("harness", "protocols"),
 }
 NONCE_BYTES = 16
+_IDLE_S = 3600.0  # for a run to begin, from its turn or the end of the last run
 _AT_ONCE = 64  # connections to a listening agent, so that they take little memory
 RUN = re.compile(r"[0-9a-f]{32}")  # a run's name; also an agent's greeting at its port
 RunName = Annotated[str, Meta(pattern=rf"^{RUN.pattern}\Z")]
@@ -84,7 +86,8 @@ class LocalHost:
     def expect_run(self) -> None:
         """End this connection unless a run begins within an hour."""
         self.run_begins()
-        self._idle = threading.Timer(3600.0, os.kill, [os.getpid(), signal.SIGTERM])
+        why = f"No run began within {_IDLE_S:g} s, for which the host kept its turn, and the agent ended."
+        self._idle = threading.Timer(_IDLE_S, end_agent, [why])
         self._until_the_end.callback(self._idle.cancel)
         self._idle.daemon = True
         self._idle.start()
@@ -174,6 +177,13 @@ class LocalHost:
         self.ask_owner(Benchmark(None))
         self.take_turn()
         return [time_link(*other) for other in others]
+
+
+def end_agent(why: str) -> None:
+    """End this process in an orderly way; its coordinator reads why."""
+    with suppress(OSError, ValueError):
+        print(why, file=sys.stderr, flush=True)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def check_directory(directory: Path) -> None:

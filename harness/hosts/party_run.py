@@ -19,7 +19,7 @@ from msgspec import Meta
 
 from harness.engines.base import Job, parse_outputs
 from harness.engines.engine import left_out_by
-from harness.engines.parties.handle import OWN, LocalProcess
+from harness.engines.parties.handle import OWN, LocalProcess, PartyState
 from harness.engines.registry import engine_of
 from harness.errors import HostUnfitError
 from harness.hosts import keys, local_host
@@ -37,6 +37,7 @@ from harness.hosts.signed_results import (
     check_made,
     sign,
 )
+from harness.hosts.states import CERTIFICATE_S, State
 from harness.hosts.trials import Trial
 from harness.inputs.record_schema import domain_from_json
 from harness.pipeline.preprocessing import joint_noise_of, noise_job, terms_of
@@ -81,9 +82,35 @@ class PartyRun(ABC):
         self._stack.enter_context(local_host.signed(self.scratch, host.coordinator))
         self.is_running = False
         self._party: LocalProcess | None = None
-        self._is_ready = False  # the party's process
+        self._is_started, self._is_ready = False, False  # the party's process
+        self._is_done = False  # it was let go, or killed
         self._record: dict[str, Any] = {}
         self._meets_by, self._alone = math.inf, False
+
+    @property
+    def reached(self) -> State:
+        """How far this run is."""
+        if self._party is None:
+            return self.inputs_reached
+        if self.is_running:
+            return State.RUNNING
+        if self._is_done:
+            return State.OVER
+        if self._is_ready:
+            return State.AGREED_READY if self.has_agreed else State.READY
+        if self._is_started:
+            return State.AGREED_STARTED if self.has_agreed else State.STARTED
+        return State.AGREED if self.has_agreed else State.PREPARED
+
+    @property
+    def inputs_reached(self) -> State:
+        """How far its inputs are, before a party is prepared."""
+        return State.FED
+
+    @property
+    def has_agreed(self) -> bool:
+        """Whether the hosts' agreement is there; of runs that nobody signs it always is."""
+        return True
 
     def close(self) -> None:
         """End it, and remove its files."""
@@ -148,10 +175,11 @@ class PartyRun(ABC):
     def start(self) -> None:
         """Start the party's process."""
         self.laid_out().start()
+        self._is_started = True
 
     def certificate(self, seconds: float) -> str | None:
-        """Return the party's certificate, None if it is not ready in time."""
-        certificate = self.laid_out().certificate(seconds)
+        """Return the party's certificate, None if it is not ready in time, at most `CERTIFICATE_S`."""
+        certificate = self.laid_out().certificate(min(seconds, CERTIFICATE_S))
         self._is_ready = certificate is not None
         return certificate
 
@@ -164,7 +192,7 @@ class PartyRun(ABC):
         if not self._is_ready:
             raise HostUnfitError(_NOT_AGREED)
         others = self.peers(agreed, certificates or {})
-        self._is_ready = False
+        self._is_ready, self._is_done = False, True
         self._host.stop_listening()
         party.go(others)
         self.is_running, self._meets_by = True, time.monotonic() + _MEET_S
@@ -175,8 +203,9 @@ class PartyRun(ABC):
         return keys.by_party(certificates)
 
     def state(self) -> dict[str, Any]:
-        """Return the party's state, with filtered lines."""
-        state = self.laid_out().state()
+        """Return the party's state, with filtered lines; nothing of one that never started."""
+        party = self.laid_out()
+        state = party.state() if self._is_started else PartyState()
         alone = [f"{OWN}It had not met all other parties after {_MEET_S:g} s."] if self._alone else []
         return asdict(replace(state, lines=(*state.lines, *alone)))
 
@@ -199,6 +228,7 @@ class PartyRun(ABC):
         if self._party is not None:
             self._party.kill()
             self._party.close()
+            self._is_done = True
         if self.is_running:
             self._is_over()
 
@@ -217,9 +247,10 @@ class BenchmarkRun(PartyRun):
     """A run on made-up records, or none."""
 
     def __init__(self, host: LocalHost, party: int, trial: Trial) -> None:
+        values = trial.values(party)  # first, so that what is refused leaves nothing behind
         super().__init__(host, trial.of)
         self._trial, self._values = trial, None
-        if (values := trial.values(party)) is not None:
+        if values is not None:
             self._values = self.scratch / "values"
             create_file(self._values, values)
 
@@ -243,6 +274,10 @@ class SignedRun(PartyRun):
         self._port: socket.socket | None = None  # held from the agreement until the party begins
         self._held: dict[int, str] = {}  # the other parties' certificates
         self._others: dict[int, Intent] = {}  # signed by the other parties' hosts
+
+    @property
+    def has_agreed(self) -> bool:
+        return self.intent is not None
 
     def known(self, party: int) -> dict[str, Any]:
         return {"attempts": 0, "seen": self.guard.seen(self._keys.others(party))}
@@ -326,6 +361,10 @@ class ReleaseRun(SignedRun):
         self.uploads = Uploads(host.directory, guard, self._keys, self.scratch, self.nonce)
         self._piece: Piece | None = None
 
+    @property
+    def inputs_reached(self) -> State:
+        return State.FED if self.guard.release.form.path is CLIENTS else self.uploads.reached
+
     def inputs(self, clients: Sending | None, piece: str = "") -> tuple[Job, Path | None]:
         guard, uploads = self.guard, self.uploads
         inputs = guard.sent(clients.terms, clients.certificates) if clients else uploads.inputs
@@ -381,9 +420,9 @@ class Preparation(SignedRun):
     REQUESTS = (*SignedRun.REQUESTS, "keep")
 
     def __init__(self, host: LocalHost, guard: Guard, domain: dict[str, Any]) -> None:
-        super().__init__(host, guard)
         self._domain = domain_from_json(domain, "The domain of this noise")
         self._noise = joint_noise_of(guard.check_noise(self._domain))
+        super().__init__(host, guard)
         self._terms = ""
         self._ended_well = False
 

@@ -40,7 +40,11 @@ class Answers:
         return self.run is not None and self.run.is_running
 
     def admit(self, request: str) -> None:
-        """Raise PolicyError unless this coordinator may send this."""
+        """Raise PolicyError unless this coordinator may send this, HostUnfitError if not now."""
+
+    def limit_s(self, request: str) -> float:  # noqa: ARG002
+        """Return the seconds in which a request is answered, or else the connection ends."""
+        return 3600.0
 
 
 class Line(ABC):
