@@ -336,8 +336,8 @@ def test_starters_are_who_the_host_says(hosts: list[Path], stack: ExitStack) -> 
         ("", "lets this ssh key, .* nothing .coordinators."),
     ):
         with pytest.raises(PolicyError, match=said), ExitStack() as other:
-            Coordinator(hosts[0], other, name).work.admit("state")
-    Coordinator(hosts[0], stack, "alice").work.admit("state")
+            Coordinator(hosts[0], other, name).work.admit("collect")
+    Coordinator(hosts[0], stack, "alice").work.admit("collect")
 
 
 @pytest.mark.mpspdz("ring")

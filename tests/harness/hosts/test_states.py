@@ -9,6 +9,7 @@ import json
 import os
 import secrets
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
@@ -22,8 +23,9 @@ import pytest
 from harness.engines.base import Prepared
 from harness.engines.mpyc.engine import EmbeddedEngine
 from harness.engines.parties.handle import PartyState
-from harness.hosts import agent as agent_module, local_host, party_run, wire
+from harness.hosts import local_host, party_run, wire
 from harness.hosts.agent import Agent, Work
+from harness.hosts.guard import Uploads
 from harness.hosts.policy import LEDGER
 from harness.hosts.signed_results import sign
 from harness.hosts.states import ALLOWED, CERTIFICATE_S, REQUESTS, State, limit_s
@@ -57,7 +59,8 @@ class FakeProcess:
 
     def __init__(self, _job: object, config: dict[str, Any], _directory: Path, _values: object) -> None:
         self.number: int = config["party"]
-        self.name, self.code, self.gone, self.started = "Party", None, False, False
+        self.name, self.gone, self.started = "Party", False, False
+        self.code: int | None = None
 
     def start(self) -> None:
         self.started = True
@@ -79,7 +82,7 @@ class FakeProcess:
         return PartyState()
 
     def kill(self) -> None:
-        self.code = self.code or -9
+        self.code = -9 if self.code is None else self.code
 
     def close(self) -> None: ...
 
@@ -338,7 +341,7 @@ def test_every_request_ends_within_its_limit_or_the_connection_does(
             return super().write(line)
 
     limits: list[list[float]] = []
-    monkeypatch.setattr(agent_module.threading, "Timer", FakeTimer)
+    monkeypatch.setattr(threading, "Timer", FakeTimer)
     lines = [wire.encode({"do": name}) for name in ("collect", "state", "nonsense", "bye")]
     with ExitStack() as stack, patch.object(Agent, "lose"), patch.object(Agent, "_beat"):
         Agent(io.BytesIO(b"".join(lines)), Sends(), Work(site.hosts[0], stack), "agent").serve()
@@ -368,5 +371,5 @@ def test_a_running_party_waits_for_no_slow_request() -> None:
         party_run.BenchmarkRun,
     ):
         handled |= {*kind.REQUESTS}
-    handled |= {*party_run.Uploads.REQUESTS}
+    handled |= {*Uploads.REQUESTS}
     assert handled == REQUESTS
