@@ -161,7 +161,7 @@ class Work(wire.Answers):
         self._replace(BenchmarkRun)
         self.run = BenchmarkRun(self.host, party, trial)
 
-    def _replace(self, kind: type[PartyRun]) -> None:
+    def _replace(self, kind: type[PartyRun[Any]]) -> None:
         once(self.run is not None and not isinstance(self.run, kind), "taken part in another run")
         if self.run is not None:
             self.run.close()

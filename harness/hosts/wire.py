@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 from harness.system.documents import strict_json
 
-VERSION = 12  # of requests and answers; rises with each change of them
+VERSION = 13  # of requests and answers; rises with each change of them
 BEAT_S = 2.0  # between signs of life
 SILENT_BEATS = 10  # until the other side counts as gone
 SHORT = 1 << 16  # bytes of a line before a run is accepted
