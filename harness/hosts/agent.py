@@ -198,10 +198,10 @@ class Work(wire.Answers):
         self._check_kind(BenchmarkRun)
         self._take(BenchmarkRun(self.host, party, trial))
 
-    def _check_kind(self, kind: type[PartyRun]) -> None:
+    def _check_kind(self, kind: type[PartyRun[Any]]) -> None:
         once(self.run is not None and not isinstance(self.run, kind), "taken part in another run")
 
-    def _take(self, run: PartyRun) -> None:
+    def _take(self, run: PartyRun[Any]) -> None:
         """Take a run in place of the last one, which ends; a refused one never gets here."""
         if self.run is not None:
             self.run.close()

@@ -18,7 +18,8 @@ from harness.hosts.connection import Connection
 from harness.hosts.inventory import Host
 from harness.hosts.local_host import RUN, SOURCES, Removed, RunName, reach
 from harness.hosts.party_run import MAX_SKEW_S
-from harness.hosts.signed_results import Signed, Statement, read_signed, shared
+from harness.hosts.signed_results import Statement, read_signed, shared
+from harness.inputs.shares.signatures import Signed
 from harness.request.releases import REQUESTS
 from harness.security_models import MODELS, SecurityModel, get_model
 from harness.system.documents import Refusal

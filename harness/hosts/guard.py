@@ -17,13 +17,14 @@ from harness.engines.parties.certificates import fingerprint
 from harness.errors import HostUnfitError, LedgerError, ShareError
 from harness.hosts import keys, policy
 from harness.hosts.decision import Attempt, Release, Rule, allowed, decide
-from harness.hosts.signed_results import AGGREGATE, UPLOADS, Intent, Signed, UploadList, lists_of_others, sign
+from harness.hosts.signed_results import AGGREGATE, UPLOADS, Intent, UploadList, lists_of_others, sign
 from harness.hosts.states import State
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.shares.aggregates import check_own, extract_values
 from harness.inputs.shares.counting import Count, Opener
 from harness.inputs.shares.file_format import AGGREGATE_SUFFIX, SUFFIX, ClientPolicy
 from harness.inputs.shares.party import LIST_SUFFIX, UploadReport, new_uploads, read_lists, write_uploads
+from harness.inputs.shares.signatures import Signed
 from harness.inputs.shares.task import read_task
 from harness.pipeline.preprocessing import charging_for, joint_noise_of, terms_of as terms_of_noise
 from harness.pipeline.run import RunSettings, check_kind, event_of, make_job

@@ -26,7 +26,7 @@ from harness.errors import FairSharesError, HostUnfitError
 from harness.hosts import keys
 from harness.hosts.decision import Action, Benchmark, Look, Ports, allowed, decide
 from harness.hosts.policy import read_policy
-from harness.hosts.signed_results import Signed
+from harness.inputs.shares.signatures import Signed
 from harness.pipeline.run import environment, machine
 from harness.security_models import get_model
 from harness.system.documents import Refusal, as_type, read_json

@@ -8,8 +8,7 @@ from harness.errors import HostUnfitError
 class State(StrEnum):
     """What an agent has done for its connection; the value says it in a refusal.
 
-    A party is prepared, started and ready in this order. The hosts' agreement may come before, between or
-    after the last two, so there is a state with it and one without. Runs that nobody signs begin with it.
+    They come in this order; a run of noise or of synthetic records begins with its inputs.
     """
 
     NO_RUN = "it takes part in no run"
@@ -17,12 +16,10 @@ class State(StrEnum):
     LISTED = "it has listed its uploads and not added them up"
     SPOILT = "it has failed to add its shares up"
     FED = "it has a run's inputs and has prepared no party"
-    PREPARED = "it has prepared a party and agreed to no run"
-    STARTED = "its party has started and it has agreed to no run"
+    PREPARED = "it has prepared a party and not started it"
+    STARTED = "its party has started and is not ready"
     READY = "its party is ready and it has agreed to no run"
-    AGREED = "it has agreed to a run and not started its party"
-    AGREED_STARTED = "it has agreed to a run and its party is not ready"
-    AGREED_READY = "it has agreed to a run and its party is ready"
+    AGREED = "it has agreed to a run that has not begun"
     RUNNING = "its party runs"
     OVER = "its party's run is over"
 
@@ -37,12 +34,10 @@ ALLOWED: dict[State, frozenset[str]] = {
     State.LISTED: _BETWEEN | {"read_list", "take_list", "aggregate"},
     State.SPOILT: _BETWEEN | {"read_list"},
     State.FED: _BETWEEN | {"read_list", "prepare"},
-    State.PREPARED: _BETWEEN | {"read_list", "start", "agree"},
-    State.STARTED: _BETWEEN | {"read_list", "certificate", "state", "agree"},
-    State.READY: _BETWEEN | {"read_list", "state", "agree"},
-    State.AGREED: _BETWEEN | {"read_list", "start"},
-    State.AGREED_STARTED: _BETWEEN | {"read_list", "certificate", "state"},
-    State.AGREED_READY: _BETWEEN | {"read_list", "state", "go"},
+    State.PREPARED: _BETWEEN | {"read_list", "start"},
+    State.STARTED: _BETWEEN | {"read_list", "certificate", "state"},
+    State.READY: _BETWEEN | {"read_list", "certificate", "state", "agree"},
+    State.AGREED: _BETWEEN | {"read_list", "certificate", "state", "go"},
     State.RUNNING: _AT_REST | {"kill", "state"},
     State.OVER: _BETWEEN | {"read_list", "state", "keep"},
 }

@@ -57,11 +57,7 @@ def _main() -> int:
     except FileExistsError:
         return CLAIMED_EXIT
     data, names, stem = Path(DATA), config["common_names"], f"P{config['party']}"
-    if "keys" in config:  # this host's own, made before
-        for suffix in ("pem", "key"):
-            (data / f"{stem}.{suffix}").symlink_to(Path(config["keys"], f"{stem}.{suffix}"))
-    else:
-        make_key(data, stem, names[config["party"]])
+    make_key(data, stem, names[config["party"]])
     print(READY, flush=True)
     if os.read(0, len(GO) + 1).decode().strip() != GO:  # and no more: columns may follow
         return 1

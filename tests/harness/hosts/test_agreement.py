@@ -25,7 +25,8 @@ from harness.errors import (
 from harness.hosts import party_run
 from harness.hosts.party_run import Sending
 from harness.hosts.policy import FILE, LEDGER
-from harness.hosts.signed_results import AGGREGATE, Signed, sign
+from harness.hosts.signed_results import AGGREGATE, sign
+from harness.inputs.shares.signatures import Signed
 from harness.pipeline.sources import request_of_run, terms_of
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Status
@@ -44,6 +45,7 @@ from tests.support.coordinators import (
     let_go,
     now,
     ran,
+    run_certificate,
     spent,
     write_rules,
 )
@@ -57,10 +59,10 @@ def test_a_host_is_not_set_among_a_starters_own(hosts: list[Path], stack: ExitSt
     own = make_key(tmp_path, "P1", "MPyC party 1")
     work = coordinator.work
     nonces = [work.run.nonce, *(work.run.uploads.heard[i].nonce for i in (1, 2))]
+    work.run._certificate = run_certificate(0)
     signed = {"0": work.run.agree(nonces, now())}
     assert work.run.intent is not None
     signed |= {str(i): sign(replace(work.run.intent, party=i), own) for i in (1, 2)}
-    work.run._is_ready = True
     with pytest.raises(CertificateError, match="Party 1 has another certificate than this host holds"):
         work.run.go({name: Signed(**one) for name, one in signed.items()})
     with pytest.raises(HostUnfitError, match="whoever starts this run did not pass it on"):
