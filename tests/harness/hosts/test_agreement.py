@@ -197,6 +197,18 @@ def test_what_the_owner_changes_counts_at_once(hosts: list[Path], stack: ExitSta
     assert spent(hosts[0]) == []
 
 
+def test_a_run_of_nobody_keeps_to_the_total(hosts: list[Path]) -> None:
+    """With a limit of a run above it, as a policy of 1.0 may have: the smaller counts, at every host."""
+    shipped = f'{ANY_PORT}[[population]]\nname = "*"\nepsilon = 1\ndelta = "2^-20"\nepsilon_per_run = 4\n'
+    for host in hosts:
+        write_rules(host, shipped)
+    for population in (None, "loans"):
+        with pytest.raises(PolicyError, match=r"epsilon = 1, the total of all runs; this one needs ε = 3\.8"):
+            ran(hosts, population=population, epsilon="39/10")
+    assert spent(hosts[0]) == []
+    assert ran(hosts, population=None).gone
+
+
 def test_another_name_for_the_same_uploads_is_no_new_budget(hosts: list[Path]) -> None:
     for host in hosts:
         write_rules(host, RULE.replace("loans", "*"))

@@ -229,6 +229,27 @@ def test_a_host_takes_part_by_its_owners_word_only(taking_part: list[Path], work
         work.admit("benchmark")
 
 
+def test_a_host_takes_part_in_models_that_its_owner_accepts(taking_part: list[Path], work: Work) -> None:
+    """Whatever a run is for: a model is a program that reads what the other owners send."""
+    write_rules(taking_part[1], f'{ALLOWED}{RULE}security = ["ring"]\n')
+    for trial in (OF_NOISE, OF_WEIGHTS):
+        with pytest.raises(PolicyError, match="allows benchmark runs of 'ring' only, not of 'mpyc'"):
+            work.benchmark(1, trial)
+    with pytest.raises(PolicyError, match=r"does not allow 'mpyc' for population 'loans' .security: 'ring'"):
+        work.preprocess(asked(offline="True"), DOMAIN.to_json())
+    assert "accepts runs of 'ring' only, not of 'mpyc'" in work.host.check(1, MODEL.name, 0, [])["policy"]
+    assert work.run is None
+    write_rules(taking_part[1], f'{ALLOWED}benchmark_security = ["mpyc"]\n{RULE}security = ["ring"]\n')
+    work.benchmark(1, OF_NOISE)
+    assert work.host.check(1, MODEL.name, 0, [])["policy"] is None
+
+
+def test_no_noise_is_made_ahead_for_a_run_that_the_policy_would_refuse(work: Work) -> None:
+    with pytest.raises(PolicyError, match="epsilon_per_run = 2; this one needs"):
+        work.preprocess(asked(offline="True", epsilon="3"), DOMAIN.to_json())
+    assert work.run is None
+
+
 @pytest.mark.parametrize(
     "sizes", [(0, 23, 2, 2), (10**9, 23, 2, 2), (7, 10**12, 2, 2), (7, 23, 10**4, 10**4)]
 )
