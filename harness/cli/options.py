@@ -10,6 +10,7 @@ from harness.request.readers import (
     in_module,
     one_of,
     parse_heads,
+    parse_models,
     parse_names,
     parse_party,
     parse_path,
@@ -372,6 +373,11 @@ class HostsSetupOptions(Options):
     hosts = HOSTS
     renew = switch("make new keys everywhere, also where there are some")
     policy = optional(parse_path, "a policy for all hosts; default: the usual one, on hosts without any")
+    security = optional(
+        parse_models,
+        "the models that the usual policy accepts, for example ring,mpyc; default: ring, or what the number "
+        "of hosts allows; with --directory: ring if available, else mpyc",
+    )
     directory = optional(
         parse_path, "instead of --hosts, by the owner of one host, on it: that host's own directory"
     )
@@ -383,6 +389,10 @@ class HostsPolicyOptions(Options):
     """Write a host's policy if it has none; check it, and show what has been spent of it."""
 
     directory = required(parse_path, "the host's own directory, on this machine", "/srv/fairshares")
+    security = optional(
+        parse_models,
+        "the models that a new policy accepts, separated by commas; default: ring if available, else mpyc",
+    )
     prints = "JSON"
 
 

@@ -19,7 +19,8 @@ from harness.hosts.connection import Connection
 from harness.hosts.inventory import Host
 from harness.hosts.local_host import RUN, SOURCES, Removed, RunName, reach
 from harness.hosts.party_run import MAX_SKEW_S
-from harness.hosts.signed_results import Signed, Statement, read_signed, shared
+from harness.hosts.signed_results import Statement, read_signed, shared
+from harness.inputs.shares.signatures import Signed
 from harness.request.releases import REQUESTS
 from harness.security_models import MODELS, SecurityModel, get_model
 from harness.system.documents import Refusal
@@ -59,11 +60,16 @@ def connected(
 
 
 def set_up(
-    hosts: Sequence[Host], renew: bool, policy_text: str | None, progress: Progress
+    hosts: Sequence[Host],
+    renew: bool,
+    policy_text: str | None,
+    progress: Progress,
+    models: Sequence[str],
 ) -> dict[str, dict[int, str]]:
     """Have each host make its keys and policy, if need be, and hold on to the others' certificates.
 
-    Without a `policy_text`, existing policies stay. Return all certificates, by engine and party.
+    Without a `policy_text`, existing policies stay, and new ones accept the `models` alone. Return all
+    certificates, by engine and party.
 
     Raises HostUnreachableError; HostUnfitError if a key is not for a login; CertificateError for one that
     others cannot trust, or that replaces another.
@@ -77,6 +83,7 @@ def set_up(
                 party=one.host.party,
                 renew=renew,
                 policy_text=policy_text,
+                models=[*models],
                 port=one.host.port,
                 client_port=one.host.client_port,
             ),
@@ -172,6 +179,7 @@ Facts = TypedDict(  # as `LocalHost.check` says them
         "clients": str | None,
         "keys": str | None,
         "fingerprints": dict[str, str],
+        "notices": list[str],
     },
 )
 LEAST_FREE_BYTES = 1 << 29
@@ -206,6 +214,7 @@ class Finding:
             "address": self.host.address,
             "fit": not self.faults,
             "faults": self.faults,
+            "notices": self.facts.get("notices", []),
             "clock_ahead_s": round(self.skew_s, 3),
             "commit": self.facts.get("commit"),
             "engine_version": self.facts.get("engine_version"),

@@ -16,12 +16,15 @@ from harness.engines.base import Job
 from harness.engines.parties.certificates import fingerprint
 from harness.errors import HostUnfitError, LedgerError, ShareError
 from harness.hosts import keys, policy
-from harness.hosts.signed_results import AGGREGATE, UPLOADS, Intent, Signed, UploadList, lists_of_others, sign
+from harness.hosts.decision import Attempt, Release, Rule, allowed, decide
+from harness.hosts.signed_results import AGGREGATE, UPLOADS, Intent, UploadList, lists_of_others, sign
+from harness.hosts.states import State
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.shares.aggregates import check_own, extract_values
 from harness.inputs.shares.counting import Count, Opener
 from harness.inputs.shares.file_format import AGGREGATE_SUFFIX, SUFFIX, ClientPolicy
 from harness.inputs.shares.party import LIST_SUFFIX, UploadReport, new_uploads, read_lists, write_uploads
+from harness.inputs.shares.signatures import Signed
 from harness.inputs.shares.task import read_task
 from harness.pipeline.preprocessing import charging_for, joint_noise_of, terms_of as terms_of_noise
 from harness.pipeline.run import RunSettings, check_kind, event_of, make_job
@@ -36,10 +39,11 @@ from harness.pipeline.sources import (
 )
 from harness.privacy.ledger.charge import ABORTED_TIMEOUT_S, Account, Entry
 from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.populations import PrivacyEvent, Status, key_of, uncovered
+from harness.privacy.ledger.populations import LedgerState, PrivacyEvent, Status, uncovered
 from harness.privacy.stock import Piece, Stock
 from harness.releases.base import PreparedRelease, statistic_of
 from harness.system.files import append
+from protocols.guarantee import Budget
 from protocols.spec import CLIENTS, REPLICATED
 
 
@@ -52,32 +56,65 @@ class Guard:
     Raises PolicyError, UnsupportedError, or OptionError.
     """
 
-    def __init__(self, directory: Path, asked: dict[str, str]) -> None:
-        self._directory, self.asked = directory, asked
+    def __init__(self, directory: Path, asked: dict[str, str], coordinator: str = "") -> None:
+        self._directory, self.asked, self._coordinator = directory, asked, coordinator
         self.release = request_of_run(asked)
-        rule = policy.read_policy(directory).rule_for(self.release)
+        self._facts = Release(
+            task=self.release.task,
+            model=self.release.security.name,
+            unit=str(self.release.privacy_unit),
+            population=self.release.population,
+            chain=self.release.chain,
+            clients_send=self.release.form.path is CLIENTS,
+        )
+        self._ask()
         self.statistic = statistic_of(self.release)
         RunSettings(self.release).check_supported(self.statistic.spec)
         self.event: PrivacyEvent | None = None
         self._inputs: PartyInputs | None = None
         self._compared = 0
-        # Shares need no population: the ledger knows used ones, and refuses them a second time without one.
-        unnamed = policy.UNNAMED if self.release.form.path is CLIENTS else None
-        self._population = self.release.population or unnamed
+        self._population = self._facts.charged_to
         self._ledger = Ledger(directory / policy.LEDGER)
         self.stock = Stock(directory / policy.STOCK)
-        self._entry = Entry(self._account(rule))
+        self._entry = Entry(Account(self._ledger, self._population))
 
-    def _account(self, rule: policy.Rule) -> Account:
-        return Account(self._ledger, self._population, rule.budget if self._population else None)
+    def _ask(self, event: PrivacyEvent | None = None, ledger: LedgerState | None = None) -> Rule:
+        """Return the rule that allows the run, with all that is known of it by now; raise without one.
 
-    def _allow(self, event: PrivacyEvent) -> None:
-        rule = policy.read_policy(self._directory).rule_for(self.release)
-        policy.refuse_beyond(rule, event)
-        self._entry.account = self._account(rule)
-        for population in self._ledger.populations() if self._population else ():
-            if key_of(population.name) == key_of(str(self._population)) and population.budget != rule.budget:
-                self._ledger.set_budget(population.name, rule.budget)
+        The policy is read each time, so that what its owner changes counts at once.
+        """
+        rules = policy.read_policy(self._directory).host_rules
+        rule = allowed(decide(rules, self._coordinator, replace(self._facts, event=event), ledger))
+        assert rule is not None
+        return rule
+
+    def _account(self, event: PrivacyEvent) -> Account:
+        """Return the account that an allowed event is charged to; its ledger asks again before it writes."""
+        rule = self._ask(event)
+
+        def refuse(
+            state: LedgerState, _name: str | None, _budget: Budget | None, release: PrivacyEvent
+        ) -> None:
+            self._ask(release, state)
+
+        budget = None
+        if self._population is not None:
+            budget = Budget(rule.total.epsilon, rule.total.delta)
+        return Account(self._ledger, self._population, budget, refuse)
+
+    def check_attempt(self, number: int) -> None:
+        """Raise PolicyError if a piece of noise was begun too often."""
+        rules = policy.read_policy(self._directory).host_rules
+        allowed(decide(rules, self._coordinator, Attempt(number)))
+
+    def check_noise(self, domain: RecordDomain) -> PreparedRelease[Any]:
+        """Return the release that noise is made ahead for, if the policy would allow its run.
+
+        Raises PolicyError, or as `prepared`.
+        """
+        prepared = self.prepared(domain)
+        self._ask(event_of(prepared, self.statistic.name, self._directory))
+        return prepared
 
     def judged(
         self, report: UploadReport, policies: Mapping[str, ClientPolicy], domain: RecordDomain
@@ -92,7 +129,8 @@ class Guard:
 
     def check_task(self, task: str) -> None:
         """Raise PolicyError unless the owner allows uploads of this task."""
-        policy.refuse_task(policy.read_policy(self._directory).rule_for(self.release), task)
+        self._facts = replace(self._facts, upload_task=task)
+        self._ask()
 
     def prepared(self, domain: RecordDomain) -> PreparedRelease[Any]:
         """Return the release on a domain. Raises ShareError, or as `Statistic.prepare`."""
@@ -108,7 +146,7 @@ class Guard:
         job = make_job(prepared, inputs)
         event = event_of(prepared, self.statistic.name, self._directory)
         event = replace(event, uploads=inputs.batches, policies=inputs.policies)
-        self._allow(event)
+        self._entry.account = self._account(event)
         self._entry.check(event)
         self.event, self._inputs, self._compared = event, inputs, job.compared
         return job
@@ -196,7 +234,7 @@ class Guard:
         """Write the run's charge, with a digest that all hosts signed. Raises as `job`."""
         assert self.event is not None
         self.event = replace(self.event, run=run)
-        self._allow(self.event)
+        self._entry.account = self._account(self.event)
         with charging_for(self.stock, self.event.piece):
             self._entry.start(self.event)
 
@@ -248,6 +286,15 @@ class Uploads:
         self.values: Path | None = None
         self.source = ""
         self.terms = ""
+
+    @property
+    def reached(self) -> State:
+        """How far they are, before a party is prepared."""
+        if self.inputs is not None:
+            return State.FED
+        if self._adding:
+            return State.SPOILT
+        return State.PROPOSED if self._count is None else State.LISTED
 
     def check_uploads(self, party: int) -> dict[str, str] | None:
         """Return the signed list of sound uploads in the host's own directory; None if there is an aggregate.
@@ -329,8 +376,8 @@ class Uploads:
         if not ready:  # each client's own policy, in place of the common one
             inputs = replace(inputs, policies={client: self._policies[client] for client in inputs.batches})
         self.source = AGGREGATE if ready else UPLOADS
-        self.inputs = inputs
         self.values = extract_values(aggregated, scratch / "values")
+        self.inputs = inputs
         with aggregated.open("rb") as file:
             head = file.readline() + file.readline()
         return {

@@ -31,17 +31,20 @@ class Setup(wire.Answers):
         party: int,
         renew: bool,
         policy_text: str | None,
+        models: list[str],
         port: int = policy.DEFAULT_PORT,
         client_port: int = 0,
     ) -> dict[str, str]:
         """Make this host's directory, keys and policy, if need be; return its certificates by engine.
 
-        Only a `policy_text` changes an existing policy; ports are for a new one. Raises HostUnfitError or
-        PolicyError.
+        Only a `policy_text` changes an existing policy. Ports are for a new one, and names of models for one
+        without such a text. Raises HostUnfitError or PolicyError.
         """
+        policy.check_models(models)
         certificates = keys.make_keys(self._directory, party, renew=renew)
         if policy_text is not None or not (self._directory / policy.FILE).exists():
-            policy.write_policy(self._directory, policy_text or policy.DEFAULT, port, client_port)
+            text = policy.first_policy(models) if policy_text is None else policy_text
+            policy.write_policy(self._directory, text, port, client_port)
         return certificates
 
     def pin(self, party: int, certificates: dict[str, dict[str, str]]) -> None:
@@ -61,14 +64,20 @@ def exported(directory: Path, party: int) -> Path:
 
 
 def set_up_here(
-    directory: Path, party: int, renew: bool, policy_text: str | None, others: Sequence[Path]
+    directory: Path,
+    party: int,
+    renew: bool,
+    policy_text: str | None,
+    others: Sequence[Path],
+    models: Sequence[str],
 ) -> dict[str, dict[int, str]]:
     """Set up this machine as a host; return all certificates, by engine and party.
 
-    `others` are files of other hosts' certificates. Raises CertificateError, HostUnfitError or PolicyError.
+    `others` are files of other hosts' certificates, `models` the names for a new policy. Raises
+    CertificateError, HostUnfitError or PolicyError.
     """
     host = Setup(directory)
-    own = host.setup(party, renew, policy_text)
+    own = host.setup(party, renew, policy_text, [*models])
     write_whole(
         exported(directory, party),
         json.dumps({"schema": SCHEMA, "party": party, "certificates": own}).encode(),

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 from harness.system.documents import strict_json
 
-VERSION = 12  # of requests and answers; rises with each change of them
+VERSION = 13  # of requests and answers; rises with each change of them
 BEAT_S = 2.0  # between signs of life
 SILENT_BEATS = 10  # until the other side counts as gone
 SHORT = 1 << 16  # bytes of a line before a run is accepted
@@ -40,7 +40,11 @@ class Answers:
         return self.run is not None and self.run.is_running
 
     def admit(self, request: str) -> None:
-        """Raise PolicyError unless this coordinator may send this."""
+        """Raise PolicyError unless this coordinator may send this, HostUnfitError if not now."""
+
+    def limit_s(self, request: str) -> float:  # noqa: ARG002
+        """Return the seconds in which a request is answered, or else the connection ends."""
+        return 3600.0
 
 
 class Line(ABC):

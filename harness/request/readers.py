@@ -225,6 +225,11 @@ def parse_model(text: str, _option: str = "security") -> SecurityModel:
     return get_model(text)
 
 
+def parse_models(given: str | Sequence[object], option: str = "security") -> list[SecurityModel]:
+    """Read security models, separated by commas."""
+    return [parse_model(name) for name in parse_names(given, option)]
+
+
 def parse_input_path(text: str, option: str = "input_path") -> InputPath:
     """Read the path of clients' values to the parties."""
     from protocols.spec import PATHS

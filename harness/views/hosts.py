@@ -47,6 +47,8 @@ def findings(
     for host in facts_by_host:
         if host["party_can"]:
             yield unprotected(host["party"], host["address"], host["party_can"])
+        for notice in host["notices"]:
+            yield f"Host {host['address']} (party {host['party']}): {notice}"
     faults = [fault for host in facts_by_host for fault in host["faults"].values()]
     for fault in faults:
         yield Paragraph(f"✗ {fault}", strong=Bad("✗"))
@@ -136,7 +138,9 @@ def policy(directory: Path, fields: Mapping[str, Any], spent: Sequence[Populatio
     coordinators = fields["coordinators"]
     whose = (
         "everybody who can start the agent" if coordinators is None else ", ".join(coordinators) or "nobody"
-    ) + "; with benchmark runs" * fields["benchmark"]
+    )
+    if fields["benchmark"]:
+        whose += f"; with benchmark runs in {_all_or(fields['benchmark_security'], MODELS) or 'no model'}"
     yield Line("Policy", f"{directory / 'policy.toml'}, for runs of {whose}")
     yield Table(
         ["population", "tasks", "models", "unit", "relation", "ε, δ per run", "ε, δ in total"],
@@ -155,6 +159,7 @@ def policy(directory: Path, fields: Mapping[str, Any], spent: Sequence[Populatio
         "lllllll",
         caption="Nothing is run on a population that no line is for; * is for any.",
     )
+    yield from fields["notices"]
     for population in spent:
         yield (
             f"Population {population.name!r} has spent {spent_text(population.spent)} "

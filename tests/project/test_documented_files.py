@@ -217,7 +217,7 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
     others = [replace(statement, ran=replace(intent, party=i)) for i in (1, 2)]
     yield "<run>.json", fleet._together([statement, *others])
     yield "<run>.json", fleet._together([statement])
-    set_up_here(place / "host", 0, renew=False, policy_text=None, others=[])
+    set_up_here(place / "host", 0, renew=False, policy_text=None, others=[], models=["ring"])
     own = place / "host" / "keys" / "embedded" / "P0.pem"
     yield "manifest.json", {"hosts": what_hosts_ran(intent)}
     signed = sign(statement, own)

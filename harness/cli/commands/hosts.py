@@ -1,5 +1,6 @@
 """`hosts.*`: parties on several hosts."""
 
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -14,15 +15,16 @@ from harness.cli.options import (
     HostsSetupOptions,
     VerifyOptions,
 )
+from harness.engines.registry import choose_model
 from harness.errors import HostUnfitError, OptionError
 from harness.hosts.fleet import check_hosts, clean_up, leftover_runs, set_up
-from harness.hosts.inventory import read_hosts
+from harness.hosts.inventory import default_model, hosts_for, read_hosts
 from harness.hosts.policy import (
-    DEFAULT,
     DEFAULT_PORT,
     FILE,
     LEDGER,
     checked_policy,
+    first_policy,
     read_policy,
     write_policy,
 )
@@ -30,6 +32,7 @@ from harness.hosts.setup import exported, set_up_here
 from harness.hosts.signed_results import SOURCES, verify as verified, what_hosts_ran
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent, exact_json, key_of, spent_text
+from harness.security_models import SecurityModel
 from harness.system.files import in_turn
 from harness.system.result_files import default_out, new_directory, write_json
 from harness.views import hosts as view
@@ -55,6 +58,10 @@ def check(options: HostsCheckOptions) -> None:
 def setup(options: HostsSetupOptions) -> None:
     """Set up all hosts or, for its owner, this one."""
     text = None
+    if options.policy and options.security:
+        raise OptionError(
+            "--security is for the usual policy; leave it out, as --policy names its own models."
+        )
     if options.policy:
         checked_policy(options.policy, str(options.policy))
         text = options.policy.read_text(encoding="utf-8")
@@ -62,19 +69,38 @@ def setup(options: HostsSetupOptions) -> None:
         if options.party is not None or options.pin:
             raise OptionError("--party and --pin are for one host, by its owner; name its --directory.")
         hosts = read_hosts(options.hosts)
+        chosen = options.security or [default_model(hosts)]
+        for model in chosen:
+            hosts_for(model, hosts, options.hosts)
         with cli.steps(view.SETUP_STEPS) as begin:
-            certificates = set_up(hosts, options.renew, text, begin)
+            certificates = set_up(hosts, options.renew, text, begin, [model.name for model in chosen])
+        if text is None:
+            cli.announce(_accepted(chosen, "New policies accept"))
         cli.show(view.certificates({host.party: host.address for host in hosts}, certificates))
         return
     if options.party is None:
         raise OptionError("--directory is of one host; say by --party which party's.")
+    is_new = text is None and not (options.directory / FILE).exists()
+    chosen = options.security or [choose_model(None)]
     certificates = set_up_here(
-        options.directory, options.party, options.renew, text, [Path(name) for name in options.pin or []]
+        options.directory,
+        options.party,
+        options.renew,
+        text,
+        [Path(name) for name in options.pin or []],
+        [model.name for model in chosen],
     )
+    if is_new:
+        cli.announce(_accepted(chosen, "The new policy accepts"))
     accepted = {
         party: "this host" if party == options.party else "" for party in next(iter(certificates.values()))
     }
     cli.show(view.certificates(accepted, certificates, exported(options.directory, options.party)))
+
+
+def _accepted(models: Sequence[SecurityModel], what: str) -> str:
+    names = ", ".join(model.name for model in models)
+    return f"{what} runs of {names} and of no other model (choose with --security, or by the line security)."
 
 
 def policy(options: HostsPolicyOptions) -> None:
@@ -84,9 +110,16 @@ def policy(options: HostsPolicyOptions) -> None:
         raise OptionError(
             f"There is no directory {directory}; make it by ./inv hosts.setup --party N --directory DIR."
         )
+    if (directory / FILE).exists() and options.security:
+        raise OptionError(
+            f"{directory / FILE} is there already, and --security is for a new one; change its lines "
+            "`security` instead."
+        )
     if not (directory / FILE).exists():
-        write_policy(directory, DEFAULT, DEFAULT_PORT)
+        chosen = options.security or [choose_model(None)]
+        write_policy(directory, first_policy([model.name for model in chosen]), DEFAULT_PORT)
         cli.announce(f"{directory / FILE} is new; edit it, and run this again to check it.")
+        cli.announce(_accepted(chosen, "It accepts"))
     rules, spent = read_policy(directory), Ledger(directory / LEDGER).populations()
     cli.show_or_print(
         {

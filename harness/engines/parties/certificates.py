@@ -12,10 +12,14 @@ from cryptography.x509.oid import NameOID
 
 from harness.errors import CertificateError, refuse
 
+RUN_CERTIFICATE_LASTS = timedelta(days=1)  # long enough for parties to meet, and clients to come
+_EARLIER = timedelta(hours=1)  # as others' clocks may be behind
 _NO_AUTHORITY = x509.BasicConstraints(ca=False, path_length=None)
 
 
-def make_key(directory: Path, stem: str, common_name: str, lifetime: timedelta = timedelta(days=1)) -> Path:
+def make_key(
+    directory: Path, stem: str, common_name: str, lifetime: timedelta = RUN_CERTIFICATE_LASTS
+) -> Path:
     """Draw a P-256 key into `<stem>.key` (mode 0600); self-sign and return `<stem>.pem`."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
@@ -26,7 +30,7 @@ def make_key(directory: Path, stem: str, common_name: str, lifetime: timedelta =
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(hours=1))  # others' clocks may be behind
+        .not_valid_before(now - _EARLIER)
         .not_valid_after(now + lifetime)
         # Not an authority: else a party could sign a certificate in another party's name.
         .add_extension(_NO_AUTHORITY, critical=True)
@@ -60,8 +64,11 @@ def trust(certificate: Path, directory: Path, common_name: str) -> None:
     (directory / f"{subject_hash(subject)}.0").symlink_to(copy.name)
 
 
-def check(pem: bytes, common_name: str, called: str) -> x509.Certificate:
-    """Return a certificate that is fit to be that party's, or raise as `trust`."""
+def check(pem: bytes, common_name: str, called: str, lasts: timedelta | None = None) -> x509.Certificate:
+    """Return a certificate that is fit to be that party's, or raise as `trust`.
+
+    One that is for a run alone `lasts` no longer than that.
+    """
     try:
         certificate = x509.load_pem_x509_certificate(pem)
         extensions = [extension.value for extension in certificate.extensions]
@@ -78,6 +85,10 @@ def check(pem: bytes, common_name: str, called: str) -> x509.Certificate:
         (certificate.issuer != certificate.subject, f"{called} was not issued by {common_name} itself."),
         # A certificate that is silent about it may be taken for an authority.
         (extensions != [_NO_AUTHORITY], f"{called} could stand for, or sign for, other parties."),
+        (
+            lasts is not None and last - first > lasts + _EARLIER,
+            f"{called} is valid for longer than a run, so its key is not for this run alone.",
+        ),
         (now > last, f"{called} expired on {last:{day}}."),
         (now < first, f"{called} is not valid before {first:{day}}."),
     )

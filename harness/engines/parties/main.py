@@ -64,13 +64,7 @@ def _main() -> int:
     except FileExistsError:
         return CLAIMED_EXIT
     data, names, stem = Path(DATA), config["common_names"], f"P{config['party']}"
-    if "keys" in config:
-        # TRANSITIONAL, to be removed when each run has a TLS key of its own: the owner's key is copied, as
-        # the sandbox reads nothing outside of the run's directory.
-        for suffix in ("pem", "key"):
-            (data / f"{stem}.{suffix}").write_bytes(Path(config["keys"], f"{stem}.{suffix}").read_bytes())
-    else:
-        make_key(data, stem, names[config["party"]])
+    make_key(data, stem, names[config["party"]])
     importlib.import_module("protocols")  # from the project's root, which the sandbox does not read
     config["addresses"] = [(_numeric(host), port) for host, port in config.get("addresses", [])]
     if "argv" in config:

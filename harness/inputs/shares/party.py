@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from harness.errors import ShareError, UsedUploadsError, cannot, named
 from harness.inputs.shares.file_format import write_file
 from harness.inputs.shares.identities import Identities
-from harness.inputs.shares.signatures import is_signature, signature_of
+from harness.inputs.shares.signatures import is_signature, kind_of, signature_of
 from harness.inputs.shares.task import Task
 from harness.system.documents import Refusal, as_type, parse_json
 
@@ -151,7 +151,7 @@ def write_uploads(report: UploadReport, out: Path, key: ec.EllipticCurvePrivateK
     """Write a party's list, signed by `key` unless hosts sign it, or raise ShareError."""
     head, parts = _parts(report)
     if key:
-        head = replace(head, signature=signature_of(key, UploadReport, report.digest))
+        head = replace(head, signature=signature_of(key, kind_of(UploadReport), report.digest))
     lines = [part for names in parts for part in (map(str.encode, names.texts()), b"\n")]
     write_file(out, json.dumps(asdict(head)).encode() + b"\n", *lines)
 
@@ -172,7 +172,7 @@ def read_lists(directory: Path, task: Task, *, signed: bool = True) -> Agreement
     if reports[0].task != task.name:
         raise ShareError(f"{directory} holds lists of task {reports[0].task[:16]}, not {task.name[:16]}.")
     for report, party in zip(reports, task.parties, strict=True) if signed else ():
-        if not is_signature(report.signature, party.verifier, UploadReport, report.digest):
+        if not is_signature(report.signature, party.verifier, kind_of(UploadReport), report.digest):
             raise ShareError(
                 f"Party {report.party}, {party.name}, did not sign the list that {directory} has of it: "
                 "somebody changed or made it. Fetch it from the party itself."

@@ -17,8 +17,9 @@ from harness.hosts.agent import Work
 from harness.hosts.party_run import ReleaseRun, Sending
 from harness.hosts.policy import LEDGER, STOCK
 from harness.hosts.runner import HostsRunner
-from harness.hosts.signed_results import Intent, Signed, Statement, sign
+from harness.hosts.signed_results import Intent, Statement, sign
 from harness.hosts.trials import Noise, Trial
+from harness.inputs.shares.signatures import Signed
 from harness.inputs.synthetic import Federation
 from harness.pipeline.sources import BENCHMARK_TERMS, read_terms
 from harness.privacy.stock import Stock
@@ -38,6 +39,7 @@ from tests.support.coordinators import (
     let_go,
     make_hosts,
     now,
+    run_certificate,
     spent,
     write_rules,
 )
@@ -64,7 +66,7 @@ def signed_by_all(said: Any, hosts: list[Path], **others: Any) -> dict[str, Sign
     signed = {}
     for i, host in enumerate(hosts):
         intent = said if isinstance(said, Intent) else said.ran
-        intent = replace(intent, party=i, **(others if i else {}))
+        intent = replace(intent, party=i, run_certificate=run_certificate(i), **(others if i else {}))
         own = intent if isinstance(said, Intent) else replace(said, ran=intent)
         signed[str(i)] = Signed(**sign(own, host / "keys" / "embedded" / f"P{i}.pem"))
     return signed
@@ -74,6 +76,7 @@ def agreed(work: Work, hosts: list[Path], attempts: int = 1, **others: Any) -> d
     """Have a host agree to its run; return what all hosts sign of that."""
     heard = work.run.uploads.heard if isinstance(work.run, ReleaseRun) else {}
     nonces = [work.run.nonce, *(heard[i].nonce if heard else f"{i}" for i in (1, 2))]
+    work.run._certificate = run_certificate(0)
     work.run.agree(nonces, now(), attempts)
     return signed_by_all(work.run.intent, hosts, **others)
 
@@ -81,7 +84,7 @@ def agreed(work: Work, hosts: list[Path], attempts: int = 1, **others: Any) -> d
 def begun(work: Work, hosts: list[Path], **others: Any) -> None:
     """Let a party of which nothing runs begin."""
     signed = agreed(work, hosts, **others)
-    work.run._party, work.run._is_ready = Party(), True
+    work.run._party = Party()
     work.run.go(signed)
 
 
@@ -226,6 +229,27 @@ def test_a_host_takes_part_by_its_owners_word_only(taking_part: list[Path], work
         work.admit("benchmark")
 
 
+def test_a_host_takes_part_in_models_that_its_owner_accepts(taking_part: list[Path], work: Work) -> None:
+    """Whatever a run is for: a model is a program that reads what the other owners send."""
+    write_rules(taking_part[1], f'{ALLOWED}{RULE}security = ["ring"]\n')
+    for trial in (OF_NOISE, OF_WEIGHTS):
+        with pytest.raises(PolicyError, match="allows benchmark runs of 'ring' only, not of 'mpyc'"):
+            work.benchmark(1, trial)
+    with pytest.raises(PolicyError, match=r"does not allow 'mpyc' for population 'loans' .security: 'ring'"):
+        work.preprocess(asked(offline="True"), DOMAIN.to_json())
+    assert "accepts runs of 'ring' only, not of 'mpyc'" in work.host.check(1, MODEL.name, 0, [])["policy"]
+    assert work.run is None
+    write_rules(taking_part[1], f'{ALLOWED}benchmark_security = ["mpyc"]\n{RULE}security = ["ring"]\n')
+    work.benchmark(1, OF_NOISE)
+    assert work.host.check(1, MODEL.name, 0, [])["policy"] is None
+
+
+def test_no_noise_is_made_ahead_for_a_run_that_the_policy_would_refuse(work: Work) -> None:
+    with pytest.raises(PolicyError, match="epsilon_per_run = 2; this one needs"):
+        work.preprocess(asked(offline="True", epsilon="3"), DOMAIN.to_json())
+    assert work.run is None
+
+
 @pytest.mark.parametrize(
     "sizes", [(0, 23, 2, 2), (10**9, 23, 2, 2), (7, 10**12, 2, 2), (7, 23, 10**4, 10**4)]
 )
@@ -254,7 +278,6 @@ def test_no_share_is_in_a_benchmark_run(trial: Trial, taking_part: list[Path], w
     held = [path.read_bytes() for path in taking_part[1].glob(f"{PREFIX}*/party/Player-Data/*")]
     assert [set(column) for column in held] == ([] if trial is OF_NOISE else [{0}])
     assert all(share.stat().st_atime == 0 for share in (taking_part[1] / "shares").iterdir())
-    assert "agree" not in work.handlers  # it signs nothing
     assert not (taking_part[1] / LEDGER).exists()
 
 
