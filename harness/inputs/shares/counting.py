@@ -6,10 +6,9 @@ All parties' lists decide which uploads a run counts.
 import hashlib
 import json
 import os
-import re
 import signal
 import time
-from collections import defaultdict, deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor, CancelledError, ProcessPoolExecutor
 from contextlib import contextmanager
@@ -25,23 +24,24 @@ from numpy.typing import NDArray
 from harness.errors import ShareError, cannot
 from harness.inputs.shares.aggregates import Header
 from harness.inputs.shares.client import identity_in, open_envelope
-from harness.inputs.shares.file_format import SUFFIX, ClientPolicy, client_policy_from_json, write_file
+from harness.inputs.shares.envelope_files import Envelope, LeftOut, envelopes_at_most, envelopes_in
+from harness.inputs.shares.file_format import ClientPolicy, client_policy_from_json, write_file
 from harness.inputs.shares.identities import Digests, Identities, digests_in
 from harness.inputs.shares.keys import SealingKey, unseal
-from harness.inputs.shares.party import UNCOVERED, UNREADABLE, WRONG_SIZE, UploadReport
+from harness.inputs.shares.party import UNCOVERED, UploadReport
 from harness.inputs.shares.task import Task
 from harness.system.documents import Refusal
 from harness.system.files import append
 from harness.system.progress import tell
-from harness.system.stores import File, files_in
 from protocols.arrays import Words
 from protocols.spec import SPLIT
 
 _AT_ONCE = 512  # envelopes per batch
+_BYTES_AT_ONCE = 2**25  # of a batch, unless one envelope is longer
 _CHECKPOINT_S = 30.0
-_IDENTITY = re.compile("[0-9a-f]{64}")
+_AGAIN = "again"  # in place of a reason: its upload was opened before it, in the same batch
 _Batch = tuple[list[str | ClientPolicy | None], Words]
-_Start = Callable[[bytes], Callable[[], _Batch]]  # starts opening envelopes; its result waits for them
+_Start = Callable[[bytes, bool], Callable[[], _Batch]]  # starts opening envelopes; its result waits for them
 
 
 class Part(NamedTuple):
@@ -65,19 +65,35 @@ class Opener:
         """Whether values are added up, or else listed."""
         return self.task.form == SPLIT.name
 
-    def __call__(self, envelopes: bytes) -> _Batch:
-        """Return the reason to leave each envelope out, or its bounds or None; and the others' values."""
+    def __call__(self, envelopes: bytes, apart: bool = False) -> _Batch:
+        """Open envelopes, of each identity only up to the first sound one.
+
+        Args:
+            envelopes: Envelopes of the right length, end to end.
+            apart: Whether each upload's values are returned apart, also if values are added up.
+
+        Returns:
+            For each envelope the reason to leave it out, or its bounds or None; and the others' values.
+        """
         answers: list[str | ClientPolicy | None] = []
-        shares, size = [], self.task.envelope_bytes(self.party)
+        shares, size, sound = [], self.task.envelope_bytes(self.party), set[bytes]()
         for start in range(0, len(envelopes), size):
-            opened = open_envelope(self.task, self.party, self.keys, envelopes[start : start + size])
+            envelope = envelopes[start : start + size]
+            identity = identity_in(envelope)
+            if identity in sound:
+                answers.append(_AGAIN)
+                continue
+            opened = open_envelope(self.task, self.party, self.keys, envelope)
             if isinstance(opened, str):
                 answers.append(opened)
             elif self.policy and opened.bounds and not opened.bounds.covers_all(self.policy):
                 answers.append(UNCOVERED)
             else:
+                sound.add(identity)
                 answers.append(opened.bounds)
                 shares.append(opened.shares[:, np.newaxis])
+        if apart:
+            return answers, np.concatenate([self.nothing.values[:, :0], *shares], axis=1)
         return answers, self._joined(self.nothing.values, *shares)
 
     @property
@@ -101,12 +117,26 @@ class Opener:
         return self.task.ring.total(joined)[:, np.newaxis] if self.summed else joined
 
 
+class _Opening(NamedTuple):
+    """Envelopes that are being opened: their identities and files, and what waits for the result."""
+
+    claims: list[tuple[bytes, bytes]]
+    apart: bool
+    result: Callable[[], _Batch]
+
+
 class Count:
     """A party's count of its uploads.
 
-    Each upload, sound or not, takes 32 bytes of memory, plus its row where rows are not summed.
-    Guarantees: an identity is in `identities` if and only if its values are in `values`, once, even after the
-    process was killed at any point.  [test: tests/harness/inputs/test_exactly_once.py]
+    A sound upload takes 32 bytes of memory, plus its row where rows are not summed. Whatever else is there
+    takes 64 bytes at most.
+
+    Guarantees:
+        An identity is in `identities` if and only if its values are in `values`, once, even after the process
+        was killed at any point.  [test: tests/harness/inputs/test_exactly_once.py]
+        An identity counts if any envelope that claims it is sound, however many others claim it, in whatever
+        order and files. An envelope that claims an identity is opened at most once, and takes as long as one
+        that claims an identity of its own.  [test: tests/harness/inputs/test_garbage.py]
 
     Args:
         opener: Opens envelopes.
@@ -121,13 +151,14 @@ class Count:
         self._accepted = None if accepted is None else Identities.of(accepted)
         self._parts = [opener.nothing]  # each at least twice as large as the next
         self._unsaved: list[Part] = []
-        self._there = bytearray()  # identities in the files, if there was a checkpoint
         self._saved = 0  # bytes of the checkpoint
-        self._unsound: dict[str, bytearray] = defaultdict(bytearray)  # claimed identities by reason
+        self._left_out = LeftOut()
+        self._not_opened = 0  # envelopes whose uploads counted before they came
         self.bounds: dict[str, ClientPolicy] = {}  # policies that allow less than the task, by identity
-        self._batch: dict[bytes, bytes] = {}  # by identity
-        self._waiting: deque[tuple[list[bytes], Callable[[], _Batch]]] = deque()
-        self._pending: set[bytes] = set()
+        self._batch: list[Envelope] = []  # to open, each of an identity that no other in work claims
+        self._suspects: list[Envelope] = []  # to open, of identities that others in work claim
+        self._waiting: deque[_Opening] = deque()
+        self._claims: Counter[bytes] = Counter()  # envelopes in work, by identity
         self._kept = time.monotonic()
         chosen = b"" if self._accepted is None else hashlib.sha256(self._accepted.digests.data).digest()
         bound = opener.task.digest + bytes([opener.party]) + chosen
@@ -136,6 +167,7 @@ class Count:
         if checkpoint and checkpoint.exists():
             self._resume(checkpoint)
         self._resumed = self.identities
+        self._found = np.zeros(len(self._resumed), dtype=bool)  # which of these are in the files
 
     @property
     def identities(self) -> Identities:
@@ -162,52 +194,90 @@ class Count:
         Raises:
             ShareError: The place, the checkpoint or the cluster failed, or a worker process died.
         """
-        size = self.opener.task.envelope_bytes(self.opener.party)
-        total = sum(file.size for file in _files(place, fetch=False)) // size
+        task, party = self.opener.task, self.opener.party
+        total = envelopes_at_most(place, task, party)
+        batch = max(1, min(_AT_ONCE, _BYTES_AT_ONCE // task.envelope_bytes(party)))
         processes = (os.cpu_count() or 1) * (total > _AT_ONCE) if processes is None else processes
         with _pool(self.opener, processes, cluster) as (start, most):
-            for number, envelope in enumerate(self._envelopes(place, size)):
-                identity = identity_in(envelope)
-                self._there += identity if self._resumed else b""
-                if identity in self._pending:  # the earlier one may be invalid, and this one the upload
-                    self._finish(start, 0)
-                self._pending.add(identity)
-                self._batch[identity] = envelope
-                if len(self._batch) == _AT_ONCE:
-                    self._finish(start, most)
+            for number, envelope in enumerate(
+                envelopes_in(place, task, party, self.opener.keys, self._left_out)
+            ):
+                identity = envelope.identity
+                (self._suspects if self._claims[identity] else self._batch).append(envelope)
+                self._claims[identity] += 1
+                if len(self._batch) == batch or len(self._suspects) == batch:
+                    self._open(start)
+                    self._collect(most)
                     tell(min(number, total), total)
-            self._finish(start, 0)
+            self._open(start)
+            self._collect(0)
 
-    def _finish(self, start: _Start, most: int) -> None:
-        names = [*self._batch]
-        for identity, wanted in zip(names, self._wanted(digests_in(b"".join(names))), strict=True):
-            if not wanted:
-                del self._batch[identity]
-                self._pending.remove(identity)
-        if self._batch:
-            self._waiting.append(([*self._batch], start(b"".join(self._batch.values()))))
-            self._batch.clear()
+    def _open(self, start: _Start) -> None:
+        """Start to open both batches, the suspects after the envelopes that they may repeat.
+
+        Openings are collected in the order in which they started. So when a batch is collected, no other
+        opening has taken one of its identities, and when suspects are, all earlier ones are known.
+        """
+        for envelopes, apart in ((self._batch, False), (self._suspects, True)):
+            digests = digests_in(b"".join(envelope.identity for envelope in envelopes))
+            self._mark_found(digests)
+            counted = self._counted(digests)
+            self._not_opened += int(counted.sum())
+            wanted = ~counted if self._accepted is None else ~counted & self._accepted.has(digests)
+            chosen = []
+            for envelope, is_wanted in zip(envelopes, wanted, strict=True):
+                if is_wanted:
+                    chosen.append(envelope)
+                else:
+                    self._release(envelope.identity)
+            if chosen:
+                result = start(b"".join(envelope.content for envelope in chosen), apart)
+                claims = [(envelope.identity, envelope.file) for envelope in chosen]
+                self._waiting.append(_Opening(claims, apart, result))
+            envelopes.clear()
+
+    def _collect(self, most: int) -> None:
+        """Take the results of openings, until at most so many are left."""
         while len(self._waiting) > most:
-            identities, result = self._waiting.popleft()
-            answers, values = result()
+            opening = self._waiting.popleft()
+            answers, values = opening.result()
             sound = []
-            for identity, answer in zip(identities, answers, strict=True):
-                if isinstance(answer, str):
-                    self._unsound[answer] += identity
-                    continue
-                sound.append(identity)
-                if answer:
-                    self.bounds[identity.hex()] = answer
-            self._take(self.opener.together(Part(digests_in(b"".join(sound)), values)))
-            self._pending.difference_update(identities)
+            for (identity, file), answer in zip(opening.claims, answers, strict=True):
+                if answer == _AGAIN:
+                    self._not_opened += 1
+                elif isinstance(answer, str):
+                    self._left_out.add_envelope(answer, identity, file)
+                else:
+                    sound.append(identity)
+                    if answer:
+                        self.bounds[identity.hex()] = answer
+                self._release(identity)
+            digests = digests_in(b"".join(sound))
+            if opening.apart:
+                new = ~self._counted(digests)
+                self._not_opened += int((~new).sum())
+                digests, values = digests[new], values[:, new]
+            if len(digests):
+                self._take(self.opener.together(Part(digests, values)))
             if time.monotonic() - self._kept > _CHECKPOINT_S:
                 self._save()
 
-    def _wanted(self, digests: Digests) -> NDArray[np.bool_]:
-        wanted: NDArray[np.bool_] = ~np.logical_or.reduce(
+    def _release(self, identity: bytes) -> None:
+        self._claims[identity] -= 1
+        if not self._claims[identity]:
+            del self._claims[identity]
+
+    def _counted(self, digests: Digests) -> NDArray[np.bool_]:
+        counted: NDArray[np.bool_] = np.logical_or.reduce(
             [Identities(part.digests).has(digests) for part in self._parts]
         )
-        return wanted if self._accepted is None else wanted & self._accepted.has(digests)
+        return counted
+
+    def _mark_found(self, digests: Digests) -> None:
+        """Remember which uploads of the checkpoint are in the files."""
+        if len(self._resumed):
+            here = digests[self._resumed.has(digests)]
+            self._found[np.searchsorted(self._resumed.digests, here)] = True
 
     def _take(self, part: Part) -> None:
         self._parts.append(part)
@@ -262,33 +332,21 @@ class Count:
                 self._unsaved.clear()
                 self._went_on(sealed)
 
-    def _envelopes(self, place: Path | str, size: int) -> Iterator[bytes]:
-        for stored in _files(place):
-            name = stored.name.removesuffix(SUFFIX)
-            try:
-                with stored.read() as file:
-                    while envelope := file.read(size):
-                        if len(envelope) == size:
-                            yield envelope
-                        else:
-                            self._leave_out(name, WRONG_SIZE)
-            except OSError:
-                self._leave_out(name, UNREADABLE)
-
-    def _leave_out(self, name: str, reason: str) -> None:
-        self._unsound[reason] += (
-            bytes.fromhex(name) if _IDENTITY.fullmatch(name) else hashlib.sha256(os.fsencode(name)).digest()
-        )
-
     @property
     def gone(self) -> Identities:
         """Uploads in the checkpoint but in none of the files."""
-        return self._resumed - Identities(np.unique(digests_in(self._there)))
+        missing = Identities(self._resumed.digests[~self._found])
+        return missing - self._left_out.identities if missing else missing
 
     @property
     def unsound(self) -> dict[str, Identities]:
-        """Claimed identities of left-out envelopes, or hashes of files' names, by reason."""
-        return {why: Identities(np.unique(digests_in(raw))) for why, raw in self._unsound.items()}
+        """Names of what is left out, by reason, as `LeftOut.listed` has it."""
+        return self._left_out.listed(self.identities)
+
+    @property
+    def repeated(self) -> int:
+        """How many envelopes repeat an upload that counts, or claim to be it."""
+        return self._not_opened - int(self._found.sum()) + self._left_out.claims_of(self.identities)
 
     def report(self) -> UploadReport:
         """Return the party's list of uploads."""
@@ -339,7 +397,10 @@ def _pool(opener: Opener, processes: int, cluster: str | None) -> Iterator[tuple
             with Client(cluster) as client:
                 # Not Client.get_executor: its futures may never end once the scheduler is gone.
                 submit = partial(client.submit, opener, pure=False)
-                yield lambda envelopes: submit(envelopes).result, 2 * sum(client.nthreads().values())
+                yield (
+                    lambda envelopes, apart: submit(envelopes, apart).result,
+                    2 * sum(client.nthreads().values()),
+                )
         except (OSError, ValueError, KilledWorker, CancelledError) as error:
             raise ShareError(
                 f"The cluster {cluster} does not answer, or lost its workers: {error}; see that it runs, and "
@@ -349,16 +410,11 @@ def _pool(opener: Opener, processes: int, cluster: str | None) -> Iterator[tuple
         context, quiet = get_context("forkserver"), (signal.SIGINT, signal.SIG_IGN)
         try:  # workers ignore interrupts, as this process ends them
             with ProcessPoolExecutor(processes, context, signal.signal, quiet) as pool:
-                yield lambda envelopes: pool.submit(opener, envelopes).result, 2 * processes
+                yield lambda envelopes, apart: pool.submit(opener, envelopes, apart).result, 2 * processes
         except BrokenExecutor:
             raise ShareError(
                 "A process that opened uploads was ended by something else, as where memory ends; make room, "
                 "and go on by the same command."
             ) from None
     else:
-        yield lambda envelopes: partial(opener, envelopes), 0
-
-
-def _files(place: Path | str, *, fetch: bool = True) -> Iterator[File]:
-    with cannot(f"read {place}", ShareError, "name what has the uploads"):
-        yield from files_in(place, SUFFIX, fetch=fetch)
+        yield lambda envelopes, apart: partial(opener, envelopes, apart), 0
