@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ from harness.inputs.shares.identities import Digests, Identities, digests_in
 from harness.inputs.shares.keys import SealingKey, unseal
 from harness.inputs.shares.party import UNCOVERED, UploadReport
 from harness.inputs.shares.task import Task
-from harness.system.documents import Refusal
+from harness.system.documents import Refusal, as_type, parse_json
 from harness.system.files import append
 from harness.system.progress import tell
 from protocols.arrays import Words
@@ -163,7 +163,9 @@ class Count:
         chosen = b"" if self._accepted is None else hashlib.sha256(self._accepted.digests.data).digest()
         bound = opener.task.digest + bytes([opener.party]) + chosen
         bound += json.dumps(opener.policy and opener.policy.to_json()).encode()
-        self._info = hashlib.sha256(b"fairshares:share:4:checkpoint\n" + bound).digest()
+        # With the secret key, as anybody can seal for its public one.
+        bound += self._own_key()[1]
+        self._info = hashlib.sha256(b"fairshares:share:5:checkpoint\n" + bound).digest()
         if checkpoint and checkpoint.exists():
             self._resume(checkpoint)
         self._resumed = self.identities
@@ -311,8 +313,7 @@ class Count:
         return next((key, keys[key.id]) for key in task.parties[self.opener.party].keys if key.id in keys)
 
     def _resume(self, checkpoint: Path) -> None:
-        """Restore a checkpoint up to the first seal of another count."""
-        ring, columns = self.opener.task.ring, len(self.opener.nothing.values)
+        """Restore a checkpoint up to the first seal of another count, or raise ShareError."""
         with checkpoint.open("rb") as file:
             left = os.fstat(file.fileno()).st_size
             while True:
@@ -320,17 +321,28 @@ class Count:
                 plain = unseal(self._own_key()[1], sealed, self._info)
                 if plain is None:
                     return
-                number = int.from_bytes(plain[:8], "big")
-                end = 8 + 32 * number
-                size = columns * (1 if self.opener.summed else number) * ring.value_bytes
-                values = ring.from_bytes(plain[end : end + size]).reshape(columns, -1, ring.words)
-                self._take(Part(digests_in(plain[8:end]), values))
-                for name, bound in json.loads(plain[end + size :]).items():
-                    self.bounds[name] = client_policy_from_json(
-                        bound, Refusal(ShareError, str(checkpoint), "this party's count", "remove it")
-                    )
+                self._take_saved(
+                    plain, Refusal(ShareError, str(checkpoint), "this party's count", "remove it")
+                )
                 self._unsaved.clear()
                 self._went_on(sealed)
+
+    def _take_saved(self, plain: bytes, refusal: Refusal) -> None:
+        ring, columns = self.opener.task.ring, len(self.opener.nothing.values)
+        number = int.from_bytes(plain[:8], "big")
+        rows = 1 if self.opener.summed else number
+        end = 8 + 32 * number
+        size = rows * columns * ring.value_bytes
+        if len(plain) < end + size:
+            refusal.say("it is shorter than it says")
+        digests = digests_in(plain[8:end])
+        if (digests[1:] <= digests[:-1]).any() or self._counted(digests).any():
+            refusal.say("its uploads are not in order, or there twice")
+        bounds = as_type(dict[str, dict[str, Any]], parse_json(plain[end + size :], refusal), refusal)
+        values = ring.from_bytes(plain[end : end + size]).reshape(columns, rows, ring.words)
+        self._take(Part(digests, values))
+        for name, bound in bounds.items():
+            self.bounds[name] = client_policy_from_json(bound, refusal)
 
     @property
     def gone(self) -> Identities:
