@@ -13,7 +13,7 @@ import pytest
 
 from harness.clients.session import Server
 from harness.engines.base import Job
-from tests.commands.test_clients import are_counts, job, needs_proc, nothing_is_left, run
+from tests.commands.test_clients import SENT, are_counts, job, needs_proc, nothing_is_left, run
 
 FILES = 256  # that a gateway may have open, less than what attackers hold at a time
 
@@ -28,17 +28,18 @@ def few_files() -> Iterator[None]:
 
 
 def among(one: Job, attacks: Sequence[str], work: Path) -> Job:
-    """Return the job with attackers that begin before the clients; the last client is one of them."""
+    """Return the job with attackers that begin before its clients, the last of which are theirs if invited."""
     assert one.clients is not None
     begin = one.clients.begin
-    *senders, hostile = begin.args[0]  # type: ignore[attr-defined]
+    senders, hostile = begin.args[0][: len(SENT)], begin.args[0][len(SENT) :]  # type: ignore[attr-defined]
+    certificates = [str(sender.certificate.resolve()) for sender in hostile or len(attacks) * senders]
 
     @contextmanager
     def attacked(servers: Sequence[Server]) -> Iterator[None]:
         told = {
             "servers": [asdict(server) for server in servers],
             "attacks": attacks,
-            "certificate": str(hostile.certificate.resolve()),
+            "certificates": certificates[: len(attacks)],
         }
         (work / "attacks.json").write_text(json.dumps(told))
         command = [sys.executable, "-m", "tests.support.hostile_clients", str(work / "attacks.json")]
@@ -60,12 +61,19 @@ INVITED = ("many", "huge", "drip", "disorder", "early")
 
 @needs_proc
 @pytest.mark.mpspdz("ring")
-@pytest.mark.parametrize("attacks", [STRANGERS, *((one,) for one in INVITED)], ids="-".join)
-def test_attackers_keep_no_client_from_being_counted(
-    attacks: Sequence[str], tmp_path: Path, few_files: None
+def test_strangers_keep_no_client_from_being_counted(tmp_path: Path, few_files: None) -> None:
+    one = among(job(tmp_path / "clients"), STRANGERS, tmp_path)
+    result = run(one, tmp_path / "parties")
+    assert are_counts(result.outputs["counts"]) and result.left_out == {}
+    assert nothing_is_left(tmp_path)
+
+
+@needs_proc
+@pytest.mark.mpspdz("ring")
+def test_invited_attackers_keep_nobody_but_themselves_from_being_counted(
+    tmp_path: Path, few_files: None
 ) -> None:
-    one = among(job(tmp_path / "clients", more=1), attacks, tmp_path)
-    result = run(one, tmp_path / "parties", timeout_s=60.0)
-    assert are_counts(result.outputs["counts"])
-    assert sum(result.left_out.values()) == 1
+    one = among(job(tmp_path / "clients", more=len(INVITED)), INVITED, tmp_path)
+    result = run(one, tmp_path / "parties", timeout_s=120.0)
+    assert are_counts(result.outputs["counts"]) and sum(result.left_out.values()) == len(INVITED)
     assert nothing_is_left(tmp_path)

@@ -1,7 +1,8 @@
-"""Attacks gateways, as strangers and as invited clients would: `python -m tests.support.hostile_clients FILE`.
+"""Attacks gateways, as strangers and as invited clients would.
 
-The file has `servers` (host, port, certificate), `attacks`, by name, and `certificate`, the path of an invited
-client's. It prints `ready` once each attack has begun, and goes on until it is killed.
+`python -m tests.support.hostile_clients FILE` reads `servers` (host, port, certificate), `attacks` by name, and
+the paths of `certificates` of invited clients, one for each attack. It prints `ready` once attacks have
+begun, and goes on until it is killed.
 """
 
 import json
@@ -21,6 +22,7 @@ from harness.clients import messages as wire
 from harness.clients.session import Server
 from harness.engines.parties.certificates import make_key
 
+ADDRESS = "127.0.0.2"
 HELD = 400  # connections at a time, more than the gateway's files in the tests
 
 
@@ -33,7 +35,7 @@ class Attacker:
 
     def plain(self) -> socket.socket:
         """Return a connection without TLS."""
-        return socket.create_connection((self.server.host, self.server.port), 10)
+        return socket.create_connection((self.server.host, self.server.port), 10, (ADDRESS, 0))
 
     def secured(self, certificate: Path | None = None) -> ssl.SSLSocket:
         """Return a connection with TLS, as the invited client by default."""
@@ -132,8 +134,8 @@ def main(file: Path) -> None:
     begun = threading.Semaphore(0)
     waited = 0
     for fields in told["servers"]:
-        for name in told["attacks"]:
-            attacker = Attacker(Server(**fields), Path(told["certificate"]))
+        for name, certificate in zip(told["attacks"], told["certificates"], strict=True):
+            attacker = Attacker(Server(**fields), Path(certificate))
             threading.Thread(target=repeat, args=(getattr(attacker, name), begun), daemon=True).start()
             waited += name in ("idle", "slow", "many")
     for _ in range(waited):

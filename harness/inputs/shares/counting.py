@@ -8,8 +8,8 @@ import json
 import os
 import signal
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -118,9 +118,17 @@ class Opener:
 
 
 class _Opening(NamedTuple):
-    """Envelopes that are being opened: their identities and files, and what waits for the result."""
+    """Envelopes that are being opened.
 
-    claims: list[tuple[bytes, bytes]]
+    Attributes:
+        identities: The identities that they claim.
+        files: Digests of their files' names.
+        apart: Whether their values come apart.
+        result: Waits for the result.
+    """
+
+    identities: Sequence[bytes]
+    files: Sequence[bytes]
     apart: bool
     result: Callable[[], _Batch]
 
@@ -158,7 +166,7 @@ class Count:
         self._batch: list[Envelope] = []  # to open, each of an identity that no other in work claims
         self._suspects: list[Envelope] = []  # to open, of identities that others in work claim
         self._waiting: deque[_Opening] = deque()
-        self._claims: Counter[bytes] = Counter()  # envelopes in work, by identity
+        self._claims: dict[bytes, int] = {}  # how many envelopes in work claim an identity
         self._kept = time.monotonic()
         chosen = b"" if self._accepted is None else hashlib.sha256(self._accepted.digests.data).digest()
         bound = opener.task.digest + bytes([opener.party]) + chosen
@@ -198,15 +206,16 @@ class Count:
         """
         task, party = self.opener.task, self.opener.party
         total = envelopes_at_most(place, task, party)
-        batch = max(1, min(_AT_ONCE, _BYTES_AT_ONCE // task.envelope_bytes(party)))
+        batch = self._at_once
         processes = (os.cpu_count() or 1) * (total > _AT_ONCE) if processes is None else processes
         with _pool(self.opener, processes, cluster) as (start, most):
             for number, envelope in enumerate(
                 envelopes_in(place, task, party, self.opener.keys, self._left_out)
             ):
                 identity = envelope.identity
-                (self._suspects if self._claims[identity] else self._batch).append(envelope)
-                self._claims[identity] += 1
+                others = self._claims.get(identity, 0)
+                (self._suspects if others else self._batch).append(envelope)
+                self._claims[identity] = others + 1
                 if len(self._batch) == batch or len(self._suspects) == batch:
                     self._open(start)
                     self._collect(most)
@@ -226,16 +235,13 @@ class Count:
             counted = self._counted(digests)
             self._not_opened += int(counted.sum())
             wanted = ~counted if self._accepted is None else ~counted & self._accepted.has(digests)
-            chosen = []
-            for envelope, is_wanted in zip(envelopes, wanted, strict=True):
-                if is_wanted:
-                    chosen.append(envelope)
-                else:
-                    self._release(envelope.identity)
+            chosen = [envelope for envelope, one in zip(envelopes, wanted, strict=True) if one]
+            self._release(
+                envelope.identity for envelope, one in zip(envelopes, wanted, strict=True) if not one
+            )
             if chosen:
-                result = start(b"".join(envelope.content for envelope in chosen), apart)
-                claims = [(envelope.identity, envelope.file) for envelope in chosen]
-                self._waiting.append(_Opening(claims, apart, result))
+                identities, files, contents = zip(*chosen, strict=True)
+                self._waiting.append(_Opening(identities, files, apart, start(b"".join(contents), apart)))
             envelopes.clear()
 
     def _collect(self, most: int) -> None:
@@ -244,7 +250,7 @@ class Count:
             opening = self._waiting.popleft()
             answers, values = opening.result()
             sound = []
-            for (identity, file), answer in zip(opening.claims, answers, strict=True):
+            for identity, file, answer in zip(opening.identities, opening.files, answers, strict=True):
                 if answer == _AGAIN:
                     self._not_opened += 1
                 elif isinstance(answer, str):
@@ -253,7 +259,7 @@ class Count:
                     sound.append(identity)
                     if answer:
                         self.bounds[identity.hex()] = answer
-                self._release(identity)
+            self._release(opening.identities)
             digests = digests_in(b"".join(sound))
             if opening.apart:
                 new = ~self._counted(digests)
@@ -264,10 +270,19 @@ class Count:
             if time.monotonic() - self._kept > _CHECKPOINT_S:
                 self._save()
 
-    def _release(self, identity: bytes) -> None:
-        self._claims[identity] -= 1
-        if not self._claims[identity]:
-            del self._claims[identity]
+    @property
+    def _at_once(self) -> int:
+        """How many envelopes are opened at once: few if they, or the values in them, are large."""
+        task, party = self.opener.task, self.opener.party
+        values = len(self.opener.nothing.values) * task.ring.value_bytes
+        return max(1, min(_AT_ONCE, _BYTES_AT_ONCE // max(values, task.envelope_bytes(party))))
+
+    def _release(self, identities: Iterable[bytes]) -> None:
+        """Forget claims of envelopes that are no longer in work."""
+        for identity in identities:
+            left = self._claims.pop(identity) - 1
+            if left:
+                self._claims[identity] = left
 
     def _counted(self, digests: Digests) -> NDArray[np.bool_]:
         counted: NDArray[np.bool_] = np.logical_or.reduce(

@@ -23,15 +23,17 @@ _IDENTITY = re.compile("[0-9a-f]{64}")
 
 
 class Envelope(NamedTuple):
-    """An envelope whose head is one of the task's, and the digest of its file's name."""
+    """An envelope whose head is one of the task's.
 
-    content: bytes
+    Attributes:
+        identity: The identity that it claims.
+        file: The digest of its file's name.
+        content: The envelope.
+    """
+
+    identity: bytes
     file: bytes
-
-    @property
-    def identity(self) -> bytes:
-        """The identity that it claims."""
-        return identity_in(self.content)
+    content: bytes
 
 
 class LeftOut:
@@ -130,7 +132,7 @@ def envelopes_in(
                         rest = 1
                         break
                     if fault is None:
-                        yield Envelope(content, file_digest)
+                        yield Envelope(identity_in(head), file_digest, content)
                         continue
                     if fault == UNREADABLE:  # where an identity would stand may be anything
                         unreadable = True
