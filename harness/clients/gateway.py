@@ -33,8 +33,8 @@ FAILED = "Clients failed: "  # every message about clients begins so
 # Connections at a time. Whoever reaches the port can open them before TLS has told who it is. These take a
 # quarter of the files that the process may open at most.
 _MOST_UNKNOWN = 256
-_MOST_OF_A_CLIENT = 4  # one is served; the others are told so
-_HANDSHAKE_S = 10.0
+_MOST_OF_A_CLIENT = 2  # one is served, and another is told so
+_HANDSHAKE_S, _GOODBYE_S = 10.0, 10.0
 _LOST = (OSError, EOFError, asyncio.IncompleteReadError)
 
 
@@ -159,7 +159,11 @@ class Front:
         protocol = asyncio.StreamReaderProtocol(reader)
         try:
             transport, _ = await loop.connect_accepted_socket(
-                lambda: protocol, connection, ssl=tls, ssl_handshake_timeout=_HANDSHAKE_S
+                lambda: protocol,
+                connection,
+                ssl=tls,
+                ssl_handshake_timeout=_HANDSHAKE_S,
+                ssl_shutdown_timeout=_GOODBYE_S,
             )
         except OSError:  # it is no client, or left
             return
@@ -240,6 +244,8 @@ class Front:
             # The client may leave, or all may be over.
             with closing(writer), suppress(*_LOST, wire.WrongLengthError, asyncio.CancelledError):
                 await self._talk(client, channel)
+            with suppress(*_LOST, asyncio.CancelledError):
+                await writer.wait_closed()
         finally:
             self._connections[client] -= 1
 

@@ -1,7 +1,7 @@
 """Attacks gateways, as strangers and as invited clients would.
 
-`python -m tests.support.hostile_clients FILE` reads `servers` (host, port, certificate), `attacks` by name, and
-the paths of `certificates` of invited clients, one for each attack. It prints `ready` once attacks have
+`python -m tests.support.hostile_clients FILE` reads `servers` (host, port, certificate), `attacks` by name,
+and the paths of `certificates` of invited clients, one for each attack. It prints `ready` once attacks have
 begun, and goes on until it is killed.
 """
 

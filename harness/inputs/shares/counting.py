@@ -424,10 +424,13 @@ def _pool(opener: Opener, processes: int, cluster: str | None) -> Iterator[tuple
             with Client(cluster) as client:
                 # Not Client.get_executor: its futures may never end once the scheduler is gone.
                 submit = partial(client.submit, opener, pure=False)
-                yield (
-                    lambda envelopes, apart: submit(envelopes, apart).result,
-                    2 * sum(client.nthreads().values()),
-                )
+
+                def start(envelopes: bytes, apart: bool) -> Callable[[], _Batch]:
+                    result = submit(envelopes, apart).result
+                    number = len(envelopes) // opener.task.envelope_bytes(opener.party)
+                    return lambda: _checked(result(), opener, number, apart)
+
+                yield start, 2 * sum(client.nthreads().values())
         except (OSError, ValueError, KilledWorker, CancelledError) as error:
             raise ShareError(
                 f"The cluster {cluster} does not answer, or lost its workers: {error}; see that it runs, and "
@@ -445,3 +448,22 @@ def _pool(opener: Opener, processes: int, cluster: str | None) -> Iterator[tuple
             ) from None
     else:
         yield lambda envelopes, apart: partial(opener, envelopes, apart), 0
+
+
+def _checked(result: object, opener: Opener, number: int, apart: bool) -> _Batch:
+    """Return what a worker of a cluster found, or raise ShareError if it has another form.
+
+    A worker that lies in this form isn't found out, and can run code by its result's pickle.
+    [test: tests/harness/inputs/test_counting.py]
+    """
+    match result:
+        case list() as answers, np.ndarray() as values if len(answers) == number:
+            sound = sum(not isinstance(answer, str) for answer in answers)
+            columns, _, words = opener.nothing.values.shape
+            rows = 1 if opener.summed and not apart else sound
+            known = all(answer is None or isinstance(answer, str | ClientPolicy) for answer in answers)
+            if known and values.dtype == np.uint64 and values.shape == (columns, rows, words):
+                return answers, values
+    raise ShareError(
+        "A worker of the cluster returned something else than counts; see that all run this version."
+    )
