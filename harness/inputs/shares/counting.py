@@ -28,7 +28,7 @@ from harness.inputs.shares.envelope_files import Envelope, LeftOut, envelopes_at
 from harness.inputs.shares.file_format import ClientPolicy, client_policy_from_json, write_file
 from harness.inputs.shares.identities import Digests, Identities, digests_in
 from harness.inputs.shares.keys import SealingKey, unseal
-from harness.inputs.shares.party import UNCOVERED, UploadReport
+from harness.inputs.shares.party import UNCOVERED, UNSOUND, UploadReport
 from harness.inputs.shares.task import Task
 from harness.system.documents import Refusal, as_type, parse_json
 from harness.system.files import append
@@ -421,17 +421,18 @@ def _pool(opener: Opener, processes: int, cluster: str | None) -> Iterator[tuple
         from distributed import Client, KilledWorker
 
         try:
-            with Client(cluster) as client:
+            # By msgpack results are plain bytes, which are not unpickled.
+            with Client(cluster, serializers=["msgpack"], deserializers=["msgpack"]) as client:
                 # Not Client.get_executor: its futures may never end once the scheduler is gone.
-                submit = partial(client.submit, opener, pure=False)
+                submit = partial(client.submit, _packed, opener, pure=False)
 
                 def start(envelopes: bytes, apart: bool) -> Callable[[], _Batch]:
                     result = submit(envelopes, apart).result
                     number = len(envelopes) // opener.task.envelope_bytes(opener.party)
-                    return lambda: _checked(result(), opener, number, apart)
+                    return lambda: _unpacked(result(), opener, number, apart)
 
                 yield start, 2 * sum(client.nthreads().values())
-        except (OSError, ValueError, KilledWorker, CancelledError) as error:
+        except (OSError, ValueError, TypeError, KilledWorker, CancelledError) as error:
             raise ShareError(
                 f"The cluster {cluster} does not answer, or lost its workers: {error}; see that it runs, and "
                 "go on by the same command."
@@ -450,20 +451,32 @@ def _pool(opener: Opener, processes: int, cluster: str | None) -> Iterator[tuple
         yield lambda envelopes, apart: partial(opener, envelopes, apart), 0
 
 
-def _checked(result: object, opener: Opener, number: int, apart: bool) -> _Batch:
-    """Return what a worker of a cluster found, or raise ShareError if it has another form.
+def _packed(opener: Opener, envelopes: bytes, apart: bool) -> bytes:
+    """Return what an opener finds, in a cluster's worker: a length, answers in JSON, and values."""
+    answers, values = opener(envelopes, apart)
+    stated = [answer.to_json() if isinstance(answer, ClientPolicy) else answer for answer in answers]
+    text = json.dumps(stated).encode()
+    return len(text).to_bytes(8, "big") + text + values.astype("<u8").tobytes()
 
-    A worker that lies in this form isn't found out, and can run code by its result's pickle.
+
+def _unpacked(packed: object, opener: Opener, number: int, apart: bool) -> _Batch:
+    """Return what `_packed` packed of so many envelopes, or raise ShareError if it has another form.
+
+    Guarantees: nothing of it is unpickled. A worker that lies in this form is not found out.
     [test: tests/harness/inputs/test_counting.py]
     """
-    match result:
-        case list() as answers, np.ndarray() as values if len(answers) == number:
-            sound = sum(not isinstance(answer, str) for answer in answers)
-            columns, _, words = opener.nothing.values.shape
-            rows = 1 if opener.summed and not apart else sound
-            known = all(answer is None or isinstance(answer, str | ClientPolicy) for answer in answers)
-            if known and values.dtype == np.uint64 and values.shape == (columns, rows, words):
-                return answers, values
-    raise ShareError(
-        "A worker of the cluster returned something else than counts; see that all run this version."
-    )
+    refusal = Refusal(ShareError, "What a worker of the cluster returned", "a count", "see to its version")
+    if not isinstance(packed, bytes):
+        refusal.say("it is not bytes")
+    end = 8 + int.from_bytes(packed[:8], "big")
+    stated = as_type(list[str | dict[str, Any] | None], parse_json(packed[8:end], refusal), refusal)
+    answers = [client_policy_from_json(one, refusal) if isinstance(one, dict) else one for one in stated]
+    columns, _, words = opener.nothing.values.shape
+    sound = sum(not isinstance(answer, str) for answer in answers)
+    rows = 1 if opener.summed and not apart else sound
+    if len(answers) != number or len(packed) - end != 8 * columns * rows * words:
+        refusal.say("it is longer or shorter than a count of these envelopes")
+    if not {answer for answer in answers if isinstance(answer, str)} <= {*UNSOUND, _AGAIN}:
+        refusal.say("it has a reason that this version does not know")
+    values = np.frombuffer(packed, "<u8", offset=end).astype(np.uint64)
+    return answers, values.reshape(columns, rows, words)

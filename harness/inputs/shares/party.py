@@ -40,7 +40,7 @@ OTHER_KEY = "sealed for a key that this party does not have"
 UNOPENED = "that the party's key does not open"
 # The party lies, the client sent it something else, or runs were charged to its ledger alone.
 SAYS = " (says party {party} alone)"
-_UNSOUND = (
+UNSOUND = (
     UNREADABLE,
     WRONG_SIZE,
     TOO_LARGE,
@@ -197,7 +197,7 @@ def _read_list(path: Path) -> UploadReport:
     try:
         with cannot(f"read {path}", ShareError, "write it again"), path.open("rb") as file:
             head = as_type(_Head, parse_json(file.readline(_HEAD_BYTES), refusal), refusal)
-            if head.schema != SCHEMA or not set(head.unsound) <= set(_UNSOUND):
+            if head.schema != SCHEMA or not set(head.unsound) <= set(UNSOUND):
                 refusal.say("it is of another version")
             sound = Identities.read(file, head.sound)
             unsound = {reason: Identities.read(file, number) for reason, number in head.unsound.items()}
