@@ -1,6 +1,7 @@
 """Aggregates, parties' inputs to runs; docs/reference/share-files.md has the format."""
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -71,10 +72,19 @@ def read_header(path: Path) -> Header:
 def read_uploads(path: Path) -> tuple[str, ...]:
     """Return the uploads' identities, or raise ShareError if the fingerprint differs."""
     with opened(path) as (header, file):
-        identities = tuple(file.readline().decode(errors="replace").split())
+        identities = tuple(_read_identities(header, file).decode(errors="replace").split())
     if (len(identities), hash_of(identities)) != (header.uploads, header.fingerprint):
         raise ShareError(f"{path} is damaged: its list of uploads is not whole; aggregate again.")
     return identities
+
+
+def _read_identities(header: Header, file: BinaryIO) -> bytes:
+    """Read the second line, no further than so many identities go."""
+    return file.readline(min(65 * header.uploads, _size(file)))
+
+
+def _size(file: BinaryIO) -> int:
+    return os.fstat(file.fileno()).st_size
 
 
 def check_aggregates(paths: Sequence[Path]) -> Header:
@@ -113,8 +123,8 @@ def check_own(path: Path, party: int) -> Header:
 def extract_values(aggregate_file: Path, out: Path) -> Path:
     """Write an aggregate's values for engines, or raise ShareError."""
     with opened(aggregate_file) as (header, file):
-        file.readline()
-        values = file.read()
+        _read_identities(header, file)
+        values = file.read(min(header.size, _size(file)) + 1)
     if len(values) != header.size:
         raise ShareError(f"{aggregate_file} is damaged: it has {len(values)} bytes of values.")
     create_file(out, values)

@@ -30,6 +30,7 @@ CountedUploads = Callable[[Iterable[str]], Collection[str]]  # those that earlie
 # Public reasons to leave an upload out.
 UNREADABLE = "unreadable or of another version"
 WRONG_SIZE = "longer or shorter than an envelope of the task"
+TOO_LARGE = "larger than a file of the task's envelopes may be"
 CHANGED = "changed since it was shared"
 UNCOVERED = "whose client's policy does not cover this run"
 COUNTED = "that an earlier run counted"
@@ -39,7 +40,17 @@ OTHER_KEY = "sealed for a key that this party does not have"
 UNOPENED = "that the party's key does not open"
 # The party lies, the client sent it something else, or runs were charged to its ledger alone.
 SAYS = " (says party {party} alone)"
-_UNSOUND = (UNREADABLE, WRONG_SIZE, CHANGED, UNCOVERED, COUNTED, OTHER_TASK, OTHER_KEY, UNOPENED)
+UNSOUND = (
+    UNREADABLE,
+    WRONG_SIZE,
+    TOO_LARGE,
+    CHANGED,
+    UNCOVERED,
+    COUNTED,
+    OTHER_TASK,
+    OTHER_KEY,
+    UNOPENED,
+)
 
 
 @dataclass(frozen=True)
@@ -48,7 +59,8 @@ class UploadReport:
 
     Attributes:
         sound: The identities that it accepts.
-        unsound: By reason, the identities that others claim, or SHA-256 of their files' names.
+        unsound: By reason, the identities that others claim, or SHA-256 of their files' names: of each file
+            that is no upload, and of each but the first that claims an identity.
         signature: The party's signature of `digest`; empty where hosts sign the list.
     """
 
@@ -185,7 +197,7 @@ def _read_list(path: Path) -> UploadReport:
     try:
         with cannot(f"read {path}", ShareError, "write it again"), path.open("rb") as file:
             head = as_type(_Head, parse_json(file.readline(_HEAD_BYTES), refusal), refusal)
-            if head.schema != SCHEMA or not set(head.unsound) <= set(_UNSOUND):
+            if head.schema != SCHEMA or not set(head.unsound) <= set(UNSOUND):
                 refusal.say("it is of another version")
             sound = Identities.read(file, head.sound)
             unsound = {reason: Identities.read(file, number) for reason, number in head.unsound.items()}

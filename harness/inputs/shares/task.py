@@ -26,6 +26,7 @@ from protocols.spec import ENFORCED, INPUT_FORMS
 SCHEMA = 1
 HEAD_BYTES, BOUNDS_BYTES = 76, 192  # of an envelope: its public head, and the client's policy
 
+MOST_ENVELOPES = 2**20  # of one file
 _MOST_PARTIES = 16
 ANYONE, CERTIFICATE, URLS = "anyone", "certificate", "urls"
 ADMISSIONS = {
@@ -128,6 +129,10 @@ class Task:
             + 32 * len(self.parties)
             + sum(size for _, size in self.pieces(party))
         )
+
+    def most_file_bytes(self, party: int) -> int:
+        """Return the greatest length of a file of a party's envelopes."""
+        return MOST_ENVELOPES * self.envelope_bytes(party)
 
     def secrets(self, party: int, directory: Path) -> dict[bytes, bytes]:
         """Return a party's secret keys by ID, or raise ShareError."""
