@@ -1,12 +1,13 @@
 """Messages: four bytes of length, little-endian, and bytes."""
 
 import asyncio
-import json
 import ssl
 import struct
 from collections.abc import Callable, Container
 from pathlib import Path
 from typing import Any
+
+from harness.system.documents import SMALL, strict_json
 
 PROTOCOL = "fairshares-client-2"
 MAX_TERMS = 1 << 16  # bytes of the JSON that opens a conversation
@@ -80,7 +81,7 @@ class Channel:
 
     async def receive_terms(self) -> dict[str, Any]:
         """Return a JSON object; WrongLengthError or ValueError without one."""
-        terms = json.loads(await self._receive(range(MAX_TERMS + 1)))
+        terms = strict_json(await self._receive(range(MAX_TERMS + 1)), SMALL)
         if not isinstance(terms, dict):
             raise ValueError("no object")
         return terms

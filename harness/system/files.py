@@ -125,17 +125,49 @@ def sync(directory: Path) -> None:
         os.fsync(descriptor)
 
 
-def open_regular(path: Path) -> BinaryIO:
-    """Open for reading a file that others may have put there, without waiting and by no link.
+def open_regular(path: Path, *, links: bool = False) -> BinaryIO:
+    """Open a file that others may have put there for reading, without waiting.
 
-    Raises OSError if it is missing, or no regular file.  [test: tests/harness/system/test_files.py]
+    A pipe could keep its reader waiting forever, a device never ends or changes when it is opened, and a link
+    in a directory into which others write may name any file of its reader's.
+
+    Args:
+        path: The file.
+        links: Whether the last part of the path may be a link. A user who names a file may name a link.
+    Raises:
+        OSError: It is missing, or no regular file.
+    [test: tests/harness/system/test_files.py]
     """
-    if stat.S_ISREG(path.lstat().st_mode):  # opening a device may change it
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    status = path.stat() if links else path.lstat()
+    if stat.S_ISREG(status.st_mode):  # asked first, as opening a device may change it
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | (0 if links else os.O_NOFOLLOW)
+        descriptor = os.open(path, flags)
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
             return os.fdopen(descriptor, "rb")
         os.close(descriptor)
-    raise OSError(errno.EINVAL, "it is no file, or a link to one; put the file itself there", os.fspath(path))
+    reason = (
+        "it is no regular file" if links else "it is no file, or a link to one; put the file itself there"
+    )
+    raise OSError(errno.EINVAL, reason, os.fspath(path))
+
+
+def read_bounded(path: Path, most: int, *, links: bool = True) -> bytes:
+    """Return the content of a regular file of at most `most` bytes.
+
+    Args:
+        path: The file, opened as by `open_regular`.
+        most: The greatest number of bytes.
+        links: As in `open_regular`.
+    Raises:
+        OSError: As `open_regular`, or EFBIG if the file is larger.
+    [test: tests/harness/system/test_files.py]
+    """
+    with open_regular(path, links=links) as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        size = f"{most >> 20} MiB" if most >= 1 << 20 else f"{most >> 10} KiB"
+        raise OSError(errno.EFBIG, f"it is larger than {size}", os.fspath(path))
+    return content
 
 
 def write_whole(path: Path, *parts: bytes | Iterable[bytes]) -> None:
@@ -154,6 +186,35 @@ def writable_by_others(directory: Path) -> str | None:
         return f"{directory} belongs to another user"
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         return f"Other users can write to {directory}"
+    return None
+
+
+def replaceable_by_others(directory: Path) -> str | None:
+    """Return how others than this user and root could replace a directory, or change what is in it.
+
+    Every directory from this one up to `/` has to belong to this user or to root, and be writable by its
+    owner alone, as sshd has it for keys. A sticky directory, such as `/tmp`, is accepted above one of this
+    user's or root's, which only they can then rename. The path itself has no links: call it with a resolved
+    path, and use that path, so that nobody changes where a link leads in between.
+
+    Args:
+        directory: A resolved path of an existing directory.
+    Returns:
+        A sentence without its end, or None if nobody can.
+    [test: tests/harness/system/test_files.py]
+    """
+    owners = (os.geteuid(), 0)
+    if (reason := writable_by_others(directory)) is not None:
+        return reason
+    for ancestor in directory.parents:
+        status = ancestor.lstat()
+        if not stat.S_ISDIR(status.st_mode):
+            return f"{ancestor} is not a directory of its own"
+        if status.st_uid not in owners:
+            return f"{ancestor}, above {directory}, belongs to another user"
+        writable = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        if writable and not status.st_mode & stat.S_ISVTX:
+            return f"Other users can write to {ancestor}, above {directory}"
     return None
 
 
