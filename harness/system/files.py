@@ -17,6 +17,7 @@ from typing import BinaryIO
 from harness.system.signals import uninterrupted
 
 PREFIX = ".fairshares-partial-"
+_MOST_LINKS = 40  # that a path leads through, as in Linux
 
 
 @contextmanager
@@ -189,33 +190,48 @@ def writable_by_others(directory: Path) -> str | None:
     return None
 
 
-def replaceable_by_others(directory: Path) -> str | None:
-    """Return how others than this user and root could replace a directory, or change what is in it.
+def replaceable_by_others(directory: Path) -> Path | str:
+    """Follow a path to this user's directory; return it without links, or how others could change it.
 
-    Every directory from this one up to `/` has to belong to this user or to root, and be writable by its
-    owner alone, as sshd has it for keys. A sticky directory, such as `/tmp`, is accepted above one of this
-    user's or root's, which only they can then rename. The path itself has no links: call it with a resolved
-    path, and use that path, so that nobody changes where a link leads in between.
+    Every directory on the way, from `/` on, has to belong to this user or to root, and be writable by its
+    owner alone, as sshd has it for keys. A sticky directory, such as `/tmp`, may be writable by all, as only
+    their owners can rename the links and directories in it. So each link on the way is this user's or
+    root's, too. Whoever uses the returned path follows no link that was not checked.
 
     Args:
-        directory: A resolved path of an existing directory.
+        directory: An absolute path of an existing directory.
     Returns:
-        A sentence without its end, or None if nobody can.
+        The path, or a sentence without its end.
+    Raises:
+        OSError: It cannot be followed.
     [test: tests/harness/system/test_files.py]
     """
-    owners = (os.geteuid(), 0)
-    if (reason := writable_by_others(directory)) is not None:
-        return reason
-    for ancestor in directory.parents:
-        status = ancestor.lstat()
+    owners, links = (os.geteuid(), 0), 0
+    place, left = Path("/"), list(directory.absolute().parts[1:])
+    while True:
+        status = place.lstat()
         if not stat.S_ISDIR(status.st_mode):
-            return f"{ancestor} is not a directory of its own"
+            return f"{place} is not a directory of its own"
         if status.st_uid not in owners:
-            return f"{ancestor}, above {directory}, belongs to another user"
-        writable = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-        if writable and not status.st_mode & stat.S_ISVTX:
-            return f"Other users can write to {ancestor}, above {directory}"
-    return None
+            return f"{place} belongs to another user"
+        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not (left and status.st_mode & stat.S_ISVTX):
+            return f"Other users can write to {place}"
+        if not left:
+            return f"{place} belongs to another user" if status.st_uid != os.geteuid() else place
+        name = left.pop(0)
+        if name == "..":
+            place = place.parent
+            continue
+        link = (place / name).lstat()
+        if not stat.S_ISLNK(link.st_mode):
+            place = place / name
+            continue
+        links += 1
+        if link.st_uid not in owners or links > _MOST_LINKS:
+            return f"{place / name} is a link of another user, or leads through too many"
+        target = (place / name).readlink()
+        left = [*(target.parts[1:] if target.is_absolute() else target.parts), *left]
+        place = Path("/") if target.is_absolute() else place
 
 
 def changed_by_others(file: Path) -> bool:
