@@ -18,6 +18,7 @@ from harness.inputs.columns import as_index
 from harness.pipeline.earlier_results import as_curves, choose_again, found_in, read_files
 from harness.pipeline.run import MANIFEST
 from harness.postprocessing.thresholds.rules import ThresholdRule, rule_from_json
+from harness.privacy.statement import read_exact
 from harness.releases.base import Files
 from harness.releases.score_curves import choice_of
 from harness.releases.weights import Weights
@@ -68,12 +69,12 @@ class Result(Shown):
     @property
     def privacy(self) -> Privacy:
         """The exact ε and δ of the revealed values."""
-        stated = self.manifest["privacy"]
+        stated, exact = self.manifest["privacy"], read_exact(self.manifest)
         return Privacy(
             stated["epsilon"],
             stated["delta"],
-            Fraction(stated["epsilon_exact"]),
-            Fraction(stated["delta_exact"]),
+            exact.epsilon,
+            exact.delta,
             stated["privacy_unit"],
             stated["neighboring_relation"],
         )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Container
 from pathlib import Path
 from typing import Any
 
-from harness.system.documents import strict_json
+from harness.system.documents import SMALL, strict_json
 
 PROTOCOL = "fairshares-client-2"
 MAX_TERMS = 1 << 16  # bytes of the JSON that opens a conversation
@@ -82,7 +82,7 @@ class Channel:
     async def receive_terms(self) -> dict[str, Any]:
         """Return a JSON object; WrongLengthError or ValueError without one."""
         try:
-            terms = strict_json(await self._receive(range(MAX_TERMS + 1)))
+            terms = strict_json(await self._receive(range(MAX_TERMS + 1)), SMALL)
         except RecursionError:
             raise ValueError("too many values within values") from None
         if not isinstance(terms, dict):

@@ -22,7 +22,7 @@ from harness.clients import input_masks as masks, messages as wire
 from harness.clients.messages import Channel
 from harness.clients.session import Server, check_servers
 from harness.errors import ClientError, MaskError, OptionError, ShareError, WriteError
-from harness.system.documents import Refusal, as_type, read_json
+from harness.system.documents import DECLARATION, Refusal, as_type, read_json
 from harness.system.files import create_file, scratch_directory, writable_by_others
 from harness.system.signals import uninterrupted
 from protocols.circuits.clients import CHECKS, MOST_CHECKS
@@ -290,7 +290,7 @@ def _remove_if_same(path: Path, own: Path) -> None:
 def read_invitation(path: Path) -> Invitation:
     """Read one client's invitation; ShareError without one, or as `check_servers`."""
     refusal = Refusal(ShareError, str(path), "an invitation of this version", "ask for a new one")
-    invitation = as_type(Invitation, read_json(path, refusal, SCHEMA), refusal)
+    invitation = as_type(Invitation, read_json(path, refusal, SCHEMA, DECLARATION), refusal)
     if (
         invitation.client < 0
         or not invitation.servers

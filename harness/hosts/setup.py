@@ -12,7 +12,7 @@ from pathlib import Path
 from harness.errors import CertificateError
 from harness.hosts import keys, policy, wire
 from harness.hosts.agent import serve
-from harness.system.documents import Refusal, as_type, read_json
+from harness.system.documents import SMALL, Refusal, as_type, read_json
 from harness.system.files import write_whole
 
 SCHEMA = 1
@@ -86,7 +86,7 @@ def set_up_here(
         refusal = Refusal(
             CertificateError, str(path), "a host's certificates", "ask its owner for them again"
         )
-        others_certificates = as_type(_Exported, read_json(path, refusal, SCHEMA), refusal)
+        others_certificates = as_type(_Exported, read_json(path, refusal, SCHEMA, SMALL), refusal)
         host.pin(
             party,
             {

@@ -36,6 +36,10 @@ SOURCES = {
     INVITED: "clients whose keys the coordinator made, so that it could send in their place",
     NOTHING: "no inputs, as noise was made ahead",
 }
+_MOST_SIGNERS = 16  # each signature is checked
+_SHOWN = 200  # characters of a reason
+_MOST_COMPARED = 1 << 63
+_MOST_ATTEMPTS = 10**6
 _WAY_OUT = "do not use these results; fetch them from the hosts again"
 
 
@@ -223,9 +227,11 @@ def verify(directory: Path, known: Sequence[str] | None = None) -> list[tuple[St
     if not (directory / SIGNATURES).exists():
         raise SignatureError(f"{directory} has no {SIGNATURES}: a run on hosts writes it beside its results.")
     refusal = Refusal(SignatureError, str(directory / SIGNATURES), "what the hosts signed", _WAY_OUT)
+    signed = as_type(_Signatures, read_json(directory / SIGNATURES, refusal, SCHEMA), refusal).signed
+    if len(signed) > _MOST_SIGNERS:
+        refusal.say(f"{len(signed)} hosts signed, and no run has more than {_MOST_SIGNERS}")
     signers = [
-        (read_signed(Statement, one, refusal), fingerprint(one.certificate.encode()))
-        for one in as_type(_Signatures, read_json(directory / SIGNATURES, refusal, SCHEMA), refusal).signed
+        (read_signed(Statement, one, refusal), fingerprint(one.certificate.encode())) for one in signed
     ]
     signers.sort(key=lambda signer: signer[0].ran.party)
     if not signers:
@@ -272,11 +278,13 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
         statistic = statistic_of(release)
         domain = domain_from_json(ran.domain, "The signed domain")
         check_kind(statistic, domain)
+        if not (0 <= ran.compared <= _MOST_COMPARED and 0 <= ran.attempts <= _MOST_ATTEMPTS):
+            raise ValueError("its numbers of comparisons and attempts cannot be")
         prepared = statistic.prepare(release, domain)
         outputs = {name: tuple(first.outputs[name]) for name in prepared.program.outputs}
         answer = prepared.read(outputs, ran.inputs["clients"])
-    except (FairSharesError, KeyError) as error:
-        refusal.say(f"no result follows from what they signed ({error})")
+    except (FairSharesError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        refusal.say(f"no result follows from what they signed ({str(error)[:_SHOWN]})")
     if parties != list(range(release.security.parties)):
         refusal.say(f"not each of the {release.security.parties} parties signed, once")
     privacy = privacy_of(prepared, ran.compared, ran.attempts).to_json()

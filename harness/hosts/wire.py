@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
-from harness.system.documents import strict_json
+from harness.system.documents import MESSAGE, strict_json
 
 VERSION = 13  # of requests and answers; rises with each change of them
 BEAT_S = 2.0  # between signs of life
@@ -110,7 +110,7 @@ def decode(line: bytes) -> dict[str, Any] | None:
     if not line.strip():
         return None
     try:
-        message = strict_json(line)
+        message = strict_json(line, MESSAGE)
     except RecursionError:
         message = None
     if not isinstance(message, dict):

@@ -11,7 +11,7 @@ import numpy as np
 from harness.errors import FairSharesError, ResultFileError, named
 from harness.pipeline.run import MANIFEST, SIGNATURES, environment, result_files
 from harness.postprocessing.noisy_counts import NoisyCounts
-from harness.privacy.statement import read_statement
+from harness.privacy.statement import read_exact, read_statement
 from harness.releases.base import Files, domain_of, statistic_class, statistic_of
 from harness.releases.score_curves import (
     CURVES,
@@ -31,6 +31,8 @@ OPENED_NOTHING = (
     "nothing: these thresholds were chosen on curves that another run revealed; its ε and δ are stated "
     "here, and none were spent for this choice"
 )
+_MOST_FILES = 16  # of JSON, in a run's directory
+_SHOWN = 200  # characters of a reason
 _CLOSE = 1e-9  # relative, for sums that another processor may round differently
 
 Fields = Mapping[str, Any]
@@ -136,13 +138,33 @@ def _as_written(read_curves: NoisyCurves, fields: Fields, privacy: dict[str, Any
 def read_files(directory: Path) -> Files:
     """Return a run's files; ResultFileError if there is no run."""
     names = [MANIFEST, *sorted(path.name for path in directory.glob("*.json") if path.name != MANIFEST)]
+    if len(names) > _MOST_FILES:
+        raise ResultFileError(
+            f"{directory} has {len(names)} files of JSON, and no run writes more than {_MOST_FILES}; name "
+            "the directory of a run as it left it."
+        )
     files = {name: read_result(directory / name, name) for name in names}
     if files[MANIFEST].get("task") not in REQUESTS:
         raise ResultFileError(
             f"{directory} is the result of {files[MANIFEST].get('task')!r}; what can be read is that of "
             f"{', '.join(REQUESTS)}."
         )
+    _check_statement(files[MANIFEST], directory / MANIFEST)
     return files
+
+
+def _check_statement(manifest: Mapping[str, Any], path: Path) -> None:
+    """Raise ResultFileError for a manifest that states no guarantee in numbers of their ranges."""
+    try:
+        opened_by = manifest.get("curves_of", {"manifest": manifest})["manifest"]
+        if read_statement(opened_by).exact != read_exact(manifest):
+            raise ValueError("it is another than that of the run which revealed the curves")
+    except (FairSharesError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+        raise ResultFileError(
+            f"{path} states no guarantee as a run does: {reason[:_SHOWN]}; name the directory of a run as it "
+            "left it."
+        ) from None
 
 
 def found_in(files: Files, directory: Path) -> Any:

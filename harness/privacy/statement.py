@@ -11,13 +11,14 @@ from harness.inputs.rings import FIELD
 from harness.privacy.ledger.populations import exact_json, spent_text
 from harness.security_models import SecurityModel, get_model
 from protocols.accounting.calibration import NeighboringRelation, NoisePlan, PrivacyUnit
-from protocols.accounting.rounding import digits_up, exact_text, float_up
+from protocols.accounting.rounding import digits_up, exact_text, float_up, stated_number
 from protocols.circuits.clients import CHECKS
 from protocols.circuits.coins import exp_bounds
 from protocols.guarantee import Guarantee, compose
 from protocols.noise.added import DistributedNoise
 from protocols.spec import CLIENTS, HONEST, RECORDS_OF_UPLOADS, REPLICATED, SHARES, InputForm, ProtocolSpec
 
+MAX_SECURITY_BITS = 4096  # in a manifest
 INFERRED = "domain inferred from records"
 HONEST_CLIENTS = (
     "clients share true counts, as one that shares a number far beyond them can get a cell's exact counts "
@@ -294,24 +295,40 @@ def read_statement(manifest: Mapping[str, Any]) -> PrivacyStatement:
     )
     return PrivacyStatement(
         model=get_model(manifest["security"]),
-        exact=Guarantee(Fraction(stated["epsilon_exact"]), Fraction(stated["delta_exact"])),
-        epsilon_requested=Fraction(stated["epsilon_requested"]),
+        exact=read_exact(manifest),
+        epsilon_requested=stated_number(stated["epsilon_requested"]),
         relation=NeighboringRelation(stated["neighboring_relation"]),
         unit=PrivacyUnit(stated["privacy_unit"]),
-        failure=failure_of(stated["mpc_statistical_security_bits"]),
+        failure=failure_of(_security_bits_in(stated)),
         input_form=stated["input_form"],
         input_path=stated["input_path"],
         revealed=tuple(stated["revealed"]),
         public=tuple(stated["public"]),
         cap=cap_from_json(stated["cap"], "its privacy") if "cap" in stated else None,
         cap_kept_by=stated.get("cap_kept_by"),
-        if_replaced=replaced and Guarantee(Fraction(replaced["epsilon"]), Fraction(replaced["delta"])),
+        if_replaced=replaced
+        and Guarantee(stated_number(replaced["epsilon"]), stated_number(replaced["delta"])),
         noise_for=stated.get("noise_for"),
         distributed_noise=DistributedNoiseStatement(*distributed_noise) if "noise" in stated else None,
         made_ahead=stated.get("made_ahead", False),
         assumed=stated.get("assumed"),
         releases=len(manifest["parts"]) if "parts" in manifest else 1,
     )
+
+
+def read_exact(manifest: Mapping[str, Any]) -> Guarantee:
+    """Return a manifest's exact ε and δ. Raises as `read_statement`."""
+    stated = manifest["privacy"]
+    return Guarantee(stated_number(stated["epsilon_exact"]), stated_number(stated["delta_exact"]))
+
+
+def _security_bits_in(stated: Mapping[str, Any]) -> int | None:
+    bits = stated["mpc_statistical_security_bits"]
+    if bits is not None and (type(bits) is not int or not 0 <= bits <= MAX_SECURITY_BITS):
+        raise ValueError(
+            f"mpc_statistical_security_bits is {str(bits)[:20]}, no whole number up to {MAX_SECURITY_BITS}"
+        )
+    return bits
 
 
 def state_distributed_noise(noise: DistributedNoise, form: InputForm) -> DistributedNoiseStatement:

@@ -17,10 +17,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from harness.errors import ShareError, UsedUploadsError, cannot, named
 from harness.inputs.shares.file_format import write_file
-from harness.inputs.shares.identities import Identities
+from harness.inputs.shares.identities import MOST_UPLOADS, Identities
 from harness.inputs.shares.signatures import is_signature, kind_of, signature_of
 from harness.inputs.shares.task import Task
-from harness.system.documents import Refusal, as_type, parse_json
+from harness.system.documents import SMALL, Refusal, as_type, parse_json
+from harness.system.files import open_regular
 
 SCHEMA = 3
 LIST_SUFFIX = ".uploads"
@@ -195,10 +196,13 @@ def read_lists(directory: Path, task: Task, *, signed: bool = True) -> Agreement
 def _read_list(path: Path) -> UploadReport:
     refusal = Refusal(ShareError, str(path), "a party's list of uploads", "write it again")
     try:
-        with cannot(f"read {path}", ShareError, "write it again"), path.open("rb") as file:
-            head = as_type(_Head, parse_json(file.readline(_HEAD_BYTES), refusal), refusal)
+        with cannot(f"read {path}", ShareError, "write it again"), open_regular(path, links=True) as file:
+            line = file.readline(_HEAD_BYTES)
+            head = as_type(_Head, parse_json(line, refusal, limits=SMALL), refusal)
             if head.schema != SCHEMA or not set(head.unsound) <= set(UNSOUND):
                 refusal.say("it is of another version")
+            if not all(0 <= number <= MOST_UPLOADS for number in (head.sound, *head.unsound.values())):
+                refusal.say(f"it lists fewer than no uploads, or more than {MOST_UPLOADS:,}")
             sound = Identities.read(file, head.sound)
             unsound = {reason: Identities.read(file, number) for reason, number in head.unsound.items()}
             if file.read(1):

@@ -10,7 +10,6 @@ import socket
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from fractions import Fraction
 from pathlib import Path
 
 from harness.privacy.ledger.accountants import noise_of, noise_text
@@ -29,6 +28,7 @@ from harness.privacy.ledger.populations import (
 )
 from harness.system.processes import birth
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from protocols.accounting.rounding import stated_number
 from protocols.guarantee import Budget, Guarantee, compose
 
 _COLUMNS = (  # of a charge
@@ -339,7 +339,7 @@ def _spent_on(connection: sqlite3.Connection, uploads: Iterable[str]) -> dict[st
         {"uploads": json.dumps([*uploads])},
     ).fetchall()
     of_charges = {
-        str(number): Guarantee(Fraction(epsilon), Fraction(delta))
+        str(number): Guarantee(stated_number(epsilon), stated_number(delta))
         for number, epsilon, delta in connection.execute("SELECT id, epsilon, delta FROM charges")
     }
     totals = {
@@ -372,10 +372,10 @@ def _budget(epsilon: str | None, delta: str | None) -> Budget | None:
     if epsilon is None:
         return None
     if delta is None:
-        return Budget(Fraction(epsilon))
+        return Budget(stated_number(epsilon))
     limit, *rule = delta.split()
     chosen = {name: int(number) for name, number in (part.split("=") for part in rule)}
-    return Budget(Fraction(epsilon), Fraction(limit), **chosen)
+    return Budget(stated_number(epsilon), stated_number(limit), **chosen)
 
 
 def _charge(
@@ -395,7 +395,7 @@ def _charge(
     status: str,
     process: str,
 ) -> Charge:
-    exact = Guarantee(Fraction(epsilon), Fraction(delta))
+    exact = Guarantee(stated_number(epsilon), stated_number(delta))
     if exact.epsilon < 0 or not 0 <= exact.delta < 1:
         raise ValueError("no release spends that")
     settled = Status(status)
