@@ -145,7 +145,8 @@ def pin(
                 stated = lengthened(read_history(place), stated, other, is_lost=other in lost)
             new.append((place, text, stated))
     for place, text, history in new:
-        write_history(history_file(place), History(history.keys, []))  # signatures are for who has none yet
+        if len(history.keys) > 1:  # the signatures are for owners who hold none of them yet
+            write_history(history_file(place), History(history.keys, []))
         write_whole(place, text.encode())
 
 

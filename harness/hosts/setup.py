@@ -5,7 +5,7 @@
 
 import json
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -45,9 +45,9 @@ class Setup(wire.Answers):
             policy.write_policy(self._directory, policy_text or policy.DEFAULT, port, client_port)
         return certificates
 
-    def successors(self, party: int) -> dict[str, list[Signed]]:
+    def successors(self, party: int) -> dict[str, list[dict[str, str]]]:
         """Return by engine what this host's old keys signed of their successors."""
-        return keys.own_successors(self._directory, party)
+        return _as_json(keys.own_successors(self._directory, party))
 
     def pin(
         self,
@@ -125,6 +125,10 @@ def _write_exported(directory: Path, party: int, certificates: dict[str, str]) -
             name: [asdict(one) for one in of_engine] for name, of_engine in signed.items()
         }
     write_whole(exported(directory, party), json.dumps(fields).encode())
+
+
+def _as_json(signed: Mapping[str, Sequence[Signed]]) -> dict[str, list[dict[str, str]]]:
+    return {name: [asdict(one) for one in of_engine] for name, of_engine in signed.items()}
 
 
 def main(arguments: list[str]) -> int:
