@@ -107,7 +107,7 @@ def test_no_virtual_machine_no_directory_a_port_that_is_not_reached(hosts: Site,
 
 
 def test_certificates_that_are_expired_or_not_the_held_ones(hosts: Site) -> None:
-    """As if party 1 had not renewed its key, and somebody had come in party 2's place: no renewal hides that."""
+    """As if party 1 had not renewed its key, and somebody were in party 2's place, which no renewal hides."""
     expired = make_key(hosts.directory(1) / "keys" / "embedded", "P1", "MPyC party 1", timedelta(minutes=-5))
     for i in (0, 2):
         shutil.copyfile(expired, hosts.directory(i) / "keys" / "embedded" / "peers" / "P1.pem")
