@@ -10,6 +10,7 @@ from harness.request.readers import (
     in_module,
     one_of,
     parse_heads,
+    parse_lost,
     parse_models,
     parse_names,
     parse_party,
@@ -371,7 +372,7 @@ class HostsSetupOptions(Options):
     """Make each host's keys and policy on that host, and give it the other hosts' certificates."""
 
     hosts = HOSTS
-    renew = switch("make new keys everywhere, also where there are some")
+    renew = switch("make new keys, also where there are some, which sign the new ones as their successors")
     policy = optional(parse_path, "a policy for all hosts; default: the usual one, on hosts without any")
     security = optional(
         parse_models,
@@ -383,6 +384,7 @@ class HostsSetupOptions(Options):
     )
     party = optional(parse_party, "with --directory: the number of its party")
     pin = optional(parse_names, "with --directory: the files that other hosts' owners sent")
+    lost = optional(parse_lost, "with --pin: the parties whose owners say that they lost their keys")
 
 
 class HostsPolicyOptions(Options):

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import chain
 from typing import Any, Literal, TypedDict, TypeVar
 
@@ -29,7 +29,7 @@ from harness.system.signals import uninterrupted
 T = TypeVar("T")
 U = TypeVar("U")
 
-RENEW = "make all anew by ./inv hosts.setup --renew"
+RENEW = "make new ones by ./inv hosts.setup --renew"
 
 
 def at_once(function: Callable[[T], U], each: Sequence[T]) -> list[U]:
@@ -98,7 +98,19 @@ def set_up(
                 except CertificateError as error:
                     raise CertificateError(f"{host.title}: {str(error).rstrip('.')}; {RENEW}.") from None
         progress("certificates")
-        at_once(lambda one: one.ask("pin", party=one.host.party, certificates=certificates), connections)
+        signed = at_once(
+            lambda one: one.ask("successors", kind=dict[str, list[Signed]], party=one.host.party), connections
+        )
+        successors = {
+            name: {i: [asdict(one) for one in of_host.get(name, [])] for i, of_host in enumerate(signed)}
+            for name in engines()
+        }
+        at_once(
+            lambda one: one.ask(
+                "pin", party=one.host.party, certificates=certificates, successors=successors
+            ),
+            connections,
+        )
     return certificates
 
 
@@ -343,8 +355,8 @@ def _compare_certificates(findings: Sequence[Finding]) -> None:
                     "certificates",
                     f"{other.host.title} holds another certificate of party {party} ({fingerprint[:SHOWN]}…) "
                     "than "
-                    f"{host.name} has ({own[:SHOWN]}…); if that host has new keys, {RENEW}, if not, somebody "
-                    "is in its place.",
+                    f"{host.name} has ({own[:SHOWN]}…); if that host has new keys, accept them by ./inv "
+                    "hosts.setup, if not, somebody is in its place.",
                 )
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from harness.engines.base import Job
-from harness.engines.parties.certificates import fingerprint
 from harness.errors import HostUnfitError, LedgerError, ShareError
 from harness.hosts import keys, policy
 from harness.hosts.decision import Attempt, Release, Rule, allowed, decide
@@ -196,39 +195,47 @@ class Guard:
             piece.attempts if piece else 0,
         )
 
-    def seen(self, certificates: Mapping[int, str]) -> dict[str, str]:
-        """Return the known heads of other parties' ledgers."""
-        seen, named_by = self._ledger.seen(), _fingerprints(certificates)
-        return {str(party): seen[text] for party, text in named_by.items() if text in seen}
+    def seen(self, histories: Mapping[int, str]) -> dict[str, str]:
+        """Return the known heads of other parties' ledgers, by the first keys of their owners."""
+        seen = self._ledger.seen()
+        return {str(party): seen[first] for party, first in histories.items() if first in seen}
 
-    def with_heads(self, intent: Intent, certificates: Mapping[int, str], heads: Sequence[str]) -> Intent:
+    def with_heads(self, intent: Intent, histories: Mapping[int, str], heads: Sequence[str]) -> Intent:
         """Return a statement with the ledgers' heads; others know `heads` of this one."""
         had = self._ledger.had(heads)
-        return replace(intent, head=self._ledger.head(), seen=self.seen(certificates), had=had)
+        return replace(intent, head=self._ledger.head(), seen=self.seen(histories), had=had)
 
     def compare_heads(self, own: Intent, others: Mapping[int, Intent]) -> None:
-        """Raise HostUnfitError unless each ledger has had all heads that other hosts have seen of it.
+        """Raise HostUnfitError unless each ledger has had all heads that any host has seen of it.
+
+        A host may lie about what it has seen. So nothing is destroyed, and only the word of two hosts names
+        the command by which an owner says that a ledger was restored.
 
         Guarantees: noise made ahead at a host that was restored from a backup, or copied, is not used again.
+        A host that lies costs at most the piece that this run has taken.
         [test: tests/harness/hosts/test_preparation.py]
         """
-        for party, intent in {own.party: own, **others}.items():
-            seen = {one.seen.get(str(party), "") for one in (own, *others.values())} - {""}
-            had = self._ledger.had(seen) if intent is own else intent.had
-            if lost := sorted(seen.difference(had)):
-                if intent is own:
-                    self.stock.destroy()
-                raise HostUnfitError(
-                    f"The ledger of party {party} does not go on from what other hosts have seen of it: it "
-                    "was restored from a backup, or copied. Noise that its host made ahead is used no more. "
-                    f"Its owner goes on by ./inv hosts.restored --seen {','.join(lost)}."
-                )
+        everybody = {own.party: own, **others}
+        for party, intent in everybody.items():
+            seen = {
+                other: said.seen.get(str(party), "") for other, said in everybody.items() if other != party
+            }
+            heads = {*seen.values()} - {""}
+            had = self._ledger.had(heads) if intent is own else intent.had
+            lost = {other: head for other, head in seen.items() if head and head not in had}
+            if lost:
+                raise HostUnfitError(f"{_contradiction(party, lost)}{self._lost_piece()}")
 
-    def remember(self, heads: Mapping[int, str], certificates: Mapping[int, str]) -> None:
-        """Write the heads of other parties' ledgers."""
-        named_by = _fingerprints(certificates)
+    def _lost_piece(self) -> str:
+        piece = self.event.piece if self.event is not None else ""
+        return f" The noise made ahead that it had taken, piece {piece[:12]}, was removed." if piece else ""
+
+    def remember(self, heads: Mapping[int, str], histories: Mapping[int, Sequence[str]]) -> None:
+        """Write the heads of other parties' ledgers, by the first keys of their owners."""
         with suppress(LedgerError):  # the agreement on the piece still holds
-            self._ledger.remember({named_by[party]: head for party, head in heads.items()})
+            self._ledger.remember(
+                {first: head for party, head in heads.items() for first in histories[party]}
+            )
 
     def charge(self, run: str) -> None:
         """Write the run's charge, with a digest that all hosts signed. Raises as `job`."""
@@ -244,8 +251,27 @@ class Guard:
             self._entry.settle(status, ABORTED_TIMEOUT_S)
 
 
-def _fingerprints(certificates: Mapping[int, str]) -> dict[int, str]:
-    return {party: fingerprint(text.encode()) for party, text in certificates.items()}
+def _contradiction(party: int, lost: Mapping[int, str]) -> str:
+    """Say who has seen a head that a party's ledger never had, and what its owner should do.
+
+    Args:
+        party: The party of the ledger.
+        lost: The head that each of some parties has seen, by party.
+    """
+    heads = sorted({*lost.values()})
+    who = " and ".join(f"party {other}" for other in sorted(lost))
+    if len(lost) > 1:
+        return (
+            f"The ledger of party {party} does not go on from what {who} have seen of it: it was restored "
+            "from a backup, or copied. Its owner compares its runs with theirs, and goes on by "
+            f"./inv hosts.restored --seen {','.join(heads)}."
+        )
+    return (
+        f"The ledger of party {party} does not go on from what {who} says to have seen of it ({heads[0]}). "
+        f"Either it was restored from a backup or copied, or {who} says so falsely, and no other party bears "
+        f"that out: the owners of both compare their runs by ./inv hosts.policy before anything else "
+        "(docs/how-to/own-a-host.md)."
+    )
 
 
 AGGREGATES = "aggregates"  # in a host's directory, placed by its owner like the next three

@@ -351,11 +351,11 @@ class SignedRun(PartyRun[Intent]):
         self.guard = guard
 
     def known(self, party: int) -> dict[str, Any]:
-        return {"attempts": 0, "seen": self.guard.seen(self._keys.others(party))}
+        return {"attempts": 0, "seen": self.guard.seen(self._keys.histories(party))}
 
     def _intent(self, nonces: list[str], started: str, attempts: int, heads: Sequence[str]) -> Intent:
-        others = self._keys.others(self.laid_out().number)
-        return self.guard.with_heads(self._ahead(nonces, started, attempts), others, heads)
+        histories = self._keys.histories(self.laid_out().number)
+        return self.guard.with_heads(self._ahead(nonces, started, attempts), histories, heads)
 
     @abstractmethod
     def _ahead(self, nonces: list[str], started: str, attempts: int) -> Intent:
@@ -430,7 +430,7 @@ class ReleaseRun(SignedRun):
         assert event is not None
         # The hosts of parties that it met charged this run before their parties began.
         heads = {party: next_head(self._others[party].head, event.run) for party in self.laid_out().met()}
-        self.guard.remember(heads, self._held)
+        self.guard.remember(heads, self._keys.all_histories(self.laid_out().number))
         if state["code"] == 0:
             outputs = parse_outputs([state["lines"]], self.guard.release.program_of(spec).outputs)
             state["signed"] = self._signed(
@@ -457,7 +457,8 @@ class Preparation(SignedRun):
         self._domain = domain_from_json(domain, "The domain of this noise")
         self._noise = joint_noise_of(guard.check_noise(self._domain))
         super().__init__(host, guard)
-        self._terms = ""
+        self._terms = ""  # of the noise and the present keys
+        self._counted = ""  # of the noise and the first keys, so that renewed keys forget no attempt
         self._ended_well = False
 
     def inputs(self, clients: Sending | None, piece: str = "") -> tuple[Job, Path | None]:  # noqa: ARG002
@@ -465,11 +466,12 @@ class Preparation(SignedRun):
 
     def known(self, party: int) -> dict[str, Any]:
         self._terms = terms_of(self._noise, self._keys.fingerprints(party))
-        return {**super().known(party), "attempts": self.guard.stock.next_attempt(self._terms)}
+        self._counted = terms_of(self._noise, self._keys.first_fingerprints(party))
+        return {**super().known(party), "attempts": self.guard.stock.next_attempt(self._counted)}
 
     def _ahead(self, nonces: list[str], started: str, attempts: int) -> Intent:
         self.guard.check_attempt(attempts)
-        if attempts < self.guard.stock.next_attempt(self._terms):
+        if attempts < self.guard.stock.next_attempt(self._counted):
             raise HostUnfitError("It was told of fewer attempts to make this noise than it knows of.")
         return Intent(
             nonces,
@@ -489,7 +491,7 @@ class Preparation(SignedRun):
         )
 
     def _charge(self) -> None:
-        self.guard.stock.begin(self._terms)
+        self.guard.stock.begin(self._counted)
 
     def ended(self) -> dict[str, Any] | None:
         state = super().ended()
@@ -506,4 +508,5 @@ class Preparation(SignedRun):
         self._ended_well = False
         self.laid_out().keep()
         about = {"attempts": self.intent.attempts}
-        self.guard.stock.keep(self._terms, self.intent.piece, self.scratch / "piece", about)
+        piece = self.scratch / "piece"
+        self.guard.stock.keep(self._terms, self.intent.piece, piece, about, counted=self._counted)

@@ -153,6 +153,16 @@ def parse_heads(text: str, option: str = "seen") -> list[str]:
     return heads
 
 
+def parse_lost(text: str, option: str = "lost") -> list[int]:
+    """Read numbers of parties, separated by commas."""
+    parties = text.split(",")
+    if not all(re.fullmatch("[0-9]{1,3}", party) for party in parties):
+        raise OptionError(
+            f"{named(option)} must be numbers of parties, as {named(option, '1,2')}; got {text!r}."
+        )
+    return [int(party) for party in parties]
+
+
 def parse_whole(option: str, text: str, least: int, most: int) -> int:
     """Read a whole number from `least` to `most`."""
     return number(

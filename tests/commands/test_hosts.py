@@ -124,16 +124,26 @@ def test_no_virtual_machine_no_directory_a_port_that_is_not_reached(hosts: Site,
 
 
 def test_certificates_that_are_expired_or_not_the_held_ones(hosts: Site) -> None:
-    """As if party 1 had not renewed its key, and somebody had come in party 2's place."""
-    make_key(hosts.directory(1) / "keys" / "embedded", "P1", "MPyC party 1", timedelta(minutes=-5))
-    make_key(hosts.directory(2) / "keys" / "embedded", "P2", "MPyC party 2")
+    """As if party 1 had not renewed its key, and somebody were in party 2's place, which no renewal hides."""
+    expired = make_key(hosts.directory(1) / "keys" / "embedded", "P1", "MPyC party 1", timedelta(minutes=-5))
+    for i in (0, 2):
+        shutil.copyfile(expired, hosts.directory(i) / "keys" / "embedded" / "peers" / "P1.pem")
+    make_key(hosts.directory(2) / "keys" / "mp-spdz", "P2", "P2")
     named = faults(hosts)
-    assert named.keys() == {(0, "certificates"), (1, "certificates")}
-    assert "holds another certificate of party 2 (" in named[0, "certificates"]
+    assert named.keys() == {(i, "certificates") for i in range(3)}
     assert "Its own certificate expired on" in named[1, "certificates"]
     assert "hosts.setup --renew" in named[1, "certificates"]
-    succeed("hosts.setup", "--renew", cwd=hosts.home)
-    assert faults(hosts) == {}
+    said = refused("hosts.setup", "--renew", cwd=hosts.home)
+    assert "Party 2 has another certificate now than this host holds" in said and "--lost 2" in said
+    assert "holds another certificate of party" in faults(hosts, "ring")[0, "certificates"]
+    own = [("--party", str(i), "--directory", str(hosts.directory(i))) for i in range(3)]
+    for options in own:
+        succeed("hosts.setup", *options, cwd=hosts.home)
+    files = [str(hosts.directory(i) / f"party-{i}.certificates") for i in range(3)]
+    for i, options in enumerate(own):
+        pins = ("--pin", ",".join(path for path in files if path != files[i]))
+        succeed("hosts.setup", *options, *pins, *(("--lost", "2") if i != 2 else ()), cwd=hosts.home)
+    assert faults(hosts) == faults(hosts, "ring") == {}
 
 
 def test_a_project_without_an_environment_is_given_one(hosts: Site, tmp_path: Path) -> None:

@@ -334,7 +334,11 @@ def test_what_is_killed_is_named_and_nothing_of_the_run_stays(killed: str, hosts
     assert said in run.ends(code)
     if cleaned:
         (left,) = hosts.directory(1).glob(f"{PREFIX}*")
-        assert (left / "party" / "Player-Data" / "P1.key").is_file()
+        key, of_owner = (
+            (left / "party" / "Player-Data" / "P1.key"),
+            own_certificates(hosts)[1].with_suffix(".key"),
+        )
+        assert not key.is_symlink() and key.read_bytes() != of_owner.read_bytes()
         assert succeed("hosts.clean", cwd=hosts.home).count(cleaned) == 1
     assert run.left_nothing() or killed == "command"  # which had no time to
 

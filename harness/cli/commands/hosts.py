@@ -23,6 +23,7 @@ from harness.hosts.policy import (
     DEFAULT_PORT,
     FILE,
     LEDGER,
+    STOCK,
     checked_policy,
     first_policy,
     read_policy,
@@ -32,6 +33,7 @@ from harness.hosts.setup import exported, set_up_here
 from harness.hosts.signed_results import SOURCES, verify as verified, what_hosts_ran
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent, exact_json, key_of, spent_text
+from harness.privacy.stock import Stock
 from harness.security_models import SecurityModel
 from harness.system.files import in_turn
 from harness.system.result_files import default_out, new_directory, write_json
@@ -66,8 +68,10 @@ def setup(options: HostsSetupOptions) -> None:
         checked_policy(options.policy, str(options.policy))
         text = options.policy.read_text(encoding="utf-8")
     if options.directory is None:
-        if options.party is not None or options.pin:
-            raise OptionError("--party and --pin are for one host, by its owner; name its --directory.")
+        if options.party is not None or options.pin or options.lost:
+            raise OptionError(
+                "--party, --pin and --lost are for one host, by its owner; name its --directory."
+            )
         hosts = read_hosts(options.hosts)
         chosen = options.security or [default_model(hosts)]
         for model in chosen:
@@ -89,6 +93,7 @@ def setup(options: HostsSetupOptions) -> None:
         text,
         [Path(name) for name in options.pin or []],
         [model.name for model in chosen],
+        options.lost or [],
     )
     if is_new:
         cli.announce(_accepted(chosen, "The new policy accepts"))
@@ -141,10 +146,11 @@ def restored(options: HostsRestoredOptions) -> None:
             unit, relation = known.unit or unit, known.relation or relation
     lost = PrivacyEvent("lost", "", options.guarantee, unit, relation, options.directory)
     with in_turn(options.directory):
+        Stock(options.directory / STOCK).destroy()  # first, as some of it may be a copy of used noise
         ledger.restore(options.population, lost, options.seen)
     cli.show(
         f"Charged to population {options.population!r}: {spent_text(lost.exact)}. "
-        "Hosts that have seen this one's lost charges go on with it."
+        "Hosts that have seen this one's lost charges go on with it. Noise that was made ahead is removed."
     )
 
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
@@ -13,6 +14,13 @@ from cryptography.x509.oid import NameOID
 from harness.errors import CertificateError, refuse
 
 RUN_CERTIFICATE_LASTS = timedelta(days=1)  # long enough for parties to meet, and clients to come
+_UNREADABLE = (  # errors by which parsing a certificate ends
+    ValueError,
+    UnsupportedAlgorithm,
+    x509.DuplicateExtension,
+    x509.InvalidVersion,
+    x509.UnsupportedGeneralNameType,
+)
 _EARLIER = timedelta(hours=1)  # as others' clocks may be behind
 _NO_AUTHORITY = x509.BasicConstraints(ca=False, path_length=None)
 
@@ -69,20 +77,21 @@ def check(pem: bytes, common_name: str, called: str, lasts: timedelta | None = N
 
     One that is for a run alone `lasts` no longer than that.
     """
-    try:
+    try:  # its parts are parsed as they are asked for
         certificate = x509.load_pem_x509_certificate(pem)
         extensions = [extension.value for extension in certificate.extensions]
-    except ValueError:
+        names = [str(attribute.value) for attribute in certificate.subject]
+        is_own_issuer = certificate.issuer == certificate.subject
+        first, last = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+        alone = pem.strip() == certificate.public_bytes(serialization.Encoding.PEM).strip()
+    except _UNREADABLE:
         raise CertificateError(f"{called} is not a certificate.") from None
     now, day = datetime.now(UTC), "%-d %B %Y"
-    first, last = certificate.not_valid_before_utc, certificate.not_valid_after_utc
-    alone = pem.strip() == certificate.public_bytes(serialization.Encoding.PEM).strip()
-    names = [str(attribute.value) for attribute in certificate.subject]
     refuse(
         CertificateError,
         (not alone, f"{called} is not one certificate alone: OpenSSL would trust all in its file."),
         (names != [common_name], f"{called} was made for another party than {common_name}."),
-        (certificate.issuer != certificate.subject, f"{called} was not issued by {common_name} itself."),
+        (not is_own_issuer, f"{called} was not issued by {common_name} itself."),
         # A certificate that is silent about it may be taken for an authority.
         (extensions != [_NO_AUTHORITY], f"{called} could stand for, or sign for, other parties."),
         (
@@ -96,8 +105,11 @@ def check(pem: bytes, common_name: str, called: str, lasts: timedelta | None = N
 
 
 def fingerprint(pem: bytes) -> str:
-    """Return a certificate's SHA-256 in OpenSSL's notation."""
-    return x509.load_pem_x509_certificate(pem).fingerprint(hashes.SHA256()).hex(":").upper()
+    """Return a certificate's SHA-256 in OpenSSL's notation, or raise ValueError."""
+    try:
+        return x509.load_pem_x509_certificate(pem).fingerprint(hashes.SHA256()).hex(":").upper()
+    except x509.InvalidVersion as error:
+        raise ValueError(str(error)) from None
 
 
 def expecting(certificates: Iterable[Path]) -> dict[str, str]:

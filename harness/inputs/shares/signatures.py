@@ -44,7 +44,7 @@ def is_signed(one: Signed, kind: str) -> bool:
     """Return whether the key of its certificate signed a statement, as one of this kind."""
     try:
         key = x509.load_pem_x509_certificate(one.certificate.encode()).public_key()
-    except (ValueError, UnsupportedAlgorithm):
+    except (ValueError, UnsupportedAlgorithm, x509.InvalidVersion):
         return False
     return is_signature(one.signature, key, kind, one.said)
 

@@ -131,20 +131,41 @@ def test_no_piece_is_kept_unless_all_parties_ended_well(
 def test_a_ledger_that_went_back_in_time_is_found_out(
     offline: bool, hosts: list[Path], stack: ExitStack
 ) -> None:
-    """By a peer that remembers what the host charged; no noise of that host is used any more."""
-    (hosts[0] / STOCK / "terms").mkdir(parents=True)
+    """By two peers that remember what the host charged: its owner is told how it goes on."""
     work = preparing(hosts[0], stack) if offline else Coordinator(hosts[0], stack).prepared(asked())
-    with pytest.raises(HostUnfitError, match=f"ledger of party 0 does not go on .* --seen {HEAD}"):
+    said = f"ledger of party 0 does not go on from what party 1 and party 2 have seen .* --seen {HEAD}"
+    with pytest.raises(HostUnfitError, match=said):
         begun(work, hosts, seen={"0": HEAD})
-    assert not (hosts[0] / STOCK).exists()
+    assert spent(hosts[0]) == []
+
+
+def test_a_host_that_lies_about_a_ledger_costs_one_piece(hosts: list[Path], stack: ExitStack) -> None:
+    """Its word against the ledger's: the run is refused, and nobody is told to restore anything."""
+    stock, coordinator = Stock(hosts[0] / STOCK), proposed(hosts[0], stack)[0]
+    terms = coordinator.work.run.uploads.terms
+    for mark in range(3):
+        keep_marked(stock, terms, 1, mark)
+    first, *rest = stock.pieces(terms)
+    work = coordinator.work
+    work.run.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties, piece=first)
+    signed = agreed(work, hosts)
+    liar = hosts[1] / "keys" / "embedded" / "P1.pem"
+    intent = replace(work.run.intent, party=1, run_certificate=run_certificate(1), seen={"0": HEAD})
+    with pytest.raises(HostUnfitError) as refused_run:
+        work.run.go(signed | {"1": Signed(**sign(intent, liar))})
+    said = str(refused_run.value)
+    assert f"from what party 1 says to have seen of it ({HEAD})" in said and "hosts.restored" not in said
+    assert "no other party bears that out" in said and f"piece {first[:12]}, was removed" in said
+    assert stock.pieces(terms) == rest and spent(hosts[0]) == [] and not work.run.is_running
 
 
 def test_a_peer_that_went_back_in_time_is_refused(hosts: list[Path], stack: ExitStack) -> None:
     work = preparing(hosts[0], stack)
-    held = work.run._keys.others(0)
-    work.run.guard.remember({1: HEAD}, held)
-    with pytest.raises(HostUnfitError, match=f"ledger of party 1 does not go on .* --seen {HEAD}"):
-        begun(work, hosts, head="b" * 64, had=["c" * 64])
+    work.run.guard.remember({1: HEAD}, work.run._keys.all_histories(0))
+    with pytest.raises(HostUnfitError, match=rf"of party 1 does not go on .* party 0 says .*\({HEAD}\)"):
+        begun(work, hosts, head="b" * 64, had=["c" * 64], seen={})
+    with pytest.raises(HostUnfitError, match=f"what party 0 and party 2 have seen .* --seen {HEAD}"):
+        work.run.go(signed_by_all(work.run.intent, hosts, head="b" * 64, had=["c" * 64]))
 
 
 MODEL_OF_HOSTS = get_model(QUICKEST)
@@ -193,8 +214,10 @@ def test_noise_is_made_kept_and_used_once_over_hosts(at_hosts: Site) -> None:
     backup.rename(at_hosts.directory(0))
     for online in (RUN, tuple(option for option in RUN if option != "--offline")):
         assert "restored from a backup" in refused(*online, "--out", "third", cwd=home)
-        assert not (at_hosts.directory(0) / STOCK).exists() and not (home / "third").exists()
-    assert "no piece of noise is at all hosts" in refused(*RUN, "--out", "third", cwd=home)
+        assert not (home / "third").exists()
+    own = ("--directory", str(at_hosts.directory(0)), "--population", "people", "--epsilon", "1")
+    succeed("hosts.restored", *own, "--seen", HEAD, cwd=home)
+    assert not (at_hosts.directory(0) / STOCK).exists()
 
 
 ALLOWED = "benchmark = true\n"
