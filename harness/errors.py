@@ -189,6 +189,14 @@ class PartyFailedError(FairSharesError):
     """A party failed; the others were stopped, nothing was written."""
 
 
+class PeerMessageError(PartyFailedError):
+    """A party sent another one what no honest party sends, and the run was ended."""
+
+
+class LostPeerError(PartyFailedError):
+    """A party's connection ended before the computation did."""
+
+
 class PartyTimeoutError(FairSharesError):
     """The parties did not finish in time; nothing was written."""
 
