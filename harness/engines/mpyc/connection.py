@@ -176,17 +176,18 @@ class Connection(asyncio.Protocol):
             raise PeerMessageError(f"Party {self.peer_pid} sent two messages for one step: {_WAY_OUT}")
         elif self._unasked_bytes + length + _UPKEEP > self._most_unasked:
             raise PeerMessageError(
-                f"Party {self.peer_pid} sent more than {self._most_unasked >> 20} MB that the program had not "
-                f"asked for: {_WAY_OUT}"
+                f"Party {self.peer_pid} sent more than {self._most_unasked >> 20} MB that the program had "
+                f"not asked for: {_WAY_OUT}"
             )
 
     def _check_length(self, length: int, expected: int) -> None:
         if length != expected:
             raise PeerMessageError(
-                f"Party {self.peer_pid} sent a message of {length} bytes where {expected} are expected: {_WAY_OUT}"
+                f"Party {self.peer_pid} sent a message of {length} bytes where {expected} are expected: "
+                f"{_WAY_OUT}"
             )
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         """Note that nothing more comes; end the run if something had to."""
         self._closed = True
         if self.peer_pid is None:  # it never said who it was, and the run waits for a party that does

@@ -1,7 +1,7 @@
 """Field elements as bytes, for messages between parties.
 
-An element has `FIELD.value_bytes` bytes, little-endian. A message is elements one after the other, and nothing
-else: no length, no type, no name. The receiver knows how many elements it expects.
+An element has `FIELD.value_bytes` bytes, little-endian. A message is elements one after the other, and
+nothing else: no length, no type, no name. The receiver knows how many elements it expects.
 """
 
 from typing import Any
@@ -24,8 +24,8 @@ def encode(elements: Any) -> bytes:
 def decode(message: bytes, count: int) -> Any:
     """Return the vector of `count` field elements in a message.
 
-    Guarantees: every element is an integer from 0 to p - 1, and no other bytes were accepted. No code but this
-    function reads the bytes.  [test: tests/harness/engines/test_mpyc_elements.py]
+    Guarantees: each element is an integer from 0 to p - 1, and each vector has one encoding.
+    [test: tests/harness/engines/test_mpyc_elements.py]
 
     Raises ValueError if the message has another length, or an integer that is p or more.
     """

@@ -24,14 +24,16 @@ class NoPickle:
 
     def loads(self, *_: object) -> NoReturn:
         """Raise UnsupportedFeature."""
-        raise UnsupportedFeature("MPyC was about to pickle or unpickle a message, which FairShares never does.")
+        raise UnsupportedFeature(
+            "MPyC was about to pickle or unpickle a message, which FairShares never does."
+        )
 
 
 class Exchange:
     """Sends and receives for MPyC's runtime of one party.
 
-    Guarantees: whatever a peer sends becomes field elements as many as expected, or ends the run; none of it is
-    unpickled.  [test: tests/harness/engines/test_mpyc_exchange.py, tests/commands/test_mpyc_attacks.py]
+    Guarantees: what a peer sends becomes as many field elements as expected, or ends the run. Nothing of it
+    is unpickled.  [test: tests/commands/test_mpyc_attacks.py]
     """
 
     def __init__(self, mpc: Any, peers: Peers) -> None:
@@ -75,7 +77,7 @@ class Exchange:
     def _connection(self, runtime: Any, peer_pid: int | None = None) -> Connection:
         return Connection(runtime, self._peers, peer_pid)
 
-    def _note_failure(self, loop: Any, context: dict[str, Any]) -> None:
+    def _note_failure(self, loop: Any, context: dict[str, Any]) -> None:  # noqa: ARG002
         """Keep the error of a step that failed; MPyC would print it, with what it computed on.
 
         What a socket had is not a step's: strangers may connect, and leave.

@@ -17,7 +17,13 @@ from harness.engines.mpyc.machine import Machine, install_fast_splitting
 from harness.engines.mpyc.names import namespace, unsupported
 from harness.engines.parties.certificates import fingerprint
 from harness.engines.parties.working_directory import DATA, LOOPBACK, MET, certificate_file
-from harness.errors import CompileError, DomainOverflow, PartyFailedError, UnsupportedError, UnsupportedFeature
+from harness.errors import (
+    CompileError,
+    DomainOverflow,
+    PartyFailedError,
+    UnsupportedError,
+    UnsupportedFeature,
+)
 from protocols import circuits
 
 
