@@ -86,19 +86,19 @@ def test_the_first_failure_is_raised_whatever_is_run_next() -> None:
     exchange = exchange_of(first)
     for _ in range(2):
         with pytest.raises(LostPeerError) as raised:
-            exchange.run(SimpleNamespace())  # type: ignore[arg-type]
+            exchange.run(SimpleNamespace())
         assert raised.value is first
 
 
 def test_a_steps_own_error_is_said_without_what_it_computed_on() -> None:
     with pytest.raises(PartyFailedError) as raised:
-        exchange_of(ZeroDivisionError("5ecre7")).run(SimpleNamespace())  # type: ignore[arg-type]
+        exchange_of(ZeroDivisionError("5ecre7")).run(SimpleNamespace())
     assert "ended with ZeroDivisionError" in str(raised.value) and "5ecre7" not in str(raised.value)
 
 
 def test_a_loop_that_stops_by_itself_is_no_partys_fault() -> None:
     with pytest.raises(RuntimeError, match="Event loop stopped"):
-        exchange_of(None).run(SimpleNamespace())  # type: ignore[arg-type]
+        exchange_of(None).run(SimpleNamespace())
 
 
 def test_a_step_is_blamed_and_a_socket_is_not() -> None:
