@@ -54,7 +54,8 @@ KEPT = re.compile(rf"OUT |Time = |Data sent = |Global data sent = |Spent |Client
 _LONGEST = 300
 _WRONG_LINKS = 18  # exit code of a party that ended well, but with links to strangers
 LOST_PEER = re.compile(
-    r"[Cc]onnection (reset|refused|closed)[a-z ]*|stream truncated|end of file|Broken pipe"
+    rf"({OWN})?Connection closed by party \d+ before the computation ended\."
+    r"|[Cc]onnection (reset|refused|closed)[a-z ]*|stream truncated|end of file|Broken pipe"
 )
 FAILED_CHECK = re.compile(
     r"[Mm]ac ?[Cc]heck [a-zA-Z]+|MAC mismatch|(check )?hash mismatch( for sender (\d+) and backup (\d+))?"
