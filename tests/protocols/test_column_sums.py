@@ -125,5 +125,5 @@ def test_what_parties_add_up_is_what_a_record_changes(spec: ProtocolSpec, argume
 
 def test_a_declaration_gives_the_sums_that_a_partys_process_is_told() -> None:
     assert BlocksOfBins().blocks({"bins": "101", "blocks": "1.5.25"}) == (101, "1.5.25")
-    assert EachColumn(int).blocks({"bins": "101", "blocks": "1.5.25"}) == (1, "1")
+    assert EachColumn(len).blocks({"bins": "101", "blocks": "1.5.25"}) == (1, "1")
     assert PI_RW.input_forms[SPLIT.name].summed_by_party
