@@ -50,7 +50,9 @@ class Setup(wire.Answers):
 
 
 @dataclass(frozen=True)
-class _Exported:
+class Exported:
+    """A host's certificates by engine, as its owner sends them to other hosts' owners."""
+
     party: int
     certificates: dict[str, str]
 
@@ -58,6 +60,12 @@ class _Exported:
 def exported(directory: Path, party: int) -> Path:
     """Return the file of certificates for other hosts' owners."""
     return directory / f"party-{party}.certificates"
+
+
+def read_exported(path: Path) -> Exported:
+    """Return the certificates in another host's file, or raise CertificateError."""
+    refusal = Refusal(CertificateError, str(path), "a host's certificates", "ask its owner for them again")
+    return as_type(Exported, read_json(path, refusal, SCHEMA, SMALL), refusal)
 
 
 def set_up_here(
@@ -74,10 +82,7 @@ def set_up_here(
         json.dumps({"schema": SCHEMA, "party": party, "certificates": own}).encode(),
     )
     for path in others:
-        refusal = Refusal(
-            CertificateError, str(path), "a host's certificates", "ask its owner for them again"
-        )
-        others_certificates = as_type(_Exported, read_json(path, refusal, SCHEMA, SMALL), refusal)
+        others_certificates = read_exported(path)
         host.pin(
             party,
             {
