@@ -137,7 +137,7 @@ def golden(name: str) -> bytes:
 LINES = b"""OUT counts [1, -2, 30, 40]
 Reading file
 OUT total 71
-Spent 0.25 seconds (1.5 MB, 12 rounds) on the online phase and 0.5 seconds (2 MB, 3 rounds) on the preprocessing
+Spent 0.25 seconds (1.5 MB, 12 rounds) on the online phase and 0.5 seconds of another
 Time = 0.75 seconds
 Data sent = 3.5 MB in ~15 rounds (party 0 only)
 Global data sent = 10.5 MB (all parties)
@@ -172,6 +172,7 @@ DRAWN = (
     b' "honest": 2}}'
 )
 HEADS = b"0a" * 32 + b"," + b"f" * 64
+RULES = fs.GroupThresholdPredictor.load
 TASK = golden("task.json")
 
 TARGETS = [

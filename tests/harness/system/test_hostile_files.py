@@ -37,7 +37,7 @@ from harness.pipeline.earlier_results import add_up
 from harness.privacy.ledger.entries import Ledger
 from harness.system.documents import DECLARATION, Refusal, read_toml
 from harness.training.features import read_features
-from protocols.accounting.rounding import MAX_DIGITS
+from protocols.exact_numbers import MAX_DIGITS
 from tests.conftest import PROJECT
 from tests.fuzz.mutate import Target, limited_memory, outcome
 from tests.project.test_documented_files import LISTED
