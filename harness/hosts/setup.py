@@ -68,7 +68,9 @@ class Setup(wire.Answers):
 
 
 @dataclass(frozen=True)
-class _Exported:
+class Exported:
+    """A host's certificates by engine, as its owner sends them to other hosts' owners."""
+
     party: int
     certificates: dict[str, str]
     successors: dict[str, list[Signed]] = field(default_factory=dict)
@@ -77,6 +79,12 @@ class _Exported:
 def exported(directory: Path, party: int) -> Path:
     """Return the file of certificates for other hosts' owners."""
     return directory / f"party-{party}.certificates"
+
+
+def read_exported(path: Path) -> Exported:
+    """Return the certificates in another host's file, or raise CertificateError."""
+    refusal = Refusal(CertificateError, str(path), "a host's certificates", "ask its owner for them again")
+    return as_type(Exported, read_json(path, refusal, SCHEMA, SMALL), refusal)
 
 
 def set_up_here(
@@ -95,7 +103,7 @@ def set_up_here(
     for a lost key without a new one.
     """
     host = Setup(directory)
-    read = [_read_exported(path) for path in others]
+    read = [read_exported(path) for path in others]
     if without := sorted({*lost} - {one.party for one in read}):
         raise OptionError(
             f"--lost says that party {without[0]} lost its key; name the file of its new certificates by "
@@ -114,11 +122,6 @@ def set_up_here(
         )
     accepted = keys.pinned(directory)
     return {name: {party: text, **accepted[name]} for name, text in own.items()}
-
-
-def _read_exported(path: Path) -> _Exported:
-    refusal = Refusal(CertificateError, str(path), "a host's certificates", "ask its owner for them again")
-    return as_type(_Exported, read_json(path, refusal, SCHEMA, SMALL), refusal)
 
 
 def _write_exported(directory: Path, party: int, certificates: dict[str, str]) -> None:

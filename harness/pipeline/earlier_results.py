@@ -159,6 +159,10 @@ def _check_statement(manifest: Mapping[str, Any], path: Path) -> None:
         opened_by = manifest.get("curves_of", {"manifest": manifest})["manifest"]
         if read_statement(opened_by).exact != read_exact(manifest):
             raise ValueError("it is another than that of the run which revealed the curves")
+        exact, stated = read_exact(manifest), manifest["privacy"]
+        for name in ("epsilon", "delta"):
+            if type(stated[name]) not in (int, float) or stated[name] < getattr(exact, name):
+                raise ValueError(f"its {name} is no number, or less than the exact one")
     except (FairSharesError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
         raise ResultFileError(

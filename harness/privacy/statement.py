@@ -11,9 +11,10 @@ from harness.inputs.rings import FIELD
 from harness.privacy.ledger.populations import exact_json, spent_text
 from harness.security_models import SecurityModel, get_model
 from protocols.accounting.calibration import NeighboringRelation, NoisePlan, PrivacyUnit
-from protocols.accounting.rounding import digits_up, exact_text, float_up, stated_number
+from protocols.accounting.rounding import digits_up, exact_text, float_up
 from protocols.circuits.clients import CHECKS
 from protocols.circuits.coins import exp_bounds
+from protocols.exact_numbers import stated_number
 from protocols.guarantee import Guarantee, compose
 from protocols.noise.added import DistributedNoise
 from protocols.spec import CLIENTS, HONEST, RECORDS_OF_UPLOADS, REPLICATED, SHARES, InputForm, ProtocolSpec

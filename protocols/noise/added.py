@@ -18,10 +18,10 @@ from typing import Any, TypeVar
 import gmpy2
 import numpy as np
 
-from protocols.accounting.rounding import stated_number
 from protocols.arrays import Floats, Integers, Words
 from protocols.circuits.coins import MAX_COINS, MAX_EPSILON, Coin, exp_bounds
 from protocols.circuits.noise import OWN_ARGUMENTS
+from protocols.exact_numbers import stated_number
 from protocols.noise import truncated
 from protocols.noise.truncated import probability_mass
 

@@ -33,11 +33,8 @@ class Header:
     schema: int = SCHEMA
 
     def __post_init__(self) -> None:
-        if (
-            self.schema != SCHEMA
-            or self.party not in range(len(self.task.parties))
-            or not 1 <= self.uploads <= MOST_UPLOADS
-        ):
+        known_party = self.party in range(len(self.task.parties))
+        if self.schema != SCHEMA or not known_party or not 1 <= self.uploads <= MOST_UPLOADS:
             raise ShareError("It is no aggregate that this version knows.")
         _ = self.allowed
 

@@ -15,9 +15,9 @@ from typing import NamedTuple, Self
 
 from protocols.accounting.exact_privacy import Masses, curve_of_coins
 from protocols.accounting.losses import loss_distribution
-from protocols.accounting.rounding import stated_number
 from protocols.accounting.rounds import Concentrated
 from protocols.circuits.coins import exp_bounds
+from protocols.exact_numbers import stated_number
 from protocols.guarantee import LOST, MAX_EPSILON, SUMMED, Budget, Guarantee, compose
 from protocols.noise.added import BITS, DistributedNoise, Single, coins_in
 

@@ -28,7 +28,7 @@ from harness.privacy.ledger.populations import (
 )
 from harness.system.processes import birth
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-from protocols.accounting.rounding import stated_number
+from protocols.exact_numbers import stated_number
 from protocols.guarantee import Budget, Guarantee, compose
 
 _COLUMNS = (  # of a charge

@@ -37,7 +37,7 @@ from harness.pipeline.earlier_results import add_up
 from harness.privacy.ledger.entries import Ledger
 from harness.system.documents import DECLARATION, Refusal, read_toml
 from harness.training.features import read_features
-from protocols.accounting.rounding import MAX_DIGITS
+from protocols.exact_numbers import MAX_DIGITS
 from tests.conftest import PROJECT
 from tests.fuzz.mutate import Target, limited_memory, outcome
 from tests.project.test_documented_files import LISTED
@@ -188,8 +188,14 @@ def make_socket(path: Path) -> None:
         made.bind(path.name)
 
 
-def text(content: bytes) -> Callable[[Path], None]:
-    return lambda path: path.write_bytes(content) and None
+def text(content: bytes, times: int = 1, end: bytes = b"") -> Callable[[Path], object]:
+    """Return what writes a text that is repeated, and made only where it is needed."""
+    return lambda path: path.write_bytes(content * times + end)
+
+
+def text_in(start: bytes, content: bytes, times: int, end: bytes = b"") -> Callable[[Path], object]:
+    """Return what writes a repeated text after a start."""
+    return lambda path: path.write_bytes(start + content * times + end)
 
 
 @dataclass(frozen=True)
@@ -216,14 +222,14 @@ HOSTILE = {
     "directory": Hostile(Path.mkdir),
     "socket": Hostile(make_socket),
     "nothing in it": Hostile(text(b"")),
-    "a million lists": Hostile(text(b"[" * 10**6)),
-    "a million lists in a value": Hostile(text(b'{"a":' * 10**6)),
-    "a million empty lists": Hostile(text(b"[" + b"[]," * 10**6 + b"[]]")),
-    "64 MB of digits": Hostile(text(b"1" * (64 << 20)), large=True),
-    "64 MB of digits in a value": Hostile(text(b'{"schema":' + b"1" * (63 << 20) + b"}"), large=True),
-    "64 MB of digits in TOML": Hostile(text(b"a = " + b"1" * (63 << 20)), large=True),
-    "65 MB of spaces": Hostile(text(b" " * (65 << 20)), large=True),
-    "quotes without an end": Hostile(text(b'{"a": "' + b'\\"' * (31 << 20)), True, large=True),
+    "a million lists": Hostile(text(b"[", 10**6)),
+    "a million lists in a value": Hostile(text(b'{"a":', 10**6)),
+    "a million empty lists": Hostile(text_in(b"[", b"[],", 10**6, b"[]]")),
+    "64 MB of digits": Hostile(text(b"1", 64 << 20), large=True),
+    "64 MB of digits in a value": Hostile(text_in(b'{"schema":', b"1", 63 << 20, b"}"), large=True),
+    "64 MB of digits in TOML": Hostile(text_in(b"a = ", b"1", 63 << 20), large=True),
+    "65 MB of spaces": Hostile(text(b" ", 65 << 20), large=True),
+    "quotes without an end": Hostile(text_in(b'{"a": "', b'\\"', 31 << 20), True, large=True),
     "a key twice": Hostile(text(b'{"schema": 1, "schema": 1}'), True),
     "NaN": Hostile(text(b'{"schema": 1, "a": NaN}'), True),
     "a number beyond floats": Hostile(text(b'{"schema": 1, "a": 1e400}'), True),
@@ -279,6 +285,7 @@ RIGHT = {
         for name in ("link to nothing", "link to itself")
     ),
     ("ledger", "nothing in it"),
+    ("fairshares.toml", "nothing in it"),
     ("<upload>.share", "nothing in it"),
 }
 CASES = [
@@ -328,6 +335,8 @@ NUMBERS: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
     "fewer than no bits": (manifest_with(mpc_statistical_security_bits=-1), "is -1, no whole number up"),
     "a text of bits": (manifest_with(mpc_statistical_security_bits="64"), "is 64, no whole number up to"),
     "no bits": (lambda fields: fields["privacy"].pop("mpc_statistical_security_bits"), "it lacks"),
+    "no rounded number": (lambda fields: fields["privacy"].pop("delta"), "it lacks 'delta'"),
+    "a flattering number": (manifest_with(epsilon=0.5), "its epsilon is no number, or less than the exact"),
     "no privacy": (lambda fields: fields.pop("privacy"), "it lacks 'privacy'"),
 }
 
