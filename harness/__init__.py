@@ -4,4 +4,4 @@ Imports go down only: cli, views, hosts, forecast, training, pipeline, privacy, 
 reweighing, postprocessing, engines, clients, security_models, inputs, system, errors. Start with `inputs`.
 """
 
-__version__ = "1.0.0"
+__version__ = "1.0.1"

@@ -189,6 +189,18 @@ class PartyFailedError(FairSharesError):
     """A party failed; the others were stopped, nothing was written."""
 
 
+class SandboxError(FairSharesError):
+    """A party's process could not be shut off from its owner's other files; it began nothing."""
+
+
+class PeerMessageError(PartyFailedError):
+    """A party sent another one what no honest party sends, and the run was ended."""
+
+
+class LostPeerError(PartyFailedError):
+    """A party's connection ended before the computation did."""
+
+
 class PartyTimeoutError(FairSharesError):
     """The parties did not finish in time; nothing was written."""
 

@@ -1,5 +1,6 @@
 """Arguments, queries and revealed values of each protocol, as data."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -80,6 +81,76 @@ def _cells(arguments: Mapping[str, str]) -> int:
     return int(arguments["groups"]) * int(arguments["labels"])
 
 
+class ColumnSums(ABC):
+    """The release of a program whose noisy values are fixed sums of its input columns, plus noise.
+
+    Where parties add up their columns before the run, `pi_sum` or `pi_sum_offline` may run in such a
+    program's place: each party then applies `blocks` to its columns by itself. The queries, from which
+    privacy is derived, and the sums, which are computed, are one declaration, so they cannot disagree.
+    [test: tests/protocols/test_column_sums.py]
+    """
+
+    @abstractmethod
+    def __call__(self, arguments: Mapping[str, str]) -> LinearQueries:
+        """Return the queries: which noisy values one record changes, and by how much."""
+
+    def blocks(self, _arguments: Mapping[str, str], /) -> tuple[int, str]:
+        """Return the bins of each histogram, and the bins per block of each level of sums.
+
+        By default each column is a noisy value, in the same order.
+        """
+        return 1, "1"
+
+
+@dataclass(frozen=True)
+class EachColumn(ColumnSums):
+    """The release of each column: noisy value i is column i plus noise, and a record adds 1 to one column.
+
+    `columns` maps arguments to the number of columns.
+    """
+
+    columns: Callable[[Mapping[str, str]], int]
+
+    def __call__(self, arguments: Mapping[str, str]) -> LinearQueries:
+        """Return one query for each column."""
+        return each_cell_once(self.columns(arguments))
+
+
+@dataclass(frozen=True)
+class EachDistance(ColumnSums):
+    """The release of each group's two columns: clients' distances from either end of the range."""
+
+    def __call__(self, arguments: Mapping[str, str]) -> LinearQueries:
+        """Return two queries for each group."""
+        return sums_from_ends(int(arguments["groups"]), int(arguments["steps"]))
+
+
+@dataclass(frozen=True)
+class BlocksOfBins(ColumnSums):
+    """The release of counts of blocks of neighboring bins, as `protocols.circuits.blocks` adds them up."""
+
+    def __call__(self, arguments: Mapping[str, str]) -> LinearQueries:
+        """Return the queries of trees, of `score_columns` sets of groups if records have several scores.
+
+        Listed are records with all scores in one bin; others move as many nodes.
+        """
+        sizes, bins = tuple(map(int, arguments["blocks"].split("."))), int(arguments["bins"])
+        one = CountTree(bins, sizes).release(_cells(arguments))
+        sets = int(arguments.get("score_columns", 1))
+        if sets == 1:
+            return one
+        groups, columns = int(arguments["groups"]) // sets, range(sets)
+        records = product(range(groups), columns, range(bins))
+        cells = (
+            [((c * groups + g) * 2 + (label == c)) * bins + b for c in columns] for g, label, b in records
+        )
+        return replace(one, columns=tuple(tuple(chain(*(one.columns[i] for i in of))) for of in cells))
+
+    def blocks(self, arguments: Mapping[str, str], /) -> tuple[int, str]:
+        """Return the bins of each histogram, and the bins per block of each level."""
+        return int(arguments["bins"]), arguments["blocks"]
+
+
 @dataclass(frozen=True)
 class ProtocolSpec:
     """One protocol, independent of any engine: the program `Programs/Source/<name>.mpc`.
@@ -91,6 +162,12 @@ class ProtocolSpec:
     from products of its input form, so that a shifted share only shifts the result; active models run others
     on bits alone. A program that `makes_piece` keeps noise for one that `uses_piece`.
     [test: tests/harness/engines/test_mpyc_masks.py]
+
+    With `distributed_noise`, parties may add noise of their own (`--noise distributed`), or noise made ahead
+    (`--offline`). Where they also add up their columns before the run, another program then runs in this
+    one's place. So such a spec declares its release as `ColumnSums`, and is linear; any other is refused
+    with a ValueError, as the other program would reveal something else.
+    [test: tests/protocols/test_column_sums.py]
     """
 
     name: str
@@ -111,6 +188,15 @@ class ProtocolSpec:
     makes_piece: bool = False
     uses_piece: bool = False
     made_up: bool = False
+
+    def __post_init__(self) -> None:
+        replaced = self.distributed_noise and any(form.summed_by_party for form in self.input_forms.values())
+        if replaced and not (self.linear and isinstance(self.release, ColumnSums)):
+            raise ValueError(
+                f"{self.name} says distributed_noise=True, but pi_sum, which then runs in its place, knows "
+                "only sums of columns: declare its `release` as `ColumnSums` (such as `EachColumn`) of a "
+                "linear program, or leave distributed_noise out."
+            )
 
     @property
     def adds_to_sums(self) -> bool:
@@ -184,7 +270,7 @@ PI_RW = ProtocolSpec(
     input_paths=(SHARES, CLIENTS, REPLICATED),
     outputs=("counts",),
     revealed=("noisy count of records per (group, label), to all parties",),
-    release=lambda arguments: each_cell_once(_cells(arguments)),
+    release=EachColumn(_cells),
     distributed_noise=True,
 )
 
@@ -197,23 +283,6 @@ PI_RW_SLOTS = replace(
     slot_bits=lambda arguments: slot_bits(_cells(arguments)),
 )
 
-
-def _blocks_of_bins(arguments: Mapping[str, str]) -> LinearQueries:
-    """Return the release of trees, of `score_columns` sets of groups if records have several scores.
-
-    Listed are records with all scores in one bin; others move as many nodes.
-    """
-    sizes, bins = tuple(map(int, arguments["blocks"].split("."))), int(arguments["bins"])
-    one = CountTree(bins, sizes).release(_cells(arguments))
-    sets = int(arguments.get("score_columns", 1))
-    if sets == 1:
-        return one
-    groups, columns = int(arguments["groups"]) // sets, range(sets)
-    records = product(range(groups), columns, range(bins))
-    cells = ([((c * groups + g) * 2 + (label == c)) * bins + b for c in columns] for g, label, b in records)
-    return replace(one, columns=tuple(tuple(chain(*(one.columns[i] for i in of))) for of in cells))
-
-
 PI_CF = ProtocolSpec(
     name="pi_cf",
     source="PrivFairFL (Pentyala et al. 2022), Protocol 3",
@@ -222,7 +291,7 @@ PI_CF = ProtocolSpec(
     input_paths=AT_REST,
     outputs=("counts",),
     revealed=("noisy count of records per (group, label, predicted label), to all parties",),
-    release=lambda arguments: each_cell_once(int(arguments["groups"]) * int(arguments["labels"]) ** 2),
+    release=EachColumn(lambda arguments: int(arguments["groups"]) * int(arguments["labels"]) ** 2),
     distributed_noise=True,
 )
 
@@ -242,7 +311,7 @@ PI_ROC = ProtocolSpec(
     input_paths=AT_REST,
     outputs=("nodes",),
     revealed=("noisy counts of records per (group, label, block of neighboring score bins), to all parties",),
-    release=_blocks_of_bins,
+    release=BlocksOfBins(),
     distributed_noise=True,
 )
 
@@ -264,7 +333,7 @@ PI_GAP = ProtocolSpec(
     revealed=(
         "noisy sums, per group, of clients' distances from the lower and from the upper end, to all parties",
     ),
-    release=lambda arguments: sums_from_ends(int(arguments["groups"]), int(arguments["steps"])),
+    release=EachDistance(),
     distributed_noise=True,
 )
 

@@ -21,6 +21,11 @@ LOCK = "requirements.lock"
 TEST_LOCK = f"tests/{LOCK}"  # further packages for tests
 
 _STAMP = "fairshares-lock"  # in a complete environment: its sources
+_OTHER_FILE = "DO NOT MATCH THE HASHES"  # pip says so of a file that no lock file knows
+
+
+class OtherFileError(Exception):
+    """The package index gave a file whose SHA-256 is not in the lock files."""
 
 
 def main(arguments: Sequence[str], project: Path = PROJECT) -> int:
@@ -45,7 +50,8 @@ def main(arguments: Sequence[str], project: Path = PROJECT) -> int:
 def ensure(environment: Path, *locks: Path) -> int:
     """Make an environment unless it matches the lock files; return an exit code.
 
-    Guarantees: an incomplete environment never passes for a complete one.
+    Guarantees: an incomplete environment never passes for a complete one. Only files whose SHA-256 is in a
+    lock file are installed, and none is built here.
     [test: tests/commands/test_bootstrap.py]
     """
     try:
@@ -53,6 +59,12 @@ def ensure(environment: Path, *locks: Path) -> int:
             of = " and ".join(map(str, locks))
             _say(f"setting up {environment.name} with the packages of {of}; another ./inv waits meanwhile")
             _make_alone(environment, locks)
+    except OtherFileError:
+        _say(
+            f"{environment.name} was not made: a package is not the file that the lock file pins by its "
+            "SHA-256, as pip says above; somebody may have changed the package, or the lock file."
+        )
+        return 1
     except subprocess.CalledProcessError as error:
         _say(
             f"{environment.name} was not made: {error.cmd[2]} failed, see above; then run the command again."
@@ -124,13 +136,16 @@ def _make(environment: Path, locks: Sequence[Path], held: int) -> None:
     pip = [
         *(str(new / "bin" / "python"), "-m", "pip", "install"),
         "--no-deps",  # the lock files are complete, so only pinned packages come in
+        "--require-hashes",  # and of these only the files that the lock files know
+        "--only-binary=:all:",  # what builds a package would come in without a hash
         "--no-compile",  # a module is compiled when first imported; most never are
         *("--no-user", "--no-input", "--disable-pip-version-check"),
         *(word for lock in locks for word in ("-r", str(lock))),
     ]
     try:
-        for command in ([sys.executable, "-m", "venv", str(new)], pip):
-            subprocess.run(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, pass_fds=[held], check=True)
+        venv = [sys.executable, "-m", "venv", str(new)]
+        subprocess.run(venv, stdin=subprocess.DEVNULL, stdout=sys.stderr, pass_fds=[held], check=True)
+        _install(pip, held)
         _rename_inside(new, environment)
         (new / _STAMP).write_text("\n".join(_stamp(new, locks)))
         if os.path.lexists(environment):
@@ -138,6 +153,32 @@ def _make(environment: Path, locks: Sequence[Path], held: int) -> None:
         new.rename(environment)
     finally:
         _remove(new, old)
+
+
+def _install(pip: Sequence[str], held: int) -> None:
+    """Run pip and show what it says; raise CalledProcessError, or OtherFileError if a hash is the reason."""
+    said = []
+    with subprocess.Popen(
+        pip,
+        stdin=subprocess.DEVNULL,
+        stdout=sys.stderr,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        pass_fds=[held],
+    ) as process:
+        assert process.stderr is not None
+        try:
+            for line in process.stderr:
+                said.append(line)
+                sys.stderr.write(line)
+        except KeyboardInterrupt:
+            process.terminate()
+            raise
+    if process.returncode:
+        if _OTHER_FILE in "".join(said):
+            raise OtherFileError
+        raise subprocess.CalledProcessError(process.returncode, list(pip))
 
 
 def _rename_inside(new: Path, environment: Path) -> None:

@@ -10,6 +10,8 @@ from harness.request.readers import (
     in_module,
     one_of,
     parse_heads,
+    parse_lost,
+    parse_models,
     parse_names,
     parse_party,
     parse_path,
@@ -370,19 +372,29 @@ class HostsSetupOptions(Options):
     """Make each host's keys and policy on that host, and give it the other hosts' certificates."""
 
     hosts = HOSTS
-    renew = switch("make new keys everywhere, also where there are some")
+    renew = switch("make new keys, also where there are some, which sign the new ones as their successors")
     policy = optional(parse_path, "a policy for all hosts; default: the usual one, on hosts without any")
+    security = optional(
+        parse_models,
+        "the models that the usual policy accepts, for example ring,mpyc; default: ring, or what the number "
+        "of hosts allows; with --directory: ring if available, else mpyc",
+    )
     directory = optional(
         parse_path, "instead of --hosts, by the owner of one host, on it: that host's own directory"
     )
     party = optional(parse_party, "with --directory: the number of its party")
     pin = optional(parse_names, "with --directory: the files that other hosts' owners sent")
+    lost = optional(parse_lost, "with --pin: the parties whose owners say that they lost their keys")
 
 
 class HostsPolicyOptions(Options):
     """Write a host's policy if it has none; check it, and show what has been spent of it."""
 
     directory = required(parse_path, "the host's own directory, on this machine", "/srv/fairshares")
+    security = optional(
+        parse_models,
+        "the models that a new policy accepts, separated by commas; default: ring if available, else mpyc",
+    )
     prints = "JSON"
 
 

@@ -9,10 +9,13 @@ import asyncio
 import hashlib
 import json
 import os
+import resource
 import signal
+import socket
 import ssl
 import struct
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from itertools import accumulate, pairwise
@@ -27,6 +30,11 @@ from harness.clients.messages import Channel
 from protocols.circuits.clients import DIGEST_WORDS, checks
 
 FAILED = "Clients failed: "  # every message about clients begins so
+# Connections at a time. Whoever reaches the port can open them before TLS has told who it is. These take a
+# quarter of the files that the process may open at most.
+_MOST_UNKNOWN = 256
+_MOST_OF_A_CLIENT = 2  # one is served, and another is told so
+_HANDSHAKE_S, _GOODBYE_S = 10.0, 10.0
 _LOST = (OSError, EOFError, asyncio.IncompleteReadError)
 
 
@@ -51,6 +59,10 @@ class Front:
         self._checks = checks(self._parts)
         self._known = {ssl.PEM_cert_to_DER_cert(pem): k for k, pem in enumerate(config["certificates"])}
         self._present: set[int] = set()
+        self._unknown: dict[
+            asyncio.Task[None], socket.socket
+        ] = {}  # connections before TLS, the oldest first
+        self._connections: Counter[int] = Counter()  # after it, by client
         self._channels: list[Channel] = []
         self._masks: asyncio.Future[tuple[masks.Words, masks.Words]] = asyncio.Future()
         self._sums: asyncio.Future[tuple[masks.Words, list[bytes]]] = asyncio.Future()
@@ -64,7 +76,8 @@ class Front:
         Raises ClientFailure if no client sent values, too many broke off, or the machine was late; OSError or
         asyncio.IncompleteReadError if it ended.
         """
-        server = await self._listen()
+        listening = self._listen()
+        accepting = asyncio.create_task(self._accept(listening))
         try:
             async with asyncio.timeout(self._seconds_to_come()) as deadline:
                 left_out = await self._serve_machine(deadline)
@@ -73,7 +86,8 @@ class Front:
                 f"The virtual machine was not ready for the clients after {self._config['seconds']:g} s."
             ) from None
         finally:
-            server.close()
+            accepting.cancel()
+            listening.close()
             for channel in self._channels:
                 channel.writer.close()
         return (
@@ -99,22 +113,63 @@ class Front:
     def _seconds_to_come(self) -> float:
         return float(self._config["started"] + self._config["seconds"] - time.time())
 
-    async def _listen(self) -> asyncio.Server:
-        port, own = self._config["port"], self._data / f"P{self._party}.pem"
-        trusted = "".join(self._config["certificates"])
+    def _listen(self) -> socket.socket:
+        port = self._config["port"]
         try:
-            return await asyncio.start_server(
-                self._serve,
-                self._config["host"],
-                port,
-                ssl=wire.context(ssl.PROTOCOL_TLS_SERVER, own, trusted),
-                ssl_handshake_timeout=10.0,
-                backlog=4096,
-            )
+            listening = socket.create_server((self._config["host"], port), backlog=4096)
         except OSError as error:
-            raise ClientFailure(  # asyncio's own text is a whole sentence
+            raise ClientFailure(
                 f"It cannot listen for clients on port {port}: {os.strerror(error.errno or 0)}."
             ) from None
+        listening.setblocking(False)
+        return listening
+
+    async def _accept(self, listening: socket.socket) -> None:
+        """Take connections; end one for each beyond so many that have not shown who they are.
+
+        It is the oldest from the address that has most of them, so an address can end its own only. However
+        many strangers come, files are left for the machine and for clients.
+        [test: tests/commands/test_hostile_clients.py]
+        """
+        loop, own = asyncio.get_running_loop(), self._data / f"P{self._party}.pem"
+        tls = wire.context(ssl.PROTOCOL_TLS_SERVER, own, "".join(self._config["certificates"]))
+        most = min(_MOST_UNKNOWN, max(1, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4))
+        while True:
+            try:
+                connection, address = await loop.sock_accept(listening)
+            except OSError:  # of one connection, or no file is left for it
+                await asyncio.sleep(0.05)
+                continue
+            task = asyncio.create_task(self._secure(connection, tls))
+            self._unknown[connection] = str(address[0]), task
+            if len(self._unknown) > most:
+                self._end_one()
+            await asyncio.sleep(0)  # `sock_accept` does not wait while connections are there
+
+    def _end_one(self) -> None:
+        ((busiest, _),) = Counter(address for address, _ in self._unknown.values()).most_common(1)
+        oldest = next(one for one, (address, _) in self._unknown.items() if address == busiest)
+        _, task = self._unknown.pop(oldest)
+        task.cancel()
+
+    async def _secure(self, connection: socket.socket, tls: ssl.SSLContext) -> None:
+        """Begin TLS on a connection, and serve it if it is a client's."""
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader()
+        protocol = asyncio.StreamReaderProtocol(reader)
+        try:
+            transport, _ = await loop.connect_accepted_socket(
+                lambda: protocol,
+                connection,
+                ssl=tls,
+                ssl_handshake_timeout=_HANDSHAKE_S,
+                ssl_shutdown_timeout=_GOODBYE_S,
+            )
+        except OSError:  # it is no client, or left
+            return
+        finally:
+            self._unknown.pop(connection, None)
+        await self._serve(reader, asyncio.StreamWriter(transport, protocol, reader, loop))
 
     async def _exchange(self, machine: Channel, width: int) -> str:
         """Bring clients' subsets and values to the machine, zeros for those left out."""
@@ -181,10 +236,18 @@ class Front:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         channel = Channel(reader, writer)
         client = self._known.get(channel.peer_certificate or b"")
-        # The client may leave, or all may be over.
-        with closing(writer), suppress(*_LOST, wire.WrongLengthError, asyncio.CancelledError):
-            if client is not None:
+        if client is None or self._connections[client] >= _MOST_OF_A_CLIENT:
+            channel.close()
+            return
+        self._connections[client] += 1
+        try:
+            # The client may leave, or all may be over.
+            with closing(writer), suppress(*_LOST, wire.WrongLengthError, asyncio.CancelledError):
                 await self._talk(client, channel)
+            with suppress(*_LOST, asyncio.CancelledError):
+                await writer.wait_closed()
+        finally:
+            self._connections[client] -= 1
 
     async def _talk(self, client: int, channel: Channel) -> None:
         begin, end = self._ends[client], self._ends[client + 1]

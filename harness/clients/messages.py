@@ -1,12 +1,13 @@
 """Messages: four bytes of length, little-endian, and bytes."""
 
 import asyncio
-import json
 import ssl
 import struct
 from collections.abc import Callable, Container
 from pathlib import Path
 from typing import Any
+
+from harness.system.documents import SMALL, strict_json
 
 PROTOCOL = "fairshares-client-2"
 MAX_TERMS = 1 << 16  # bytes of the JSON that opens a conversation
@@ -35,11 +36,11 @@ def context(
 
 
 async def connected(host: str, port: int, is_awaited: Callable[[], bool], **options: Any) -> "Channel":
-    """Connect; try again while the other side refuses and is awaited."""
+    """Connect; try again while the other side refuses or resets, as one that is busy does, and is awaited."""
     while True:
         try:
             return Channel(*await asyncio.open_connection(host, port, **options))
-        except ConnectionRefusedError:
+        except (ConnectionRefusedError, ConnectionResetError):
             if not is_awaited():
                 raise
             await asyncio.sleep(0.02)
@@ -80,7 +81,10 @@ class Channel:
 
     async def receive_terms(self) -> dict[str, Any]:
         """Return a JSON object; WrongLengthError or ValueError without one."""
-        terms = json.loads(await self._receive(range(MAX_TERMS + 1)))
+        try:
+            terms = strict_json(await self._receive(range(MAX_TERMS + 1)), SMALL)
+        except RecursionError:
+            raise ValueError("too many values within values") from None
         if not isinstance(terms, dict):
             raise ValueError("no object")
         return terms

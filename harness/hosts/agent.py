@@ -10,18 +10,21 @@ import os
 import queue
 import signal
 import sys
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from harness.errors import FairSharesError, HostUnfitError
 from harness.hosts import local_host, wire
+from harness.hosts.decision import Benchmark, Contact
 from harness.hosts.guard import Guard, once
 from harness.hosts.local_host import LocalHost
 from harness.hosts.party_run import BenchmarkRun, PartyRun, Preparation, ReleaseRun
-from harness.hosts.policy import FILE, read_policy
+from harness.hosts.policy import FILE
+from harness.hosts.states import State, check_order, limit_s
 from harness.hosts.trials import Trial
 from harness.system.documents import Refusal, call
 from harness.system.signals import take_interrupts
@@ -66,7 +69,21 @@ class Agent(wire.Line):
         self.begin(self._incoming)
         self._say({self._role: wire.VERSION})
         while (request := self._next()).get("do") != "bye":
-            self._say(self._answer(request))
+            asked = str(request.get("do", ""))[:40]
+            with self._within(self._work.limit_s(asked), f"The request {asked!r}"):
+                self._say(self._answer(request))
+
+    @contextmanager
+    def _within(self, seconds: float, what: str) -> Iterator[None]:
+        """End this process in an orderly way if the block, or sending what it says, takes longer."""
+        why = f"{what} took longer than its limit, {seconds:g} s, and the agent ended."
+        timer = threading.Timer(seconds, local_host.end_agent, [why])
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     def _say(self, message: dict[str, Any]) -> None:
         self.longest = self._work.longest  # before the other side learns that it may send more
@@ -74,11 +91,16 @@ class Agent(wire.Line):
 
     def _next(self) -> dict[str, Any]:
         while True:
-            ended = self._work.run.ended() if self._work.is_running else None
-            if ended is not None:
-                self._say({"ended": ended})
+            if self._work.is_running:
+                self._say_if_ended()
             with suppress(queue.Empty):
                 return self.requests.get(timeout=0.005 if self._work.is_running else None)
+
+    def _say_if_ended(self) -> None:
+        with self._within(self._work.limit_s("state"), "The end of a run"):
+            ended = self._work.run.ended()
+            if ended is not None:
+                self._say({"ended": ended})
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         handlers = self._work.handlers
@@ -91,9 +113,9 @@ class Agent(wire.Line):
         )
         kind: type[Exception] = HostUnfitError
         try:
+            self._work.admit(asked)
             if asked not in handlers:
                 raise HostUnfitError(f"It does not know the request {asked[:40]!r}.")
-            self._work.admit(asked)
             return {"ok": call(handlers[asked], request, refusal)}
         except FairSharesError as error:
             kind, message = type(error), str(error)
@@ -128,9 +150,23 @@ class Work(wire.Answers):
         return wire.SHORT if self.run is None else wire.LONGEST
 
     def admit(self, request: str) -> None:
-        """Raise PolicyError unless this coordinator may ask; a host without a policy answers `check`."""
+        """Raise PolicyError unless this coordinator may ask, HostUnfitError if not in this state.
+
+        A host without a policy answers `check`.
+        Guarantees: what is refused changes nothing, and charges nothing.
+        [test: tests/harness/hosts/test_states.py]
+        """
         if request != "check" or os.path.lexists(self.host.directory / FILE):
-            read_policy(self.host.directory).check_coordinator(self.host.coordinator)
+            self.host.ask_owner(Contact())
+        check_order(self.state, request)
+
+    def limit_s(self, request: str) -> float:
+        return limit_s(self.state, request)
+
+    @property
+    def state(self) -> State:
+        """The state of this connection."""
+        return State.NO_RUN if self.run is None else self.run.reached
 
     def propose(self, asked: dict[str, str]) -> None:
         """Take a release, and the turn, so that this connection signs a single run.
@@ -139,13 +175,14 @@ class Work(wire.Answers):
         """
         self.host.take_turn()
         once(self.run, "taken part in another run")
-        self.run = ReleaseRun(self.host, Guard(self.host.directory, asked))
+        self.run = ReleaseRun(self.host, Guard(self.host.directory, asked, self.host.coordinator))
 
     def preprocess(self, asked: dict[str, str], domain: dict[str, Any]) -> None:
         """Take a run that makes noise ahead, in place of the last such run. Raises as `propose`."""
         self.host.take_turn()
-        self._replace(Preparation)
-        self.run = Preparation(self.host, Guard(self.host.directory, asked), domain)
+        self._check_kind(Preparation)
+        guard = Guard(self.host.directory, asked, self.host.coordinator)
+        self._take(Preparation(self.host, guard, domain))
 
     def benchmark(self, party: int, trial: Trial) -> None:
         """Take a run on made-up records, in place of the last such run.
@@ -156,15 +193,19 @@ class Work(wire.Answers):
 
         Raises PolicyError if the owner allows none, or as `Trial.job` and `LocalHost.listen`.
         """
-        read_policy(self.host.directory).check_benchmark()
+        self.host.ask_owner(Benchmark(trial.security))
         self.host.take_turn()
-        self._replace(BenchmarkRun)
-        self.run = BenchmarkRun(self.host, party, trial)
+        self._check_kind(BenchmarkRun)
+        self._take(BenchmarkRun(self.host, party, trial))
 
-    def _replace(self, kind: type[PartyRun]) -> None:
+    def _check_kind(self, kind: type[PartyRun[Any]]) -> None:
         once(self.run is not None and not isinstance(self.run, kind), "taken part in another run")
+
+    def _take(self, run: PartyRun[Any]) -> None:
+        """Take a run in place of the last one, which ends; a refused one never gets here."""
         if self.run is not None:
             self.run.close()
+        self.run = run
 
     def forget(self, run: local_host.RunName) -> None:
         """Remove a run's opened values."""

@@ -4,13 +4,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import chain
-from typing import Any, TypedDict, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar
 
 from harness.engines.base import Progress
 from harness.engines.engine import Engine
 from harness.engines.parties.certificates import check as check_certificate
+from harness.engines.parties.sandbox import Protection
 from harness.engines.program_hash import sources_hash
 from harness.engines.registry import engine_of, engines
 from harness.errors import CertificateError, FairSharesError, HostUnfitError, PolicyError
@@ -18,7 +19,8 @@ from harness.hosts.connection import Connection
 from harness.hosts.inventory import Host
 from harness.hosts.local_host import RUN, SOURCES, Removed, RunName, reach
 from harness.hosts.party_run import MAX_SKEW_S
-from harness.hosts.signed_results import Signed, Statement, read_signed, shared
+from harness.hosts.signed_results import Statement, read_signed, shared
+from harness.inputs.shares.signatures import Signed
 from harness.request.releases import REQUESTS
 from harness.security_models import MODELS, SecurityModel, get_model
 from harness.system.documents import Refusal
@@ -27,7 +29,7 @@ from harness.system.signals import uninterrupted
 T = TypeVar("T")
 U = TypeVar("U")
 
-RENEW = "make all anew by ./inv hosts.setup --renew"
+RENEW = "make new ones by ./inv hosts.setup --renew"
 
 
 def at_once(function: Callable[[T], U], each: Sequence[T]) -> list[U]:
@@ -58,11 +60,16 @@ def connected(
 
 
 def set_up(
-    hosts: Sequence[Host], renew: bool, policy_text: str | None, progress: Progress
+    hosts: Sequence[Host],
+    renew: bool,
+    policy_text: str | None,
+    progress: Progress,
+    models: Sequence[str],
 ) -> dict[str, dict[int, str]]:
     """Have each host make its keys and policy, if need be, and hold on to the others' certificates.
 
-    Without a `policy_text`, existing policies stay. Return all certificates, by engine and party.
+    Without a `policy_text`, existing policies stay, and new ones accept the `models` alone. Return all
+    certificates, by engine and party.
 
     Raises HostUnreachableError; HostUnfitError if a key is not for a login; CertificateError for one that
     others cannot trust, or that replaces another.
@@ -76,6 +83,7 @@ def set_up(
                 party=one.host.party,
                 renew=renew,
                 policy_text=policy_text,
+                models=[*models],
                 port=one.host.port,
                 client_port=one.host.client_port,
             ),
@@ -90,7 +98,19 @@ def set_up(
                 except CertificateError as error:
                     raise CertificateError(f"{host.title}: {str(error).rstrip('.')}; {RENEW}.") from None
         progress("certificates")
-        at_once(lambda one: one.ask("pin", party=one.host.party, certificates=certificates), connections)
+        signed = at_once(
+            lambda one: one.ask("successors", kind=dict[str, list[Signed]], party=one.host.party), connections
+        )
+        successors = {
+            name: {i: [asdict(one) for one in of_host.get(name, [])] for i, of_host in enumerate(signed)}
+            for name in engines()
+        }
+        at_once(
+            lambda one: one.ask(
+                "pin", party=one.host.party, certificates=certificates, successors=successors
+            ),
+            connections,
+        )
     return certificates
 
 
@@ -151,6 +171,7 @@ def clean_up(hosts: Sequence[Host], progress: Progress) -> list[Removed]:
         return at_once(lambda one: one.ask("clean", kind=Removed), connections)
 
 
+ProtectionName = Literal["FILES", "TRACING", "TRUNCATING", "ATTRIBUTES", "SIGNALS", "SOCKETS", "PORTS"]
 Facts = TypedDict(  # as `LocalHost.check` says them
     "Facts",
     {
@@ -163,12 +184,14 @@ Facts = TypedDict(  # as `LocalHost.check` says them
         "free_bytes": int,
         "engine_version": str | None,
         "unavailable": str | None,
+        "unprotected": list[ProtectionName],
         "directory": str | None,
         "policy": str | None,
         "port": str | None,
         "clients": str | None,
         "keys": str | None,
         "fingerprints": dict[str, str],
+        "notices": list[str],
     },
 )
 LEAST_FREE_BYTES = 1 << 29
@@ -203,9 +226,11 @@ class Finding:
             "address": self.host.address,
             "fit": not self.faults,
             "faults": self.faults,
+            "notices": self.facts.get("notices", []),
             "clock_ahead_s": round(self.skew_s, 3),
             "commit": self.facts.get("commit"),
             "engine_version": self.facts.get("engine_version"),
+            "party_can": [Protection[name].value for name in self.facts.get("unprotected", [])],
             "free_bytes": self.facts.get("free_bytes"),
             "environment": self.facts.get("environment"),
         }
@@ -330,8 +355,8 @@ def _compare_certificates(findings: Sequence[Finding]) -> None:
                     "certificates",
                     f"{other.host.title} holds another certificate of party {party} ({fingerprint[:SHOWN]}…) "
                     "than "
-                    f"{host.name} has ({own[:SHOWN]}…); if that host has new keys, {RENEW}, if not, somebody "
-                    "is in its place.",
+                    f"{host.name} has ({own[:SHOWN]}…); if that host has new keys, accept them by ./inv "
+                    "hosts.setup, if not, somebody is in its place.",
                 )
 
 

@@ -15,15 +15,17 @@ from typing import Any
 from msgspec import to_builtins
 
 from harness.engines.base import Job
-from harness.engines.parties.certificates import fingerprint
 from harness.errors import HostUnfitError, LedgerError, ShareError
 from harness.hosts import keys, policy
-from harness.hosts.signed_results import AGGREGATE, UPLOADS, Intent, Signed, UploadList, lists_of_others, sign
+from harness.hosts.decision import Attempt, Release, Rule, allowed, decide
+from harness.hosts.signed_results import AGGREGATE, UPLOADS, Intent, UploadList, lists_of_others, sign
+from harness.hosts.states import State
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.shares.aggregates import check_own, extract_values
 from harness.inputs.shares.counting import Count, Opener
 from harness.inputs.shares.file_format import AGGREGATE_SUFFIX, SUFFIX, ClientPolicy
 from harness.inputs.shares.party import LIST_SUFFIX, UploadReport, new_uploads, read_lists, write_uploads
+from harness.inputs.shares.signatures import Signed
 from harness.inputs.shares.task import read_task
 from harness.pipeline.preprocessing import charging_for, joint_noise_of, terms_of as terms_of_noise
 from harness.pipeline.run import RunSettings, check_kind, event_of, make_job
@@ -38,10 +40,11 @@ from harness.pipeline.sources import (
 )
 from harness.privacy.ledger.charge import ABORTED_TIMEOUT_S, Account, Entry
 from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.populations import PrivacyEvent, Status, key_of, uncovered
+from harness.privacy.ledger.populations import LedgerState, PrivacyEvent, Status, uncovered
 from harness.privacy.stock import Piece, Stock
 from harness.releases.base import PreparedRelease, statistic_of
 from harness.system.files import append
+from protocols.guarantee import Budget
 from protocols.spec import CLIENTS, REPLICATED
 
 
@@ -54,32 +57,65 @@ class Guard:
     Raises PolicyError, UnsupportedError, or OptionError.
     """
 
-    def __init__(self, directory: Path, asked: dict[str, str]) -> None:
-        self._directory, self.asked = directory, asked
+    def __init__(self, directory: Path, asked: dict[str, str], coordinator: str = "") -> None:
+        self._directory, self.asked, self._coordinator = directory, asked, coordinator
         self.release = request_of_run(asked)
-        rule = policy.read_policy(directory).rule_for(self.release)
+        self._facts = Release(
+            task=self.release.task,
+            model=self.release.security.name,
+            unit=str(self.release.privacy_unit),
+            population=self.release.population,
+            chain=self.release.chain,
+            clients_send=self.release.form.path is CLIENTS,
+        )
+        self._ask()
         self.statistic = statistic_of(self.release)
         RunSettings(self.release).check_supported(self.statistic.spec)
         self.event: PrivacyEvent | None = None
         self._inputs: PartyInputs | None = None
         self._compared = 0
-        # Shares need no population: the ledger knows used ones, and refuses them a second time without one.
-        unnamed = policy.UNNAMED if self.release.form.path is CLIENTS else None
-        self._population = self.release.population or unnamed
+        self._population = self._facts.charged_to
         self._ledger = Ledger(directory / policy.LEDGER)
         self.stock = Stock(directory / policy.STOCK)
-        self._entry = Entry(self._account(rule))
+        self._entry = Entry(Account(self._ledger, self._population))
 
-    def _account(self, rule: policy.Rule) -> Account:
-        return Account(self._ledger, self._population, rule.budget if self._population else None)
+    def _ask(self, event: PrivacyEvent | None = None, ledger: LedgerState | None = None) -> Rule:
+        """Return the rule that allows the run, with all that is known of it by now; raise without one.
 
-    def _allow(self, event: PrivacyEvent) -> None:
-        rule = policy.read_policy(self._directory).rule_for(self.release)
-        policy.refuse_beyond(rule, event)
-        self._entry.account = self._account(rule)
-        for population in self._ledger.populations() if self._population else ():
-            if key_of(population.name) == key_of(str(self._population)) and population.budget != rule.budget:
-                self._ledger.set_budget(population.name, rule.budget)
+        The policy is read each time, so that what its owner changes counts at once.
+        """
+        rules = policy.read_policy(self._directory).host_rules
+        rule = allowed(decide(rules, self._coordinator, replace(self._facts, event=event), ledger))
+        assert rule is not None
+        return rule
+
+    def _account(self, event: PrivacyEvent) -> Account:
+        """Return the account that an allowed event is charged to; its ledger asks again before it writes."""
+        rule = self._ask(event)
+
+        def refuse(
+            state: LedgerState, _name: str | None, _budget: Budget | None, release: PrivacyEvent
+        ) -> None:
+            self._ask(release, state)
+
+        budget = None
+        if self._population is not None:
+            budget = Budget(rule.total.epsilon, rule.total.delta)
+        return Account(self._ledger, self._population, budget, refuse)
+
+    def check_attempt(self, number: int) -> None:
+        """Raise PolicyError if a piece of noise was begun too often."""
+        rules = policy.read_policy(self._directory).host_rules
+        allowed(decide(rules, self._coordinator, Attempt(number)))
+
+    def check_noise(self, domain: RecordDomain) -> PreparedRelease[Any]:
+        """Return the release that noise is made ahead for, if the policy would allow its run.
+
+        Raises PolicyError, or as `prepared`.
+        """
+        prepared = self.prepared(domain)
+        self._ask(event_of(prepared, self.statistic.name, self._directory))
+        return prepared
 
     def judged(
         self, report: UploadReport, policies: Mapping[str, ClientPolicy], domain: RecordDomain
@@ -94,7 +130,8 @@ class Guard:
 
     def check_task(self, task: str) -> None:
         """Raise PolicyError unless the owner allows uploads of this task."""
-        policy.refuse_task(policy.read_policy(self._directory).rule_for(self.release), task)
+        self._facts = replace(self._facts, upload_task=task)
+        self._ask()
 
     def prepared(self, domain: RecordDomain) -> PreparedRelease[Any]:
         """Return the release on a domain. Raises ShareError, or as `Statistic.prepare`."""
@@ -110,7 +147,7 @@ class Guard:
         job = make_job(prepared, inputs)
         event = event_of(prepared, self.statistic.name, self._directory)
         event = replace(event, uploads=inputs.batches, policies=inputs.policies)
-        self._allow(event)
+        self._entry.account = self._account(event)
         self._entry.check(event)
         self.event, self._inputs, self._compared = event, inputs, job.compared
         return job
@@ -160,45 +197,53 @@ class Guard:
             piece.attempts if piece else 0,
         )
 
-    def seen(self, certificates: Mapping[int, str]) -> dict[str, str]:
-        """Return the known heads of other parties' ledgers."""
-        seen, named_by = self._ledger.seen(), _fingerprints(certificates)
-        return {str(party): seen[text] for party, text in named_by.items() if text in seen}
+    def seen(self, histories: Mapping[int, str]) -> dict[str, str]:
+        """Return the known heads of other parties' ledgers, by the first keys of their owners."""
+        seen = self._ledger.seen()
+        return {str(party): seen[first] for party, first in histories.items() if first in seen}
 
-    def with_heads(self, intent: Intent, certificates: Mapping[int, str], heads: Sequence[str]) -> Intent:
+    def with_heads(self, intent: Intent, histories: Mapping[int, str], heads: Sequence[str]) -> Intent:
         """Return a statement with the ledgers' heads; others know `heads` of this one."""
         had = self._ledger.had(heads)
-        return replace(intent, head=self._ledger.head(), seen=self.seen(certificates), had=had)
+        return replace(intent, head=self._ledger.head(), seen=self.seen(histories), had=had)
 
     def compare_heads(self, own: Intent, others: Mapping[int, Intent]) -> None:
-        """Raise HostUnfitError unless each ledger has had all heads that other hosts have seen of it.
+        """Raise HostUnfitError unless each ledger has had all heads that any host has seen of it.
+
+        A host may lie about what it has seen. So nothing is destroyed, and only the word of two hosts names
+        the command by which an owner says that a ledger was restored.
 
         Guarantees: noise made ahead at a host that was restored from a backup, or copied, is not used again.
+        A host that lies costs at most the piece that this run has taken.
         [test: tests/harness/hosts/test_preparation.py]
         """
-        for party, intent in {own.party: own, **others}.items():
-            seen = {one.seen.get(str(party), "") for one in (own, *others.values())} - {""}
-            had = self._ledger.had(seen) if intent is own else intent.had
-            if lost := sorted(seen.difference(had)):
-                if intent is own:
-                    self.stock.destroy()
-                raise HostUnfitError(
-                    f"The ledger of party {party} does not go on from what other hosts have seen of it: it "
-                    "was restored from a backup, or copied. Noise that its host made ahead is used no more. "
-                    f"Its owner goes on by ./inv hosts.restored --seen {','.join(lost)}."
-                )
+        everybody = {own.party: own, **others}
+        for party, intent in everybody.items():
+            seen = {
+                other: said.seen.get(str(party), "") for other, said in everybody.items() if other != party
+            }
+            heads = {*seen.values()} - {""}
+            had = self._ledger.had(heads) if intent is own else intent.had
+            lost = {other: head for other, head in seen.items() if head and head not in had}
+            if lost:
+                raise HostUnfitError(f"{_contradiction(party, lost)}{self._lost_piece()}")
 
-    def remember(self, heads: Mapping[int, str], certificates: Mapping[int, str]) -> None:
-        """Write the heads of other parties' ledgers."""
-        named_by = _fingerprints(certificates)
+    def _lost_piece(self) -> str:
+        piece = self.event.piece if self.event is not None else ""
+        return f" The noise made ahead that it had taken, piece {piece[:12]}, was removed." if piece else ""
+
+    def remember(self, heads: Mapping[int, str], histories: Mapping[int, Sequence[str]]) -> None:
+        """Write the heads of other parties' ledgers, by the first keys of their owners."""
         with suppress(LedgerError):  # the agreement on the piece still holds
-            self._ledger.remember({named_by[party]: head for party, head in heads.items()})
+            self._ledger.remember(
+                {first: head for party, head in heads.items() for first in histories[party]}
+            )
 
     def charge(self, run: str) -> None:
         """Write the run's charge, with a digest that all hosts signed. Raises as `job`."""
         assert self.event is not None
         self.event = replace(self.event, run=run)
-        self._allow(self.event)
+        self._entry.account = self._account(self.event)
         with charging_for(self.stock, self.event.piece):
             self._entry.start(self.event)
 
@@ -208,8 +253,27 @@ class Guard:
             self._entry.settle(status, ABORTED_TIMEOUT_S)
 
 
-def _fingerprints(certificates: Mapping[int, str]) -> dict[int, str]:
-    return {party: fingerprint(text.encode()) for party, text in certificates.items()}
+def _contradiction(party: int, lost: Mapping[int, str]) -> str:
+    """Say who has seen a head that a party's ledger never had, and what its owner should do.
+
+    Args:
+        party: The party of the ledger.
+        lost: The head that each of some parties has seen, by party.
+    """
+    heads = sorted({*lost.values()})
+    who = " and ".join(f"party {other}" for other in sorted(lost))
+    if len(lost) > 1:
+        return (
+            f"The ledger of party {party} does not go on from what {who} have seen of it: it was restored "
+            "from a backup, or copied. Its owner compares its runs with theirs, and goes on by "
+            f"./inv hosts.restored --seen {','.join(heads)}."
+        )
+    return (
+        f"The ledger of party {party} does not go on from what {who} says to have seen of it ({heads[0]}). "
+        f"Either it was restored from a backup or copied, or {who} says so falsely, and no other party bears "
+        f"that out: the owners of both compare their runs by ./inv hosts.policy before anything else "
+        "(docs/how-to/own-a-host.md)."
+    )
 
 
 AGGREGATES = "aggregates"  # in a host's directory, placed by its owner like the next three
@@ -250,6 +314,15 @@ class Uploads:
         self.values: Path | None = None
         self.source = ""
         self.terms = ""
+
+    @property
+    def reached(self) -> State:
+        """How far they are, before a party is prepared."""
+        if self.inputs is not None:
+            return State.FED
+        if self._adding:
+            return State.SPOILT
+        return State.PROPOSED if self._count is None else State.LISTED
 
     def check_uploads(self, party: int) -> dict[str, str] | None:
         """Return the signed list of sound uploads in the host's own directory; None if there is an aggregate.
@@ -331,8 +404,8 @@ class Uploads:
         if not ready:  # each client's own policy, in place of the common one
             inputs = replace(inputs, policies={client: self._policies[client] for client in inputs.batches})
         self.source = AGGREGATE if ready else UPLOADS
-        self.inputs = inputs
         self.values = extract_values(aggregated, scratch / "values")
+        self.inputs = inputs
         with aggregated.open("rb") as file:
             head = file.readline() + file.readline()
         return {

@@ -1,11 +1,13 @@
-"""A host's own long-lived keys, one per engine, and the other parties' certificates that it holds on to.
+"""A host's owner's keys, one per engine, and the certificates of other owners that it holds.
 
-A key stays on its host, which accepts no other certificates after set-up, so that a run needs no trust in its
-coordinator.
+An owner's key signs, and does nothing else. It stays on its host, and only the agent reads it. The host
+accepts no other certificates after set-up, so that a run needs no trust in its coordinator. A new key is the
+successor of one old key; `harness.hosts.key_histories` says which.
 """
 
 import re
-from collections.abc import Mapping
+import shutil
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
@@ -13,13 +15,23 @@ from typing import TypeVar
 from harness.engines.parties.certificates import check, fingerprint, make_key
 from harness.engines.registry import engine_of, engines
 from harness.errors import CertificateError, HostUnfitError
+from harness.hosts.key_histories import (
+    History,
+    first_history,
+    history_file,
+    lengthened,
+    read_history,
+    write_history,
+)
+from harness.inputs.shares.signatures import Signed
 from harness.security_models import SecurityModel
 from harness.system.files import scratch_directory, write_whole
 
 T = TypeVar("T")
 
 DIRECTORY = "keys"
-_PARTY, _RENEW = "party", "./inv hosts.setup --renew"
+_ASIDE = "keys.old"  # while new ones take their place
+_PARTY, _PEERS, _RENEW = "party", "peers", "./inv hosts.setup --renew"
 
 
 def by_party(by_name: Mapping[str, T]) -> dict[int, T]:
@@ -52,22 +64,38 @@ def own_certificates(directory: Path, party: int) -> dict[str, str]:
 def make_keys(directory: Path, party: int, *, renew: bool) -> dict[str, str]:
     """Make this host's keys, unless it has some and `renew` is false; return its certificates by engine.
 
-    Guarantees: either all keys are new, without certificates of other parties, or none has changed.
-    [test: tests/harness/hosts/test_policy.py]
+    Guarantees: either all keys are new, each signed by the old key as its successor, or none has changed. The
+    certificates of other parties stay. Old keys are removed.  [test: tests/harness/hosts/test_renewal.py]
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    keys = directory / DIRECTORY
-    if keys.is_dir() and not renew:
-        return own_certificates(directory, party)
+    keys, aside = directory / DIRECTORY, directory / _ASIDE
+    if aside.is_dir() and not keys.is_dir():  # a renewal was killed before its last step
+        aside.rename(keys)
+    before = own_certificates(directory, party)
+    if before and not renew:
+        return before
     with scratch_directory(directory) as partial:
         (partial / _PARTY).write_text(f"{party}\n")
         for name, engine in engines().items():
-            (partial / name / "peers").mkdir(mode=0o700, parents=True)
-            make_key(partial / name, f"P{party}", engine.common_name(party), timedelta(days=365))
+            (partial / name / _PEERS).mkdir(mode=0o700, parents=True)
+            made = make_key(partial / name, f"P{party}", engine.common_name(party), timedelta(days=365))
+            if before:
+                old = keys / name / f"P{party}.pem"
+                history = read_history(old).with_successor(old, made)
+                write_history(history_file(made), history)
+                for path in (keys / name / _PEERS).iterdir():
+                    write_whole(partial / name / _PEERS / path.name, path.read_bytes())
         if keys.is_dir():
-            keys.rename(partial / "old")
+            keys.rename(aside)
         partial.rename(keys)
+    shutil.rmtree(aside, ignore_errors=True)
     return own_certificates(directory, party)
+
+
+def own_successors(directory: Path, party: int) -> dict[str, list[Signed]]:
+    """Return by engine what this host's old keys signed of their successors, the oldest first."""
+    places = {name: directory / DIRECTORY / name / f"P{party}.pem" for name in engines()}
+    return {name: read_history(place).successors for name, place in places.items() if place.exists()}
 
 
 def pinned(directory: Path) -> dict[str, dict[int, str]]:
@@ -75,29 +103,51 @@ def pinned(directory: Path) -> dict[str, dict[int, str]]:
     return {
         name: {
             int(path.stem[1:]): path.read_text()
-            for path in sorted((directory / DIRECTORY / name / "peers").glob("P*.pem"))
+            for path in sorted((directory / DIRECTORY / name / _PEERS).glob("P*.pem"))
         }
         for name in engines()
     }
 
 
-def pin(directory: Path, party: int, certificates: Mapping[str, Mapping[int, str]]) -> None:
+def pin(
+    directory: Path,
+    party: int,
+    certificates: Mapping[str, Mapping[int, str]],
+    successors: Mapping[str, Mapping[int, Sequence[Signed]]] | None = None,
+    lost: Collection[int] = (),
+) -> None:
     """Hold on to other parties' certificates (PEM), by engine and party.
 
-    Raises CertificateError if one cannot be trusted, or this host holds another one of that party.
+    Args:
+        directory: The host's own directory.
+        party: The host's party, whose own certificates are left out.
+        certificates: By engine and party.
+        successors: What those parties' old keys signed of their successors, likewise.
+        lost: Parties that lost their keys, by the word of this host's owner: their new keys take the place of
+            those that this host holds.
+
+    Guarantees: a held certificate gives way to its successor only, and what this host remembers of its
+    owner's ledger stays. Either all certificates are held, or none is new.
+    [test: tests/harness/hosts/test_renewal.py]
+
+    Raises CertificateError if one cannot be trusted, or is no successor of the one that this host holds.
     """
-    known = pinned(directory)
+    known, new = pinned(directory), []
     for name, engine in engines().items():
         for other, text in certificates.get(name, {}).items():
             if other == party:
                 continue
             check(text.encode(), engine.common_name(other), f"The certificate of party {other}")
-            if known[name].get(other, text) != text:
-                raise CertificateError(
-                    f"Party {other} has another certificate now than this host holds. If that host made new "
-                    f"keys, all hosts have to: {_RENEW}; if not, somebody may be posing as it."
-                )
-            write_whole(directory / DIRECTORY / name / "peers" / f"P{other}.pem", text.encode())
+            place = directory / DIRECTORY / name / _PEERS / f"P{other}.pem"
+            signed = (successors or {}).get(name, {}).get(other, ())
+            stated = first_history(fingerprint(text.encode()), signed, f"The new key of party {other}")
+            if other in known[name]:
+                stated = lengthened(read_history(place), stated, other, is_lost=other in lost)
+            new.append((place, text, stated))
+    for place, text, history in new:
+        if len(history.keys) > 1:  # the signatures are for owners who hold none of them yet
+            write_history(history_file(place), History(history.keys, []))
+        write_whole(place, text.encode())
 
 
 class RunKeys:
@@ -107,7 +157,7 @@ class RunKeys:
         self._directory, self._engine, self._parties = directory, engine_of(model), range(model.parties)
 
     def own(self, party: int) -> Path:
-        """Return the path of this host's certificate, beside its key."""
+        """Return the path of this host's certificate, beside its owner's key."""
         return self._directory / DIRECTORY / self._engine.name / f"P{party}.pem"
 
     def others(self, own: int) -> dict[int, str]:
@@ -120,6 +170,27 @@ class RunKeys:
         texts = self.others(own) | {own: own_certificates(self._directory, own)[self._engine.name]}
         return {str(party): fingerprint(text.encode()) for party, text in texts.items()}
 
+    def histories(self, own: int) -> dict[int, str]:
+        """Return the first key of each other party's chain, by which its history is kept."""
+        return {party: self._first(self._engine.name, party) for party in self._parties if party != own}
+
+    def all_histories(self, own: int) -> dict[int, list[str]]:
+        """Return the first keys of each other party's chains, of all engines: its ledger is one."""
+        held = pinned(self._directory)
+        return {
+            party: [self._first(name, party) for name in engines() if party in held[name]]
+            for party in self._parties
+            if party != own
+        }
+
+    def first_fingerprints(self, own: int) -> dict[str, str]:
+        """Return the fingerprint of the first key of each party's chain, after `check`."""
+        firsts = self.histories(own) | {own: read_history(self.own(own)).keys[0]}
+        return {str(party): first for party, first in firsts.items()}
+
+    def _first(self, engine: str, party: int) -> str:
+        return read_history(self._directory / DIRECTORY / engine / _PEERS / f"P{party}.pem").keys[0]
+
     def check(self, own: int) -> None:
         """Raise CertificateError or HostUnfitError unless the certificates may be trusted."""
         texts = {
@@ -130,9 +201,12 @@ class RunKeys:
             text = texts.get(party)
             which = "own certificate" if party == own else f"certificate of party {party} that it holds"
             whose = "Its" if party == own else "The"
+            way_out = (
+                f"make new keys by {_RENEW}" if party == own else f"its owner makes new keys by {_RENEW}"
+            )
             if text is None:
                 raise HostUnfitError(f"No {which} is there; run ./inv hosts.setup.")
             try:
                 check(text.encode(), self._engine.common_name(party), f"{whose} {which}")
             except CertificateError as error:
-                raise CertificateError(f"{str(error).rstrip('.')}; make new keys by {_RENEW}.") from None
+                raise CertificateError(f"{str(error).rstrip('.')}; {way_out}.") from None

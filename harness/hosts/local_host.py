@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import struct
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,12 +20,14 @@ from msgspec import Meta, to_builtins
 
 from harness.engines.base import PROJECT
 from harness.engines.mpspdz.compiler import git
+from harness.engines.parties.sandbox import missing
 from harness.engines.program_hash import sources_hash
 from harness.engines.registry import engine_of
 from harness.errors import FairSharesError, HostUnfitError
 from harness.hosts import keys
+from harness.hosts.decision import Action, Benchmark, Look, Ports, allowed, decide
 from harness.hosts.policy import read_policy
-from harness.hosts.signed_results import Signed
+from harness.inputs.shares.signatures import Signed
 from harness.pipeline.run import environment, machine
 from harness.security_models import get_model
 from harness.system.documents import Refusal, as_type, read_json
@@ -37,6 +40,7 @@ SOURCES = {
     "code": ("harness", "protocols"),
 }
 NONCE_BYTES = 16
+_IDLE_S = 3600.0  # for a run to begin, from its turn or the end of the last run
 _AT_ONCE = 64  # connections to a listening agent, so that they take little memory
 RUN = re.compile(r"[0-9a-f]{32}")  # a run's name; also an agent's greeting at its port
 RunName = Annotated[str, Meta(pattern=rf"^{RUN.pattern}\Z")]
@@ -57,6 +61,10 @@ class LocalHost:
         self._has_turn = False
         self._idle: threading.Timer | None = None
         self._listening: list[socket.socket] = []
+
+    def ask_owner(self, action: Action) -> None:
+        """Raise PolicyError unless the owner's policy, as it is now, allows this to the coordinator."""
+        allowed(decide(read_policy(self.directory).host_rules, self.coordinator, action))
 
     def take_turn(self) -> None:
         """Let no other connection check or prepare a run, or raise HostUnfitError."""
@@ -79,7 +87,8 @@ class LocalHost:
     def expect_run(self) -> None:
         """End this connection unless a run begins within an hour."""
         self.run_begins()
-        self._idle = threading.Timer(3600.0, os.kill, [os.getpid(), signal.SIGTERM])
+        why = f"No run began within {_IDLE_S:g} s, for which the host kept its turn, and the agent ended."
+        self._idle = threading.Timer(_IDLE_S, end_agent, [why])
         self._until_the_end.callback(self._idle.cancel)
         self._idle.daemon = True
         self._idle.start()
@@ -95,6 +104,12 @@ class LocalHost:
         engine, directory = engine_of(chosen), _fault(check_directory, self.directory)
         policy = None if directory else _fault(read_policy, self.directory)
         has_policy, run_keys = not directory and not policy, keys.RunKeys(self.directory, chosen)
+        port_faults: dict[str, str | None] = {"port": None, "client_port": None}
+        turn, notices = _fault(self.take_turn), list[str]()
+        if has_policy:
+            notices = read_policy(self.directory).notices
+            for name, ports in (("port", [port]), ("client_port", client_ports)):
+                port_faults[name] = _fault(check_ports, self.directory, self.coordinator, name, ports)
         own_keys = None if directory else _fault(run_keys.check, party)
         return {
             "time": now,
@@ -104,26 +119,27 @@ class LocalHost:
             "machine": machine(),
             "engine_version": engine.version(),
             "unavailable": engine.availability(chosen) or engine.fault_of_links(chosen),
+            "unprotected": [protection.name for protection in missing()],
             "directory": directory,
             "free_bytes": 0 if directory else shutil.disk_usage(self.directory).free,
-            "port": _fault(self.take_turn)
-            or (_fault(check_ports, self.directory, "port", [port]) if has_policy else None),
-            "clients": _fault(check_ports, self.directory, "client_port", client_ports)
-            if has_policy
-            else None,
+            "port": turn or port_faults["port"],
+            "clients": port_faults["client_port"],
             "keys": own_keys,
             "fingerprints": {} if directory or own_keys else run_keys.fingerprints(party),
-            "policy": policy,
+            "policy": policy or (_fault(self.ask_owner, Look(security)) if has_policy else None),
+            "notices": notices,
         }
 
     def listen(self, port: int) -> str:
         """Listen as the party or its gateway will, and greet callers; return the greeting.
 
-        Raises HostUnfitError as `take_turn`, or PolicyError as `Policy.check_ports`.
+        Raises HostUnfitError as `take_turn`, or PolicyError for another port than the owner's.
         """
-        policy = read_policy(self.directory)
-        of_clients = policy.client_port and port == policy.client_port
-        policy.check_ports(*(("client_port", [port, port + 1]) if of_clients else ("port", [port])))
+        client_port = read_policy(self.directory).client_port
+        wanted = Ports("port", (port,))
+        if client_port and port == client_port:
+            wanted = Ports("client_port", (port, port + 1))
+        self.ask_owner(wanted)
         self.take_turn()
         greeting = secrets.token_hex(NONCE_BYTES)
         listening = self.stack.enter_context(socket.create_server(("", port)))
@@ -160,9 +176,16 @@ class LocalHost:
 
         Raises HostUnfitError as `take_turn`, or PolicyError if benchmark runs are not allowed.
         """
-        read_policy(self.directory).check_benchmark()
+        self.ask_owner(Benchmark(None))
         self.take_turn()
         return [time_link(*other) for other in others]
+
+
+def end_agent(why: str) -> None:
+    """End this process in an orderly way; its coordinator reads why."""
+    with suppress(OSError, ValueError):
+        print(why, file=sys.stderr, flush=True)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def check_directory(directory: Path) -> None:
@@ -175,9 +198,12 @@ def check_directory(directory: Path) -> None:
         raise HostUnfitError(fault)
 
 
-def check_ports(directory: Path, name: str, ports: list[int]) -> None:
-    """Raise PolicyError or HostUnfitError unless a party or gateway can listen there."""
-    read_policy(directory).check_ports(name, ports)
+def check_ports(directory: Path, coordinator: str, name: str, ports: list[int]) -> None:
+    """Raise PolicyError or HostUnfitError unless a party or gateway can listen there.
+
+    `name` is `port`, or `client_port`, which stands for two ports.
+    """
+    allowed(decide(read_policy(directory).host_rules, coordinator, Ports(name, tuple(ports))))
     for port in ports:
         try:
             socket.create_server(("", port)).close()

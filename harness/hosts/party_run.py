@@ -1,8 +1,12 @@
-"""A run at one of its hosts."""
+"""A run at one of its hosts.
 
+The party's process makes the key of its links in its own directory. The owner's key, whose certificate other
+hosts hold, certifies that key for this run (`agree`). No request brings a certificate of a party.
+"""
+
+import hashlib
 import json
 import math
-import os
 import re
 import secrets
 import socket
@@ -13,13 +17,14 @@ from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Generic
 
 from msgspec import Meta
 
 from harness.engines.base import Job, parse_outputs
 from harness.engines.engine import left_out_by
-from harness.engines.parties.handle import OWN, LocalProcess
+from harness.engines.parties.certificates import RUN_CERTIFICATE_LASTS, check
+from harness.engines.parties.handle import OWN, LocalProcess, PartyState
 from harness.engines.registry import engine_of
 from harness.errors import HostUnfitError
 from harness.hosts import keys, local_host
@@ -30,15 +35,19 @@ from harness.hosts.policy import read_policy
 from harness.hosts.signed_results import (
     INVITED,
     NOTHING,
+    BenchmarkIntent,
     Intent,
-    Signed,
+    RunAhead,
     Statement,
     check_agreement,
     check_made,
+    run_certificates,
     sign,
 )
+from harness.hosts.states import CERTIFICATE_S, State
 from harness.hosts.trials import Trial
 from harness.inputs.record_schema import domain_from_json
+from harness.inputs.shares.signatures import Signed
 from harness.pipeline.preprocessing import joint_noise_of, noise_job, terms_of
 from harness.privacy.ledger.entries import next_head
 from harness.privacy.ledger.populations import Status
@@ -65,11 +74,10 @@ class Sending:
     seconds: float
 
 
-class PartyRun(ABC):
-    """An accepted run of the host's party; most methods are requests."""
+class PartyRun(ABC, Generic[RunAhead]):
+    """An accepted run of the party, which its host signs before it begins; most methods are requests."""
 
-    REQUESTS: tuple[str, ...] = ("prepare", "start", "certificate", "go", "state", "kill")
-    uses_own_keys = False
+    REQUESTS: tuple[str, ...] = ("prepare", "start", "certificate", "agree", "go", "state", "kill")
 
     def __init__(self, host: LocalHost, model: SecurityModel) -> None:
         self._host, self._directory, self.model = host, host.directory, model
@@ -81,9 +89,34 @@ class PartyRun(ABC):
         self._stack.enter_context(local_host.signed(self.scratch, host.coordinator))
         self.is_running = False
         self._party: LocalProcess | None = None
-        self._is_ready = False  # the party's process
+        self._is_started, self._is_done = False, False  # the party's process; it was let go, or killed
+        self._certificate: str | None = None  # of the party's key for this run, once its process is ready
+        self.intent: RunAhead | None = None
+        self._port: socket.socket | None = None  # held from the agreement until the party begins
+        self._held: dict[int, str] = {}  # the certificates of the other parties' owners
+        self._others: dict[int, RunAhead] = {}  # signed by the other parties' hosts
         self._record: dict[str, Any] = {}
         self._meets_by, self._alone = math.inf, False
+
+    @property
+    def reached(self) -> State:
+        """How far this run is."""
+        if self._party is None:
+            return self.inputs_reached
+        if self.is_running:
+            return State.RUNNING
+        if self._is_done:
+            return State.OVER
+        if self.intent is not None:
+            return State.AGREED
+        if self._certificate is not None:
+            return State.READY
+        return State.STARTED if self._is_started else State.PREPARED
+
+    @property
+    def inputs_reached(self) -> State:
+        """How far its inputs are, before a party is prepared."""
+        return State.FED
 
     def close(self) -> None:
         """End it, and remove its files."""
@@ -115,14 +148,13 @@ class PartyRun(ABC):
         if not all(map(_ARGUMENT.fullmatch, job.arguments)):
             raise HostUnfitError("It was asked to compile what no command of FairShares asks for.")
         self._keys.check(party)
-        check_ports(self._directory, "port", [addresses[party][1]])
-        check_ports(self._directory, "client_port", list(clients.ports) if clients else [])
+        check_ports(self._directory, self._host.coordinator, "port", [addresses[party][1]])
+        client_ports = list(clients.ports) if clients else []
+        check_ports(self._directory, self._host.coordinator, "client_port", client_ports)
         prepared = engine.prepared(job, model)
         if prepared.fault_of_links is not None:
             raise HostUnfitError(prepared.fault_of_links)
         config = engine.config(prepared, party, addresses)
-        if self.uses_own_keys:  # otherwise the run's own keys, which no release accepts
-            config["keys"] = os.fspath(self._directory / keys.DIRECTORY / engine.name)
         if clients is not None and job.clients is not None:
             config["front"] = job.clients.front("0.0.0.0", *clients.ports, clients.seconds)
         self._party = LocalProcess(job, config, self.scratch / "party", values)
@@ -147,35 +179,93 @@ class PartyRun(ABC):
     def start(self) -> None:
         """Start the party's process."""
         self.laid_out().start()
+        self._is_started = True
 
     def certificate(self, seconds: float) -> str | None:
-        """Return the party's certificate, None if it is not ready in time."""
-        certificate = self.laid_out().certificate(seconds)
-        self._is_ready = certificate is not None
-        return certificate
+        """Return the certificate of the party's key for this run, None if it is not ready in time.
 
-    def go(self, agreed: dict[str, Signed], certificates: dict[str, str] | None = None) -> None:
-        """Let the party begin; a signed run first compares the hosts' statements, `agreed` by party.
+        It waits for at most `CERTIFICATE_S`.
+        """
+        if self._certificate is None:
+            self._certificate = self.laid_out().certificate(min(seconds, CERTIFICATE_S))
+        return self._certificate
 
-        A benchmark's parties have their own `certificates`. Raises HostUnfitError.
+    def agree(
+        self,
+        nonces: list[str],
+        started: Annotated[datetime, Meta(tz=True)],
+        attempts: int = 0,
+        heads: Sequence[str] = (),
+    ) -> dict[str, str]:
+        """Hold the party's port, and sign the run ahead, with the certificate of the party's key for it.
+
+        Until the party has the port, early peers try again. `attempts` to make the run's noise are the most
+        that any host knows of; others know `heads` of this ledger.
+
+        Raises HostUnfitError if the party is not ready, its own nonce differs, or its clock by more than
+        `MAX_SKEW_S`; PolicyError after too many attempts.
+        """
+        once(self.intent, "agreed to a run")
+        party = self.laid_out().number
+        if nonces[party : party + 1] != [self.nonce]:
+            raise HostUnfitError("It was asked to agree to a run that is not the one that it prepared.")
+        if self._certificate is None:
+            raise HostUnfitError("It was asked to agree to a run before its party was ready.")
+        now = datetime.now(UTC)
+        if abs((started - now).total_seconds()) > MAX_SKEW_S:
+            raise HostUnfitError(
+                f"It was told that the run starts at {started:%FT%T%z}, and its own clock says {now:%FT%TZ}; "
+                "set both clocks, by NTP for example."
+            )
+        own = "The certificate of its party for this run"
+        check(self._certificate.encode(), self._common_name(party), own, RUN_CERTIFICATE_LASTS)
+        intent = self._intent(nonces, started.isoformat(), attempts, heads)
+        self._port = self._stack.enter_context(socket.socket())
+        self._port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._port.bind(("", read_policy(self._directory).port))
+        self._port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)  # else others could listen there
+        self._held = self._keys.others(party)
+        self.intent = replace(intent, run_certificate=self._certificate)
+        return sign(self.intent, self._keys.own(party))
+
+    @abstractmethod
+    def _intent(self, nonces: list[str], started: str, attempts: int, heads: Sequence[str]) -> RunAhead:
+        """Return the statement before the run, without the run's certificate. Raises as `agree`."""
+
+    def go(self, agreed: dict[str, Signed]) -> None:
+        """Let the party begin, with the certificates that the other parties' hosts signed for this run.
+
+        Guarantees: the party's links accept the keys that the pinned owners' keys certified for this run and
+        party, and no other. No certificate comes from the coordinator.
+        [test: tests/harness/hosts/test_run_certificates.py]
+
+        Raises HostUnfitError, CertificateError, or as `check_agreement` and `Guard.compare_heads`.
         """
         party = self.laid_out()
-        if not self._is_ready:
+        if self.intent is None or self._port is None or self.is_running:
             raise HostUnfitError(_NOT_AGREED)
-        others = self.peers(agreed, certificates or {})
-        self._is_ready = False
+        self._others = check_agreement(self.intent, keys.by_party(agreed), self._held)
+        others = run_certificates(self._others, self._common_name)
+        self._begins()
+        self._is_done = True
+        self._port.close()
+        self._port = None
         self._host.stop_listening()
         party.go(others)
         self.is_running, self._meets_by = True, time.monotonic() + _MEET_S
         self._host.run_begins()
 
-    def peers(self, agreed: dict[str, Signed], certificates: dict[str, str]) -> dict[int, str]:  # noqa: ARG002
-        """Return the other parties' certificates."""
-        return keys.by_party(certificates)
+    @abstractmethod
+    def _begins(self) -> None:
+        """Record that the run begins; refuse it by raising."""
+
+    def _common_name(self, party: int) -> str:
+        return engine_of(self.model).common_name(party)
 
     def state(self) -> dict[str, Any]:
-        """Return the party's state, with filtered lines."""
-        state = self.laid_out().state()
+        """Return the party's state, with filtered lines; nothing of one that never started."""
+        party = self.laid_out()
+        state = party.state() if self._is_started else PartyState()
         alone = [f"{OWN}It had not met all other parties after {_MEET_S:g} s."] if self._alone else []
         return asdict(replace(state, lines=(*state.lines, *alone)))
 
@@ -198,6 +288,7 @@ class PartyRun(ABC):
         if self._party is not None:
             self._party.kill()
             self._party.close()
+            self._is_done = True
         if self.is_running:
             self._is_over()
 
@@ -212,13 +303,14 @@ class PartyRun(ABC):
         return self._party
 
 
-class BenchmarkRun(PartyRun):
+class BenchmarkRun(PartyRun[BenchmarkIntent]):
     """A run on made-up records, or none."""
 
     def __init__(self, host: LocalHost, party: int, trial: Trial) -> None:
+        values = trial.values(party)  # first, so that what is refused leaves nothing behind
         super().__init__(host, trial.of)
         self._trial, self._values = trial, None
-        if (values := trial.values(party)) is not None:
+        if values is not None:
             self._values = self.scratch / "values"
             create_file(self._values, values)
 
@@ -228,78 +320,56 @@ class BenchmarkRun(PartyRun):
             raise HostUnfitError(_NO_INPUTS)
         return job, self._values
 
+    def _intent(
+        self,
+        nonces: list[str],
+        started: str,
+        attempts: int,  # noqa: ARG002
+        heads: Sequence[str],  # noqa: ARG002
+    ) -> BenchmarkIntent:
+        trial = json.dumps(asdict(self._trial), sort_keys=True)
+        return BenchmarkIntent(
+            nonces,
+            self._record["party"],
+            self._record["run"],
+            started,
+            hashlib.sha256(trial.encode()).hexdigest(),
+            self._record["program_hash"],
+            self._record["engine_version"],
+            run_certificate="",
+        )
 
-class SignedRun(PartyRun):
-    """A run that hosts sign before it begins (`intent`), and at its end."""
+    def _begins(self) -> None:
+        """Record nothing: a benchmark run is charged nowhere."""
 
-    REQUESTS = (*PartyRun.REQUESTS, "agree")
-    uses_own_keys = True
+
+class SignedRun(PartyRun[Intent]):
+    """A run whose end hosts sign, too."""
 
     def __init__(self, host: LocalHost, guard: Guard) -> None:
         super().__init__(host, guard.release.security)
         self.guard = guard
-        self.intent: Intent | None = None
-        self._port: socket.socket | None = None  # held from the agreement until the party begins
-        self._held: dict[int, str] = {}  # the other parties' certificates
-        self._others: dict[int, Intent] = {}  # signed by the other parties' hosts
 
     def known(self, party: int) -> dict[str, Any]:
-        return {"attempts": 0, "seen": self.guard.seen(self._keys.others(party))}
+        return {"attempts": 0, "seen": self.guard.seen(self._keys.histories(party))}
 
-    def agree(
-        self,
-        nonces: list[str],
-        started: Annotated[datetime, Meta(tz=True)],
-        attempts: int = 0,
-        heads: Sequence[str] = (),
-    ) -> dict[str, str]:
-        """Hold the party's port, and sign the run ahead.
-
-        Until the party has the port, early peers try again. `attempts` to make the run's noise are the most
-        that any host knows of; others know `heads` of this ledger.
-
-        Raises HostUnfitError if its own nonce differs, or its clock by more than `MAX_SKEW_S`; PolicyError
-        after too many attempts.
-        """
-        once(self.intent, "agreed to a run")
-        party = self.laid_out().number
-        if nonces[party : party + 1] != [self.nonce]:
-            raise HostUnfitError("It was asked to agree to a run that is not the one that it prepared.")
-        now = datetime.now(UTC)
-        if abs((started - now).total_seconds()) > MAX_SKEW_S:
-            raise HostUnfitError(
-                f"It was told that the run starts at {started:%FT%T%z}, and its own clock says {now:%FT%TZ}; "
-                "set both clocks, by NTP for example."
-            )
-        intent = self._intent(nonces, started.isoformat(), attempts)
-        self._port = self._stack.enter_context(socket.socket())
-        self._port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._port.bind(("", read_policy(self._directory).port))
-        self._port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)  # else others could listen there
-        self._held = self._keys.others(party)
-        self.intent = self.guard.with_heads(intent, self._held, heads)
-        return sign(self.intent, self._keys.own(party))
+    def _intent(self, nonces: list[str], started: str, attempts: int, heads: Sequence[str]) -> Intent:
+        histories = self._keys.histories(self.laid_out().number)
+        return self.guard.with_heads(self._ahead(nonces, started, attempts), histories, heads)
 
     @abstractmethod
-    def _intent(self, nonces: list[str], started: str, attempts: int) -> Intent:
-        """Return the statement before the run. Raises as `agree`."""
+    def _ahead(self, nonces: list[str], started: str, attempts: int) -> Intent:
+        """Return the statement before the run, without heads of ledgers. Raises as `agree`."""
 
-    def peers(self, agreed: dict[str, Signed], certificates: dict[str, str]) -> dict[int, str]:  # noqa: ARG002
-        """Record that the run begins; return the certificates that the host holds.
-
-        Raises as `check_agreement` and `Guard.compare_heads`.
-        """
-        if self.intent is None or self._port is None:
-            raise HostUnfitError(_NOT_AGREED)
-        self._others = check_agreement(self.intent, keys.by_party(agreed), self._held)
-        self.guard.compare_heads(self.intent, self._others)
-        self._begins()
-        self._port.close()
-        return self._held
-
-    @abstractmethod
     def _begins(self) -> None:
-        """Record that the run begins."""
+        """Compare heads of ledgers, and record that the run begins. Raises as `Guard.compare_heads`."""
+        assert self.intent is not None
+        self.guard.compare_heads(self.intent, self._others)
+        self._charge()
+
+    @abstractmethod
+    def _charge(self) -> None:
+        """Write what the run's beginning costs."""
 
     def _signed(
         self, spent: tuple[str, str], outputs: dict[str, list[int]], lines: list[str]
@@ -325,6 +395,10 @@ class ReleaseRun(SignedRun):
         self.uploads = Uploads(host.directory, guard, self._keys, self.scratch, self.nonce)
         self._piece: Piece | None = None
 
+    @property
+    def inputs_reached(self) -> State:
+        return State.FED if self.guard.release.form.path is CLIENTS else self.uploads.reached
+
     def inputs(self, clients: Sending | None, piece: str = "") -> tuple[Job, Path | None]:
         guard, uploads = self.guard, self.uploads
         inputs = guard.sent(clients.terms, clients.certificates) if clients else uploads.inputs
@@ -338,11 +412,11 @@ class ReleaseRun(SignedRun):
             guard.takes(self._piece)
         return job, uploads.values
 
-    def _intent(self, nonces: list[str], started: str, attempts: int) -> Intent:  # noqa: ARG002  # the piece says
+    def _ahead(self, nonces: list[str], started: str, attempts: int) -> Intent:  # noqa: ARG002  # the piece says
         source = self.uploads.source or INVITED
         return self.guard.intent(nonces, started, self._record, self.uploads.heard, source, self._piece)
 
-    def _begins(self) -> None:
+    def _charge(self) -> None:
         assert self.intent is not None
         self.guard.charge(self.intent.digest)
 
@@ -356,7 +430,7 @@ class ReleaseRun(SignedRun):
         assert event is not None
         # The hosts of parties that it met charged this run before their parties began.
         heads = {party: next_head(self._others[party].head, event.run) for party in self.laid_out().met()}
-        self.guard.remember(heads, self._held)
+        self.guard.remember(heads, self._keys.all_histories(self.laid_out().number))
         if state["code"] == 0:
             outputs = parse_outputs([state["lines"]], self.guard.release.program_of(spec).outputs)
             state["signed"] = self._signed(
@@ -380,10 +454,11 @@ class Preparation(SignedRun):
     REQUESTS = (*SignedRun.REQUESTS, "keep")
 
     def __init__(self, host: LocalHost, guard: Guard, domain: dict[str, Any]) -> None:
-        super().__init__(host, guard)
         self._domain = domain_from_json(domain, "The domain of this noise")
-        self._noise = joint_noise_of(guard.prepared(self._domain))
-        self._terms = ""
+        self._noise = joint_noise_of(guard.check_noise(self._domain))
+        super().__init__(host, guard)
+        self._terms = ""  # of the noise and the present keys
+        self._counted = ""  # of the noise and the first keys, so that renewed keys forget no attempt
         self._ended_well = False
 
     def inputs(self, clients: Sending | None, piece: str = "") -> tuple[Job, Path | None]:  # noqa: ARG002
@@ -391,11 +466,12 @@ class Preparation(SignedRun):
 
     def known(self, party: int) -> dict[str, Any]:
         self._terms = terms_of(self._noise, self._keys.fingerprints(party))
-        return {**super().known(party), "attempts": self.guard.stock.next_attempt(self._terms)}
+        self._counted = terms_of(self._noise, self._keys.first_fingerprints(party))
+        return {**super().known(party), "attempts": self.guard.stock.next_attempt(self._counted)}
 
-    def _intent(self, nonces: list[str], started: str, attempts: int) -> Intent:
-        read_policy(self._directory).check_attempts(attempts)
-        if attempts < self.guard.stock.next_attempt(self._terms):
+    def _ahead(self, nonces: list[str], started: str, attempts: int) -> Intent:
+        self.guard.check_attempt(attempts)
+        if attempts < self.guard.stock.next_attempt(self._counted):
             raise HostUnfitError("It was told of fewer attempts to make this noise than it knows of.")
         return Intent(
             nonces,
@@ -414,8 +490,8 @@ class Preparation(SignedRun):
             attempts=attempts,
         )
 
-    def _begins(self) -> None:
-        self.guard.stock.begin(self._terms)
+    def _charge(self) -> None:
+        self.guard.stock.begin(self._counted)
 
     def ended(self) -> dict[str, Any] | None:
         state = super().ended()
@@ -432,4 +508,5 @@ class Preparation(SignedRun):
         self._ended_well = False
         self.laid_out().keep()
         about = {"attempts": self.intent.attempts}
-        self.guard.stock.keep(self._terms, self.intent.piece, self.scratch / "piece", about)
+        piece = self.scratch / "piece"
+        self.guard.stock.keep(self._terms, self.intent.piece, piece, about, counted=self._counted)

@@ -1,32 +1,34 @@
-"""`policy.toml`, in which a host's owner limits its party's runs; the ledger counts the loss."""
+"""`policy.toml`, in which a host's owner limits its party's runs; the ledger counts the loss.
 
+`decision.py` decides by what is read here.
+"""
+
+import json
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
-from harness.errors import PolicyError, named
-from harness.privacy.ledger.populations import PrivacyEvent, key_of, listed, spent_text
-from harness.request.base import Request
+from harness.errors import PolicyError
+from harness.hosts.decision import ANY, HostRules, Rule
+from harness.privacy.ledger.populations import key_of, listed
 from harness.request.releases import REQUESTS
 from harness.security_models import MODELS
 from harness.system.documents import Refusal, as_type, read_toml
 from harness.system.files import changed_by_others, create_file, scratch_directory, write_whole
 from harness.system.spelling import similar
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-from protocols.accounting.rounding import exact_number, exact_text
-from protocols.guarantee import Budget
+from protocols.accounting.rounding import exact_number
+from protocols.guarantee import Guarantee
 
 DEFAULT_PORT = 12000
 FILE, LEDGER, STOCK = "policy.toml", "ledger.sqlite", "stock"  # in the host's directory
-ANY = "*"  # stands for all populations
-UNNAMED = "unnamed"  # population of clients that send to a run without one
 COMMAND = "./inv hosts.policy"
-DEFAULT = """\
+_DEFAULT = """\
 # What this host's party takes part in. Its owner decides; whoever starts a run cannot change it.
 # `./inv hosts.policy --directory DIR` checks this file, and shows what has been spent of it.
 
@@ -36,6 +38,7 @@ DEFAULT = """\
 # attempts = 3               # how often noise may be begun before a piece of it is done: 10 without this line
 # benchmark = true           # takes part in their benchmark runs, on synthetic records: these take time, and
                              # reveal how fast this host and its network are. Without this line, in none.
+# benchmark_security = ["ring"]  # the models of these; without this line, those that a table below accepts
 
 [[population]]               # one table for each; a limit is a number, or a text as "1/3" or "2^-40"
 name = "*"                   # any, under whatever name; no other table may stand beside it
@@ -43,8 +46,9 @@ epsilon = 10                 # over all runs on the same people
 delta = "2^-30"
 epsilon_per_run = 4          # without these two lines, a run may spend all of it
 delta_per_run = "2^-36"
+# Each model is another program that reads what the other parties' owners send: see `./inv security`.
+security = {models}
 # tasks = ["weights"]        # weights, confusion, thresholds, gap, count, cap; without this line, all
-# security = ["ring"]          # see `./inv security`; without this line, all
 # unit = "client"            # or "record"; without this line, either
 # relation = "zero_out_one"  # or "add_or_remove_one", "replace_one"; without this line, any
 # chains = true              # runs of a chain spend ε once together, as these clients share each record once.
@@ -55,7 +59,13 @@ delta_per_run = "2^-36"
 _WAY_OUT = f"correct it, or see what one may say by {COMMAND}"
 
 
+def first_policy(models: Sequence[str]) -> str:
+    """Return the text of a host's first policy, which accepts these models and no other."""
+    return _DEFAULT.replace("{models}", json.dumps([*models]))
+
+
 _Limit = int | float | str
+_LimitName = Literal["epsilon", "delta", "epsilon_per_run", "delta_per_run"]
 Table = TypedDict(  # noqa: UP013  # the keys that the file has of a population, no fields of this code
     "Table",
     {
@@ -84,50 +94,52 @@ _UNLESS_GIVEN: dict[str, object] = {
 }
 
 
-@dataclass(frozen=True)
-class Rule:
-    """The allowed runs on one population, and the budgets."""
-
-    table: Table
-    budget: Budget
-    per_run: Budget
-
-    @property
-    def name(self) -> str:
-        """The population's."""
-        return self.table["name"]
-
-
 def _rule(table: Table) -> Rule:
-    budget = Budget(_limit(table, "epsilon"), _limit(table, "delta"))
-    per_run = Budget(
-        _limit(table, "epsilon_per_run", budget.epsilon), _limit(table, "delta_per_run", budget.delta)
+    total = Guarantee(_limit(table, "epsilon"), _limit(table, "delta"))
+    stated = Guarantee(
+        epsilon=_limit(table, "epsilon_per_run") if table["epsilon_per_run"] != "" else total.epsilon,
+        delta=_limit(table, "delta_per_run") if table["delta_per_run"] != "" else total.delta,
     )
-    for what, given, known in (
-        ("task", table["tasks"], [*REQUESTS]),
-        ("security model", table["security"], [*MODELS]),
-        ("unit", [table["unit"]], ["", *PrivacyUnit]),
-        ("relation", [table["relation"]], ["", *NeighboringRelation]),
-    ):
-        names = [str(name) for name in known if name]
-        for name in given:
-            if name not in known:
-                raise PolicyError(
-                    f"There is no {what} {name!r}{similar(name, names)}; it is one of {listed(names)}."
-                )
+    check_names("task", table["tasks"], [*REQUESTS])
+    check_models(table["security"])
+    check_names("unit", [table["unit"]], ["", *PrivacyUnit])
+    check_names("relation", [table["relation"]], ["", *NeighboringRelation])
     for name in table["upload_tasks"]:
         if not re.fullmatch("[0-9a-f]{64}", name):
             raise PolicyError(
                 f"upload_tasks of population {table['name']!r} must be names of tasks, of 64 hexadecimal "
                 f"digits, as ./inv task prints them; got {name[:80]!r}."
             )
-    return Rule(table, budget, per_run)
+    return Rule(
+        name=table["name"],
+        total=total,
+        stated_per_run=stated,
+        tasks=tuple(table["tasks"]),
+        security=tuple(table["security"]),
+        unit=table["unit"],
+        relation=table["relation"],
+        chains=table["chains"],
+        upload_tasks=tuple(table["upload_tasks"]),
+    )
 
 
-def _limit(table: Mapping[str, Any], name: str, otherwise: Fraction | None = None) -> Fraction:
+def check_names(what: str, given: Sequence[str], known: Sequence[str]) -> None:
+    """Raise PolicyError for a name that this version does not know."""
+    names = [str(name) for name in known if name]
+    for name in given:
+        if name not in known:
+            raise PolicyError(
+                f"There is no {what} {name!r}{similar(name, names)}; it is one of {listed(names)}."
+            )
+
+
+def check_models(given: Sequence[str]) -> None:
+    """Raise PolicyError for a model that this version does not know."""
+    check_names("security model", given, [*MODELS])
+
+
+def _limit(table: Table, name: _LimitName) -> Fraction:
     text = str(table[name])
-    if not text and otherwise is not None:
-        return otherwise
     limit, below_1 = exact_number(text), name.startswith("delta")
     if limit is None or limit <= 0 or (below_1 and limit >= 1):
         example = '"2^-40"' if below_1 else "1"
@@ -148,13 +160,15 @@ class Policy:
     port: int = DEFAULT_PORT
     client_port: int = 0
     attempts: int = 10
+    benchmark_security: list[str] | None = None
 
     def __post_init__(self) -> None:
         for name in ("port", "client_port"):
             if (number := getattr(self, name)) not in range(1 << 16):
                 raise PolicyError(f"{name} must be a number up to 65535, for example 12000; got {number}.")
-        keys = [key_of(rule.name) for rule in self.rules]
-        twice = [rule.name for rule in self.rules if keys.count(key_of(rule.name)) > 1]
+        check_models(self.benchmark_security or [])
+        keys = [key_of(rule.name) for rule in self.host_rules.rules]
+        twice = [rule.name for rule in self.host_rules.rules if keys.count(key_of(rule.name)) > 1]
         if twice:
             raise PolicyError(f"population {twice[0]!r} has two tables; leave one.")
         if ANY in keys and len(keys) > 1:
@@ -164,127 +178,48 @@ class Policy:
             )
 
     @cached_property
-    def rules(self) -> list[Rule]:
-        """The rule of each population."""
-        return [_rule(table) for table in self.population]
+    def host_rules(self) -> HostRules:
+        """What `decision.decide` decides by."""
+        benchmark_security = None
+        if self.benchmark_security is not None:
+            benchmark_security = tuple(self.benchmark_security)
+        return HostRules(
+            rules=tuple(_rule(table) for table in self.population),
+            coordinators=None if self.coordinators is None else tuple(self.coordinators),
+            benchmark=self.benchmark,
+            benchmark_security=benchmark_security,
+            port=self.port,
+            client_port=self.client_port,
+            attempts=self.attempts,
+        )
+
+    @property
+    def notices(self) -> list[str]:
+        """A sentence for each table whose bound of a run exceeds its total."""
+        return [rule.notice for rule in self.host_rules.rules if rule.notice]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the policy with all limits."""
+        """Return the policy with all limits, by which it works."""
+        rules = self.host_rules
         return {
             "coordinators": self.coordinators,
             "benchmark": self.benchmark,
+            "benchmark_security": [*rules.models_of_benchmarks] if self.benchmark else [],
             "port": self.port,
             "client_port": self.client_port,
             "attempts": self.attempts,
             "population": [
                 {
-                    **rule.table,
-                    "epsilon": str(rule.budget.epsilon),
-                    "delta": str(rule.budget.delta),
+                    **table,
+                    "epsilon": str(rule.total.epsilon),
+                    "delta": str(rule.total.delta),
                     "epsilon_per_run": str(rule.per_run.epsilon),
                     "delta_per_run": str(rule.per_run.delta),
                 }
-                for rule in self.rules
+                for table, rule in zip(self.population, rules.rules, strict=True)
             ],
+            "notices": self.notices,
         }
-
-    def check_ports(self, name: str, ports: list[int]) -> None:
-        """Raise PolicyError unless the owner has the party listen on these ports, if any.
-
-        `name` is `port`, or `client_port`, which stands for two ports.
-        """
-        allowed = [self.port]
-        if name == "client_port":
-            allowed = [self.client_port, self.client_port + 1] if self.client_port else []
-        if ports and ports != allowed:
-            where = f"{name} = {allowed[0]}" if allowed else f"no {name}"
-            raise PolicyError(
-                f"Its policy has {where}, and it was asked to listen on {ports[0]}; correct hosts.toml, "
-                "or ask its owner."
-            )
-
-    def check_attempts(self, attempts: int) -> None:
-        """Raise PolicyError if a piece of noise was begun too often."""
-        if attempts > self.attempts:
-            raise PolicyError(
-                f"Its policy has attempts = {self.attempts}, and this would be attempt {attempts} to make "
-                "this noise; find out why the others failed, and ask its owner to allow more."
-            )
-
-    def check_coordinator(self, coordinator: str) -> None:
-        """Raise PolicyError unless this coordinator may start runs."""
-        if self.coordinators is not None and coordinator not in self.coordinators:
-            who = f"{coordinator!r}" if coordinator else "this ssh key, whose command names nobody,"
-            raise PolicyError(
-                f"Its policy lets {who} start nothing (coordinators); ask its owner to name the coordinator "
-                "in authorized_keys and in policy.toml."
-            )
-
-    def check_benchmark(self) -> None:
-        """Raise PolicyError unless it allows benchmark runs."""
-        if not self.benchmark:
-            raise PolicyError(
-                "Its policy allows no benchmark runs; ask its owner to put benchmark = true at the top of "
-                f"{FILE}, above the first table."
-            )
-
-    def rule_for(self, request: Request) -> Rule:
-        """Return a request's rule; PolicyError if it forbids the request."""
-        population, rules = request.population or UNNAMED, {key_of(rule.name): rule for rule in self.rules}
-        rule = rules.get(ANY) or rules.get(key_of(population))
-        if rule is None:
-            raise PolicyError(
-                f"Its policy names no population {population[:100]!r}"
-                f"{similar(population, [rule.name for rule in self.rules])}; correct "
-                f"{named('population')}, or ask its owner to add it."
-            )
-        for name, value, allowed in (
-            ("tasks", request.task, rule.table["tasks"]),
-            ("security", request.security.name, rule.table["security"]),
-            ("unit", str(request.privacy_unit), [rule.table["unit"] or str(request.privacy_unit)]),
-        ):
-            if value not in allowed:
-                raise PolicyError(
-                    f"Its policy does not allow {value!r} for population {rule.name!r} ({name}: "
-                    f"{listed(allowed)}); ask its owner, or choose another one."
-                )
-        if request.chain and not rule.table["chains"]:
-            raise PolicyError(
-                f"Its policy allows no chains for population {rule.name!r}; ask its owner for chains = true "
-                f"in its table, if these clients share each record once, or leave out {named('chain')}: each "
-                "run is then charged."
-            )
-        return rule
-
-
-def refuse_beyond(rule: Rule, event: PrivacyEvent) -> None:
-    """Raise PolicyError if a rule does not allow a run's loss or relation."""
-    relation = rule.table["relation"]
-    if relation and event.relation != relation:
-        raise PolicyError(
-            f"Its policy wants relation = {relation!r} for population {rule.name!r}, this run would be "
-            f"under {str(event.relation)!r}; choose it by "
-            f"{named('neighboring_relation')} or {named('privacy_unit')}."
-        )
-    for name, spent, most in (
-        ("epsilon_per_run", event.exact.epsilon, rule.per_run.epsilon),
-        ("delta_per_run", event.exact.delta, rule.per_run.delta),
-    ):
-        if most is not None and spent > most:
-            raise PolicyError(
-                f"Its policy allows a run on population {rule.name!r} {name} = {exact_text(most)}; this one "
-                f"needs {spent_text(event.exact)}. Ask for less with "
-                f"{named('epsilon')} or {named('delta')}."
-            )
-
-
-def refuse_task(rule: Rule, task: str) -> None:
-    """Raise PolicyError if a rule names other tasks of uploads."""
-    if rule.table["upload_tasks"] and task not in rule.table["upload_tasks"]:
-        raise PolicyError(
-            f"Its policy names other tasks for population {rule.name!r} than {task}, which its uploads are "
-            "for; ask its owner to add this one to upload_tasks, or to bring other uploads."
-        )
 
 
 def read_policy(directory: Path) -> Policy:

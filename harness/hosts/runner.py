@@ -35,8 +35,9 @@ from harness.hosts.connection import Connection, checked
 from harness.hosts.fleet import ask_of_others, at_once, connected, fit_hosts
 from harness.hosts.inventory import Host
 from harness.hosts.local_host import RunName
-from harness.hosts.signed_results import Signed, Statement, noise_of, read_signed, what_hosts_ran
+from harness.hosts.signed_results import Statement, noise_of, read_signed, what_hosts_ran
 from harness.hosts.trials import Trial
+from harness.inputs.shares.signatures import Signed
 from harness.pipeline.preprocessing import joint_noise_of, noise_job, what_it_took
 from harness.pipeline.sources import PartyInputs, RunContext, Source, feed_heads
 from harness.releases.base import PreparedRelease
@@ -89,7 +90,8 @@ class _State(PartyState):
 class RemoteProcess(PartyProcess):
     """A party on a host."""
 
-    def __init__(self, connection: Connection, agreed: Mapping[int, dict[str, str]]) -> None:
+    def __init__(self, connection: Connection, agreed: Mapping[int, Signed]) -> None:
+        """Args: agreed: the hosts' statements, by party, once all parties are ready."""
         self.name = f"Party {connection.host.party} (on {connection.host.address})"
         self._connection, self._agreed = connection, agreed
 
@@ -103,8 +105,8 @@ class RemoteProcess(PartyProcess):
         )
         return certificate
 
-    def go(self, certificates: Mapping[int, str]) -> None:  # for a release the host already has them
-        self._connection.ask("go", agreed=self._agreed, certificates=certificates)
+    def go(self, certificates: Mapping[int, str]) -> None:  # noqa: ARG002  # hosts believe signed ones only
+        self._connection.ask("go", agreed={party: asdict(one) for party, one in self._agreed.items()})
 
     def exit_code(self) -> int | None:
         ended = self._connection.ended
@@ -134,12 +136,10 @@ class RemoteProcess(PartyProcess):
 
 
 class HostsRunner(Runner):
-    """Runs a model's parties on hosts, which sign releases but no benchmark runs (`signs`).
+    """Runs a model's parties on hosts, which sign each run before it begins, and a release's end.
 
     Guarantees: this machine receives and writes no secret.  [test: tests/commands/test_hosts_run.py]
     """
-
-    signs = True
 
     def __init__(self, hosts: Sequence[Host], model: SecurityModel) -> None:
         self.model, self._hosts = model, hosts
@@ -261,26 +261,17 @@ class HostsRunner(Runner):
         started, run = time.monotonic(), secrets.token_hex(16)
         progress("compile")
         prepared, facts = self._prepare(job, run, timeout_s)
-        now = datetime.now(UTC).isoformat(timespec="seconds")
+        agreed: dict[int, Signed] = {}
 
-        nonces, attempts = [host.nonce for host in facts], max(host.attempts for host in facts)
+        def agreeing() -> Mapping[int, Signed]:
+            agreed.update(self._agreed(facts))
+            starting()  # only now, so that a run to which a host does not agree is charged nowhere
+            return agreed
 
-        def agree(one: Connection) -> Any:
-            return one.ask(
-                "agree",
-                kind=Signed,
-                nonces=nonces,
-                started=now,
-                attempts=attempts,
-                heads=sorted({host.seen.get(str(one.host.party), "") for host in facts} - {""}),
-            )
-
-        signed: list[Signed] = at_once(agree, self._connections if self.signs else [])
-        agreed = dict(enumerate(map(asdict, signed)))
         progress("run")
         parties = [RemoteProcess(one, agreed) for one in self._connections]
         fronts = [host.client_reached for host in self._hosts]
-        logs = run_to_completion(parties, timeout_s, starting, job.clients, fronts)
+        logs = run_to_completion(parties, timeout_s, clients=job.clients, addresses=fronts, agreeing=agreeing)
         result = engine_of(model).result(prepared, logs, time.monotonic() - started)
         at_once(lambda one: one.ask("forget", run=run), self._connections)
         statements = [one for one in (party.state().signed for party in parties) if one]  # none of benchmarks
@@ -294,6 +285,24 @@ class HostsRunner(Runner):
             hosts=what_hosts_ran(ran),
             preprocessing=noise_of(ran),
         )
+
+    def _agreed(self, facts: Sequence[_Facts]) -> dict[int, Signed]:
+        """Have all hosts, whose parties are ready, sign the run; return their statements by party."""
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        nonces = [host.nonce for host in facts]
+        attempts = max(host.attempts for host in facts)
+
+        def agree(one: Connection) -> Any:
+            return one.ask(
+                "agree",
+                kind=Signed,
+                nonces=nonces,
+                started=now,
+                attempts=attempts,
+                heads=sorted({host.seen.get(str(one.host.party), "") for host in facts} - {""}),
+            )
+
+        return dict(enumerate(at_once(agree, self._connections)))
 
     def _prepare(self, job: Job, run: str, timeout_s: float) -> tuple[Prepared, list[_Facts]]:
         def prepare(connection: Connection) -> Any:
@@ -377,8 +386,6 @@ class BenchmarkHosts:
 
 class BenchmarkRunner(HostsRunner):
     """Runs one cell's parties on hosts."""
-
-    signs = False
 
     def __init__(self, hosts: BenchmarkHosts, model: SecurityModel, trial: Trial) -> None:
         super().__init__(hosts.hosts[: model.parties], model)

@@ -5,14 +5,15 @@
 
 import json
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from harness.errors import CertificateError
+from harness.errors import CertificateError, OptionError
 from harness.hosts import keys, policy, wire
 from harness.hosts.agent import serve
-from harness.system.documents import Refusal, as_type, read_json
+from harness.inputs.shares.signatures import Signed
+from harness.system.documents import SMALL, Refusal, as_type, read_json
 from harness.system.files import write_whole
 
 SCHEMA = 1
@@ -21,7 +22,7 @@ SCHEMA = 1
 class Setup(wire.Answers):
     """One host's set-up; whoever can start it may ask anything."""
 
-    REQUESTS = ("setup", "pin")
+    REQUESTS = ("setup", "successors", "pin")
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -31,28 +32,48 @@ class Setup(wire.Answers):
         party: int,
         renew: bool,
         policy_text: str | None,
+        models: list[str],
         port: int = policy.DEFAULT_PORT,
         client_port: int = 0,
     ) -> dict[str, str]:
         """Make this host's directory, keys and policy, if need be; return its certificates by engine.
 
-        Only a `policy_text` changes an existing policy; ports are for a new one. Raises HostUnfitError or
-        PolicyError.
+        Only a `policy_text` changes an existing policy. Ports are for a new one, and names of models for one
+        without such a text. Raises HostUnfitError or PolicyError.
         """
+        policy.check_models(models)
         certificates = keys.make_keys(self._directory, party, renew=renew)
         if policy_text is not None or not (self._directory / policy.FILE).exists():
-            policy.write_policy(self._directory, policy_text or policy.DEFAULT, port, client_port)
+            text = policy.first_policy(models) if policy_text is None else policy_text
+            policy.write_policy(self._directory, text, port, client_port)
         return certificates
 
-    def pin(self, party: int, certificates: dict[str, dict[str, str]]) -> None:
-        """Accept other parties' certificates, by engine. Raises as `keys.pin`."""
-        keys.pin(self._directory, party, {name: keys.by_party(texts) for name, texts in certificates.items()})
+    def successors(self, party: int) -> dict[str, list[dict[str, str]]]:
+        """Return by engine what this host's old keys signed of their successors."""
+        return _as_json(keys.own_successors(self._directory, party))
+
+    def pin(
+        self,
+        party: int,
+        certificates: dict[str, dict[str, str]],
+        successors: dict[str, dict[str, list[Signed]]],
+    ) -> None:
+        """Accept other parties' certificates, by engine, with their successors. Raises as `keys.pin`."""
+        keys.pin(
+            self._directory,
+            party,
+            {name: keys.by_party(texts) for name, texts in certificates.items()},
+            {name: keys.by_party(signed) for name, signed in successors.items()},
+        )
 
 
 @dataclass(frozen=True)
-class _Exported:
+class Exported:
+    """A host's certificates by engine, as its owner sends them to other hosts' owners."""
+
     party: int
     certificates: dict[str, str]
+    successors: dict[str, list[Signed]] = field(default_factory=dict)
 
 
 def exported(directory: Path, party: int) -> Path:
@@ -60,33 +81,62 @@ def exported(directory: Path, party: int) -> Path:
     return directory / f"party-{party}.certificates"
 
 
+def read_exported(path: Path) -> Exported:
+    """Return the certificates in another host's file, or raise CertificateError."""
+    refusal = Refusal(CertificateError, str(path), "a host's certificates", "ask its owner for them again")
+    return as_type(Exported, read_json(path, refusal, SCHEMA, SMALL), refusal)
+
+
 def set_up_here(
-    directory: Path, party: int, renew: bool, policy_text: str | None, others: Sequence[Path]
+    directory: Path,
+    party: int,
+    renew: bool,
+    policy_text: str | None,
+    others: Sequence[Path],
+    models: Sequence[str],
+    lost: Collection[int] = (),
 ) -> dict[str, dict[int, str]]:
     """Set up this machine as a host; return all certificates, by engine and party.
 
-    `others` are files of other hosts' certificates. Raises CertificateError, HostUnfitError or PolicyError.
+    `others` are files of other hosts' certificates, `models` the names for a new policy, and `lost` the
+    parties whose owners lost their keys. Raises CertificateError, HostUnfitError or PolicyError; OptionError
+    for a lost key without a new one.
     """
     host = Setup(directory)
-    own = host.setup(party, renew, policy_text)
-    write_whole(
-        exported(directory, party),
-        json.dumps({"schema": SCHEMA, "party": party, "certificates": own}).encode(),
-    )
-    for path in others:
-        refusal = Refusal(
-            CertificateError, str(path), "a host's certificates", "ask its owner for them again"
+    read = [read_exported(path) for path in others]
+    if without := sorted({*lost} - {one.party for one in read}):
+        raise OptionError(
+            f"--lost says that party {without[0]} lost its key; name the file of its new certificates by "
+            "--pin."
         )
-        others_certificates = as_type(_Exported, read_json(path, refusal, SCHEMA), refusal)
-        host.pin(
+    own = host.setup(party, renew, policy_text, [*models])
+    _write_exported(directory, party, own)
+    for one in read:
+        (other,) = keys.by_party({str(one.party): one})
+        keys.pin(
+            directory,
             party,
-            {
-                name: {str(others_certificates.party): text}
-                for name, text in others_certificates.certificates.items()
-            },
+            {name: {other: text} for name, text in one.certificates.items()},
+            {name: {other: signed} for name, signed in one.successors.items()},
+            lost,
         )
     accepted = keys.pinned(directory)
     return {name: {party: text, **accepted[name]} for name, text in own.items()}
+
+
+def _write_exported(directory: Path, party: int, certificates: dict[str, str]) -> None:
+    """Write the file for other owners; version 1.0 reads it unless keys were renewed."""
+    fields = {"schema": SCHEMA, "party": party, "certificates": certificates}
+    signed = keys.own_successors(directory, party)
+    if any(signed.values()):
+        fields["successors"] = {
+            name: [asdict(one) for one in of_engine] for name, of_engine in signed.items()
+        }
+    write_whole(exported(directory, party), json.dumps(fields).encode())
+
+
+def _as_json(signed: Mapping[str, Sequence[Signed]]) -> dict[str, list[dict[str, str]]]:
+    return {name: [asdict(one) for one in of_engine] for name, of_engine in signed.items()}
 
 
 def main(arguments: list[str]) -> int:

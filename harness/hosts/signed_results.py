@@ -1,25 +1,26 @@
 """Statements that hosts sign: of their uploads, of the run ahead, then of its peers and its results.
 
+The owner's key signs. Statements of a run ahead certify the key that the party has for that run alone.
+
 docs/reference/files.md has the fields.
 """
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from msgspec import to_builtins
 
 from harness.computation import HostsRun, Preprocessing
-from harness.engines.parties.certificates import fingerprint
+from harness.engines.parties.certificates import RUN_CERTIFICATE_LASTS, check, fingerprint
 from harness.errors import CertificateError, FairSharesError, HostUnfitError, SignatureError
 from harness.inputs.record_schema import domain_from_json
-from harness.inputs.shares.signatures import is_signature, signature_of
+from harness.inputs.shares.signatures import Signed, is_signed, kind_of, signature_of
 from harness.pipeline.run import check_kind, privacy_of, result_files
 from harness.pipeline.sources import request_of_run, with_excluded
 from harness.privacy.manifest import FILE as MANIFEST, SIGNATURES, Inputs
@@ -39,6 +40,10 @@ SOURCES = {
     INVITED: "clients whose keys the coordinator made, so that it could send in their place",
     NOTHING: "no inputs, as noise was made ahead",
 }
+_MOST_SIGNERS = 16  # each signature is checked
+_SHOWN = 200  # characters of a reason
+_MOST_COMPARED = 1 << 63
+_MOST_ATTEMPTS = 10**6
 _WAY_OUT = "do not use these results; fetch them from the hosts again"
 
 
@@ -52,7 +57,10 @@ class UploadList:
 
 @dataclass(frozen=True)
 class Intent:
-    """A run that a host begins only if all others sign the same."""
+    """A run that a host begins only if all others sign the same.
+
+    `run_certificate` (PEM) is of the party's key for this run alone; statements of version 1.0 have none.
+    """
 
     nonces: list[str]
     party: int
@@ -72,16 +80,43 @@ class Intent:
     head: str = ""
     seen: dict[str, str] = field(default_factory=dict)
     had: list[str] = field(default_factory=list)
+    run_certificate: str = ""
 
     @property
     def alike(self) -> "Intent":
         """All fields but each host's own."""
-        return replace(self, party=0, head="", seen={}, had=[])
+        return replace(self, party=0, head="", seen={}, had=[], run_certificate="")
 
     @property
     def digest(self) -> str:
         """SHA-256 of `alike`, which enters the heads of ledgers."""
         return hashlib.sha256(json.dumps(asdict(self.alike), sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class BenchmarkIntent:
+    """A benchmark run that a host begins only if all others sign the same; `trial` is a SHA-256 of it.
+
+    Guarantees: its signature is of another kind, so it stands for no release, and no release for it.
+    [test: tests/harness/hosts/test_run_certificates.py]
+    """
+
+    nonces: list[str]
+    party: int
+    run: str
+    started: str
+    trial: str
+    program_hash: str
+    engine_version: str
+    run_certificate: str
+
+    @property
+    def alike(self) -> "BenchmarkIntent":
+        """All fields but each host's own."""
+        return replace(self, party=0, run_certificate="")
+
+
+RunAhead = TypeVar("RunAhead", bound=Intent | BenchmarkIntent)
 
 
 @dataclass(frozen=True)
@@ -101,30 +136,21 @@ class Statement:
 
 
 @dataclass(frozen=True)
-class Signed:
-    """A statement's text, its signature, and the host's certificate (PEM)."""
-
-    said: str
-    signature: str
-    certificate: str
-
-
-@dataclass(frozen=True)
 class _Signatures:
     signed: list[Signed]
 
 
-def sign(content: UploadList | Intent | Statement, own: Path) -> dict[str, str]:
+def sign(content: UploadList | Intent | BenchmarkIntent | Statement, own: Path) -> dict[str, str]:
     """Return a signed statement; the key is beside the certificate."""
     key = serialization.load_pem_private_key(own.with_suffix(".key").read_bytes(), None)
     assert isinstance(key, ec.EllipticCurvePrivateKey)
     text = json.dumps(content, default=vars, sort_keys=True)
-    return asdict(Signed(text, signature_of(key, type(content), text), own.read_text()))
+    return asdict(Signed(text, signature_of(key, kind_of(type(content)), text), own.read_text()))
 
 
 def check_agreement(
-    own: Intent, agreed: Mapping[int, Signed], certificates: Mapping[int, str]
-) -> dict[int, Intent]:
+    own: RunAhead, agreed: Mapping[int, Signed], certificates: Mapping[int, str]
+) -> dict[int, RunAhead]:
     """Check that every other party's host is about to run the same; return their statements by party.
 
     Guarantees: two hosts that begin, and hold each other's certificates, run the same. Each draws a nonce for
@@ -135,17 +161,37 @@ def check_agreement(
     either of two may have lied about uploads, the error names both.
     """
     others = {}
-    for party, other_intent, refusal in _said_by(Intent, agreed, certificates, "this run"):
-        for other, digest in own.lists.items() if other_intent.nonces == own.nonces else ():
-            if other_intent.lists.get(other, digest) != digest:
-                who = " or ".join(f"party {one}" for one in sorted({int(other), party} - {own.party}))
-                refusal.say(f"{who} lies about what party {other} said of the uploads")
-        if other_intent.nonces == own.nonces and other_intent.lists.keys() != own.lists.keys():
-            refusal.say("it was told other parties' lists than this host, or says so falsely")
-        if other_intent.party != party or other_intent.alike != own.alike:
+    for party, other, refusal in _said_by(type(own), agreed, certificates, "this run"):
+        _compare_lists(own, other, party, refusal)
+        if other.party != party or other.alike != own.alike:
             refusal.say("it is about to run something else")
-        others[party] = other_intent
+        others[party] = other
     return others
+
+
+def _compare_lists(
+    own: Intent | BenchmarkIntent, other: Intent | BenchmarkIntent, party: int, refusal: Refusal
+) -> None:
+    """Refuse other lists of uploads than this host was told of, in the same release."""
+    if not isinstance(own, Intent) or not isinstance(other, Intent) or other.nonces != own.nonces:
+        return
+    for of, digest in own.lists.items():
+        if other.lists.get(of, digest) != digest:
+            who = " or ".join(f"party {one}" for one in sorted({int(of), party} - {own.party}))
+            refusal.say(f"{who} lies about what party {of} said of the uploads")
+    if other.lists.keys() != own.lists.keys():
+        refusal.say("it was told other parties' lists than this host, or says so falsely")
+
+
+def run_certificates(others: Mapping[int, RunAhead], common_name: Callable[[int], str]) -> dict[int, str]:
+    """Return the certificates of the other parties' keys for a run, from statements that agree with it.
+
+    Raises CertificateError for one that is not fit to be that party's, or outlives a run.
+    """
+    for party, other in others.items():
+        called = f"The certificate of party {party} for this run"
+        check(other.run_certificate.encode(), common_name(party), called, RUN_CERTIFICATE_LASTS)
+    return {party: other.run_certificate for party, other in others.items()}
 
 
 def check_made(own: Intent, made: Mapping[int, Signed], certificates: Mapping[int, str]) -> None:
@@ -178,15 +224,17 @@ def verify(directory: Path, known: Sequence[str] | None = None) -> list[tuple[St
 
     `known` are the fingerprints, party 0 first; None accepts any. Raises SignatureError.
     Guarantees: every party of the model signed, and they agree. The links of each accepted the certificates
-    of the other signers. All result files, and the manifest's fields on the release and its inputs, follow
-    from the signed statements.  [test: tests/harness/hosts/test_signed_results.py]
+    that the other signers had for the run. All result files, and the manifest's fields on the release and
+    its inputs, follow from the signed statements.  [test: tests/harness/hosts/test_signed_results.py]
     """
     if not (directory / SIGNATURES).exists():
         raise SignatureError(f"{directory} has no {SIGNATURES}: a run on hosts writes it beside its results.")
     refusal = Refusal(SignatureError, str(directory / SIGNATURES), "what the hosts signed", _WAY_OUT)
+    signed = as_type(_Signatures, read_json(directory / SIGNATURES, refusal, SCHEMA), refusal).signed
+    if len(signed) > _MOST_SIGNERS:
+        refusal.say(f"{len(signed)} hosts signed, and no run has more than {_MOST_SIGNERS}")
     signers = [
-        (read_signed(Statement, one, refusal), fingerprint(one.certificate.encode()))
-        for one in as_type(_Signatures, read_json(directory / SIGNATURES, refusal, SCHEMA), refusal).signed
+        (read_signed(Statement, one, refusal), fingerprint(one.certificate.encode())) for one in signed
     ]
     signers.sort(key=lambda signer: signer[0].ran.party)
     if not signers:
@@ -194,9 +242,14 @@ def verify(directory: Path, known: Sequence[str] | None = None) -> list[tuple[St
     if known is not None and [digest for _, digest in signers] != list(known):
         refusal.say("other hosts signed than --fingerprints names, in the order of the parties")
     ran, first = signers[0][0].ran, signers[0][0]
+    shown = _certificates_of_links(signers, refusal)
     for statement, _ in signers:
         party = statement.ran.party
-        peers = {str(other.ran.party): digest for other, digest in signers if other.ran.party != party}
+        peers = {
+            str(other.ran.party): digest
+            for (other, _), digest in zip(signers, shown, strict=True)
+            if other.ran.party != party
+        }
         if statement.met != peers:
             refusal.say(f"party {party} met parties of other certificates")
         if shared(statement) != shared(first):
@@ -210,6 +263,17 @@ def verify(directory: Path, known: Sequence[str] | None = None) -> list[tuple[St
     return signers
 
 
+def _certificates_of_links(signers: Sequence[tuple[Statement, str]], refusal: Refusal) -> list[str]:
+    """Return the fingerprint that each signer's links showed: of its run's key or, in 1.0, the owner's."""
+    of_runs = [statement.ran.run_certificate for statement, _ in signers]
+    if not any(of_runs):
+        return [owner for _, owner in signers]
+    try:
+        return [fingerprint(text.encode()) for text in of_runs]
+    except ValueError:
+        refusal.say("not each of them names the certificate of its key for the run")
+
+
 def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict[str, dict[str, Any]]:
     ran = first.ran
     inputs = first.inputs(refusal)
@@ -218,11 +282,13 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
         statistic = statistic_of(release)
         domain = domain_from_json(ran.domain, "The signed domain")
         check_kind(statistic, domain)
+        if not (0 <= ran.compared <= _MOST_COMPARED and 0 <= ran.attempts <= _MOST_ATTEMPTS):
+            raise ValueError("its numbers of comparisons and attempts cannot be")
         prepared = statistic.prepare(release, domain)
         outputs = {name: tuple(first.outputs[name]) for name in prepared.program.outputs}
         answer = prepared.read(outputs, inputs.clients)
-    except (FairSharesError, KeyError) as error:
-        refusal.say(f"no result follows from what they signed ({error})")
+    except (FairSharesError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        refusal.say(f"no result follows from what they signed ({str(error)[:_SHOWN]})")
     if parties != list(range(release.security.parties)):
         refusal.say(f"not each of the {release.security.parties} parties signed, once")
     privacy = privacy_of(prepared, ran.compared, ran.attempts).stated
@@ -257,11 +323,7 @@ def _compare(path: Path, fields: Mapping[str, Any], *, in_part: bool) -> None:
 
 def read_signed(kind: type[T], one: Signed, refusal: Refusal) -> T:
     """Return a statement that its certificate signed as this kind, or refuse."""
-    try:
-        key = x509.load_pem_x509_certificate(one.certificate.encode()).public_key()
-    except ValueError:
-        key = None
-    if not is_signature(one.signature, key, kind, one.said):
+    if not is_signed(one, kind_of(kind)):
         refusal.say("a signature is not its certificate's")
     return as_type(kind, parse_json(one.said.encode(), refusal), refusal)
 

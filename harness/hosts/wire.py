@@ -9,9 +9,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
-from harness.system.documents import strict_json
+from harness.system.documents import MESSAGE, strict_json
 
-VERSION = 12  # of requests and answers; rises with each change of them
+VERSION = 13  # of requests and answers; rises with each change of them
 BEAT_S = 2.0  # between signs of life
 SILENT_BEATS = 10  # until the other side counts as gone
 SHORT = 1 << 16  # bytes of a line before a run is accepted
@@ -40,7 +40,11 @@ class Answers:
         return self.run is not None and self.run.is_running
 
     def admit(self, request: str) -> None:
-        """Raise PolicyError unless this coordinator may send this."""
+        """Raise PolicyError unless this coordinator may send this, HostUnfitError if not now."""
+
+    def limit_s(self, request: str) -> float:  # noqa: ARG002
+        """Return the seconds in which a request is answered, or else the connection ends."""
+        return 3600.0
 
 
 class Line(ABC):
@@ -106,7 +110,7 @@ def decode(line: bytes) -> dict[str, Any] | None:
     if not line.strip():
         return None
     try:
-        message = strict_json(line)
+        message = strict_json(line, MESSAGE)
     except RecursionError:
         message = None
     if not isinstance(message, dict):

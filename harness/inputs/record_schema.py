@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import RecordDomainError, ThresholdGridError, named, refuse
-from harness.system.documents import Refusal, as_type, read_json
+from harness.system.documents import DECLARATION, Refusal, as_type, read_json
 from protocols.arrays import Integers
 from protocols.mechanisms.above_threshold import caps_up_to
 
@@ -26,6 +26,7 @@ MAX_THRESHOLDS = 4096
 DEFAULT_STEPS, MAX_STEPS = 1000, 10**5
 MAX_CAP = 1000
 WEIGHT_ONE = "weight-one"
+_NAMES_SHOWN, _SHOWN = 5, 40  # in messages: names, and characters of each
 AUTO = "auto"  # π_CAP chooses the bound
 WEIGHT_SLOTS = 60  # a multiple of 1 to 6, 10, 12, 15, 20 and 30, so that as many records share it exactly
 
@@ -120,13 +121,13 @@ class RecordDomain:
                 RecordDomainError,
                 (
                     len(values) < 2,
-                    f"The domain has {len(values)} {what}{'s' * (len(values) != 1)} {list(values)}; "
+                    f"The domain has {len(values)} {what}{'s' * (len(values) != 1)} {_some(values)}; "
                     "fairness between groups needs at least two. "
                     f"Declare all with {named(f'{what}s', 'a,b')}.",
                 ),
                 (
                     len(set(values)) != len(values) or "" in values,
-                    f"The domain's {what}s {list(values)} must be distinct and not empty.",
+                    f"The domain's {what}s {_some(values)} must be distinct and not empty.",
                 ),
             )
 
@@ -205,9 +206,15 @@ class _Declared:
     cap: int | str | None = None
 
 
+def _some(names: Sequence[str]) -> str:
+    """Show the first of a list of names, shortened, as a file may have millions."""
+    first = ", ".join(repr(name[:_SHOWN]) for name in names[:_NAMES_SHOWN])
+    return f"[{first}{', …' * (len(names) > _NAMES_SHOWN)}]"
+
+
 def read_domain(path: Path) -> RecordDomain:
     """Read a domain from JSON (docs/reference/files.md), or raise RecordDomainError."""
-    return domain_from_json(read_json(path, _refusal(str(path))), str(path))
+    return domain_from_json(read_json(path, _refusal(str(path)), limits=DECLARATION), str(path))
 
 
 def domain_from_json(fields: Any, where: str) -> RecordDomain:

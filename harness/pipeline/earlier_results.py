@@ -46,6 +46,8 @@ OPENED_NOTHING = (
     "nothing: these thresholds were chosen on curves that another run revealed; its ε and δ are stated "
     "here, and none were spent for this choice"
 )
+_MOST_FILES = 16  # of JSON, in a run's directory
+_SHOWN = 200  # characters of a reason
 _CLOSE = 1e-9  # relative, for sums that another processor may round differently
 
 Fields = Mapping[str, Any]
@@ -160,10 +162,28 @@ def read_files(directory: Path) -> EarlierFiles:
             f"{', '.join(REQUESTS)}."
         )
     names = sorted(path.name for path in directory.glob("*.json"))
+    if len(names) > _MOST_FILES:
+        raise ResultFileError(
+            f"{directory} has {len(names)} files of JSON, and no run writes more than {_MOST_FILES}; name "
+            "the directory of a run as it left it."
+        )
     files = {
         name: read_result(directory / name, name) for name in names if name not in (MANIFEST, SIGNATURES)
     }
+    _check_statement(manifest, directory / MANIFEST)
     return EarlierFiles(manifest, files)
+
+
+def _check_statement(manifest: EarlierManifest, path: Path) -> None:
+    """Raise ResultFileError unless the guarantee is one, and that of the run which revealed the values."""
+    try:
+        if read_statement(opened_by(manifest)).exact != manifest.privacy.exact:
+            raise ValueError("it is another than that of the run which revealed the curves")
+    except (FairSharesError, ValueError) as error:
+        raise ResultFileError(
+            f"{path} states no guarantee as a run does: {str(error)[:_SHOWN]}; name the directory of a run as "
+            "it left it."
+        ) from None
 
 
 def found_in(earlier: EarlierFiles, directory: Path) -> Any:

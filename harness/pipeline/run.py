@@ -49,7 +49,7 @@ from harness.request.base import Request
 from harness.system.result_files import SCHEMA, new_directory, write_all, write_json
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
 from protocols.guarantee import Guarantee
-from protocols.spec import HONEST, KEYS, ProtocolSpec
+from protocols.spec import HONEST, KEYS, ColumnSums, ProtocolSpec
 
 R = TypeVar("R")
 
@@ -269,14 +269,15 @@ def make_job(prepared: PreparedRelease[Any], inputs: PartyInputs) -> Job:
 
 def _own_input(prepared: PreparedRelease[Any], inputs: PartyInputs, rows: int) -> DistributedNoiseInput:
     """Return how each party's noise enters its inputs; `rows` is 0 for sums."""
-    form, arguments, nodes = prepared.release.form, prepared.arguments, prepared.plan.nodes
+    form, nodes, sums = prepared.release.form, prepared.plan.nodes, prepared.program.release
     if inputs.sending or form.shares_bits:  # parties hold no values, or shares of bits
         return DistributedNoiseInput(nodes)
     columns = count_columns(inputs.domain, form.name)
     if not form.summed_by_party:
         return DistributedNoiseInput(nodes, columns * rows)
-    bins = int(str(arguments.get("bins", 1)))
-    return DistributedNoiseInput(nodes, columns, (columns // bins, bins, str(arguments.get("blocks", "1"))))
+    assert isinstance(sums, ColumnSums)  # else its spec would not have been built
+    bins, sizes = sums.blocks({name: str(value) for name, value in prepared.arguments.items()})
+    return DistributedNoiseInput(nodes, columns, (columns // bins, bins, sizes))
 
 
 def made_ahead(piece: Piece) -> Preprocessing:

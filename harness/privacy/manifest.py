@@ -4,7 +4,6 @@
 that later versions add are ignored.
 """
 
-from fractions import Fraction
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -22,6 +21,7 @@ from harness.privacy.statement import (
 from harness.security_models import get_model
 from harness.system.documents import as_type, read_json
 from harness.system.result_files import not_result, result_path
+from protocols.exact_numbers import stated_number
 
 T = TypeVar("T")
 
@@ -211,7 +211,7 @@ def read_statement(manifest: ReleaseManifest) -> PrivacyStatement:
     return PrivacyStatement(
         model=get_model(manifest.security),
         exact=stated.exact,
-        epsilon_requested=Fraction(stated.epsilon_requested),
+        epsilon_requested=stated_number(stated.epsilon_requested),
         relation=stated.neighboring_relation,
         unit=stated.privacy_unit,
         failure=failure_of(stated.mpc_statistical_security_bits),

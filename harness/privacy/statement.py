@@ -17,10 +17,12 @@ from protocols.accounting.calibration import NeighboringRelation, NoisePlan, Pri
 from protocols.accounting.rounding import digits_up, exact_text, float_up
 from protocols.circuits.clients import CHECKS
 from protocols.circuits.coins import exp_bounds
+from protocols.exact_numbers import stated_number
 from protocols.guarantee import Guarantee, compose
 from protocols.noise.added import DistributedNoise
 from protocols.spec import CLIENTS, HONEST, RECORDS_OF_UPLOADS, REPLICATED, SHARES, InputForm, ProtocolSpec
 
+MAX_SECURITY_BITS = 4096  # in a manifest
 INFERRED = "domain inferred from records"
 HONEST_CLIENTS = (
     "clients share true counts, as one that shares a number far beyond them can get a cell's exact counts "
@@ -70,7 +72,7 @@ class StatedPrivacy(Struct, frozen=True, kw_only=True):
     epsilon_requested: Exact
     neighboring_relation: NeighboringRelation
     privacy_unit: PrivacyUnit
-    mpc_statistical_security_bits: Annotated[int, Meta(ge=0, le=1 << 20)] | None
+    mpc_statistical_security_bits: Annotated[int, Meta(ge=0, le=MAX_SECURITY_BITS)] | None
     input_form: str
     input_path: str
     revealed: list[str]
@@ -90,7 +92,7 @@ class StatedPrivacy(Struct, frozen=True, kw_only=True):
     @property
     def exact(self) -> Guarantee:
         """The exact guarantee."""
-        return Guarantee(Fraction(self.epsilon_exact), Fraction(self.delta_exact))
+        return Guarantee(stated_number(self.epsilon_exact), stated_number(self.delta_exact))
 
 
 @dataclass(frozen=True)

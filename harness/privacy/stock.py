@@ -54,13 +54,18 @@ class Stock:
         write_whole(place / ATTEMPTS, str(attempt).encode())
         return attempt
 
-    def keep(self, terms: str, name: str, made: Path, about: dict[str, Any]) -> None:
-        """Take in a piece from the stock's file system; restart the count of attempts."""
+    def keep(self, terms: str, name: str, made: Path, about: dict[str, Any], counted: str = "") -> None:
+        """Take in a piece from the stock's file system; restart the count of attempts.
+
+        Attempts were `counted` under other terms where hosts have renewed their keys; default: under `terms`.
+        """
         create_file(made / ABOUT, json.dumps({**about, "sha256": _digests(made)}).encode())
         place = self.directory / terms
+        place.mkdir(mode=0o700, exist_ok=True)
         made.rename(place / name)
         sync(place)
-        (place / ATTEMPTS).unlink()  # last, so that whatever ends this process hides no attempt
+        # Last, so that whatever ends this process hides no attempt.
+        (self.directory / (counted or terms) / ATTEMPTS).unlink()
 
     def pieces(self, terms: str, party: int | None = None) -> list[str]:
         """Return the names of pieces for these terms, with this party's shares if one is named."""

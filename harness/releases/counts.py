@@ -96,6 +96,9 @@ class CountStatistic(Statistic[GroupCounts]):
     @classmethod
     def read_files(cls, files: Files) -> GroupCounts:
         fields = files["count.json"]
+        by_size = fields["privacy_by_size"]
+        if not all(type(number) in (int, float) for row in by_size for number in row.values()):
+            raise ValueError("privacy by size is in numbers")
         target = ErrorTarget(*(fields[name] for name in ("relative_error", "error_from", "error_to")))
         return GroupCounts(
             domain_of(fields),
@@ -103,7 +106,7 @@ class CountStatistic(Statistic[GroupCounts]):
             intervals=floats(fields["counts_interval"]),
             offset=fields["offset"],
             target=target,
-            privacy_by_size=fields["privacy_by_size"],
+            privacy_by_size=by_size,
         )
 
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[GroupCounts]:

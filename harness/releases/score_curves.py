@@ -19,6 +19,7 @@ from harness.errors import (
 from harness.inputs.encoding import count_columns
 from harness.inputs.record_schema import (
     DEFAULT_THRESHOLDS,
+    MAX_THRESHOLDS,
     Cap,
     RecordDomain,
     RecordKind,
@@ -49,9 +50,8 @@ from harness.releases.base import (
 from harness.request.base import Request
 from protocols.accounting.calibration import Neighbors
 from protocols.arrays import Floats
-from protocols.circuits.coins import Coin
-from protocols.mechanisms.count_tree import CountTree, best_tree
-from protocols.noise.added import DistributedNoise, Noise, NoiseDistribution
+from protocols.mechanisms.count_tree import MAX_LEVELS, CountTree, best_tree
+from protocols.noise.added import DistributedNoise, Noise, NoiseDistribution, coins_in
 from protocols.spec import PI_ROC, PI_ROC_RECORDS, ProtocolSpec
 
 CURVES = "curves.json"
@@ -237,14 +237,22 @@ def noise_from_json(fields: Mapping[str, Any]) -> Noise:
     """Return the noise that a file states, or raise any parsing error."""
     if "distributed_noise" in fields:
         return DistributedNoise.from_json(fields["distributed_noise"])
-    return tuple(Coin(numerator, bits) for numerator, bits in fields["coins"])
+    return coins_in(fields["coins"])
 
 
 def curves_from_json(fields: Mapping[str, Any], privacy: Mapping[str, Any]) -> NoisyCurves:
-    """Return the curves in a file, or raise any parsing error."""
+    """Return the curves in a file, or raise any parsing error.
+
+    Guarantees: before anything is computed, grid, blocks and noise are known to be of sizes that runs have.
+    [test: tests/harness/pipeline/test_earlier_curves.py]
+    """
     names = ("true_positives", "false_positives", "positives", "negatives")
     grid = np.array(fields["thresholds"], dtype=float)
+    if len(grid) > MAX_THRESHOLDS or not 1 <= len(fields["blocks"]) <= MAX_LEVELS:
+        raise ValueError(f"a curve has at most {MAX_THRESHOLDS} thresholds, and 1 to {MAX_LEVELS} levels")
     blocks = tuple(fields["blocks"])
+    if not all(type(size) is int and 1 <= size <= MAX_THRESHOLDS for size in blocks):
+        raise ValueError(f"a level has blocks of 1 to {MAX_THRESHOLDS} bins")
     node = noise_from_json(fields)
     noise = curve_noise(len(grid), blocks, stated_cap(privacy), node)
 

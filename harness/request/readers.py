@@ -153,6 +153,16 @@ def parse_heads(text: str, option: str = "seen") -> list[str]:
     return heads
 
 
+def parse_lost(text: str, option: str = "lost") -> list[int]:
+    """Read numbers of parties, separated by commas."""
+    parties = text.split(",")
+    if not all(re.fullmatch("[0-9]{1,3}", party) for party in parties):
+        raise OptionError(
+            f"{named(option)} must be numbers of parties, as {named(option, '1,2')}; got {text!r}."
+        )
+    return [int(party) for party in parties]
+
+
 def parse_whole(option: str, text: str, least: int, most: int) -> int:
     """Read a whole number from `least` to `most`."""
     return number(
@@ -223,6 +233,11 @@ def parse_model(text: str, _option: str = "security") -> SecurityModel:
     from harness.security_models import get_model
 
     return get_model(text)
+
+
+def parse_models(given: str | Sequence[object], option: str = "security") -> list[SecurityModel]:
+    """Read security models, separated by commas."""
+    return [parse_model(name) for name in parse_names(given, option)]
 
 
 def parse_input_path(text: str, option: str = "input_path") -> InputPath:

@@ -1,27 +1,65 @@
-"""JSON and TOML from others, read strictly as the expected types.
+"""JSON and TOML from others, read strictly as the expected types, and within limits.
 
-Functions import msgspec, so that commands start fast:
+docs/reference/files.md states the limits. Functions import msgspec, so that commands start fast:
 docs/decisions/others.md#0023-what-the-structure-left-out.
 """
 
 import json
 import math
+import re
 import tomllib
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from inspect import signature
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from harness.errors import FairSharesError, cannot
+from harness.system.files import read_bounded
 from harness.system.spelling import similar
 
 T = TypeVar("T")
 
-MAX_BYTES = 1 << 26  # of a document; the identities of a million uploads fit
-_MAX_VALUES = 1 << 23  # of JSON; an empty list takes twenty times the memory of its text
+_MAX_DEPTH = 100  # values within values
+_MAX_DIGITS = 100  # of a number outside of texts
+_MAX_DOTS = 16  # of a key in TOML, whose reader takes time that grows with their square
 _SHOWN = 40  # characters of an unknown name
+_NAMES_COMPARED = 1000  # for a guess at a misspelled name
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The most of a document that is read.
+
+    Attributes:
+        size: Bytes.
+        values: Values of JSON, as a list of numbers takes several times the memory of its text.
+        containers: Lists and objects of JSON. An empty one takes twenty times the memory of its text.
+    """
+
+    size: int
+    values: int
+    containers: int
+
+    @classmethod
+    def of(cls, size: int) -> "Limits":
+        """Return the limits of documents of a size."""
+        return cls(size, size >> 3, size >> 6)
+
+    @property
+    def shown(self) -> str:
+        """The size in words."""
+        return f"{self.size >> 20} MiB" if self.size >= 1 << 20 else f"{self.size >> 10} KiB"
+
+
+MAX_BYTES = 1 << 26
+RESULT = Limits.of(MAX_BYTES)  # of runs, whose tables may have millions of counts
+DECLARATION = Limits.of(1 << 24)  # of tasks, domains and features, which name groups and categories
+SMALL = Limits.of(1 << 20)  # of all else
+MESSAGE = Limits(1 << 27, 1 << 23, 1 << 20)  # of hosts, where the identities of a million uploads fit
 
 
 @dataclass(frozen=True)
@@ -38,28 +76,36 @@ class Refusal:
         raise self.error(f"{self.where} is not {self.what}: {fault}; {self.way_out}.") from None
 
 
-def read_json(path: Path, refusal: Refusal, schema: int | None = None) -> Any:
-    """Return a JSON file's content, at most `MAX_BYTES`, or raise as `parse_json`."""
-    return parse_json(_read(path, refusal), refusal, schema)
+def read_json(path: Path, refusal: Refusal, schema: int | None = None, limits: Limits = RESULT) -> Any:
+    """Return a JSON file's content, or raise as `parse_json`.
+
+    Guarantees: only a regular file is read, at most `limits.size` bytes of it, and nothing waits.
+    [test: tests/harness/system/test_hostile_files.py]
+    """
+    return parse_json(_read(path, refusal, limits), refusal, schema, limits)
 
 
 def read_toml(path: Path, refusal: Refusal) -> Any:
-    """Return a TOML file's content, or raise the refusal's error."""
+    """Return the content of a TOML file within the `SMALL` limits, or raise the refusal's error."""
     try:
-        return tomllib.loads(_read(path, refusal).decode())
+        text = _read(path, refusal, SMALL).decode()
+        _check_toml(text)
+        return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         refusal.say(f"it is not TOML in UTF-8, {error}")
 
 
-def parse_json(text: bytes, refusal: Refusal, schema: int | None = None) -> Any:
+def parse_json(text: bytes, refusal: Refusal, schema: int | None = None, limits: Limits = RESULT) -> Any:
     """Return JSON's content without its "schema", which must equal `schema` if that is given.
 
-    Raises the refusal's error, also for repeated keys or millions of values.
+    Raises the refusal's error for what is not JSON in UTF-8, and as `strict_json` says.
     """
     try:
-        value = strict_json(text)
-    except (ValueError, RecursionError):
-        refusal.say("it is not JSON in UTF-8, has a key twice, or millions of values")
+        value = strict_json(text, limits)
+    except (UnicodeError, json.JSONDecodeError, RecursionError):
+        refusal.say("it is not JSON in UTF-8")
+    except ValueError as error:
+        refusal.say(str(error))
     if schema is not None:
         if not isinstance(value, dict) or type(value.get("schema")) is not int:
             refusal.say("it names no schema")
@@ -68,14 +114,66 @@ def parse_json(text: bytes, refusal: Refusal, schema: int | None = None) -> Any:
     return value
 
 
-def strict_json(text: bytes) -> Any:
-    """Return JSON's content, or raise ValueError or RecursionError."""
-    if sum(map(text.count, (b",", b"[", b"{"))) > _MAX_VALUES:
-        raise ValueError("too many values")
+def strict_json(text: bytes, limits: Limits = RESULT) -> Any:
+    """Return JSON's content.
+
+    Guarantees: before the content is built, sizes, depth and digits are known to be within the limits, in
+    time that grows with the text's length.
+    [test: tests/harness/system/test_hostile_files.py]
+
+    Raises:
+        ValueError: It is not JSON in UTF-8, has a key twice, half a character, a number that is not finite,
+            or more than the limits allow. The message says which, and quotes names and digits in part.
+        RecursionError: It has too many values within values for the caller's own depth.
+    """
+    _check_json(text, limits)
     value = _STRICT.decode(text.decode())
     if rb"\ud" in text.lower():
-        json.dumps(value, ensure_ascii=False).encode()  # a ValueError for half a character
+        json.dumps(value, ensure_ascii=False).encode()  # a UnicodeError for half a character
     return value
+
+
+_TEXTS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)  # also one without an end
+_NUMBERS = re.compile(rb"[-+.0-9eE]{%d}" % (_MAX_DIGITS + 1))
+_NO_BRACKETS = bytes({*range(256)} - {*b"[]{}"})
+
+
+def _check_json(text: bytes, limits: Limits) -> None:
+    """Raise ValueError for a text of JSON beyond the limits."""
+    if len(text) > limits.size:
+        raise ValueError(f"it is larger than {limits.shown}")
+    outside = _TEXTS.sub(b'"', text)
+    opened = outside.count(b"[") + outside.count(b"{")
+    if opened > limits.containers:
+        raise ValueError(f"it has more than {limits.containers:,} lists and objects")
+    if opened + outside.count(b",") > limits.values:
+        raise ValueError(f"it has more than {limits.values:,} values")
+    if opened > _MAX_DEPTH:
+        steps = (1 if bracket in b"[{" else -1 for bracket in outside.translate(None, _NO_BRACKETS))
+        if max(accumulate(steps)) > _MAX_DEPTH:
+            raise ValueError(f"it has more than {_MAX_DEPTH} values within values")
+    if (long := _NUMBERS.search(outside)) is not None:
+        raise ValueError(f"it has a number of more than {_MAX_DIGITS} digits, {long[0][:12].decode()}…")
+
+
+_TOML_TEXTS = re.compile(  # each also without its end, so that no part of a document is looked at twice
+    r'"""(?:[^"\\]|\\.|"{1,2}(?!"))*+(?:"{3,5}|\\?\Z)'
+    r"|'''(?:[^']|'{1,2}(?!'))*+(?:'{3,5}|\Z)"
+    r'|"(?:[^"\\\n]|\\[^\n])*+"?'
+    r"|'[^'\n]*+'?"
+    r"|#[^\n]*+",
+    re.DOTALL,
+)
+_TOML_KEYS = re.compile(r"[=,{}\[\]\n]")
+
+
+def _check_toml(text: str) -> None:
+    """Raise ValueError for a key of many parts, `a.b.c`, or a number of many digits."""
+    outside = _TOML_TEXTS.sub("", text)
+    if any(part.count(".") > _MAX_DOTS for part in _TOML_KEYS.split(outside)):
+        raise ValueError(f"as it has a key of more than {_MAX_DOTS} parts")
+    if re.search(f"[0-9_]{{{_MAX_DIGITS + 1}}}", outside):
+        raise ValueError(f"as it has a number of more than {_MAX_DIGITS} digits")
 
 
 def as_type(kind: type[T], value: Any, refusal: Refusal, *, more: bool = False) -> T:
@@ -99,10 +197,10 @@ def _as_type(kind: type[T], value: Any, refusal: Refusal, more: bool) -> T:
         fault, _, place = str(error).partition(" '")[0].partition(" - ")  # without values
         message = f"{fault[0].lower()}{fault[1:]} {place.replace('$.', '').replace('$', '')}".rstrip()
         _, _, missing = fault.partition("missing required field ")
-        close = get_close_matches(missing.strip("`"), _keys(value), 1)
+        names = [name[:_SHOWN] for name in islice(_keys(value), _NAMES_COMPARED)]
+        close = get_close_matches(missing.strip("`"), names, 1)
         refusal.say(
-            message
-            + (f" (it has {close[0][:_SHOWN]!r}: did you mean {missing.strip('`')}?)" if close else "")
+            message + (f" (it has {close[0]!r}: did you mean {missing.strip('`')}?)" if close else "")
         )
     except FairSharesError as error:  # from a type that checks itself
         raise type(error)(f"{refusal.where}: {error}") from None
@@ -130,7 +228,7 @@ def _check_known(document: Any, made: Any, refusal: Refusal) -> None:
         known = made if isinstance(made, dict) else {name: getattr(made, name) for name in fields}
         for name, value in document.items():
             if name not in known:
-                refusal.say(f"it has an unknown key {name[:_SHOWN]!r}{similar(name, known)}")
+                refusal.say(f"it has an unknown key {name[:_SHOWN]!r}{similar(name[:_SHOWN], known)}")
             if value != known[name]:  # JSON that became another type
                 _check_known(value, known[name], refusal)
     elif isinstance(document, list):
@@ -138,31 +236,36 @@ def _check_known(document: Any, made: Any, refusal: Refusal) -> None:
             _check_known(value, one, refusal)
 
 
-def _keys(document: Any) -> list[str]:
+def _keys(document: Any) -> Iterator[str]:
     if isinstance(document, dict):
-        return [*document, *(key for value in document.values() for key in _keys(value))]
-    return [key for value in document for key in _keys(value)] if isinstance(document, list) else []
+        yield from document
+    inner = document.values() if isinstance(document, dict) else document
+    for value in inner if isinstance(document, dict | list) else ():
+        yield from _keys(value)
 
 
 def _finite(text: str) -> float:
     if math.isinf(number := float(text)):
-        raise ValueError("no number")
+        raise ValueError(f"it has {text[:12]}, which is larger than any number")
     return number
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"it has {text}, which is no number")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) < len(pairs):
-        raise ValueError("a key twice")
+        counts = Counter(name for name, _ in pairs)
+        twice = next(name for name, number in counts.items() if number > 1)
+        raise ValueError(f"it has the key {twice[:_SHOWN]!r} twice")
     return fields
 
 
-_STRICT = json.JSONDecoder(object_pairs_hook=_once, parse_constant=int, parse_float=_finite)  # int: no NaN
+_STRICT = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_number, parse_float=_finite)
 
 
-def _read(path: Path, refusal: Refusal) -> bytes:
-    with cannot(f"read {refusal.where}", refusal.error, refusal.way_out), path.open("rb") as file:
-        text = file.read(MAX_BYTES + 1)
-    if len(text) > MAX_BYTES:
-        refusal.say(f"it is larger than {MAX_BYTES >> 20} MiB")
-    return text
+def _read(path: Path, refusal: Refusal, limits: Limits) -> bytes:
+    with cannot(f"read {refusal.where}", refusal.error, refusal.way_out):
+        return read_bounded(path, limits.size)

@@ -17,6 +17,7 @@ from typing import BinaryIO
 from harness.system.signals import uninterrupted
 
 PREFIX = ".fairshares-partial-"
+_MOST_LINKS = 40  # that a path leads through, as in Linux
 
 
 @contextmanager
@@ -125,17 +126,49 @@ def sync(directory: Path) -> None:
         os.fsync(descriptor)
 
 
-def open_regular(path: Path) -> BinaryIO:
-    """Open for reading a file that others may have put there, without waiting and by no link.
+def open_regular(path: Path, *, links: bool = False) -> BinaryIO:
+    """Open a file that others may have put there for reading, without waiting.
 
-    Raises OSError if it is missing, or no regular file.  [test: tests/harness/system/test_files.py]
+    A pipe could keep its reader waiting forever, a device never ends or changes when it is opened, and a link
+    in a directory into which others write may name any file of its reader's.
+
+    Args:
+        path: The file.
+        links: Whether the last part of the path may be a link. A user who names a file may name a link.
+    Raises:
+        OSError: It is missing, or no regular file.
+    [test: tests/harness/system/test_files.py]
     """
-    if stat.S_ISREG(path.lstat().st_mode):  # opening a device may change it
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    status = path.stat() if links else path.lstat()
+    if stat.S_ISREG(status.st_mode):  # asked first, as opening a device may change it
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | (0 if links else os.O_NOFOLLOW)
+        descriptor = os.open(path, flags)
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
             return os.fdopen(descriptor, "rb")
         os.close(descriptor)
-    raise OSError(errno.EINVAL, "it is no file, or a link to one; put the file itself there", os.fspath(path))
+    reason = (
+        "it is no regular file" if links else "it is no file, or a link to one; put the file itself there"
+    )
+    raise OSError(errno.EINVAL, reason, os.fspath(path))
+
+
+def read_bounded(path: Path, most: int, *, links: bool = True) -> bytes:
+    """Return the content of a regular file of at most `most` bytes.
+
+    Args:
+        path: The file, opened as by `open_regular`.
+        most: The greatest number of bytes.
+        links: As in `open_regular`.
+    Raises:
+        OSError: As `open_regular`, or EFBIG if the file is larger.
+    [test: tests/harness/system/test_files.py]
+    """
+    with open_regular(path, links=links) as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        size = f"{most >> 20} MiB" if most >= 1 << 20 else f"{most >> 10} KiB"
+        raise OSError(errno.EFBIG, f"it is larger than {size}", os.fspath(path))
+    return content
 
 
 def write_whole(path: Path, *parts: bytes | Iterable[bytes]) -> None:
@@ -155,6 +188,50 @@ def writable_by_others(directory: Path) -> str | None:
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         return f"Other users can write to {directory}"
     return None
+
+
+def replaceable_by_others(directory: Path) -> Path | str:
+    """Follow a path to this user's directory; return it without links, or how others could change it.
+
+    Every directory on the way, from `/` on, has to belong to this user or to root, and be writable by its
+    owner alone, as sshd has it for keys. A sticky directory, such as `/tmp`, may be writable by all, as only
+    their owners can rename the links and directories in it. So each link on the way is this user's or
+    root's, too. Whoever uses the returned path follows no link that was not checked.
+
+    Args:
+        directory: An absolute path of an existing directory.
+    Returns:
+        The path, or a sentence without its end.
+    Raises:
+        OSError: It cannot be followed.
+    [test: tests/harness/system/test_files.py]
+    """
+    owners, links = (os.geteuid(), 0), 0
+    place, left = Path("/"), list(directory.absolute().parts[1:])
+    while True:
+        status = place.lstat()
+        if not stat.S_ISDIR(status.st_mode):
+            return f"{place} is not a directory of its own"
+        if status.st_uid not in owners:
+            return f"{place} belongs to another user"
+        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not (left and status.st_mode & stat.S_ISVTX):
+            return f"Other users can write to {place}"
+        if not left:
+            return f"{place} belongs to another user" if status.st_uid != os.geteuid() else place
+        name = left.pop(0)
+        if name == "..":
+            place = place.parent
+            continue
+        link = (place / name).lstat()
+        if not stat.S_ISLNK(link.st_mode):
+            place = place / name
+            continue
+        links += 1
+        if link.st_uid not in owners or links > _MOST_LINKS:
+            return f"{place / name} is a link of another user, or leads through too many"
+        target = (place / name).readlink()
+        left = [*(target.parts[1:] if target.is_absolute() else target.parts), *left]
+        place = Path("/") if target.is_absolute() else place
 
 
 def changed_by_others(file: Path) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from harness.errors import FeaturesError
-from harness.system.documents import Refusal, as_type, read_json
+from harness.system.documents import DECLARATION, Refusal, as_type, read_json
 from protocols.arrays import Floats
 
 MAX_COLUMNS = 100_000
@@ -101,7 +101,7 @@ class Features:
 
 def read_features(path: Path) -> Features:
     """Read a file of features, or raise FeaturesError."""
-    return features_from_json(read_json(path, _refusal(str(path))), str(path))
+    return features_from_json(read_json(path, _refusal(str(path)), limits=DECLARATION), str(path))
 
 
 def features_from_json(declaration: Any, where: str) -> Features:

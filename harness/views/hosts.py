@@ -44,6 +44,11 @@ def findings(
         ],
         "l" * (2 + len(marks[0])),
     )
+    for host in facts_by_host:
+        if host["party_can"]:
+            yield unprotected(host["party"], host["address"], host["party_can"])
+        for notice in host["notices"]:
+            yield f"Host {host['address']} (party {host['party']}): {notice}"
     faults = [fault for host in facts_by_host for fault in host["faults"].values()]
     for fault in faults:
         yield Paragraph(f"✗ {fault}", strong=Bad("✗"))
@@ -52,6 +57,15 @@ def findings(
             f"All {len(facts_by_host)} hosts can take their part in runs of model {model} "
             f"({facts_by_host[0]['engine_version']})."
         )
+
+
+def unprotected(party: int, address: str, can: Sequence[str]) -> str:
+    """Say what a party's process can do on its host that it cannot do where the kernel offers all."""
+    return (
+        f"Party {party} ({address}): code that took over its process could {'; '.join(can)}. Linux 6.7 or "
+        "later prevents this, on x86-64 and 64-bit ARM, with Landlock and seccomp switched on, and in a "
+        "container that allows both."
+    )
 
 
 _SET_UP = (
@@ -124,7 +138,9 @@ def policy(directory: Path, fields: Mapping[str, Any], spent: Sequence[Populatio
     coordinators = fields["coordinators"]
     whose = (
         "everybody who can start the agent" if coordinators is None else ", ".join(coordinators) or "nobody"
-    ) + "; with benchmark runs" * fields["benchmark"]
+    )
+    if fields["benchmark"]:
+        whose += f"; with benchmark runs in {_all_or(fields['benchmark_security'], MODELS) or 'no model'}"
     yield Line("Policy", f"{directory / 'policy.toml'}, for runs of {whose}")
     yield Table(
         ["population", "tasks", "models", "unit", "relation", "ε, δ per run", "ε, δ in total"],
@@ -143,6 +159,7 @@ def policy(directory: Path, fields: Mapping[str, Any], spent: Sequence[Populatio
         "lllllll",
         caption="Nothing is run on a population that no line is for; * is for any.",
     )
+    yield from fields["notices"]
     for population in spent:
         yield (
             f"Population {population.name!r} has spent {spent_text(population.spent)} "

@@ -6,7 +6,7 @@ allow for a relative error of 10^-9.
 
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
@@ -19,13 +19,18 @@ import gmpy2
 import numpy as np
 
 from protocols.arrays import Floats, Integers, Words
-from protocols.circuits.coins import MAX_EPSILON, Coin, exp_bounds
+from protocols.circuits.coins import MAX_COINS, MAX_EPSILON, Coin, exp_bounds
 from protocols.circuits.noise import OWN_ARGUMENTS
+from protocols.exact_numbers import stated_number
 from protocols.noise import truncated
 from protocols.noise.truncated import probability_mass
 
 BITS = 128  # a table's probabilities are multiples of 2^-128
 MAX_EDGE = 1 << 16  # a table has 131,073 entries at most
+
+MAX_COIN_BITS = 1024  # of a coin in a file
+_MAX_PARTIES = 16
+_LARGEST = {"edge": MAX_EDGE, "parties": _MAX_PARTIES, "honest": _MAX_PARTIES}  # in a file
 
 _ONE = 1 << 256  # fixed point for a distribution's terms, before they are rounded
 _CHUNK = 1 << 16  # draws at a time
@@ -135,13 +140,35 @@ class DistributedNoise:
         return dict(zip(OWN_ARGUMENTS, (self.distribution, self.rate, self.edge), strict=True))
 
     @classmethod
-    def from_json(cls, fields: dict[str, Any]) -> "DistributedNoise":
+    def from_json(cls, fields: Mapping[str, Any]) -> "DistributedNoise":
         """Return the noise with these parameters, or raise ValueError, KeyError or TypeError."""
         return cls(
             NoiseDistribution(fields["distribution"]),
-            Fraction(fields["rate"]),
-            *(int(fields[name]) for name in ("edge", "parties", "honest")),
+            stated_number(fields["rate"]),
+            *(_whole_in(fields, name) for name in ("edge", "parties", "honest")),
         )
+
+
+def coins_in(listed: Any) -> tuple[Coin, ...]:
+    """Return the coins that a file lists as pairs of numerator and bits, or raise ValueError or TypeError.
+
+    [test: tests/protocols/test_added_noise.py]
+    """
+    if not isinstance(listed, list) or len(listed) > MAX_COINS:
+        raise ValueError(f"coins are a list of at most {MAX_COINS}")
+    coins = []
+    for numerator, bits in listed:
+        if type(numerator) is not int or type(bits) is not int or not 1 <= bits <= MAX_COIN_BITS:
+            raise ValueError(f"a coin has a whole numerator, and 1 to {MAX_COIN_BITS} bits")
+        coins.append(Coin(numerator, bits))
+    return tuple(coins)
+
+
+def _whole_in(fields: Mapping[str, Any], name: str) -> int:
+    number = fields[name]
+    if type(number) is not int or not 1 <= number <= _LARGEST[name]:
+        raise ValueError(f"{name} of noise is a whole number from 1 to {_LARGEST[name]}")
+    return number
 
 
 @lru_cache(maxsize=16)

@@ -139,6 +139,8 @@ COMMANDS: list[Any] = [
     ("weights --epsilon 1 --hosts hosts.toml --security rep4-ring --out there", "there exists already"),
     ("hosts.setup --directory host", "say by --party which party's"),
     ("hosts.setup --policy nothing.toml", r"Cannot read nothing\.toml"),
+    ("hosts.setup --policy nothing.toml --security ring", "--security is for the usual policy; leave it out"),
+    ("hosts.setup --security rign", "There is no model 'rign'"),
     ("hosts.policy --directory nowhere", "There is no directory nowhere"),
     ("verify there", r"there has no signatures\.json: a run on hosts"),
     ("verify one two", "'two' belongs to no option of verify"),

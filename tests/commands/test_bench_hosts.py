@@ -21,7 +21,8 @@ from tests.support.midway import ended, have_party_0_stop, parent, party_on, wai
 from tests.support.running import model_parameters, until
 from tests.support.ssh import Site, copy_of_project, site
 
-WORD, REFUSING = "benchmark = true\n", "population = []\n"
+WORD = "benchmark = true\n"
+REFUSING = f"benchmark_security = {json.dumps([*MODELS])}\npopulation = []\n"
 CELL: dict[str, Level] = {
     "protocol": "pi_rw",
     "variant": "default",
@@ -63,7 +64,7 @@ def measuring(made: Site) -> Iterator[Measure]:
 def four(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Yield four hosts that are set up, as many as a model has parties at most."""
     with site(tmp_path_factory.mktemp("site"), 4) as made:
-        set_up(made.hosts, False, WORD + REFUSING, lambda _: None)
+        set_up(made.hosts, False, WORD + REFUSING, lambda _: None, [])
         yield made
 
 

@@ -2,11 +2,13 @@
 
 import ast
 import fcntl
+import hashlib
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -110,6 +112,47 @@ def test_what_pip_says_is_shown(copy: Path) -> None:
     code, out, err = run(copy, "--list", env=env)
     assert err.splitlines()[1:3] == ["Collecting rich", "ERROR: No space left on device"] and not out
     assert "pip failed" in refused(copy, code, err)
+
+
+def packaged(directory: Path, name: str) -> str:
+    """Write a wheel with a package of this name; return its SHA-256."""
+    wheel = directory / f"{name}-1.0-py3-none-any.whl"
+    about = f"{name}-1.0.dist-info"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr(f"{name}/__init__.py", "")
+        archive.writestr(f"{about}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        archive.writestr(
+            f"{about}/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr(f"{about}/RECORD", "")
+    return hashlib.sha256(wheel.read_bytes()).hexdigest()
+
+
+def test_only_the_files_of_the_lock_are_installed(copy: Path, tmp_path: Path) -> None:
+    """By pip itself: a file with another hash, one without a hash, and a package to be built are refused."""
+    index = tmp_path / "index"
+    index.mkdir()
+    right = packaged(index, "tiny")
+    installed = tmp_path / "installed"
+    env = with_fake_pip(copy, f'exec {sys.executable} "$@" --target "{installed}"')
+    env |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(index)}
+    (copy / LOCK).write_text(f"tiny==1.0 --hash=sha256:{right}\n")
+    assert run(copy, env=env)[0] == 0 and (installed / "tiny/__init__.py").exists()
+    shutil.rmtree(copy / ".venv")
+
+    (copy / LOCK).write_text(f"tiny==1.0 --hash=sha256:{'0' * 64}\n")
+    code, _, err = run(copy, env=env)
+    assert "is not the file that the lock file pins by its SHA-256" in refused(copy, code, err)
+
+    (copy / LOCK).write_text("tiny==1.0\n")
+    code, _, err = run(copy, env=env)
+    assert "pip failed" in refused(copy, code, err) and "Hashes are required" in err
+
+    (index / "tiny-1.0-py3-none-any.whl").unlink()
+    (index / "tiny-1.0.tar.gz").write_bytes(b"")
+    (copy / LOCK).write_text(f"tiny==1.0 --hash=sha256:{hashlib.sha256(b'').hexdigest()}\n")
+    code, _, err = run(copy, env=env)
+    assert "pip failed" in refused(copy, code, err) and "No matching distribution" in err
 
 
 def begun(copy: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from harness.engines.parties.certificates import make_key
+from harness.engines.registry import choose_model
 from harness.errors import HostUnfitError, HostUnreachableError
 from harness.hosts.connection import Connection
 from harness.security_models import MODELS
@@ -28,7 +29,7 @@ ENGINES = ("embedded", "mp-spdz")
 def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Yield three hosts that are set up."""
     with site(tmp_path_factory.mktemp("site"), 3) as made:
-        succeed("hosts.setup", cwd=made.home)
+        succeed("hosts.setup", "--security", "ring,mpyc", cwd=made.home)
         yield made
 
 
@@ -54,6 +55,22 @@ def faults(hosts: Site, model: str = "mpyc") -> dict[tuple[int, str], str]:
     assert done.returncode == bool(by_party)
     assert all(said.startswith(f"Host 127.0.0.1 (party {party})") for (party, _), said in by_party.items())
     return by_party
+
+
+def test_a_check_says_which_policy_refuses_the_model_or_bounds_runs_loosely(hosts: Site) -> None:
+    place = hosts.directory(1) / "policy.toml"
+    before = place.read_text()
+    assert 'security = ["ring", "mpyc"]' in before
+    place.write_text(before.replace('["ring", "mpyc"]', '["ring"]').replace("epsilon = 10", "epsilon = 1"))
+    try:
+        assert faults(hosts) == {
+            (1, "policy"): "Host 127.0.0.1 (party 1): Its policy accepts runs of 'ring' only, not of 'mpyc' "
+            "(security); choose another model, or ask its owner to add this one."
+        }
+        said = " ".join(call("hosts.check", "--security", "mpyc", cwd=hosts.home).stdout.split())
+        assert "(party 1): Population '*' has epsilon_per_run = 4 but epsilon = 1 in total" in said
+    finally:
+        place.write_text(before)
 
 
 def test_hosts_that_are_set_up_are_fit(hosts: Site) -> None:
@@ -107,16 +124,26 @@ def test_no_virtual_machine_no_directory_a_port_that_is_not_reached(hosts: Site,
 
 
 def test_certificates_that_are_expired_or_not_the_held_ones(hosts: Site) -> None:
-    """As if party 1 had not renewed its key, and somebody had come in party 2's place."""
-    make_key(hosts.directory(1) / "keys" / "embedded", "P1", "MPyC party 1", timedelta(minutes=-5))
-    make_key(hosts.directory(2) / "keys" / "embedded", "P2", "MPyC party 2")
+    """As if party 1 had not renewed its key, and somebody were in party 2's place, which no renewal hides."""
+    expired = make_key(hosts.directory(1) / "keys" / "embedded", "P1", "MPyC party 1", timedelta(minutes=-5))
+    for i in (0, 2):
+        shutil.copyfile(expired, hosts.directory(i) / "keys" / "embedded" / "peers" / "P1.pem")
+    make_key(hosts.directory(2) / "keys" / "mp-spdz", "P2", "P2")
     named = faults(hosts)
-    assert named.keys() == {(0, "certificates"), (1, "certificates")}
-    assert "holds another certificate of party 2 (" in named[0, "certificates"]
+    assert named.keys() == {(i, "certificates") for i in range(3)}
     assert "Its own certificate expired on" in named[1, "certificates"]
     assert "hosts.setup --renew" in named[1, "certificates"]
-    succeed("hosts.setup", "--renew", cwd=hosts.home)
-    assert faults(hosts) == {}
+    said = refused("hosts.setup", "--renew", cwd=hosts.home)
+    assert "Party 2 has another certificate now than this host holds" in said and "--lost 2" in said
+    assert "holds another certificate of party" in faults(hosts, "ring")[0, "certificates"]
+    own = [("--party", str(i), "--directory", str(hosts.directory(i))) for i in range(3)]
+    for options in own:
+        succeed("hosts.setup", *options, cwd=hosts.home)
+    files = [str(hosts.directory(i) / f"party-{i}.certificates") for i in range(3)]
+    for i, options in enumerate(own):
+        pins = ("--pin", ",".join(path for path in files if path != files[i]))
+        succeed("hosts.setup", *options, *pins, *(("--lost", "2") if i != 2 else ()), cwd=hosts.home)
+    assert faults(hosts) == faults(hosts, "ring") == {}
 
 
 def test_a_project_without_an_environment_is_given_one(hosts: Site, tmp_path: Path) -> None:
@@ -167,8 +194,39 @@ def test_a_policy_is_written_once_then_checked_and_shown(tmp_path: Path) -> None
     assert shown["coordinators"] == ["alice"] and shown["benchmark"] is True and shown["spent"] == {}
     (rule,) = shown["population"]
     assert (rule["epsilon"], rule["epsilon_per_run"], rule["delta_per_run"]) == ("4", "2", "1/1048576")
+    assert shown["notices"] == [] and set(shown["benchmark_security"]) == {*MODELS}
+    write_rules(tmp_path / "host", RULE.replace("epsilon = 4", "epsilon = 1"))
+    both = "epsilon_per_run = 2 but epsilon = 1 in total: a run may spend the smaller number at most."
+    assert both in " ".join(succeed(*policy, cwd=tmp_path).split())
+    (rule,) = json.loads(succeed(*policy, "--json", cwd=tmp_path))["population"]
+    assert rule["epsilon_per_run"] == "1"
     write_rules(tmp_path / "host", RULE + "espilon = 1\n")
     assert "unknown key 'espilon' (did you mean epsilon?)" in refused(*policy, cwd=tmp_path)
+
+
+def test_first_policies_name_models(tmp_path: Path) -> None:
+    """The default one, or those that the owner chooses; never all."""
+    default = choose_model(None).name
+    chosen: list[tuple[list[str], list[str]]] = [
+        ([], [default]),
+        (["--security", "semi2k,mpyc"], ["semi2k", "mpyc"]),
+    ]
+    for number, (given, models) in enumerate(chosen):
+        host = tmp_path / f"host-{number}"
+        host.mkdir(mode=0o700)
+        policy = ["hosts.policy", "--directory", str(host)]
+        said = call(*policy, *given, cwd=tmp_path)
+        assert f"It accepts runs of {', '.join(models)} and of no other model" in " ".join(
+            said.stderr.split()
+        )
+        (rule,) = json.loads(succeed(*policy, "--json", cwd=tmp_path))["population"]
+        assert rule["security"] == models
+        assert "is there already, and --security is for a new one" in refused(
+            *policy, "--security", "ring", cwd=tmp_path
+        )
+    own = ["hosts.setup", "--party", "0", "--directory", str(tmp_path / "own")]
+    succeed(*own, "--security", "spdz2k", cwd=tmp_path)
+    assert 'security = ["spdz2k"]\n' in (tmp_path / "own" / "policy.toml").read_text()
 
 
 def test_owners_set_hosts_up_and_a_starter_may_start_their_agents_only(tmp_path: Path) -> None:

@@ -16,11 +16,12 @@ import pytest
 
 from harness.engines.parties.certificates import make_key
 from harness.engines.parties.supervisor import free_ports
-from harness.engines.registry import engine_of
+from harness.engines.parties.working_directory import DATA
 from harness.hosts.agent import Work
 from harness.inputs.synthetic import Federation
 from harness.pipeline.sources import request_of_run, terms_of
 from harness.security_models import SecurityModel, get_model
+from harness.system.files import PREFIX
 from protocols.spec import CLIENTS, REPLICATED, SHARES
 from tests.conftest import PROJECT
 from tests.support.command import files_below
@@ -61,8 +62,6 @@ def test_hosts_run_what_all_agreed_on_once_and_charge_it_once(tmp_path: Path) ->
         made[0].ask("stop_listening")  # which frees no port between agreement and start
         with pytest.raises(OSError, match="in use"):
             socket.create_server(("", ports[0])).close()
-        with pytest.raises(Refused):  # its party is not there: it would be charged, and no time end the turn
-            made[0].ask("go", agreed=signed)
         assert charges(hosts[0], "loans") == []
         begun(made, signed)
         first, *others = opened(made)
@@ -86,12 +85,13 @@ def test_a_host_among_stand_ins_tells_them_nothing(
     path = REPLICATED if model.replicated else SHARES
     hosts = make_hosts(tmp_path, model=model, path=path)
     parties = {i: context(None) for i in range(1, model.parties)}
-    if corrupt:
-        last = model.parties - 1
-        parties[last] = context(hosts[last] / "keys" / engine_of(model).name / f"P{last}.pem")
+    last = model.parties - 1
     with agents(hosts) as made, free_ports(model.parties) as ports:
         fed(made, asked(security=model.name, input_path=path.name))
         signed = agreed(made, ports)
+        if corrupt:  # its owner reads the key of the run
+            (certificate,) = hosts[last].glob(f"{PREFIX}*/party/{DATA}/P{last}.pem")
+            parties[last] = context(certificate)
         heard = b""
         with contextlib.suppress(Refused):
             begun(made[:1], signed)
@@ -109,7 +109,6 @@ def test_no_host_begins_by_an_agreement_to_another_run(tmp_path: Path) -> None:
         with agents(hosts) as made:
             fed(made, asked())
             signed = agreed(made, ports)
-            ready(made[0])
             for mixed in (old, {**old, 0: signed[0]}, {**signed, 1: old[1]}, {**signed, 1: signed[2]}):
                 with pytest.raises(Refused):
                     made[0].ask("go", agreed=mixed)
@@ -143,7 +142,6 @@ def test_all_hosts_take_the_same_clients(others: tuple[int, ...], tmp_path: Path
         for one in made:
             one.ask("propose", asked=run)
         signed = agreed(made, ports[:3], told_of)
-        ready(made[0])
         with pytest.raises(Refused, match="about to run something else"):
             made[0].ask("go", agreed=signed)
 
@@ -157,20 +155,31 @@ def test_no_release_meets_a_benchmark_run(tmp_path: Path) -> None:
         "asked": run,
         "federation": asdict(Federation(1, DOMAIN.max_count, 2, 2)),
     }
-    patience = "import harness.hosts.party_run as party_run\nparty_run._MEET_S = 60.0\n"
+    patience = "import harness.hosts.party_run as party_run\nparty_run._MEET_S = 5.0\n"
     project = copy_of_project(tmp_path / "project", patience)
     with free_ports(QUICK.parties) as ports, agents(hosts[:1], project=project) as (host,):
         with agents(hosts[1:]) as others:
             fed([host, *others], run)
             signed = agreed([host, *others], ports)
         with agents(hosts[1:]) as others:
+            own_nonce = json.loads(signed[0]["said"])["nonces"][0]
+            nonces = [own_nonce]
             for i, one in enumerate(others, 1):
                 one.ask("benchmark", party=i, trial=trial)
                 have_port(hosts[i], ports[i])
                 addresses = [(LOOPBACK, port) for port in ports]
-                one.ask("prepare", run="1" * 32, party=i, addresses=addresses)
+                nonces.append(one.ask("prepare", run="0" * 32, party=i, addresses=addresses)["nonce"])
+                ready(one)
+            started = now().isoformat()
+            mixed = {0: signed[0]}
+            for i, one in enumerate(others, 1):
+                mixed[i] = one.ask("agree", nonces=nonces, started=started)
+            with pytest.raises(Refused, match="a signature is not its certificate's"):
+                host.ask("go", agreed=mixed)
             begun([host], signed)
-            begun(others, {}, {0: (hosts[0] / "keys" / engine_of(QUICK).name / "P0.pem").read_text()})
+            for one in others:
+                with pytest.raises(Refused, match="What party 0 signed is not this run: a signature is not"):
+                    one.ask("go", agreed=mixed)
             (outputs,) = opened([host])
     assert outputs == {}
 
@@ -197,7 +206,6 @@ def test_no_host_begins_with_one_of_another_program(tmp_path: Path) -> None:
         fed(made, asked(security=QUICK.name))
         with free_ports(QUICK.parties) as ports:
             signed = agreed(made, ports)
-            ready(made[0])
             with pytest.raises(Refused, match="about to run something else"):
                 made[0].ask("go", agreed=signed)
 
@@ -306,6 +314,7 @@ def agreement(
             one.ask("take_list", of=of, at=0, piece=listed.pop("piece"), signed=listed)
     one.ask("aggregate", party=party)
     one.ask("prepare", run="0" * 32, party=party, addresses=[(LOOPBACK, port) for port in ports])
+    ready(one)
     nonces = [json.loads(lists[i]["said"])["nonce"] for i in range(len(ports))]
     signed_run: dict[str, str] = one.ask("agree", nonces=nonces, started=started)
     return signed_run
@@ -329,8 +338,6 @@ def test_no_two_hosts_begin_different_runs(tmp_path: Path) -> None:
             other_signed = {0: agreement(passing_first, 0, other_lists, ports, started)}
         signed[0] = agreement(first, 0, lists, ports, started)
         other_signed |= {i: agreement(one, i, other_lists, ports, started) for i, one in enumerate(rest, 1)}
-        for one in (first, *rest):
-            ready(one)
         for one, agreed_to in zip((first, *rest), (signed, other_signed, other_signed), strict=True):
             one.ask("go", agreed=agreed_to)
             began.append(one)

@@ -172,8 +172,8 @@ def test_the_machine_that_starts_a_run_writes_and_hears_nothing_secret(
     """Every file that it wrote is kept, and looked into, and every line that came from a host."""
     drawn = tmp_path / "drawn"
     custom = (
-        "import secrets\nreal = secrets.randbits\n"
-        f"def randbits(n):\n    x = real(n)\n    open({str(drawn)!r}, 'a').write(f'{{x}}\\n')\n    return x\n"
+        f"import secrets\nreal, file = secrets.randbits, open({str(drawn)!r}, 'a', 1)\n"  # before the sandbox
+        "def randbits(n):\n    x = real(n)\n    file.write(f'{x}\\n')\n    return x\n"
         "secrets.randbits = randbits\n"
     )
     hosts.with_host(0, project=str(copy_of_project(tmp_path / "project", custom)))
@@ -231,9 +231,10 @@ def test_each_host_draws_noise_of_its_own(
     """What is revealed is the truth plus what each host's own party drew; nothing else on earth drew any."""
     drawn = tmp_path / "drawn"
     custom = (
-        "import os\nreal = os.urandom\ndef urandom(n):\n    found = real(n)\n"
+        f"import os\nreal, file = os.urandom, open({str(drawn)!r}, 'a', 1)\n"  # before the sandbox
+        "def urandom(n):\n    found = real(n)\n"
         f"    if n == {4 * BITS // 8}:\n"
-        f"        open({str(drawn)!r}, 'a').write(f'{{os.getcwd()}} {{found.hex()}}\\n')\n"
+        "        file.write(f'{os.getcwd()} {found.hex()}\\n')\n"
         "    return found\nos.urandom = urandom\n"
     )
     project, changed = str(copy_of_project(tmp_path / "project", custom)), hosts
@@ -333,7 +334,11 @@ def test_what_is_killed_is_named_and_nothing_of_the_run_stays(killed: str, hosts
     assert said in run.ends(code)
     if cleaned:
         (left,) = hosts.directory(1).glob(f"{PREFIX}*")
-        assert (left / "party" / "Player-Data" / "P1.key").is_symlink()
+        key, of_owner = (
+            (left / "party" / "Player-Data" / "P1.key"),
+            own_certificates(hosts)[1].with_suffix(".key"),
+        )
+        assert not key.is_symlink() and key.read_bytes() != of_owner.read_bytes()
         assert succeed("hosts.clean", cwd=hosts.home).count(cleaned) == 1
     assert run.left_nothing() or killed == "command"  # which had no time to
 

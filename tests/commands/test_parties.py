@@ -237,7 +237,7 @@ def test_a_directory_that_another_start_claims_meanwhile_is_refused(
     real = Path.exists
     monkeypatch.setattr(Path, "exists", lambda path: path.name != CLAIM and real(path))
     with pytest.raises(UsedDirectoryError, match="was started before"):
-        run(tmp_path / "run", WELL, WELL, files={CLAIM: ""})
+        run(tmp_path / "run", WELL, WELL, links={CLAIM: "another"})
 
 
 def test_a_party_that_is_told_nothing_ends(tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ def test_what_a_party_writes_is_its_own_and_no_core_dump_holds_it(tmp_path: Path
     """
     script = (
         "printf 'OUT umask %s\\n' $(umask); "
-        "printf 'OUT core %s\\n' $(sed -n 's/^Max core file size  *\\([0-9]*\\).*/\\1/p' /proc/self/limits)"
+        "printf 'OUT core %s\\n' $(prlimit --core --raw --noheadings --output SOFT)"
     )
     before = os.umask(0)
     try:

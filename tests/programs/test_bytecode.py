@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,8 +19,9 @@ from harness.engines import program_hash as hashing
 from harness.engines.base import PROJECT, Job
 from harness.engines.mpspdz.compiler import Bytecode, cache_directory, compile_program
 from harness.errors import CompileError
+from harness.privacy.ledger.entries import Ledger
 from harness.system import processes as leash
-from tests.support.command import processes_below
+from tests.support.command import call, processes_below
 from tests.support.running import program_spec, signals_not_ignored, until
 
 VERSION, OPTIONS = "0.4.3 " + "0" * 40, ("-R", "64")
@@ -335,3 +337,36 @@ def test_a_program_that_others_could_have_exchanged_is_refused(
         with pytest.raises(CompileError, match="Other users can write to"):
             compile_program(job, home, VERSION, OPTIONS)
     assert calls(home) == 1
+
+
+@pytest.mark.mpspdz("semi2k")
+def test_a_damaged_program_costs_no_charge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each tape and schedule in turn: the program is compiled again before anything is charged."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    rows = [f"c{k},{'ab'[k % 2]},{k // 2 % 2}" for k in range(40)]
+    (tmp_path / "records.csv").write_text("\n".join(["client_id,group,label", *rows]))
+
+    def run(number: int) -> dict[str, Any]:
+        done = call(
+            "weights", "--records", "records.csv", "--groups", "a,b", "--labels", "0,1", "--epsilon", "9",
+            "--security", "semi2k", "--ledger", "ledger.sqlite", "--population", "people",
+            "--out", f"run-{number}", cwd=tmp_path,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        fields: dict[str, Any] = json.loads((tmp_path / f"run-{number}" / "weights.json").read_text())
+        return fields
+
+    assert run(0)["groups"] == ["a", "b"]
+    (entry,) = (tmp_path / "cache" / "fairshares" / "bytecode").iterdir()
+    programs = sorted(
+        path.relative_to(entry) for path in entry.glob("Programs/*/*") if "Source" not in path.parts
+    )
+    assert {path.parts[1] for path in programs} == {"Bytecode", "Schedules"}
+    before = {path: (entry / path).read_bytes() for path in programs}
+    for number, path in enumerate(programs, 1):
+        (entry / path).write_bytes(before[path][: len(before[path]) // 2])
+        counts = run(number)["noisy_counts"]
+        assert all(0 < count < 20 for row in counts for count in row)
+        assert {path: (entry / path).read_bytes() for path in programs} == before
+    charges = Ledger(tmp_path / "ledger.sqlite").populations()[0].charges
+    assert [str(charge.status) for charge in charges] == ["done"] * (1 + len(programs))

@@ -24,6 +24,7 @@ from harness.hosts.setup import exported, set_up_here
 from harness.hosts.signed_results import SCHEMA, UPLOADS, Intent, Statement, sign, what_hosts_ran
 from harness.inputs import record_schema
 from harness.inputs.record_schema import domain_from_json
+from harness.inputs.shares.signatures import Signed
 from harness.pipeline.sources import terms_of
 from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
 from harness.postprocessing.thresholds.rules import ThresholdRule
@@ -207,7 +208,8 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
         NeighboringRelation.REPLACE_ONE,
         PrivacyUnit.RECORD,
     )
-    with invitations([("certificate", "key")], terms_of(asked, domain), place, [Server("h", 1, "c")]):
+    server = Server("h", 1, "c", Signed("said", "signature", "certificate"))
+    with invitations([("certificate", "key")], terms_of(asked, domain), place, [server]):
         yield "client-<k>.json", json.loads((place / "client-0.json").read_text())
     yield "manifest.json", {"network": to_builtins(LAN.as_measured(0.001, 1e9))}
     run = asked.to_json()
@@ -218,13 +220,19 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
     others = [replace(statement, ran=replace(intent, party=i)) for i in (1, 2)]
     yield "<run>.json", fleet._together([statement, *others])
     yield "<run>.json", fleet._together([statement])
-    set_up_here(place / "host", 0, renew=False, policy_text=None, others=[])
+    set_up_here(place / "host", 0, renew=False, policy_text=None, others=[], models=["ring"])
     own = place / "host" / "keys" / "embedded" / "P0.pem"
     yield "manifest.json", {"hosts": to_builtins(what_hosts_ran(intent))}
     signed = sign(statement, own)
     yield "signatures.json", {"schema": SCHEMA, "signed": [signed]}
     yield "signatures.json", {"said": json.loads(signed["said"])}
     yield "party-<i>.certificates", json.loads(exported(place / "host", 0).read_text())
+    set_up_here(place / "host", 0, renew=True, policy_text=None, others=[])
+    renewed = json.loads(exported(place / "host", 0).read_text())
+    yield "party-<i>.certificates", renewed
+    (of_engine, *_) = renewed["successors"].values()
+    yield "party-<i>.certificates", {"said": json.loads(of_engine[0]["said"])}
+    yield "P<i>.history", json.loads((place / "host" / "keys" / "embedded" / "P0.history").read_text())
     GroupThresholdPredictor({"a": ThresholdRule((0.0, 0.5, 1.0), (0.25, 0.5, 0.25))}).save(place)
     yield "thresholds.json", json.loads((place / "thresholds.json").read_text())
     yield "thresholds.json", {"thresholds": {"a": ThresholdRule((0.0, 1.0), (0.5, 0.5)).to_json()}}

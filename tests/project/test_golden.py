@@ -60,15 +60,15 @@ def test_uploads_are_opened_and_added_up_to_the_same_aggregate(golden: Path) -> 
 
 def test_a_policy_allows_what_it_did(golden: Path) -> None:
     policy = read_policy(golden)
-    (rule,) = policy.rules
+    (rule,) = policy.host_rules.rules
     assert (policy.port, policy.client_port, policy.coordinators, policy.attempts) == (
         12100,
         12200,
         ["alice"],
         3,
     )
-    assert rule.budget.epsilon == 4 and rule.per_run.delta == Fraction(1, 2**40)
-    assert rule.table["upload_tasks"] and rule.table["chains"]
+    assert rule.total.epsilon == 4 and rule.per_run.delta == Fraction(1, 2**40)
+    assert rule.upload_tasks and rule.chains
 
 
 def test_a_ledger_goes_on(golden: Path) -> None:

@@ -14,31 +14,21 @@ from packaging.utils import canonicalize_name
 
 from harness.cli.bootstrap import LOCK, TEST_LOCK
 from harness.errors import EXTRAS
+from tests.locks.__main__ import BUILD_LOCK, DOCS_LOCK, PLATFORMS, read_pins, write
 
-LINE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[0-9][0-9A-Za-z.!+]*(; [^;#]+)?")
-PLATFORMS = [
-    {
-        "python_version": python,
-        "python_full_version": f"{python}.0",
-        "sys_platform": system,
-        "platform_system": name,
-    }
-    for python in ("3.11", "3.12", "3.13")
-    for system, name in (("linux", "Linux"), ("darwin", "Darwin"))
-]
-
-
+LINE = re.compile(
+    r"[a-z0-9][a-z0-9.-]*==[0-9][0-9a-z.!+]*(; [^;#]+)?( \\\n    --hash=sha256:[0-9a-f]{64})+\n"
+)
 APART = {"all", "cluster", "flower", "stores"}  # extras that are not locked
 
 
-def lock_lines(directory: Path) -> list[str]:
-    return (directory / LOCK).read_text().splitlines()
+def lock_text(directory: Path) -> str:
+    return (directory / LOCK).read_text()
 
 
 def locked(directory: Path) -> dict[str, Requirement]:
     """Return the pinned requirements of a directory's lock file, by canonical name."""
-    pins = map(Requirement, lock_lines(directory))
-    return {canonicalize_name(pin.name): pin for pin in pins}
+    return {pin.name: pin.requirement for pin in read_pins(lock_text(directory))}
 
 
 def settings_of(project: Path) -> dict[str, Any]:
@@ -69,12 +59,28 @@ def needs(requirements: list[Requirement], platform: dict[str, str]) -> Iterator
         requirements += map(Requirement, distribution(requirement.name).requires or [])
 
 
-@pytest.mark.parametrize("directory", ["", "docs", "tests"])
-def test_lines_pin_and_do_nothing_else(directory: str, project: Path) -> None:
-    lines = lock_lines(project / directory)
-    assert lines and [line for line in lines if not LINE.fullmatch(line)] == []
-    assert lines == sorted(lines, key=lambda line: line.partition("==")[0].lower())
-    assert len(lines) == len(locked(project / directory))
+@pytest.mark.parametrize("name", [LOCK, TEST_LOCK, DOCS_LOCK, BUILD_LOCK])
+def test_entries_pin_a_version_and_its_files_and_do_nothing_else(name: str, project: Path) -> None:
+    text = (project / name).read_text()
+    pins = read_pins(text)
+    assert pins and "".join(entry.group() for entry in LINE.finditer(text)) == text == write(pins)
+    assert len({pin.name for pin in pins}) == len(pins)
+    assert all(list(pin.hashes) == sorted({*pin.hashes}) for pin in pins)
+
+
+def test_an_entry_without_hashes_is_noticed(project: Path) -> None:
+    text = lock_text(project)
+    (first, *_) = read_pins(text)
+    without = text.replace(str(first), str(first.requirement), 1)
+    assert "".join(entry.group() for entry in LINE.finditer(without)) != without
+
+
+def test_the_packages_that_build_the_wheel_are_pinned_and_so_are_theirs(project: Path) -> None:
+    """pip installs what `requires` names, by name: each is exact, and nothing is left to be resolved."""
+    named = map(Requirement, settings_of(project)["build-system"]["requires"])
+    pins = read_pins((project / BUILD_LOCK).read_text())
+    assert sorted(map(str, named)) == sorted(str(pin.requirement) for pin in pins)
+    assert next(pin.name for pin in pins) == "hatchling"
 
 
 def test_packages_of_the_site_are_pinned(project: Path) -> None:

@@ -16,6 +16,7 @@ import fairshares as fs
 from harness.engines.program_hash import sources_hash
 from harness.hosts.local_host import SOURCES
 from tests.conftest import PROJECT
+from tests.locks.__main__ import BUILD_LOCK
 from tests.support.user_types import KINDS, said_by_mypy
 
 USERS_OWN = ("harness", "protocols")  # packages of theirs that are called as two of ours
@@ -38,12 +39,28 @@ print(r.manifest["program_hash"], *(sources_hash(*directories) for directories i
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the wheel, built as pip builds it; skip where its builder cannot be fetched."""
-    directory = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", str(directory), str(PROJECT)]
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+    """Return the wheel, built by packages whose hashes are known; skip where these cannot be fetched."""
+    directory, builders = tmp_path_factory.mktemp("wheel"), tmp_path_factory.mktemp("builders")
+    pip = [sys.executable, "-m", "pip"]
+    checked = ["--no-deps", "--require-hashes", "--only-binary=:all:", "-r", str(PROJECT / BUILD_LOCK)]
+    fetched = [*pip, "install", "--quiet", "--target", str(builders), *checked]
+    done = subprocess.run(fetched, cwd=directory, capture_output=True, text=True, check=False)
     if "No matching distribution found for hatchling" in done.stderr:
         pytest.skip("hatchling, which builds the wheel, cannot be fetched")
+    assert done.returncode == 0, done.stderr
+    command = [
+        *pip,
+        "wheel",
+        "--no-deps",
+        "--no-build-isolation",
+        "--wheel-dir",
+        str(directory),
+        str(PROJECT),
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(builders)}
+    done = subprocess.run(
+        command, cwd=directory, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     (path,) = directory.glob("*.whl")
     return path

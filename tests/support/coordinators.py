@@ -9,20 +9,23 @@ import queue
 import re
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 
+from harness.engines.parties.certificates import make_key
 from harness.engines.parties.supervisor import free_ports
-from harness.engines.registry import engines
+from harness.engines.registry import engine_of, engines
 from harness.errors import HostUnfitError
 from harness.hosts import keys, runner
 from harness.hosts.agent import Work
@@ -31,10 +34,11 @@ from harness.hosts.guard import _digest
 from harness.hosts.inventory import Host
 from harness.hosts.policy import FILE, LEDGER
 from harness.hosts.runner import HostsRunner
-from harness.hosts.signed_results import Signed, sign
+from harness.hosts.signed_results import sign
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.shares.party import UploadReport, _read_list
+from harness.inputs.shares.signatures import Signed
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Status
 from harness.request.base import Request
@@ -106,13 +110,14 @@ class Coordinator:
         party = self.work.run.laid_out().number
         listed = {i: heard.nonce for i, heard in self.work.run.uploads.heard.items()}
         nonces = [self.work.run.nonce if i == party else listed.get(i, f"{i}") for i in range(MODEL.parties)]
+        self.work.run._certificate = run_certificate(party)  # the party's process, in whose place is none
         signed = {str(party): self.work.run.agree(nonces, now())}
         assert self.work.run.intent is not None
         for i, host in enumerate(hosts):
             own = host / "keys" / "embedded" / f"P{i}.pem"
             if i != party:
-                signed[str(i)] = sign(replace(self.work.run.intent, **{"party": i, **others}), own)
-        self.work.run._is_ready = True  # the party's process, in whose place is none
+                intent = replace(self.work.run.intent, party=i, run_certificate=run_certificate(i))
+                signed[str(i)] = sign(replace(intent, **others), own)
         self.work.run.go({name: Signed(**one) for name, one in signed.items()})
 
     def tell(self, hosts: list[Path], run: dict[str, str], party: int = 0) -> None:
@@ -143,6 +148,13 @@ class Coordinator:
         self.aggregated(run, party)
         self.work.run.prepare("0" * 32, party, [("127.0.0.1", 0)] * MODEL.parties)
         return self.work
+
+
+@cache
+def run_certificate(party: int, model: SecurityModel = MODEL) -> str:
+    """Return a certificate of a party's key for a run."""
+    with tempfile.TemporaryDirectory() as place:
+        return make_key(Path(place), f"P{party}", engine_of(model).common_name(party)).read_text()
 
 
 class Party:
@@ -304,7 +316,10 @@ def fed(hosts: Sequence[Agent], asked: dict[str, str]) -> None:
 def agreed(
     hosts: Sequence[Agent], ports: Sequence[int], clients: Mapping[int, Any] | None = None
 ) -> dict[int, Any]:
-    """Have hosts prepare the run and sign what it is. Args: clients: what each is told of who sends."""
+    """Have hosts prepare the run, start their parties, and sign what it is.
+
+    Args: clients: what each is told of who sends.
+    """
     addresses = [(LOOPBACK, port) for port in ports]
     nonces = []
     for i, one in enumerate(hosts):
@@ -312,6 +327,8 @@ def agreed(
         have_port(one.host, ports[i], sending["ports"][0] if sending else 0)
         facts = one.ask("prepare", run="0" * 32, party=i, addresses=addresses, clients=sending)
         nonces.append(facts["nonce"])
+    for one in hosts:
+        ready(one)
     started = now().isoformat()
     return {i: one.ask("agree", nonces=nonces, started=started) for i, one in enumerate(hosts)}
 
@@ -322,13 +339,10 @@ def ready(one: Agent) -> Any:
     return one.ask("certificate", seconds=600)
 
 
-def begun(hosts: Sequence[Agent], signed: Mapping[int, Any], shown: Mapping[int, str] | None = None) -> None:
-    """Start hosts' parties, the last of the model, and let them begin. Args: shown: others' certificates."""
-    certificates = dict(shown or {})
+def begun(hosts: Sequence[Agent], signed: Mapping[int, Any]) -> None:
+    """Let hosts' parties begin, which are ready."""
     for one in hosts:
-        certificates[len(certificates)] = ready(one)
-    for one in hosts:
-        one.send("go", agreed=signed, certificates=certificates)
+        one.send("go", agreed=signed)
     for one in hosts:
         one.answer()
 

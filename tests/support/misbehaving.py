@@ -58,7 +58,7 @@ def _alike(change: Change, reason: str) -> Misbehaviour:
 
 MISBEHAVIOURS: dict[str, Misbehaviour] = {
     "nothing": Misbehaviour(Path.unlink, why.NOT_THE_SAME, ""),
-    "empty": Misbehaviour(lambda file: file.write_bytes(b""), why.NOT_THE_SAME, ""),
+    "empty": _alike(lambda file: file.write_bytes(b""), why.WRONG_SIZE),
     "shorter": _alike(partial(_rewritten, lambda envelope: envelope[:-1]), why.WRONG_SIZE),
     "text": _alike(lambda file: file.write_text("client_id,group,label\n"), why.WRONG_SIZE),
     "another version": _alike(_other_byte(3), why.UNREADABLE),

@@ -26,6 +26,7 @@ name = "rehearsal"
 epsilon = 3
 delta = "2^-30"
 epsilon_per_run = 1
+security = ["ring"]
 upload_tasks = ["$(sha256sum < rehearsal/task.json | cut -c -64)"]
 END
     ./inv hosts.policy --directory rehearsal/org-$i

@@ -4,9 +4,11 @@ import re
 from pathlib import Path
 
 from harness.cli import terminal as cli
-from harness.errors import OptionError
+from harness.errors import OptionError, cannot
 from harness.hosts.inventory import Host, default_model, hosts_for, read_hosts
 from harness.security_models import SecurityModel
+from harness.system.documents import SMALL
+from harness.system.files import read_bounded
 
 _FINGERPRINT = re.compile("[0-9A-F]{2}(:[0-9A-F]{2}){31}")
 
@@ -23,9 +25,10 @@ def chosen_hosts(path: Path, model: SecurityModel | None) -> tuple[list[Host], S
 def read_fingerprints(path: Path) -> list[str]:
     """Read fingerprints in OpenSSL's notation, or raise OptionError."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
-        raise OptionError(f"Cannot read --fingerprints {path}.") from None
+        with cannot(f"read --fingerprints {path}", OptionError, "name a file of fingerprints"):
+            lines = read_bounded(path, SMALL.size).decode().splitlines()
+    except UnicodeDecodeError:
+        lines = []
     fingerprints = [line.rpartition("=")[2].strip().upper() for line in lines if line.strip()]
     if not fingerprints or not all(map(_FINGERPRINT.fullmatch, fingerprints)):
         raise OptionError(

@@ -1,5 +1,6 @@
 """`hosts.*`: parties on several hosts."""
 
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -16,15 +17,17 @@ from harness.cli.options import (
     HostsSetupOptions,
     VerifyOptions,
 )
+from harness.engines.registry import choose_model
 from harness.errors import HostUnfitError, OptionError, SignatureError
 from harness.hosts.fleet import check_hosts, clean_up, leftover_runs, set_up
-from harness.hosts.inventory import read_hosts
+from harness.hosts.inventory import default_model, hosts_for, read_hosts
 from harness.hosts.policy import (
-    DEFAULT,
     DEFAULT_PORT,
     FILE,
     LEDGER,
+    STOCK,
     checked_policy,
+    first_policy,
     read_policy,
     write_policy,
 )
@@ -33,6 +36,8 @@ from harness.hosts.signed_results import SOURCES, verify as verified, what_hosts
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent, key_of, spent_text
 from harness.privacy.ledger.stated import state_loss
+from harness.privacy.stock import Stock
+from harness.security_models import SecurityModel
 from harness.system.documents import Refusal
 from harness.system.files import in_turn
 from harness.system.result_files import default_out, new_directory, write_json
@@ -59,26 +64,52 @@ def check(options: HostsCheckOptions) -> None:
 def setup(options: HostsSetupOptions) -> None:
     """Set up all hosts or, for its owner, this one."""
     text = None
+    if options.policy and options.security:
+        raise OptionError(
+            "--security is for the usual policy; leave it out, as --policy names its own models."
+        )
     if options.policy:
         checked_policy(options.policy, str(options.policy))
         text = options.policy.read_text(encoding="utf-8")
     if options.directory is None:
-        if options.party is not None or options.pin:
-            raise OptionError("--party and --pin are for one host, by its owner; name its --directory.")
+        if options.party is not None or options.pin or options.lost:
+            raise OptionError(
+                "--party, --pin and --lost are for one host, by its owner; name its --directory."
+            )
         hosts = read_hosts(options.hosts)
+        chosen = options.security or [default_model(hosts)]
+        for model in chosen:
+            hosts_for(model, hosts, options.hosts)
         with cli.steps(view.SETUP_STEPS) as begin:
-            certificates = set_up(hosts, options.renew, text, begin)
+            certificates = set_up(hosts, options.renew, text, begin, [model.name for model in chosen])
+        if text is None:
+            cli.announce(_accepted(chosen, "New policies accept"))
         cli.show(view.certificates({host.party: host.address for host in hosts}, certificates))
         return
     if options.party is None:
         raise OptionError("--directory is of one host; say by --party which party's.")
+    is_new = text is None and not (options.directory / FILE).exists()
+    chosen = options.security or [choose_model(None)]
     certificates = set_up_here(
-        options.directory, options.party, options.renew, text, [Path(name) for name in options.pin or []]
+        options.directory,
+        options.party,
+        options.renew,
+        text,
+        [Path(name) for name in options.pin or []],
+        [model.name for model in chosen],
+        options.lost or [],
     )
+    if is_new:
+        cli.announce(_accepted(chosen, "The new policy accepts"))
     accepted = {
         party: "this host" if party == options.party else "" for party in next(iter(certificates.values()))
     }
     cli.show(view.certificates(accepted, certificates, exported(options.directory, options.party)))
+
+
+def _accepted(models: Sequence[SecurityModel], what: str) -> str:
+    names = ", ".join(model.name for model in models)
+    return f"{what} runs of {names} and of no other model (choose with --security, or by the line security)."
 
 
 def policy(options: HostsPolicyOptions) -> None:
@@ -88,9 +119,16 @@ def policy(options: HostsPolicyOptions) -> None:
         raise OptionError(
             f"There is no directory {directory}; make it by ./inv hosts.setup --party N --directory DIR."
         )
+    if (directory / FILE).exists() and options.security:
+        raise OptionError(
+            f"{directory / FILE} is there already, and --security is for a new one; change its lines "
+            "`security` instead."
+        )
     if not (directory / FILE).exists():
-        write_policy(directory, DEFAULT, DEFAULT_PORT)
+        chosen = options.security or [choose_model(None)]
+        write_policy(directory, first_policy([model.name for model in chosen]), DEFAULT_PORT)
         cli.announce(f"{directory / FILE} is new; edit it, and run this again to check it.")
+        cli.announce(_accepted(chosen, "It accepts"))
     rules, spent = read_policy(directory), Ledger(directory / LEDGER).populations()
     cli.show_or_print(
         {
@@ -112,10 +150,11 @@ def restored(options: HostsRestoredOptions) -> None:
             unit, relation = known.unit or unit, known.relation or relation
     lost = PrivacyEvent("lost", "", options.guarantee, unit, relation, options.directory)
     with in_turn(options.directory):
+        Stock(options.directory / STOCK).destroy()  # first, as some of it may be a copy of used noise
         ledger.restore(options.population, lost, options.seen)
     cli.show(
         f"Charged to population {options.population!r}: {spent_text(lost.exact)}. "
-        "Hosts that have seen this one's lost charges go on with it."
+        "Hosts that have seen this one's lost charges go on with it. Noise that was made ahead is removed."
     )
 
 

@@ -127,7 +127,7 @@ def _sentences(request: Request, attempts: int = 0) -> list[str]:
 
 def _servers(servers: Sequence[Server], invitation: str, known: Sequence[str] | None) -> list[str]:
     try:
-        fingerprints = [fingerprint(server.certificate.encode()) for server in servers]
+        fingerprints = [fingerprint(server.owner.encode()) for server in servers]
     except ValueError:
         raise ShareError(f"{invitation} holds something else than parties' certificates.") from None
     if known is not None and fingerprints != list(known):

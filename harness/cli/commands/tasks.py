@@ -231,7 +231,9 @@ def uploads(options: UploadsOptions) -> None:
     why = described({reason: len(names) for reason, names in sorted(listed.unsound.items())})
     say(
         f"Party {listed.party}: {len(listed.sound)} uploads are sound here."
-        f"{f' Others: {why}.' if why else ''} List, signed: {plain(str(options.out))}."
+        f"{f' Others: {why}.' if why else ''}"
+        f"{f' {count.repeated:,} more repeat these, or claim to be one.' if count.repeated else ''}"
+        f" List, signed: {plain(str(options.out))}."
     )
 
 

@@ -14,13 +14,15 @@ from pathlib import Path
 from tempfile import gettempdir
 
 from harness.engines.base import PROJECT, Job
+from harness.engines.mpspdz.cache import check_entry, is_intact, keep, kept_directory, trusted_place
 from harness.engines.program_hash import program_hash
 from harness.errors import CompileError, cannot
 from harness.security_models import SecurityModel
-from harness.system.files import scratch_directory, writable_by_others
+from harness.system.files import scratch_directory
 from harness.system.processes import leashed
 
 _TIMEOUT_S = 1800
+_PROGRAMS = "bytecode"  # their place in the cache
 _ESTIMATE = "estimate"
 
 
@@ -36,14 +38,13 @@ class Bytecode:
 
 
 def cache_directory() -> Path:
-    """Return the place of compiled programs, in `$XDG_CACHE_HOME` if absolute, else in `~/.cache`."""
-    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (base if base.is_absolute() else Path.home() / ".cache") / "fairshares" / "bytecode"
+    """Return the place of compiled programs."""
+    return kept_directory() / _PROGRAMS
 
 
 def is_cached(digest: str) -> bool:
-    """Return whether this program is compiled."""
-    return (cache_directory() / digest / _ESTIMATE).is_file()
+    """Return whether this program is compiled, and as it was made."""
+    return is_intact(cache_directory() / digest)
 
 
 def compile_options(job: Job, model: SecurityModel) -> tuple[str, ...]:
@@ -56,24 +57,29 @@ def compile_options(job: Job, model: SecurityModel) -> tuple[str, ...]:
 def compile_program(job: Job, home: Path, version: str, options: tuple[str, ...]) -> Bytecode:
     """Compile the job's program for MP-SPDZ's `version`, or find it compiled; or raise CompileError.
 
-    Guarantees: a cached program is complete, from the same sources, arguments and options, by the same
-    MP-SPDZ, and only this user could change it: a changed program could leave out the noise.
+    Guarantees: a cached program is complete and as it was made, from the same sources, arguments and options,
+    by the same MP-SPDZ, and only this user could change it: a changed program could leave out the noise, and
+    a damaged one would be charged before it fails. What differs is compiled again.
     [test: tests/programs/test_bytecode.py]
     """
     digest = program_hash(job, (*options, version))
     name = "-".join([job.spec.name, *(argument.replace("/", "_") for argument in job.arguments)])
-    cache = cache_directory()
-    final, compile_s, started = cache / digest, 0.0, time.monotonic()
+    compile_s, started = 0.0, time.monotonic()
     with cannot(
-        f"keep compiled programs in {cache}",
+        f"keep compiled programs in {cache_directory()}",
         CompileError,
         "make room there, or set XDG_CACHE_HOME to another directory of yours",
     ):
-        if not is_cached(digest):
-            _fill(final, job, home, options)
+        entry = trusted_place(_PROGRAMS) / digest
+        if entry.exists():
+            check_entry(entry)
+        if not is_intact(entry):
+            with scratch_directory(entry.parent) as partial:
+                (partial / _ESTIMATE).write_text(_compile_in(partial, job, home, options))
+                keep(partial, entry)
             compile_s = time.monotonic() - started
-        check_trusted(cache.parent, cache, final)
-        return Bytecode(final / "Programs", name, digest, compile_s, (final / _ESTIMATE).read_text())
+        estimate = (entry / _ESTIMATE).read_text()
+        return Bytecode(entry / "Programs", name, digest, compile_s, estimate)
 
 
 def compilers_estimate(job: Job, home: Path, options: tuple[str, ...]) -> str:
@@ -88,32 +94,6 @@ def compilers_estimate(job: Job, home: Path, options: tuple[str, ...]) -> str:
 def counted(output: str) -> dict[str, int]:
     """Return the compiler's counts by their names."""
     return {what: int(number) for number, what in re.findall(r"^ *(\d+) (\S.*)$", output, re.MULTILINE)}
-
-
-def _fill(final: Path, job: Job, home: Path, options: tuple[str, ...]) -> None:
-    cache = final.parent
-    for directory in (cache.parent, cache):
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    check_trusted(cache.parent, cache)
-    with scratch_directory(cache) as partial:
-        (partial / _ESTIMATE).write_text(_compile_in(partial, job, home, options))
-        try:
-            partial.rename(final)
-        except OSError:
-            if not final.is_dir():
-                raise  # else another process was first, or kept no estimate, with the same program
-            (partial / _ESTIMATE).replace(final / _ESTIMATE)
-
-
-def check_trusted(*directories: Path) -> None:
-    """Raise CompileError where others could replace compiled programs."""
-    for directory in directories:
-        reason = writable_by_others(directory)
-        if reason is not None:
-            raise CompileError(
-                f"{reason}, so others could replace compiled programs; remove it, or set XDG_CACHE_HOME to "
-                "a directory that only you can change."
-            )
 
 
 def _compile_in(directory: Path, job: Job, home: Path, options: tuple[str, ...]) -> str:
@@ -216,6 +196,16 @@ def _inspect(home: Path) -> Installation:
     if not fixed and git(home, "cat-file", "-e", f"{_FIX_COMMIT}^{{commit}}") is None:  # a shallow clone
         fixed = int(git(home, "log", "-1", "--format=%ct") or 0) >= _FIX_TIME
     return Installation(home, commit, release, fixed)
+
+
+@lru_cache
+def libraries_of(machine: str) -> tuple[str, ...]:
+    """Return the shared libraries that a virtual machine loads, by their paths; none if it is no program."""
+    try:
+        done = subprocess.run(["ldd", machine], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return ()
+    return tuple(re.findall(r"(?:=> |^\s*)(/\S.*?) \(0x", done.stdout, re.MULTILINE))
 
 
 def git(home: Path, *arguments: str) -> str | None:

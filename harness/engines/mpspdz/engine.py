@@ -14,6 +14,7 @@ from harness.engines.mpspdz.compiler import (
     counted,
     find_installation,
     is_cached,
+    libraries_of,
 )
 from harness.engines.mpspdz.peer_certificates import ENVIRONMENT, LIBRARY, asking_library
 from harness.engines.program_hash import program_hash
@@ -101,13 +102,19 @@ class MpSpdzEngine(Engine):
             fault,
         )
 
-    def _process(self, prepared: Prepared, party: int, addresses: Sequence[Address]) -> dict[str, Any]:
+    def _process(
+        self,
+        prepared: Prepared,
+        party: int,
+        addresses: Sequence[Address],  # noqa: ARG002
+    ) -> dict[str, Any]:
         machine, *words = prepared.command
         return {
             **(_persistence(prepared.model, party) if prepared.job.replicated else {}),
             "argv": [machine, "-p", str(party), *words],
-            "files": {"hosts": "".join(f"{host}:{port}\n" for host, port in addresses)},
             "links": dict(prepared.links),
+            "reads": [machine, *prepared.links.values(), *libraries_of(machine)],
+            "packages": [],
             "environment": dict(prepared.environment),
         }
 

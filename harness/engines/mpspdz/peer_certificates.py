@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from harness.engines.mpspdz.compiler import cache_directory, check_trusted
+from harness.engines.mpspdz.cache import check_entry, is_intact, keep, kept_directory, trusted_place
 from harness.engines.parties.certificates import expecting, fingerprint, make_key, trust
 from harness.engines.parties.supervisor import free_ports
 from harness.engines.parties.working_directory import DATA, LOOPBACK, MET, met
@@ -21,6 +21,7 @@ from harness.system.files import create_file, scratch_directory
 
 LIBRARY = "asks.so"  # relative to a party's directory, as LD_PRELOAD takes no spaces or colons
 ENVIRONMENT = {"LD_PRELOAD": f"./{LIBRARY}", "FAIRSHARES_MET": MET}  # of a machine that asks
+_PLACE = "links"  # in the cache
 _SOURCE = Path(__file__).with_suffix(".c")
 _NO_PROGRAM = b"1\n1\nnone-0:0\n1 0\n0\n"  # names no program: links come first
 _PATIENCE_S, _POLL_S = 60.0, 0.01
@@ -31,13 +32,13 @@ def asking_library(machine: Path, parties: int, options: Sequence[str]) -> Path:
     """Return the library that makes a machine ask its peers for certificates, or raise UnsupportedError.
 
     Guarantees: the machine lets in and notes peers with the right certificates, and lets in none without.
-    Both were tried, once for each build of MP-SPDZ and of the library, which only this user can change.
+    Both were tried, once for each build of MP-SPDZ and of the library, which only this user can change. A
+    library that is not as it was made is built again.
     [test: tests/harness/engines/test_peer_certificates.py]
     """
-    directory = cache_directory().parent / "links"
+    directory = kept_directory() / _PLACE
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        check_trusted(directory.parent, directory)
+        directory = trusted_place(_PLACE)
         library = _built(directory)
         parts = [part for part in (machine, machine.parent / "libSPDZ.so") if part.exists()]
         states = [(part.stat().st_ino, part.stat().st_size, part.stat().st_ctime_ns) for part in parts]
@@ -55,19 +56,20 @@ def asking_library(machine: Path, parties: int, options: Sequence[str]) -> Path:
 
 
 def _built(directory: Path) -> Path:
-    library = directory / f"{hashlib.sha256(_SOURCE.read_bytes()).hexdigest()}.so"
-    if not library.exists():
+    entry = directory / hashlib.sha256(_SOURCE.read_bytes()).hexdigest()
+    if entry.exists():
+        check_entry(entry)
+    if not is_intact(entry):
         compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
         with scratch_directory(directory) as partial:
-            compiled = partial / library.name
-            command = [str(compiler), "-O2", "-shared", "-fPIC", "-o", str(compiled), str(_SOURCE)]
+            command = [str(compiler), "-O2", "-shared", "-fPIC", "-o", str(partial / LIBRARY), str(_SOURCE)]
             if compiler is None or subprocess.run(command, capture_output=True, check=False).returncode:
                 raise UnsupportedError(
                     f"{_LETS_IN} by a library, which could not be compiled here: install a C compiler and "
                     "OpenSSL's headers (on Debian: apt install gcc libc6-dev libssl-dev)."
                 )
-            compiled.rename(library)
-    return library
+            keep(partial, entry)
+    return entry / LIBRARY
 
 
 def _try(directory: Path, machine: Path, parties: int, options: Sequence[str], library: Path) -> None:

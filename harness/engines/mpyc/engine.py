@@ -7,6 +7,7 @@ from typing import Any
 
 from harness.engines.base import Address, Job, Prepared
 from harness.engines.engine import Engine, PartyCosts
+from harness.engines.mpyc.installed import fault_of_installation
 from harness.engines.mpyc.party import run_party
 from harness.engines.program_hash import program_hash
 from harness.security_models import SecurityModel
@@ -29,7 +30,7 @@ class EmbeddedEngine(Engine):
         return f"MPyC {version('mpyc')}"
 
     def availability(self, model: SecurityModel) -> str | None:  # noqa: ARG002
-        return None
+        return fault_of_installation()
 
     def refusal(self, spec: ProtocolSpec, model: SecurityModel, form: InputForm) -> str | None:
         if not spec.portable:
@@ -52,14 +53,15 @@ class EmbeddedEngine(Engine):
         self,
         prepared: Prepared,
         party: int,  # noqa: ARG002
-        addresses: Sequence[Address],
+        addresses: Sequence[Address],  # noqa: ARG002
     ) -> dict[str, Any]:
         job, model = prepared.job, prepared.model
         return {
             "module": run_party.__module__,
             "program": str(job.source.resolve()),
             "arguments": [job.spec.name, *job.arguments],
-            "addresses": addresses,
+            "reads": [str(job.source.resolve())],
+            "packages": ["mpyc"],
             "threshold": model.corruptions,
             "security_bits": model.statistical_security_bits,
         }

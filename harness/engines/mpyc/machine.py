@@ -17,10 +17,17 @@ _BITS = 64  # of the integers, as MP-SPDZ's with `-R 64`
 
 
 class Machine:
-    """One party's side of a run."""
+    """One party's side of a run.
 
-    def __init__(self, mpc: Any, data: Path) -> None:
+    Args:
+        mpc: MPyC's runtime.
+        data: The directory of the party's input files.
+        run: Runs the event loop until something is computed; MPyC's own if there are no peers.
+    """
+
+    def __init__(self, mpc: Any, data: Path, run: Callable[[Any], Any] | None = None) -> None:
         self.mpc = mpc
+        self.run = mpc.run if run is None else run
         self.parties = len(mpc.parties)
         self.array = mpc.SecInt(_BITS, p=FIELD.modulus).array
         self._elements = data / values_file(mpc.pid)
@@ -36,7 +43,7 @@ class Machine:
 
     def keep(self, lanes: Any) -> None:
         """Write this party's Shamir shares of a vector to a new file."""
-        shares = np.array(self.mpc.run(self.mpc.gather(lanes)).value, dtype=object)
+        shares = np.array(self.run(self.mpc.gather(lanes)).value, dtype=object)
         self._kept.parent.mkdir(mode=0o700, exist_ok=True)
         words = np.stack([shares & ((1 << _BITS) - 1), shares >> _BITS], axis=1).astype(np.uint64)
         create_file(self._kept, FIELD.to_bytes(words))

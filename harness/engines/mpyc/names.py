@@ -228,8 +228,9 @@ class Secret(_Vector, name="sint"):
         A garbage share makes a sum any field element. Values outside [-2^63, 2^63), where MP-SPDZ would wrap
         around, become the nearest integer inside.
         """
-        mpc = self._machine.mpc
-        lanes = [min(max(int(lane), -_LIMIT), _LIMIT - 1) for lane in mpc.run(mpc.output(self._lanes))]
+        machine = self._machine
+        opened = machine.run(machine.mpc.output(self._lanes))
+        lanes = [min(max(int(lane), -_LIMIT), _LIMIT - 1) for lane in opened]
         return Opened._of(np.array(lanes, dtype=object))
 
     def __lt__(self, other: Any) -> Any:

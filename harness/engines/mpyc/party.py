@@ -10,11 +10,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.engines.mpyc.connection import Peers
+from harness.engines.mpyc.exchange import Exchange
+from harness.engines.mpyc.installed import fault_of_installation
 from harness.engines.mpyc.machine import Machine, install_fast_splitting
 from harness.engines.mpyc.names import namespace, unsupported
 from harness.engines.parties.certificates import fingerprint
 from harness.engines.parties.working_directory import DATA, LOOPBACK, MET, certificate_file
-from harness.errors import CompileError, DomainOverflow, PartyFailedError, UnsupportedFeature
+from harness.errors import (
+    CompileError,
+    DomainOverflow,
+    PartyFailedError,
+    UnsupportedError,
+    UnsupportedFeature,
+)
 from protocols import circuits
 
 
@@ -27,13 +36,14 @@ def run_party(config: dict[str, Any]) -> int:
     """
     _lay_out_certificates(config["party"], len(config["addresses"]))
     mpc = _load_mpyc(config)
-    mpc.run(mpc.start())
+    exchange = Exchange(mpc, Peers(mpc._loop, _certificates(len(config["addresses"]))))
+    exchange.run(mpc.start())
     _check_peers(mpc)
     started = time.perf_counter()
-    execute(Path(config["program"]), config["arguments"], Machine(mpc, Path(DATA)))
+    execute(Path(config["program"]), config["arguments"], Machine(mpc, Path(DATA), exchange.run))
     seconds = time.perf_counter() - started
     sent = sum(peer.protocol.nbytes_sent for peer in mpc.parties if peer.pid != mpc.pid)
-    mpc.run(mpc.shutdown())
+    exchange.end()
     print(f"Time = {seconds:.6f} seconds\nData sent = {sent} bytes", flush=True)
     return 0
 
@@ -50,7 +60,12 @@ def _lay_out_certificates(party: int, parties: int) -> None:
 
 
 def _load_mpyc(config: dict[str, Any]) -> Any:
-    """Import MPyC, which reads options from `sys.argv` and the environment as it loads."""
+    """Import MPyC, which reads options from `sys.argv` and the environment as it loads.
+
+    Raises UnsupportedError if the installed MPyC is not the known one.
+    """
+    if (fault := fault_of_installation()) is not None:
+        raise UnsupportedError(fault)
     for name in [name for name in os.environ if name.startswith("MPYC_")]:
         del os.environ[name]
     sys.argv = [
@@ -64,6 +79,12 @@ def _load_mpyc(config: dict[str, Any]) -> Any:
     if all(host == LOOPBACK for host, _ in config["addresses"]):
         listen_on_loopback(mpc._loop)
     return mpc
+
+
+def _certificates(parties: int) -> dict[int, bytes]:
+    """Return the certificate of each party, in DER."""
+    paths = [Path(DATA, certificate_file(party)) for party in range(parties)]
+    return {party: ssl.PEM_cert_to_DER_cert(path.read_text()) for party, path in enumerate(paths)}
 
 
 def listen_on_loopback(loop: Any) -> None:

@@ -6,16 +6,28 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from harness.errors import CertificateError, refuse
 
+RUN_CERTIFICATE_LASTS = timedelta(days=1)  # long enough for parties to meet, and clients to come
+_UNREADABLE = (  # errors by which parsing a certificate ends
+    ValueError,
+    UnsupportedAlgorithm,
+    x509.DuplicateExtension,
+    x509.InvalidVersion,
+    x509.UnsupportedGeneralNameType,
+)
+_EARLIER = timedelta(hours=1)  # as others' clocks may be behind
 _NO_AUTHORITY = x509.BasicConstraints(ca=False, path_length=None)
 
 
-def make_key(directory: Path, stem: str, common_name: str, lifetime: timedelta = timedelta(days=1)) -> Path:
+def make_key(
+    directory: Path, stem: str, common_name: str, lifetime: timedelta = RUN_CERTIFICATE_LASTS
+) -> Path:
     """Draw a P-256 key into `<stem>.key` (mode 0600); self-sign and return `<stem>.pem`."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
@@ -26,7 +38,7 @@ def make_key(directory: Path, stem: str, common_name: str, lifetime: timedelta =
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(hours=1))  # others' clocks may be behind
+        .not_valid_before(now - _EARLIER)
         .not_valid_after(now + lifetime)
         # Not an authority: else a party could sign a certificate in another party's name.
         .add_extension(_NO_AUTHORITY, critical=True)
@@ -60,24 +72,32 @@ def trust(certificate: Path, directory: Path, common_name: str) -> None:
     (directory / f"{subject_hash(subject)}.0").symlink_to(copy.name)
 
 
-def check(pem: bytes, common_name: str, called: str) -> x509.Certificate:
-    """Return a certificate that is fit to be that party's, or raise as `trust`."""
-    try:
+def check(pem: bytes, common_name: str, called: str, lasts: timedelta | None = None) -> x509.Certificate:
+    """Return a certificate that is fit to be that party's, or raise as `trust`.
+
+    One that is for a run alone `lasts` no longer than that.
+    """
+    try:  # its parts are parsed as they are asked for
         certificate = x509.load_pem_x509_certificate(pem)
         extensions = [extension.value for extension in certificate.extensions]
-    except ValueError:
+        names = [str(attribute.value) for attribute in certificate.subject]
+        is_own_issuer = certificate.issuer == certificate.subject
+        first, last = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+        alone = pem.strip() == certificate.public_bytes(serialization.Encoding.PEM).strip()
+    except _UNREADABLE:
         raise CertificateError(f"{called} is not a certificate.") from None
     now, day = datetime.now(UTC), "%-d %B %Y"
-    first, last = certificate.not_valid_before_utc, certificate.not_valid_after_utc
-    alone = pem.strip() == certificate.public_bytes(serialization.Encoding.PEM).strip()
-    names = [str(attribute.value) for attribute in certificate.subject]
     refuse(
         CertificateError,
         (not alone, f"{called} is not one certificate alone: OpenSSL would trust all in its file."),
         (names != [common_name], f"{called} was made for another party than {common_name}."),
-        (certificate.issuer != certificate.subject, f"{called} was not issued by {common_name} itself."),
+        (not is_own_issuer, f"{called} was not issued by {common_name} itself."),
         # A certificate that is silent about it may be taken for an authority.
         (extensions != [_NO_AUTHORITY], f"{called} could stand for, or sign for, other parties."),
+        (
+            lasts is not None and last - first > lasts + _EARLIER,
+            f"{called} is valid for longer than a run, so its key is not for this run alone.",
+        ),
         (now > last, f"{called} expired on {last:{day}}."),
         (now < first, f"{called} is not valid before {first:{day}}."),
     )
@@ -85,8 +105,11 @@ def check(pem: bytes, common_name: str, called: str) -> x509.Certificate:
 
 
 def fingerprint(pem: bytes) -> str:
-    """Return a certificate's SHA-256 in OpenSSL's notation."""
-    return x509.load_pem_x509_certificate(pem).fingerprint(hashes.SHA256()).hex(":").upper()
+    """Return a certificate's SHA-256 in OpenSSL's notation, or raise ValueError."""
+    try:
+        return x509.load_pem_x509_certificate(pem).fingerprint(hashes.SHA256()).hex(":").upper()
+    except x509.InvalidVersion as error:
+        raise ValueError(str(error)) from None
 
 
 def expecting(certificates: Iterable[Path]) -> dict[str, str]:

@@ -30,6 +30,8 @@ from harness.engines.parties.working_directory import (
     SHARED_BITS,
     certificate_file,
     met,
+    open_inside,
+    read_inside,
     values_file,
 )
 from harness.errors import PartyFailedError, ShareError, UsedDirectoryError
@@ -39,7 +41,11 @@ from harness.system.files import create_file
 from harness.system.processes import is_stopped
 
 _PROCESSES = Path("/proc")
-
+# Variables of paths, language, threads and memory, and how Python writes.
+_VARIABLE = re.compile(
+    r"PATH|LD_LIBRARY_PATH|LANG|LANGUAGE|LC_[A-Z]+|TZ|(OMP|OPENBLAS|MKL|BLIS|MALLOC)_[A-Z_]+"
+    r"|PYTHON(DONTWRITEBYTECODE|IOENCODING|UTF8)"
+)
 
 # Whole lines of a party's log that may be shown: opened (noisy) outputs, costs and our own messages.
 # Of other lines only a known error text is shown, as MP-SPDZ quotes inputs beside some.
@@ -48,7 +54,8 @@ KEPT = re.compile(rf"OUT |Time = |Data sent = |Global data sent = |Spent |Client
 _LONGEST = 300
 _WRONG_LINKS = 18  # exit code of a party that ended well, but with links to strangers
 LOST_PEER = re.compile(
-    r"[Cc]onnection (reset|refused|closed)[a-z ]*|stream truncated|end of file|Broken pipe"
+    rf"({OWN})?Connection closed by party \d+ before the computation ended\."
+    r"|[Cc]onnection (reset|refused|closed)[a-z ]*|stream truncated|end of file|Broken pipe"
 )
 FAILED_CHECK = re.compile(
     r"[Mm]ac ?[Cc]heck [a-zA-Z]+|MAC mismatch|(check )?hash mismatch( for sender (\d+) and backup (\d+))?"
@@ -113,8 +120,7 @@ class PartyProcess(ABC):
 class LocalProcess(PartyProcess):
     """A party on this machine, in a new directory that only its owner reads.
 
-    `config` is for `harness.engines.parties.main`. Its `files` and `links`, and the file `values`, move to
-    the directory.
+    `config` is for `harness.engines.parties.main`. Its `links`, and the file `values`, move to the directory.
     """
 
     def __init__(self, job: Job, config: dict[str, Any], directory: Path, values: Path | None) -> None:
@@ -134,8 +140,11 @@ class LocalProcess(PartyProcess):
         self._process = subprocess.Popen(
             [sys.executable, "-m", child.__name__, str(time.time())],
             cwd=self._directory,
-            # All parties have to iterate over a program's sets in the same order.
-            env={**os.environ, "PYTHONPATH": str(PROJECT), "PYTHONHASHSEED": "0"},
+            env={
+                **_environment(),
+                "PYTHONPATH": str(PROJECT),
+                "PYTHONHASHSEED": "0",  # all parties have to iterate over a program's sets in the same order
+            },
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -183,13 +192,17 @@ class LocalProcess(PartyProcess):
 
     def _met_all(self) -> bool:
         """Return whether its links accepted all parties' certificates and, of others, only its gateway's."""
-        own = {fingerprint(path.read_bytes()) for path in (self._directory / DATA).glob("C*.pem")}
+        gateways = [path.name for path in (self._directory / DATA).glob("C*.pem")]
+        own: set[str] = set()
+        for name in gateways:
+            with contextlib.suppress(ValueError):  # the party put something else there
+                own.add(fingerprint(read_inside(self._directory, f"{DATA}/{name}")))
         return {*met(self._directory)} - own == {*self._peers.values()}
 
     def state(self) -> PartyState:
         strangers = f"{OWN}Its links accepted other certificates than those of the other parties of this run."
         return PartyState(
-            (*_kept_lines(self.log), *([strangers] if self.exit_code() == _WRONG_LINKS else [])),
+            (*_kept_lines(self._directory), *([strangers] if self.exit_code() == _WRONG_LINKS else [])),
             self._memory.bytes if self._memory is not None else None,
             is_stopped(self._process.pid),
             shutil.disk_usage(self._directory).free < 1 << 16,
@@ -221,6 +234,11 @@ class LocalProcess(PartyProcess):
             f"{self._directory} was started before; share again into a new directory, "
             "a rerun could repeat its noise."
         )
+
+
+def _environment() -> dict[str, str]:
+    """Return the variables that a party's process gets: its owner's others may hold passwords or places."""
+    return {name: value for name, value in os.environ.items() if _VARIABLE.fullmatch(name)}
 
 
 class PeakMemory:
@@ -293,8 +311,6 @@ def _lay_out(job: Job, config: dict[str, Any], directory: Path, values: Path | N
         move_piece(job.pieces[i], directory)
     if job.given_bits is not None:
         (data / GIVEN_BITS).write_text("\n".join(map(str, job.given_bits[i])))
-    for name, text in config.pop("files", {}).items():
-        (directory / name).write_text(text)
     for name, target in config.pop("links", {}).items():
         (directory / name).symlink_to(target)
     (directory / CONFIG).write_text(json.dumps(config))
@@ -302,17 +318,31 @@ def _lay_out(job: Job, config: dict[str, Any], directory: Path, values: Path | N
 
 
 def move_piece(source: Path, target: Path) -> None:
-    """Move a party's shares of noise, and the key that checks them, from or to the stock."""
+    """Move a party's shares of noise, and the key that checks them, from or to the stock.
+
+    Guarantees: no link is moved or followed, which a party could have put in their place.
+    [test: tests/harness/engines/test_sandbox.py]
+    """
     for pattern in PIECE:
         for file in source.glob(pattern):
-            place = target / file.relative_to(source)
+            name = file.relative_to(source)
+            try:
+                descriptor = open_inside(source, str(name))
+            except OSError:
+                continue
+            with os.fdopen(descriptor):
+                os.fchmod(descriptor, 0o600)
+            place = target / name
             place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            file.chmod(0o600)
             file.rename(place)
 
 
-def _kept_lines(log: Path) -> Iterator[str]:
-    with log.open(errors="replace") as lines:
+def _kept_lines(directory: Path) -> Iterator[str]:
+    try:
+        log = open_inside(directory, LOG)
+    except OSError:  # the party removed or replaced it
+        return
+    with os.fdopen(log, errors="replace") as lines:
         for line in lines:
             if KEPT.match(line):
                 yield line.rstrip() if line.startswith("OUT ") else line.rstrip()[:_LONGEST]

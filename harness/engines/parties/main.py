@@ -2,25 +2,32 @@
 
 It starts in the party's directory with the time in seconds since 1970, prints `ready` when its certificate is
 there, and goes on at `go`, when the others' are. Later output goes to `log`. No other process sees its key,
-bits or noise.
+bits or noise. Before `ready`, and so before it reads anything of other parties, it shuts itself off from all
+that is not its run's (`sandbox`); the engine inherits that.
 """
 
 import contextlib
 import importlib
+import importlib.util
 import json
 import os
 import resource
 import secrets
+import socket
 import sys
+from collections.abc import Iterable
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any, NoReturn
 
+from harness.engines.parties import sandbox
 from harness.engines.parties.certificates import expecting, make_key, trust
 from harness.engines.parties.working_directory import (
     CLAIM,
     CONFIG,
     DATA,
     GIVEN_BITS,
+    HOSTS,
     LOG,
     PEERS,
     SHARED_BITS,
@@ -57,11 +64,15 @@ def _main() -> int:
     except FileExistsError:
         return CLAIMED_EXIT
     data, names, stem = Path(DATA), config["common_names"], f"P{config['party']}"
-    if "keys" in config:  # this host's own, made before
-        for suffix in ("pem", "key"):
-            (data / f"{stem}.{suffix}").symlink_to(Path(config["keys"], f"{stem}.{suffix}"))
-    else:
-        make_key(data, stem, names[config["party"]])
+    make_key(data, stem, names[config["party"]])
+    importlib.import_module("protocols")  # from the project's root, which the sandbox does not read
+    config["addresses"] = [(_numeric(host), port) for host, port in config.get("addresses", [])]
+    if "argv" in config:
+        Path(HOSTS).write_text("".join(f"{host}:{port}\n" for host, port in config["addresses"]))
+    _write_bytecode(config.get("packages", []))
+    sandbox.confine(_reach_of(config))
+    if "front" not in config:  # else its gateway ends its virtual machine
+        sandbox.signal_only(os.getpid())
     print(READY, flush=True)
     if os.read(0, len(GO) + 1).decode().strip() != GO:  # and no more: columns may follow
         return 1
@@ -82,6 +93,51 @@ def _main() -> int:
     return int(importlib.import_module(config["module"]).run_party(config))
 
 
+def _reach_of(config: dict[str, Any]) -> sandbox.Reach:
+    """Return what this run needs: its own directory and port, the other parties' ports, and the engine."""
+    libraries = map(Path, os.environ.get("LD_LIBRARY_PATH", "").split(":"))
+    ports = [port for _, port in config["addresses"]]
+    own = config["party"]
+    front = config.get("front")
+    of_clients = [] if front is None else [front["port"], front["machine_port"]]
+    return sandbox.Reach(
+        directory=Path.cwd(),
+        reads=(
+            *map(Path, config.get("reads", [])),
+            *(place for place in libraries if place.is_absolute()),
+        ),
+        listens=(*ports[own : own + 1], *of_clients, *config.get("listens", [])),
+        calls=(*ports, *of_clients[1:]),  # a machine of MP-SPDZ has a link to itself
+    )
+
+
+def _numeric(host: str) -> str:
+    """Return the IPv4 address of a name, as the sandbox asks no name server; the name if none is known."""
+    try:
+        socket.inet_aton(host)
+        return host
+    except OSError:
+        pass
+    try:
+        return socket.gethostbyname(host)
+    except OSError:  # the engine will say that it finds nobody there
+        return host
+
+
+def _write_bytecode(packages: Iterable[str]) -> None:
+    """Keep compiled modules of packages that parties alone import, as a party writes nothing there later."""
+    if sys.dont_write_bytecode:
+        return
+    for package in packages:
+        found = importlib.util.find_spec(package)
+        places = None if found is None else found.submodule_search_locations
+        for place in places or []:
+            for source in Path(place).glob("*.py"):
+                if not Path(importlib.util.cache_from_source(str(source))).exists():
+                    name = f"{package}.{source.stem}"
+                    SourceFileLoader(name, str(source)).get_code(name)
+
+
 def _dump_no_core() -> None:
     """Prevent core dumps of secrets; at a limit of 0 Linux would still pass them to a collecting program."""
     hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
@@ -98,8 +154,10 @@ def _run_with_front(config: dict[str, Any], started: float) -> int:
     machine = os.fork()
     if machine == 0:
         die_with_parent()
+        sandbox.signal_only(os.getpid())
         _supply_secrets(config)
         _become(config, str(port), str(number))
+    sandbox.signal_only(os.getpid(), machine)
     of_front = {**config["front"], "started": started, "parties": len(config["common_names"])}
     return front.main(of_front, party, number, data, machine)
 

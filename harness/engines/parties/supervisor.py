@@ -35,6 +35,7 @@ from harness.errors import (
     UnsupportedError,
     named,
 )
+from harness.inputs.shares.signatures import Signed
 from harness.system.signals import uninterrupted
 
 _POLL_S = 0.005
@@ -175,22 +176,40 @@ def rounds_of(
         yield Rounds(job, parties, logs, timeout_s)
 
 
+def no_statements() -> Mapping[int, Signed]:
+    """Sign nothing: the parties are on one machine."""
+    return {}
+
+
 def run_to_completion(
     parties: Sequence[PartyProcess],
     timeout_s: float,
     starting: Callable[[], None] = no_charge,
     clients: ClientInputs | None = None,
     addresses: Sequence[Address] = (),
+    agreeing: Callable[[], Mapping[int, Signed]] = no_statements,
 ) -> list[PartyState]:
     """Start parties on any machines, exchange their certificates, and wait for their end.
 
-    Clients find gateways at `addresses`, and begin then. Raises as `run_parties`.
+    Args:
+        parties: In the order of their numbers.
+        timeout_s: Until all have to have ended.
+        starting: Is called before the first party starts.
+        clients: Send while the parties run.
+        addresses: Where clients find the gateways.
+        agreeing: Is called once all parties are ready. Returns their hosts' signed statements by party,
+            which clients are told.
+
+    Raises as `run_parties`.
     Guarantees: afterwards all processes have ended.  [test: tests/commands/test_faults.py]
     """
-    with _started(parties, timeout_s, starting) as (certificates, deadline):
+    with _started(parties, timeout_s, starting, agreeing) as (certificates, signed, deadline):
         begun: AbstractContextManager[None] = nullcontext()
         if clients is not None:
-            begun = clients.begin([Server(*address, certificates[i]) for i, address in enumerate(addresses)])
+            servers = [
+                Server(*address, certificates[i], signed.get(i)) for i, address in enumerate(addresses)
+            ]
+            begun = clients.begin(servers)
         with begun:
             _watch(parties, deadline, timeout_s)
         return [party.state() for party in parties]
@@ -198,8 +217,11 @@ def run_to_completion(
 
 @contextmanager
 def _started(
-    parties: Sequence[PartyProcess], timeout_s: float, starting: Callable[[], None]
-) -> Iterator[tuple[dict[int, str], float]]:
+    parties: Sequence[PartyProcess],
+    timeout_s: float,
+    starting: Callable[[], None],
+    agreeing: Callable[[], Mapping[int, Signed]] = no_statements,
+) -> Iterator[tuple[dict[int, str], Mapping[int, Signed], float]]:
     try:
         starting()
         for party in parties:
@@ -213,9 +235,10 @@ def _started(
                     f"{party.name} did not start within {timeout_s:g} s; all were stopped."
                 )
             certificates[i] = certificate
+        signed = agreeing()
         with ThreadPoolExecutor(len(parties)) as pool:  # at once, as they wait for each other
             list(pool.map(lambda party: party.go(certificates), parties))
-        yield certificates, deadline
+        yield certificates, signed, deadline
     finally:
         with uninterrupted():
             for party in parties:

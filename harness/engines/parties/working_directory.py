@@ -1,9 +1,12 @@
 """Names of files in a party's working directory; parties import this first, so it imports little."""
 
+import os
+import stat
 from pathlib import Path
 
 CLAIM = "started"  # made by the party, once: a directory is never started in again
 CONFIG = "party.json"
+HOSTS = "hosts"  # addresses and ports of all parties, for MP-SPDZ
 LOG = "log"
 PEERS = "peers"  # the others' certificates, as P<i>.pem
 DATA = "Player-Data"  # where engines look for the following
@@ -31,5 +34,36 @@ def certificate_file(party: int) -> str:
 
 def met(directory: Path) -> list[str]:
     """Return the fingerprints of certificates that a party's links accepted."""
-    place = directory / MET
-    return place.read_text().split() if place.exists() else []
+    return read_inside(directory, MET).decode(errors="replace").split()
+
+
+def read_inside(directory: Path, name: str) -> bytes:
+    """Return the bytes of a party's file, none if it is gone, or is no file of its directory.
+
+    Guarantees: nothing outside of the directory is read for a party, which may put links, pipes or other
+    directories in a file's place, and nothing waits.
+    [test: tests/harness/engines/test_sandbox.py]
+    """
+    try:
+        with os.fdopen(open_inside(directory, name), "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def open_inside(directory: Path, name: str) -> int:
+    """Return a descriptor of a regular file in a party's directory, or raise OSError."""
+    *parents, last = Path(name).parts
+    place = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for parent in parents:
+            below = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=place)
+            os.close(place)
+            place = below
+        file = os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=place)
+    finally:
+        os.close(place)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise FileNotFoundError(directory / name)
+    return file

@@ -1,6 +1,7 @@
 """Aggregates, parties' inputs to runs; docs/reference/share-files.md has the format."""
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -10,8 +11,9 @@ from typing import Any, BinaryIO
 
 from harness.errors import ShareError, cannot, refuse
 from harness.inputs.shares.file_format import ClientPolicy, client_policy_from_json, hash_of
+from harness.inputs.shares.identities import IDENTITY_BYTES, MOST_UPLOADS
 from harness.inputs.shares.task import Task
-from harness.system.documents import Refusal, as_type, parse_json
+from harness.system.documents import DECLARATION, Refusal, as_type, parse_json
 from harness.system.files import create_file, open_regular
 from protocols.spec import SPLIT
 
@@ -31,7 +33,8 @@ class Header:
     schema: int = SCHEMA
 
     def __post_init__(self) -> None:
-        if self.schema != SCHEMA or self.party not in range(len(self.task.parties)) or self.uploads < 1:
+        known_party = self.party in range(len(self.task.parties))
+        if self.schema != SCHEMA or not known_party or not 1 <= self.uploads <= MOST_UPLOADS:
             raise ShareError("It is no aggregate that this version knows.")
         _ = self.allowed
 
@@ -56,10 +59,10 @@ def opened(path: Path) -> Iterator[tuple[Header, BinaryIO]]:
     """Yield an aggregate's header and its open file, or raise ShareError."""
     refusal = _refusal(str(path))
     with cannot(f"read {path}", ShareError), open_regular(path) as file:
-        line = file.readline(1 << 20)
+        line = file.readline(DECLARATION.size)
         if not line.endswith(b"\n"):
             refusal.say("its first line has no end")
-        yield as_type(Header, parse_json(line, refusal), refusal), file
+        yield as_type(Header, parse_json(line, refusal, limits=DECLARATION), refusal), file
 
 
 def read_header(path: Path) -> Header:
@@ -71,10 +74,14 @@ def read_header(path: Path) -> Header:
 def read_uploads(path: Path) -> tuple[str, ...]:
     """Return the uploads' identities, or raise ShareError if the fingerprint differs."""
     with opened(path) as (header, file):
-        identities = tuple(file.readline().decode(errors="replace").split())
+        identities = tuple(_identities_line(file, header).decode(errors="replace").split())
     if (len(identities), hash_of(identities)) != (header.uploads, header.fingerprint):
         raise ShareError(f"{path} is damaged: its list of uploads is not whole; aggregate again.")
     return identities
+
+
+def _size(file: BinaryIO) -> int:
+    return os.fstat(file.fileno()).st_size
 
 
 def check_aggregates(paths: Sequence[Path]) -> Header:
@@ -113,12 +120,17 @@ def check_own(path: Path, party: int) -> Header:
 def extract_values(aggregate_file: Path, out: Path) -> Path:
     """Write an aggregate's values for engines, or raise ShareError."""
     with opened(aggregate_file) as (header, file):
-        file.readline()
-        values = file.read()
+        _identities_line(file, header)
+        values = file.read(min(header.size, _size(file)) + 1)
     if len(values) != header.size:
-        raise ShareError(f"{aggregate_file} is damaged: it has {len(values)} bytes of values.")
+        raise ShareError(f"{aggregate_file} is damaged: it does not have {header.size} bytes of values.")
     create_file(out, values)
     return out
+
+
+def _identities_line(file: BinaryIO, header: Header) -> bytes:
+    """Read the second line, of as many identities as the first one says."""
+    return file.readline((2 * IDENTITY_BYTES + 1) * header.uploads)
 
 
 def _refusal(where: str) -> Refusal:

@@ -7,7 +7,7 @@ values. From here on, no message holds a value.
 import hashlib
 import json
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -202,6 +202,17 @@ def share(task: Task, records: ClientRecords, out: Path, bounds: ClientPolicy | 
         raise
 
 
+def head_fault(task: Task, keys: Collection[bytes], head: bytes) -> str | None:
+    """Return why an envelope is left out by its head alone, or None. Args: keys: IDs of the party's keys."""
+    if not head.startswith(_MAGIC):
+        return UNREADABLE
+    if head[4:36] != task.digest:
+        return OTHER_TASK
+    if head[68:] not in keys:
+        return OTHER_KEY
+    return None
+
+
 def open_envelope(task: Task, party: int, keys: Mapping[bytes, bytes], envelope: bytes) -> Opened | str:
     """Open and check an envelope of the right length, or return the reason to leave it out.
 
@@ -210,14 +221,10 @@ def open_envelope(task: Task, party: int, keys: Mapping[bytes, bytes], envelope:
     [test: tests/harness/inputs/test_envelopes.py]
     """
     head, sealed = envelope[:HEAD_BYTES], envelope[HEAD_BYTES:]
-    if not head.startswith(_MAGIC):
-        return UNREADABLE
-    if head[4:36] != task.digest:
-        return OTHER_TASK
-    secret = keys.get(head[68:])
-    if secret is None:
-        return OTHER_KEY
-    plain = unseal(secret, sealed, _info(head, party))
+    fault = head_fault(task, keys, head)
+    if fault is not None:
+        return fault
+    plain = unseal(keys[head[68:]], sealed, _info(head, party))
     if plain is None:
         return UNOPENED
     start = BOUNDS_BYTES + 32 * len(task.parties)

@@ -6,18 +6,17 @@ All parties' lists decide which uploads a run counts.
 import hashlib
 import json
 import os
-import re
 import signal
 import time
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,23 +24,24 @@ from numpy.typing import NDArray
 from harness.errors import ShareError, cannot
 from harness.inputs.shares.aggregates import Header
 from harness.inputs.shares.client import identity_in, open_envelope
-from harness.inputs.shares.file_format import SUFFIX, ClientPolicy, client_policy_from_json, write_file
+from harness.inputs.shares.envelope_files import Envelope, LeftOut, envelopes_at_most, envelopes_in
+from harness.inputs.shares.file_format import ClientPolicy, client_policy_from_json, write_file
 from harness.inputs.shares.identities import Digests, Identities, digests_in
 from harness.inputs.shares.keys import SealingKey, unseal
-from harness.inputs.shares.party import UNCOVERED, UNREADABLE, WRONG_SIZE, UploadReport
+from harness.inputs.shares.party import UNCOVERED, UNSOUND, UploadReport
 from harness.inputs.shares.task import Task
-from harness.system.documents import Refusal
+from harness.system.documents import Refusal, as_type, parse_json
 from harness.system.files import append
 from harness.system.progress import tell
-from harness.system.stores import File, files_in
 from protocols.arrays import Words
 from protocols.spec import SPLIT
 
 _AT_ONCE = 512  # envelopes per batch
+_BYTES_AT_ONCE = 2**25  # of a batch, unless one envelope is longer
 _CHECKPOINT_S = 30.0
-_IDENTITY = re.compile("[0-9a-f]{64}")
+_AGAIN = "again"  # in place of a reason: its upload was opened before it, in the same batch
 _Batch = tuple[list[str | ClientPolicy | None], Words]
-_Start = Callable[[bytes], Callable[[], _Batch]]  # starts opening envelopes; its result waits for them
+_Start = Callable[[bytes, bool], Callable[[], _Batch]]  # starts opening envelopes; its result waits for them
 
 
 class Part(NamedTuple):
@@ -65,19 +65,35 @@ class Opener:
         """Whether values are added up, or else listed."""
         return self.task.form == SPLIT.name
 
-    def __call__(self, envelopes: bytes) -> _Batch:
-        """Return the reason to leave each envelope out, or its bounds or None; and the others' values."""
+    def __call__(self, envelopes: bytes, apart: bool = False) -> _Batch:
+        """Open envelopes, of each identity only up to the first sound one.
+
+        Args:
+            envelopes: Envelopes of the right length, end to end.
+            apart: Whether each upload's values are returned apart, also if values are added up.
+
+        Returns:
+            For each envelope the reason to leave it out, or its bounds or None; and the others' values.
+        """
         answers: list[str | ClientPolicy | None] = []
-        shares, size = [], self.task.envelope_bytes(self.party)
+        shares, size, sound = [], self.task.envelope_bytes(self.party), set[bytes]()
         for start in range(0, len(envelopes), size):
-            opened = open_envelope(self.task, self.party, self.keys, envelopes[start : start + size])
+            envelope = envelopes[start : start + size]
+            identity = identity_in(envelope)
+            if identity in sound:
+                answers.append(_AGAIN)
+                continue
+            opened = open_envelope(self.task, self.party, self.keys, envelope)
             if isinstance(opened, str):
                 answers.append(opened)
             elif self.policy and opened.bounds and not opened.bounds.covers_all(self.policy):
                 answers.append(UNCOVERED)
             else:
+                sound.add(identity)
                 answers.append(opened.bounds)
                 shares.append(opened.shares[:, np.newaxis])
+        if apart:
+            return answers, np.concatenate([self.nothing.values[:, :0], *shares], axis=1)
         return answers, self._joined(self.nothing.values, *shares)
 
     @property
@@ -101,12 +117,34 @@ class Opener:
         return self.task.ring.total(joined)[:, np.newaxis] if self.summed else joined
 
 
+class _Opening(NamedTuple):
+    """Envelopes that are being opened.
+
+    Attributes:
+        identities: The identities that they claim.
+        files: Digests of their files' names.
+        apart: Whether their values come apart.
+        result: Waits for the result.
+    """
+
+    identities: Sequence[bytes]
+    files: Sequence[bytes]
+    apart: bool
+    result: Callable[[], _Batch]
+
+
 class Count:
     """A party's count of its uploads.
 
-    Each upload, sound or not, takes 32 bytes of memory, plus its row where rows are not summed.
-    Guarantees: an identity is in `identities` if and only if its values are in `values`, once, even after the
-    process was killed at any point.  [test: tests/harness/inputs/test_exactly_once.py]
+    A sound upload takes 32 bytes of memory, plus its row where rows are not summed. Whatever else is there
+    takes 64 bytes at most.
+
+    Guarantees:
+        An identity is in `identities` if and only if its values are in `values`, once, even after the process
+        was killed at any point.  [test: tests/harness/inputs/test_exactly_once.py]
+        An identity counts if any envelope that claims it is sound, however many others claim it, in whatever
+        order and files. An envelope that claims an identity is opened at most once, and takes as long as one
+        that claims an identity of its own.  [test: tests/harness/inputs/test_garbage.py]
 
     Args:
         opener: Opens envelopes.
@@ -121,21 +159,25 @@ class Count:
         self._accepted = None if accepted is None else Identities.of(accepted)
         self._parts = [opener.nothing]  # each at least twice as large as the next
         self._unsaved: list[Part] = []
-        self._there = bytearray()  # identities in the files, if there was a checkpoint
         self._saved = 0  # bytes of the checkpoint
-        self._unsound: dict[str, bytearray] = defaultdict(bytearray)  # claimed identities by reason
+        self._left_out = LeftOut()
+        self._not_opened = 0  # envelopes whose uploads counted before they came
         self.bounds: dict[str, ClientPolicy] = {}  # policies that allow less than the task, by identity
-        self._batch: dict[bytes, bytes] = {}  # by identity
-        self._waiting: deque[tuple[list[bytes], Callable[[], _Batch]]] = deque()
-        self._pending: set[bytes] = set()
+        self._batch: list[Envelope] = []  # to open, each of an identity that no other in work claims
+        self._suspects: list[Envelope] = []  # to open, of identities that others in work claim
+        self._waiting: deque[_Opening] = deque()
+        self._claims: dict[bytes, int] = {}  # how many envelopes in work claim an identity
         self._kept = time.monotonic()
         chosen = b"" if self._accepted is None else hashlib.sha256(self._accepted.digests.data).digest()
         bound = opener.task.digest + bytes([opener.party]) + chosen
         bound += json.dumps(opener.policy and opener.policy.to_json()).encode()
-        self._info = hashlib.sha256(b"fairshares:share:4:checkpoint\n" + bound).digest()
+        # With the secret key, as anybody can seal for its public one.
+        bound += self._own_key()[1]
+        self._info = hashlib.sha256(b"fairshares:share:5:checkpoint\n" + bound).digest()
         if checkpoint and checkpoint.exists():
             self._resume(checkpoint)
         self._resumed = self.identities
+        self._found = np.zeros(len(self._resumed), dtype=bool)  # which of these are in the files
 
     @property
     def identities(self) -> Identities:
@@ -162,52 +204,97 @@ class Count:
         Raises:
             ShareError: The place, the checkpoint or the cluster failed, or a worker process died.
         """
-        size = self.opener.task.envelope_bytes(self.opener.party)
-        total = sum(file.size for file in _files(place, fetch=False)) // size
+        task, party = self.opener.task, self.opener.party
+        total = envelopes_at_most(place, task, party)
+        batch = self._at_once
         processes = (os.cpu_count() or 1) * (total > _AT_ONCE) if processes is None else processes
         with _pool(self.opener, processes, cluster) as (start, most):
-            for number, envelope in enumerate(self._envelopes(place, size)):
-                identity = identity_in(envelope)
-                self._there += identity if self._resumed else b""
-                if identity in self._pending:  # the earlier one may be invalid, and this one the upload
-                    self._finish(start, 0)
-                self._pending.add(identity)
-                self._batch[identity] = envelope
-                if len(self._batch) == _AT_ONCE:
-                    self._finish(start, most)
+            for number, envelope in enumerate(
+                envelopes_in(place, task, party, self.opener.keys, self._left_out)
+            ):
+                identity = envelope.identity
+                others = self._claims.get(identity, 0)
+                (self._suspects if others else self._batch).append(envelope)
+                self._claims[identity] = others + 1
+                if len(self._batch) == batch or len(self._suspects) == batch:
+                    self._open(start)
+                    self._collect(most)
                     tell(min(number, total), total)
-            self._finish(start, 0)
+            self._open(start)
+            self._collect(0)
 
-    def _finish(self, start: _Start, most: int) -> None:
-        names = [*self._batch]
-        for identity, wanted in zip(names, self._wanted(digests_in(b"".join(names))), strict=True):
-            if not wanted:
-                del self._batch[identity]
-                self._pending.remove(identity)
-        if self._batch:
-            self._waiting.append(([*self._batch], start(b"".join(self._batch.values()))))
-            self._batch.clear()
+    def _open(self, start: _Start) -> None:
+        """Start to open both batches, the suspects after the envelopes that they may repeat.
+
+        Openings are collected in the order in which they started. So when a batch is collected, no other
+        opening has taken one of its identities, and when suspects are, all earlier ones are known.
+        """
+        for envelopes, apart in ((self._batch, False), (self._suspects, True)):
+            digests = digests_in(b"".join(envelope.identity for envelope in envelopes))
+            self._mark_found(digests)
+            counted = self._counted(digests)
+            self._not_opened += int(counted.sum())
+            wanted = ~counted if self._accepted is None else ~counted & self._accepted.has(digests)
+            chosen = [envelope for envelope, one in zip(envelopes, wanted, strict=True) if one]
+            self._release(
+                envelope.identity for envelope, one in zip(envelopes, wanted, strict=True) if not one
+            )
+            if chosen:
+                identities, files, contents = zip(*chosen, strict=True)
+                self._waiting.append(_Opening(identities, files, apart, start(b"".join(contents), apart)))
+            envelopes.clear()
+
+    def _collect(self, most: int) -> None:
+        """Take the results of openings, until at most so many are left."""
         while len(self._waiting) > most:
-            identities, result = self._waiting.popleft()
-            answers, values = result()
+            opening = self._waiting.popleft()
+            answers, values = opening.result()
             sound = []
-            for identity, answer in zip(identities, answers, strict=True):
-                if isinstance(answer, str):
-                    self._unsound[answer] += identity
-                    continue
-                sound.append(identity)
-                if answer:
-                    self.bounds[identity.hex()] = answer
-            self._take(self.opener.together(Part(digests_in(b"".join(sound)), values)))
-            self._pending.difference_update(identities)
+            for identity, file, answer in zip(opening.identities, opening.files, answers, strict=True):
+                if answer == _AGAIN:
+                    self._not_opened += 1
+                elif isinstance(answer, str):
+                    self._left_out.add_envelope(answer, identity, file)
+                else:
+                    sound.append(identity)
+                    if answer:
+                        self.bounds[identity.hex()] = answer
+            self._release(opening.identities)
+            digests = digests_in(b"".join(sound))
+            if opening.apart:
+                new = ~self._counted(digests)
+                self._not_opened += int((~new).sum())
+                digests, values = digests[new], values[:, new]
+            if len(digests):
+                self._take(self.opener.together(Part(digests, values)))
             if time.monotonic() - self._kept > _CHECKPOINT_S:
                 self._save()
 
-    def _wanted(self, digests: Digests) -> NDArray[np.bool_]:
-        wanted: NDArray[np.bool_] = ~np.logical_or.reduce(
+    @property
+    def _at_once(self) -> int:
+        """How many envelopes are opened at once: few if they, or the values in them, are large."""
+        task, party = self.opener.task, self.opener.party
+        values = len(self.opener.nothing.values) * task.ring.value_bytes
+        return max(1, min(_AT_ONCE, _BYTES_AT_ONCE // max(values, task.envelope_bytes(party))))
+
+    def _release(self, identities: Iterable[bytes]) -> None:
+        """Forget claims of envelopes that are no longer in work."""
+        for identity in identities:
+            left = self._claims.pop(identity) - 1
+            if left:
+                self._claims[identity] = left
+
+    def _counted(self, digests: Digests) -> NDArray[np.bool_]:
+        counted: NDArray[np.bool_] = np.logical_or.reduce(
             [Identities(part.digests).has(digests) for part in self._parts]
         )
-        return wanted if self._accepted is None else wanted & self._accepted.has(digests)
+        return counted
+
+    def _mark_found(self, digests: Digests) -> None:
+        """Remember which uploads of the checkpoint are in the files."""
+        if len(self._resumed):
+            here = digests[self._resumed.has(digests)]
+            self._found[np.searchsorted(self._resumed.digests, here)] = True
 
     def _take(self, part: Part) -> None:
         self._parts.append(part)
@@ -241,8 +328,7 @@ class Count:
         return next((key, keys[key.id]) for key in task.parties[self.opener.party].keys if key.id in keys)
 
     def _resume(self, checkpoint: Path) -> None:
-        """Restore a checkpoint up to the first seal of another count."""
-        ring, columns = self.opener.task.ring, len(self.opener.nothing.values)
+        """Restore a checkpoint up to the first seal of another count, or raise ShareError."""
         with checkpoint.open("rb") as file:
             left = os.fstat(file.fileno()).st_size
             while True:
@@ -250,45 +336,44 @@ class Count:
                 plain = unseal(self._own_key()[1], sealed, self._info)
                 if plain is None:
                     return
-                number = int.from_bytes(plain[:8], "big")
-                end = 8 + 32 * number
-                size = columns * (1 if self.opener.summed else number) * ring.value_bytes
-                values = ring.from_bytes(plain[end : end + size]).reshape(columns, -1, ring.words)
-                self._take(Part(digests_in(plain[8:end]), values))
-                for name, bound in json.loads(plain[end + size :]).items():
-                    self.bounds[name] = client_policy_from_json(
-                        bound, Refusal(ShareError, str(checkpoint), "this party's count", "remove it")
-                    )
+                self._take_saved(
+                    plain, Refusal(ShareError, str(checkpoint), "this party's count", "remove it")
+                )
                 self._unsaved.clear()
                 self._went_on(sealed)
 
-    def _envelopes(self, place: Path | str, size: int) -> Iterator[bytes]:
-        for stored in _files(place):
-            name = stored.name.removesuffix(SUFFIX)
-            try:
-                with stored.read() as file:
-                    while envelope := file.read(size):
-                        if len(envelope) == size:
-                            yield envelope
-                        else:
-                            self._leave_out(name, WRONG_SIZE)
-            except OSError:
-                self._leave_out(name, UNREADABLE)
-
-    def _leave_out(self, name: str, reason: str) -> None:
-        self._unsound[reason] += (
-            bytes.fromhex(name) if _IDENTITY.fullmatch(name) else hashlib.sha256(os.fsencode(name)).digest()
-        )
+    def _take_saved(self, plain: bytes, refusal: Refusal) -> None:
+        ring, columns = self.opener.task.ring, len(self.opener.nothing.values)
+        number = int.from_bytes(plain[:8], "big")
+        rows = 1 if self.opener.summed else number
+        end = 8 + 32 * number
+        size = rows * columns * ring.value_bytes
+        if len(plain) < end + size:
+            refusal.say("it is shorter than it says")
+        digests = digests_in(plain[8:end])
+        if (digests[1:] <= digests[:-1]).any() or self._counted(digests).any():
+            refusal.say("its uploads are not in order, or there twice")
+        bounds = as_type(dict[str, dict[str, Any]], parse_json(plain[end + size :], refusal), refusal)
+        values = ring.from_bytes(plain[end : end + size]).reshape(columns, rows, ring.words)
+        self._take(Part(digests, values))
+        for name, bound in bounds.items():
+            self.bounds[name] = client_policy_from_json(bound, refusal)
 
     @property
     def gone(self) -> Identities:
         """Uploads in the checkpoint but in none of the files."""
-        return self._resumed - Identities(np.unique(digests_in(self._there)))
+        missing = Identities(self._resumed.digests[~self._found])
+        return missing - self._left_out.identities if missing else missing
 
     @property
     def unsound(self) -> dict[str, Identities]:
-        """Claimed identities of left-out envelopes, or hashes of files' names, by reason."""
-        return {why: Identities(np.unique(digests_in(raw))) for why, raw in self._unsound.items()}
+        """Names of what is left out, by reason, as `LeftOut.listed` has it."""
+        return self._left_out.listed(self.identities)
+
+    @property
+    def repeated(self) -> int:
+        """How many envelopes repeat an upload that counts, or claim to be it."""
+        return self._not_opened - int(self._found.sum()) + self._left_out.claims_of(self.identities)
 
     def report(self) -> UploadReport:
         """Return the party's list of uploads."""
@@ -336,11 +421,18 @@ def _pool(opener: Opener, processes: int, cluster: str | None) -> Iterator[tuple
         from distributed import Client, KilledWorker
 
         try:
-            with Client(cluster) as client:
+            # By msgpack results are plain bytes, which are not unpickled.
+            with Client(cluster, serializers=["msgpack"], deserializers=["msgpack"]) as client:
                 # Not Client.get_executor: its futures may never end once the scheduler is gone.
-                submit = partial(client.submit, opener, pure=False)
-                yield lambda envelopes: submit(envelopes).result, 2 * sum(client.nthreads().values())
-        except (OSError, ValueError, KilledWorker, CancelledError) as error:
+                submit = partial(client.submit, _packed, opener, pure=False)
+
+                def start(envelopes: bytes, apart: bool) -> Callable[[], _Batch]:
+                    result = submit(envelopes, apart).result
+                    number = len(envelopes) // opener.task.envelope_bytes(opener.party)
+                    return lambda: _unpacked(result(), opener, number, apart)
+
+                yield start, 2 * sum(client.nthreads().values())
+        except (OSError, ValueError, TypeError, KilledWorker, CancelledError) as error:
             raise ShareError(
                 f"The cluster {cluster} does not answer, or lost its workers: {error}; see that it runs, and "
                 "go on by the same command."
@@ -349,16 +441,42 @@ def _pool(opener: Opener, processes: int, cluster: str | None) -> Iterator[tuple
         context, quiet = get_context("forkserver"), (signal.SIGINT, signal.SIG_IGN)
         try:  # workers ignore interrupts, as this process ends them
             with ProcessPoolExecutor(processes, context, signal.signal, quiet) as pool:
-                yield lambda envelopes: pool.submit(opener, envelopes).result, 2 * processes
+                yield lambda envelopes, apart: pool.submit(opener, envelopes, apart).result, 2 * processes
         except BrokenExecutor:
             raise ShareError(
                 "A process that opened uploads was ended by something else, as where memory ends; make room, "
                 "and go on by the same command."
             ) from None
     else:
-        yield lambda envelopes: partial(opener, envelopes), 0
+        yield lambda envelopes, apart: partial(opener, envelopes, apart), 0
 
 
-def _files(place: Path | str, *, fetch: bool = True) -> Iterator[File]:
-    with cannot(f"read {place}", ShareError, "name what has the uploads"):
-        yield from files_in(place, SUFFIX, fetch=fetch)
+def _packed(opener: Opener, envelopes: bytes, apart: bool) -> bytes:
+    """Return what an opener finds, in a cluster's worker: a length, answers in JSON, and values."""
+    answers, values = opener(envelopes, apart)
+    stated = [answer.to_json() if isinstance(answer, ClientPolicy) else answer for answer in answers]
+    text = json.dumps(stated).encode()
+    return len(text).to_bytes(8, "big") + text + values.astype("<u8").tobytes()
+
+
+def _unpacked(packed: object, opener: Opener, number: int, apart: bool) -> _Batch:
+    """Return what `_packed` packed of so many envelopes, or raise ShareError if it has another form.
+
+    Guarantees: nothing of it is unpickled. A worker that lies in this form is not found out.
+    [test: tests/harness/inputs/test_counting.py]
+    """
+    refusal = Refusal(ShareError, "What a worker of the cluster returned", "a count", "see to its version")
+    if not isinstance(packed, bytes):
+        refusal.say("it is not bytes")
+    end = 8 + int.from_bytes(packed[:8], "big")
+    stated = as_type(list[str | dict[str, Any] | None], parse_json(packed[8:end], refusal), refusal)
+    answers = [client_policy_from_json(one, refusal) if isinstance(one, dict) else one for one in stated]
+    columns, _, words = opener.nothing.values.shape
+    sound = sum(not isinstance(answer, str) for answer in answers)
+    rows = 1 if opener.summed and not apart else sound
+    if len(answers) != number or len(packed) - end != 8 * columns * rows * words:
+        refusal.say("it is longer or shorter than a count of these envelopes")
+    if not {answer for answer in answers if isinstance(answer, str)} <= {*UNSOUND, _AGAIN}:
+        refusal.say("it has a reason that this version does not know")
+    values = np.frombuffer(packed, "<u8", offset=end).astype(np.uint64)
+    return answers, values.reshape(columns, rows, words)

@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 Digests = NDArray[np.bytes_]
 """Digests of 32 bytes; numpy compares them byte by byte."""
 
-_BYTES = 32
+IDENTITY_BYTES = 32
+MOST_UPLOADS = 10**8  # of a run
 _AT_ONCE = 4096
 
 
 def digests_in(raw: bytes | bytearray) -> Digests:
     """Return the digests that stand end to end."""
-    return np.frombuffer(raw, f"S{_BYTES}")
+    return np.frombuffer(raw, f"S{IDENTITY_BYTES}")
 
 
 class Identities(AbstractSet[str]):
@@ -38,8 +39,8 @@ class Identities(AbstractSet[str]):
     @classmethod
     def read(cls, file: BinaryIO, number: int) -> "Identities":
         """Read so many identities as `texts` writes them, and a byte more, or raise ValueError."""
-        raw, left = bytearray(), max((2 * _BYTES + 1) * number, 1)
-        while text := file.read(min(left, (2 * _BYTES + 1) * _AT_ONCE)):
+        raw, left = bytearray(), max((2 * IDENTITY_BYTES + 1) * number, 1)
+        while text := file.read(min(left, (2 * IDENTITY_BYTES + 1) * _AT_ONCE)):
             raw += bytes.fromhex(text.decode())
             left -= len(text)
         digests = digests_in(raw)
@@ -84,4 +85,6 @@ class Identities(AbstractSet[str]):
     def texts(self) -> Iterator[str]:
         """Yield the sorted identities, separated by spaces, thousands at a time."""
         for start in range(0, len(self), _AT_ONCE):
-            yield " " * (start > 0) + self.digests[start : start + _AT_ONCE].tobytes().hex(" ", _BYTES)
+            yield " " * (start > 0) + self.digests[start : start + _AT_ONCE].tobytes().hex(
+                " ", IDENTITY_BYTES
+            )

@@ -27,11 +27,12 @@ from cryptography.hazmat.primitives.hpke import (
 )
 
 from harness.errors import ShareError
-from harness.system.documents import Refusal, as_type, read_json
-from harness.system.files import create_file, write_whole
+from harness.system.documents import SMALL, Refusal, as_type, read_json
+from harness.system.files import create_file, read_bounded, write_whole
 
 # In a party's directory of keys: its public description, and its secret signing key.
 FILE, SIGNING = "party.json", "signing.pem"
+MOST_KEYS = 256  # of a party; each is tried as it is read
 _CURVE = 32  # bytes of an X25519 key, which stands last
 _OVERHEAD = {_CURVE: KEM.X25519.enc_length() + 16, 1184 + _CURVE: KEM.MLKEM768_X25519.enc_length() + 16}
 _CURVES, _HYBRID = (
@@ -189,16 +190,25 @@ class SealingParty:
         return party
 
 
+def has_too_many_keys(party: object) -> bool:
+    """Return whether a party's description, before it is read as one, lists more than `MOST_KEYS` keys."""
+    keys = party.get("keys") if isinstance(party, dict) else None
+    return isinstance(keys, list) and len(keys) > MOST_KEYS
+
+
 def read_party(path: Path) -> SealingParty:
     """Return a party's published description, or raise ShareError."""
     refusal = Refusal(ShareError, str(path), "what `./inv keys` writes", "ask the party for it")
-    return as_type(SealingParty, read_json(path, refusal), refusal)
+    fields = read_json(path, refusal, limits=SMALL)
+    if has_too_many_keys(fields):
+        refusal.say(f"it has more than {MOST_KEYS} keys")
+    return as_type(SealingParty, fields, refusal)
 
 
 def signing_key(directory: Path) -> ec.EllipticCurvePrivateKey:
     """Return a directory's signing key, or raise ShareError."""
     try:
-        key = serialization.load_pem_private_key((directory / SIGNING).read_bytes(), None)
+        key = serialization.load_pem_private_key(read_bounded(directory / SIGNING, SMALL.size), None)
         assert isinstance(key, ec.EllipticCurvePrivateKey)
     except (OSError, ValueError, TypeError, AssertionError):
         raise ShareError(
@@ -212,9 +222,9 @@ def secrets_in(directory: Path) -> dict[bytes, bytes]:
     secrets = {}
     for path in sorted(directory.glob("*.key")):
         try:
-            _ = _secret(secret := path.read_bytes())
+            _ = _secret(secret := read_bounded(path, SMALL.size))
             secrets[bytes.fromhex(path.stem)] = secret
-        except ValueError:
+        except (OSError, ValueError):
             raise ShareError(f"{path} is no key that ./inv keys made; restore it, or take it away.") from None
     if not secrets:
         raise ShareError(f"{directory} holds no sealing keys; make one by ./inv keys, or name another.")

@@ -17,10 +17,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from harness.errors import ShareError, UsedUploadsError, cannot, named
 from harness.inputs.shares.file_format import write_file
-from harness.inputs.shares.identities import Identities
-from harness.inputs.shares.signatures import is_signature, signature_of
+from harness.inputs.shares.identities import MOST_UPLOADS, Identities
+from harness.inputs.shares.signatures import is_signature, kind_of, signature_of
 from harness.inputs.shares.task import Task
-from harness.system.documents import Refusal, as_type, parse_json
+from harness.system.documents import SMALL, Refusal, as_type, parse_json
+from harness.system.files import open_regular
 
 SCHEMA = 3
 LIST_SUFFIX = ".uploads"
@@ -30,6 +31,7 @@ CountedUploads = Callable[[Iterable[str]], Collection[str]]  # those that earlie
 # Public reasons to leave an upload out.
 UNREADABLE = "unreadable or of another version"
 WRONG_SIZE = "longer or shorter than an envelope of the task"
+TOO_LARGE = "larger than a file of the task's envelopes may be"
 CHANGED = "changed since it was shared"
 UNCOVERED = "whose client's policy does not cover this run"
 COUNTED = "that an earlier run counted"
@@ -39,7 +41,17 @@ OTHER_KEY = "sealed for a key that this party does not have"
 UNOPENED = "that the party's key does not open"
 # The party lies, the client sent it something else, or runs were charged to its ledger alone.
 SAYS = " (says party {party} alone)"
-_UNSOUND = (UNREADABLE, WRONG_SIZE, CHANGED, UNCOVERED, COUNTED, OTHER_TASK, OTHER_KEY, UNOPENED)
+UNSOUND = (
+    UNREADABLE,
+    WRONG_SIZE,
+    TOO_LARGE,
+    CHANGED,
+    UNCOVERED,
+    COUNTED,
+    OTHER_TASK,
+    OTHER_KEY,
+    UNOPENED,
+)
 
 
 @dataclass(frozen=True)
@@ -48,7 +60,8 @@ class UploadReport:
 
     Attributes:
         sound: The identities that it accepts.
-        unsound: By reason, the identities that others claim, or SHA-256 of their files' names.
+        unsound: By reason, the identities that others claim, or SHA-256 of their files' names: of each file
+            that is no upload, and of each but the first that claims an identity.
         signature: The party's signature of `digest`; empty where hosts sign the list.
     """
 
@@ -151,7 +164,7 @@ def write_uploads(report: UploadReport, out: Path, key: ec.EllipticCurvePrivateK
     """Write a party's list, signed by `key` unless hosts sign it, or raise ShareError."""
     head, parts = _parts(report)
     if key:
-        head = replace(head, signature=signature_of(key, UploadReport, report.digest))
+        head = replace(head, signature=signature_of(key, kind_of(UploadReport), report.digest))
     lines = [part for names in parts for part in (map(str.encode, names.texts()), b"\n")]
     write_file(out, json.dumps(asdict(head)).encode() + b"\n", *lines)
 
@@ -172,7 +185,7 @@ def read_lists(directory: Path, task: Task, *, signed: bool = True) -> Agreement
     if reports[0].task != task.name:
         raise ShareError(f"{directory} holds lists of task {reports[0].task[:16]}, not {task.name[:16]}.")
     for report, party in zip(reports, task.parties, strict=True) if signed else ():
-        if not is_signature(report.signature, party.verifier, UploadReport, report.digest):
+        if not is_signature(report.signature, party.verifier, kind_of(UploadReport), report.digest):
             raise ShareError(
                 f"Party {report.party}, {party.name}, did not sign the list that {directory} has of it: "
                 "somebody changed or made it. Fetch it from the party itself."
@@ -183,10 +196,13 @@ def read_lists(directory: Path, task: Task, *, signed: bool = True) -> Agreement
 def _read_list(path: Path) -> UploadReport:
     refusal = Refusal(ShareError, str(path), "a party's list of uploads", "write it again")
     try:
-        with cannot(f"read {path}", ShareError, "write it again"), path.open("rb") as file:
-            head = as_type(_Head, parse_json(file.readline(_HEAD_BYTES), refusal), refusal)
-            if head.schema != SCHEMA or not set(head.unsound) <= set(_UNSOUND):
+        with cannot(f"read {path}", ShareError, "write it again"), open_regular(path, links=True) as file:
+            line = file.readline(_HEAD_BYTES)
+            head = as_type(_Head, parse_json(line, refusal, limits=SMALL), refusal)
+            if head.schema != SCHEMA or not set(head.unsound) <= set(UNSOUND):
                 refusal.say("it is of another version")
+            if not all(0 <= number <= MOST_UPLOADS for number in (head.sound, *head.unsound.values())):
+                refusal.say(f"it lists fewer than no uploads, or more than {MOST_UPLOADS:,}")
             sound = Identities.read(file, head.sound)
             unsound = {reason: Identities.read(file, number) for reason, number in head.unsound.items()}
             if file.read(1):

@@ -1,20 +1,36 @@
-"""Parties' signatures of results and lists of uploads."""
+"""Signatures of what parties and hosts state: results, lists of uploads, runs, and successors of keys."""
 
+from dataclasses import dataclass
 from typing import Any
 
-from cryptography.exceptions import InvalidSignature
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 
 _ALGORITHM = ec.ECDSA(hashes.SHA256())
 
 
-def signature_of(key: ec.EllipticCurvePrivateKey, kind: type[Any], text: str) -> str:
+@dataclass(frozen=True)
+class Signed:
+    """A statement's text, its signature, and the signer's certificate (PEM)."""
+
+    said: str
+    signature: str
+    certificate: str
+
+
+def kind_of(statement: type[Any]) -> str:
+    """Return the name of a kind of statements, which enters each signature."""
+    return statement.__name__.lower()
+
+
+def signature_of(key: ec.EllipticCurvePrivateKey, kind: str, text: str) -> str:
     """Sign a text of a kind, in hexadecimal digits."""
     return key.sign(_to_sign(kind, text), _ALGORITHM).hex()
 
 
-def is_signature(signature: str, key: object, kind: type[Any], text: str) -> bool:
+def is_signature(signature: str, key: object, kind: str, text: str) -> bool:
     """Return whether a key's holder signed this text of this kind."""
     try:
         assert isinstance(key, ec.EllipticCurvePublicKey)
@@ -24,5 +40,14 @@ def is_signature(signature: str, key: object, kind: type[Any], text: str) -> boo
     return True
 
 
-def _to_sign(kind: type[Any], text: str) -> bytes:
-    return f"FairShares {kind.__name__.lower()} 1\n{text}".encode()
+def is_signed(one: Signed, kind: str) -> bool:
+    """Return whether the key of its certificate signed a statement, as one of this kind."""
+    try:
+        key = x509.load_pem_x509_certificate(one.certificate.encode()).public_key()
+    except (ValueError, UnsupportedAlgorithm, x509.InvalidVersion):
+        return False
+    return is_signature(one.signature, key, kind, one.said)
+
+
+def _to_sign(kind: str, text: str) -> bytes:
+    return f"FairShares {kind} 1\n{text}".encode()

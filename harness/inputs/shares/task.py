@@ -19,13 +19,23 @@ from harness.inputs.shares.file_format import (
     client_policy_from_json,
     pieces_of,
 )
-from harness.inputs.shares.keys import SealingParty, is_date, secrets_in, signing_key, today
-from harness.system.documents import Refusal, as_type, parse_json
+from harness.inputs.shares.keys import (
+    MOST_KEYS,
+    SealingParty,
+    has_too_many_keys,
+    is_date,
+    secrets_in,
+    signing_key,
+    today,
+)
+from harness.system.documents import DECLARATION, Refusal, as_type, parse_json
+from harness.system.files import read_bounded
 from protocols.spec import ENFORCED, INPUT_FORMS
 
 SCHEMA = 1
 HEAD_BYTES, BOUNDS_BYTES = 76, 192  # of an envelope: its public head, and the client's policy
 
+MOST_ENVELOPES = 2**20  # of one file
 _MOST_PARTIES = 16
 ANYONE, CERTIFICATE, URLS = "anyone", "certificate", "urls"
 ADMISSIONS = {
@@ -129,6 +139,10 @@ class Task:
             + sum(size for _, size in self.pieces(party))
         )
 
+    def most_file_bytes(self, party: int) -> int:
+        """Return the greatest length of a file of a party's envelopes."""
+        return MOST_ENVELOPES * self.envelope_bytes(party)
+
     def secrets(self, party: int, directory: Path) -> dict[bytes, bytes]:
         """Return a party's secret keys by ID, or raise ShareError."""
         held = secrets_in(directory)
@@ -174,7 +188,11 @@ class Task:
 def task_from_bytes(text: bytes, where: str) -> Task:
     """Return the task in a file's bytes, or raise ShareError."""
     refusal = _refusal(where)
-    task = as_type(Task, parse_json(text, refusal), refusal)
+    fields = parse_json(text, refusal, limits=DECLARATION)
+    parties = fields.get("parties") if isinstance(fields, dict) else None
+    if isinstance(parties, list) and (len(parties) > _MOST_PARTIES or any(map(has_too_many_keys, parties))):
+        refusal.say(f"it has more than {_MOST_PARTIES} parties, or one of more than {MOST_KEYS} keys")
+    task = as_type(Task, fields, refusal)
     if task.text != text:
         refusal.say("it was changed, or written by something else")
     return task
@@ -183,7 +201,7 @@ def task_from_bytes(text: bytes, where: str) -> Task:
 def read_task(path: Path) -> Task:
     """Return the task in a file, or raise ShareError."""
     with cannot(f"read {path}", ShareError, "name a file that ./inv task made"):
-        return task_from_bytes(path.read_bytes(), str(path))
+        return task_from_bytes(read_bounded(path, DECLARATION.size), str(path))
 
 
 def _refusal(where: str) -> Refusal:

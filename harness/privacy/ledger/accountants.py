@@ -16,9 +16,10 @@ from typing import NamedTuple, Self
 from protocols.accounting.exact_privacy import Masses, curve_of_coins
 from protocols.accounting.losses import loss_distribution
 from protocols.accounting.rounds import Concentrated
-from protocols.circuits.coins import Coin, exp_bounds
+from protocols.circuits.coins import exp_bounds
+from protocols.exact_numbers import stated_number
 from protocols.guarantee import LOST, MAX_EPSILON, SUMMED, Budget, Guarantee, compose
-from protocols.noise.added import BITS, DistributedNoise, Single
+from protocols.noise.added import BITS, DistributedNoise, Single, coins_in
 
 _FINEST, _MOST_STEPS = 1e-4, 2e5  # finest step, and most steps, of the numerical privacy loss
 _FIXED = 256  # fractional bits
@@ -59,10 +60,10 @@ def noise_of(text: str | None) -> NoiseEvent | Concentrated | None:
         return None
     fields = json.loads(text)
     if "rho" in fields:
-        return Concentrated(**{name: Fraction(value) for name, value in fields.items()})
+        return Concentrated(**{name: stated_number(value) for name, value in fields.items()})
     if "parties" in fields:
         return NoiseEvent(DistributedNoise.from_json(fields["parties"]), fields["values"])
-    return NoiseEvent(tuple(Coin(*coin) for coin in fields["coins"]), fields["values"])
+    return NoiseEvent(coins_in(fields["coins"]), fields["values"])
 
 
 @dataclass(frozen=True)

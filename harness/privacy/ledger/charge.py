@@ -12,8 +12,10 @@ from harness.privacy.ledger.populations import (
     NOT_STARTED,
     Population,
     PrivacyEvent,
+    Refuse,
     Status,
     listed,
+    refuse_charge,
     refuse_misspelt,
     spent_text,
 )
@@ -41,11 +43,15 @@ def chosen_ledger(path: Path | None) -> Ledger:
 
 @dataclass(frozen=True)
 class Account:
-    """Where a run is charged: without a population, to nobody."""
+    """Where a run is charged: without a population, to nobody.
+
+    `refuse` decides whether the ledger may charge it: a host's also asks its owner's policy.
+    """
 
     ledger: Ledger = field(default_factory=Ledger)
     population: str | None = None
     budget: Budget | None = None
+    refuse: Refuse = refuse_charge
 
     @property
     def declared(self) -> bool:
@@ -136,7 +142,7 @@ class Entry:
             return
         if account.population is not None or release.uploads or release.piece:
             with nothing_started():
-                account.ledger.check(account.population, account.budget, release)
+                account.ledger.check(account.population, account.budget, release, account.refuse)
 
     def start(self, release: PrivacyEvent) -> None:
         """Charge a run whose parties are about to start; a run of nobody only marks its uploads."""
@@ -148,7 +154,7 @@ class Entry:
             try:
                 with nothing_started():
                     self._charge, self.population = account.ledger.charge(
-                        account.population, account.budget, release
+                        account.population, account.budget, release, account.refuse
                     )
             except Exception:  # whatever refuses it; an interrupt may come after it
                 SPENT.pop()

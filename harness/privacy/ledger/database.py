@@ -6,6 +6,7 @@ SQLite's errors become LedgerErrors.
 import os
 import secrets
 import sqlite3
+import stat
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -76,6 +77,7 @@ class Database:
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+        self._check_regular()
         try:
             with closing(
                 sqlite3.connect(
@@ -84,6 +86,7 @@ class Database:
             ) as connection:
                 connection.execute("PRAGMA synchronous=EXTRA")
                 connection.execute("PRAGMA foreign_keys=ON")
+                connection.execute("PRAGMA trusted_schema=OFF")
                 connection.execute(begin)
                 self._check(connection)
                 try:
@@ -97,6 +100,15 @@ class Database:
         except (ValueError, TypeError, ArithmeticError, LookupError) as error:  # of what rows should hold
             raise self.error("an entry in it is damaged; restore it from a copy") from error
 
+    def _check_regular(self) -> None:
+        """Raise LedgerError for a pipe, a device or a directory, which SQLite could wait for forever."""
+        try:
+            regular = stat.S_ISREG(self.path.stat().st_mode)
+        except OSError as error:
+            raise self.error(f"it cannot be found: {error.strerror}; {_ELSEWHERE}") from None
+        if not regular:
+            raise self.error(_REASONS[sqlite3.SQLITE_CANTOPEN])
+
     def _check(self, connection: sqlite3.Connection) -> None:
         if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
             raise self.error(f"it is no ledger of FairShares; {_ELSEWHERE}")
@@ -106,6 +118,9 @@ class Database:
                 f"it has schema {schema}, this version of FairShares has {self.schema}; "
                 "use the version that made it"
             )
+        kinds = {kind for (kind,) in connection.execute("SELECT DISTINCT type FROM sqlite_master")}
+        if not kinds <= {"table", "index"}:
+            raise self.error(f"it has a {min(kinds - {'table', 'index'})}, as no ledger has; {_ELSEWHERE}")
         if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
             raise self.error(_DAMAGED)
 

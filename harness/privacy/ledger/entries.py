@@ -9,32 +9,26 @@ import os
 import socket
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
-from fractions import Fraction
 from pathlib import Path
 
-from harness.errors import PopulationError, UsedNoiseError, named
 from harness.privacy.ledger.accountants import noise_of, noise_text
 from harness.privacy.ledger.database import Database
 from harness.privacy.ledger.populations import (
     Charge,
+    LedgerState,
     Population,
     PrivacyEvent,
+    Refuse,
     Status,
     Use,
     key_of,
-    refuse_contradictions,
-    refuse_counted,
+    refuse_charge,
     refuse_late_rule,
-    refuse_misspelt,
-    refuse_other_terms,
-    refuse_overspending,
-    refuse_uncovered,
-    refuse_used,
 )
 from harness.system.processes import birth
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from protocols.exact_numbers import stated_number
 from protocols.guarantee import Budget, Guarantee, compose
 
 _COLUMNS = (  # of a charge
@@ -139,18 +133,29 @@ class Ledger(Database):
         with self.writing() as connection:
             connection.execute("UPDATE populations SET retired = 1 WHERE key = ?", (key_of(name),))
 
-    def check(self, name: str | None, budget: Budget | None, release: PrivacyEvent) -> None:
+    def check(
+        self,
+        name: str | None,
+        budget: Budget | None,
+        release: PrivacyEvent,
+        refuse: Refuse = refuse_charge,
+    ) -> None:
         """Raise what `charge` would raise."""
         with self.reading() as connection:
-            self._refuse(connection, name, budget, release)
+            refuse(self._state(connection, name, budget, release), name, budget, release)
 
     def charge(
-        self, name: str | None, budget: Budget | None, release: PrivacyEvent
+        self,
+        name: str | None,
+        budget: Budget | None,
+        release: PrivacyEvent,
+        refuse: Refuse = refuse_charge,
     ) -> tuple[int, Population | None]:
         """Write a charge and the use of its uploads; return its number and the population after it.
 
         Charges of nobody for the same uploads become the population's. A chain is charged for its first run,
-        and further runs add their uploads. An error leaves the file as it was.
+        and further runs add their uploads. An error leaves the file as it was. `refuse` decides within the
+        transaction, from the ledger's state alone.
         [test: tests/harness/privacy/test_ledger_chains.py]
 
         Raises:
@@ -160,7 +165,9 @@ class Ledger(Database):
             UsedNoiseError: Another run used its noise.
         """
         with self.writing() as connection:
-            begun = self._refuse(connection, name, budget, release)
+            state = self._state(connection, name, budget, release)
+            refuse(state, name, budget, release)
+            begun = state.begun(release)
             if name is not None and (budget is not None or _find(connection, name) is None):
                 _set_budget(connection, name, budget)
             if name is not None:
@@ -215,39 +222,24 @@ class Ledger(Database):
         with self.writing() as connection:
             _set_status(connection, charge, status)
 
-    def _refuse(
+    def _state(
         self, connection: sqlite3.Connection, name: str | None, budget: Budget | None, release: PrivacyEvent
-    ) -> Charge | None:
-        """Raise if a charge is refused; return an earlier charge of its chain."""
-        begun = None
-        if release.chain and not (name and release.uploads):
-            raise PopulationError(
-                f"A chain is of uploads, and charged to a population: give {named('shares')}, and "
-                f"{named('population', 'NAME')}."
-            )
-        refuse_used(_uses(connection, release.uploads), name, release.uploads)
-        if name is not None:
-            population = _find(connection, name)
-            if population is None and budget is None:
-                refuse_misspelt(name, _populations(connection), self.path)
-            population, unnamed = population or Population(name), _uncounted(connection, release.uploads)
-            # A budget's rule is that of runs without a name, too.
-            refuse_late_rule(Population(name, charges=unnamed), budget or population.budget)
-            population = replace(population, charges=population.charges + unnamed)
-            refuse_contradictions(population, budget, release)
-            if (begun := population.chain(release.chain)) is not None:
-                refuse_other_terms(begun, release)
-                refuse_counted(_counted(connection, name, release.chain, release.uploads), release)
-            others = tuple(charge for charge in population.charges if charge is not begun)
-            population = replace(population, charges=others, budget=budget or population.budget)
-            refuse_overspending(population, release.loss)
+    ) -> LedgerState:
         used = connection.execute("SELECT charge FROM pieces WHERE name = ?", (release.piece,)).fetchone()
-        if used is not None:
-            raise UsedNoiseError(
-                f"Run {used[0]} of {self.path} used this noise, so the stock is a copy from before that."
-            )
-        refuse_uncovered(release, _spent_on(connection, release.policies))
-        return begun
+        population = None if name is None else _find(connection, name)
+        is_new = name is not None and population is None and budget is None
+        return LedgerState(
+            path=self.path,
+            population=population,
+            others=tuple(_populations(connection)) if is_new else (),
+            uses=tuple(_uses(connection, release.uploads)),
+            uncounted=_uncounted(connection, release.uploads) if name is not None else (),
+            counted=_counted(connection, name, release.chain, release.uploads)
+            if release.chain
+            else frozenset(),
+            noise_used_by=None if used is None else int(used[0]),
+            spent_on=_spent_on(connection, release.policies),
+        )
 
 
 def _find(connection: sqlite3.Connection, name: str) -> Population | None:
@@ -347,7 +339,7 @@ def _spent_on(connection: sqlite3.Connection, uploads: Iterable[str]) -> dict[st
         {"uploads": json.dumps([*uploads])},
     ).fetchall()
     of_charges = {
-        str(number): Guarantee(Fraction(epsilon), Fraction(delta))
+        str(number): Guarantee(stated_number(epsilon), stated_number(delta))
         for number, epsilon, delta in connection.execute("SELECT id, epsilon, delta FROM charges")
     }
     totals = {
@@ -380,10 +372,10 @@ def _budget(epsilon: str | None, delta: str | None) -> Budget | None:
     if epsilon is None:
         return None
     if delta is None:
-        return Budget(Fraction(epsilon))
+        return Budget(stated_number(epsilon))
     limit, *rule = delta.split()
     chosen = {name: int(number) for name, number in (part.split("=") for part in rule)}
-    return Budget(Fraction(epsilon), Fraction(limit), **chosen)
+    return Budget(stated_number(epsilon), stated_number(limit), **chosen)
 
 
 def _charge(
@@ -403,7 +395,7 @@ def _charge(
     status: str,
     process: str,
 ) -> Charge:
-    exact = Guarantee(Fraction(epsilon), Fraction(delta))
+    exact = Guarantee(stated_number(epsilon), stated_number(delta))
     if exact.epsilon < 0 or not 0 <= exact.delta < 1:
         raise ValueError("no release spends that")
     settled = Status(status)

@@ -4,13 +4,13 @@ Its runs share one privacy unit and one neighboring relation: others do not add 
 """
 
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.errors import BudgetError, PopulationError, UsedUploadsError, named
+from harness.errors import BudgetError, PopulationError, UsedNoiseError, UsedUploadsError, named
 from harness.inputs.shares.file_format import ClientPolicy
 from harness.privacy.ledger.accountants import Accountant, Loss, NoiseEvent, accountant_of
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
@@ -269,6 +269,85 @@ def refuse_misspelt(name: str, known: Iterable[Population], path: Path) -> None:
             f"{named('population')}; or, if these are other people, give them a budget with "
             f"{named('budget')}."
         )
+
+
+@dataclass(frozen=True)
+class LedgerState:
+    """Everything in a ledger that decides about one run.
+
+    Attributes:
+        population: The run's, None if the ledger has none of its name.
+        others: All populations, if the run's is new and comes without a budget; else none.
+        uses: The last charge of each used upload of the run.
+        uncounted: Charges of nobody that had uploads of the run, which become its population's.
+        counted: The run's uploads that its chain, or another population, counted.
+        noise_used_by: The charge that used the run's noise, None if it is unused.
+        spent_on: The total loss of each used upload with a client's policy.
+    """
+
+    path: Path
+    population: Population | None = None
+    others: tuple[Population, ...] = ()
+    uses: tuple[Use, ...] = ()
+    uncounted: tuple[Charge, ...] = ()
+    counted: frozenset[str] = frozenset()
+    noise_used_by: int | None = None
+    spent_on: Mapping[str, Guarantee] = field(default_factory=dict)
+
+    def begun(self, release: PrivacyEvent) -> Charge | None:
+        """Return the charge of the run's chain, None before its first run."""
+        if self.population is None:
+            return None
+        return replace(self.population, charges=self.population.charges + self.uncounted).chain(release.chain)
+
+
+Refuse = Callable[[LedgerState, str | None, Budget | None, PrivacyEvent], None]
+
+
+def refuse_charge(state: LedgerState, name: str | None, budget: Budget | None, release: PrivacyEvent) -> None:
+    """Raise unless a ledger may charge a run to a population, which may get a budget at once.
+
+    It reads no file: the same state, name, budget and run have the same answer.
+
+    Raises:
+        PopulationError: The run contradicts the population or chain.
+        BudgetError: The population's budget or a client's policy does not cover it.
+        UsedUploadsError: Its uploads were used and nobody would count it, or its chain counted them.
+        UsedNoiseError: Another run used its noise.
+    """
+    if release.chain and not (name and release.uploads):
+        raise PopulationError(
+            f"A chain is of uploads, and charged to a population: give {named('shares')}, and "
+            f"{named('population', 'NAME')}."
+        )
+    refuse_used(state.uses, name, release.uploads)
+    if name is not None:
+        _refuse_to_population(state, name, budget, release)
+    if state.noise_used_by is not None:
+        raise UsedNoiseError(
+            f"Run {state.noise_used_by} of {state.path} used this noise, so the stock is a copy from before "
+            "that."
+        )
+    refuse_uncovered(release, state.spent_on)
+
+
+def _refuse_to_population(
+    state: LedgerState, name: str, budget: Budget | None, release: PrivacyEvent
+) -> None:
+    if state.population is None and budget is None:
+        refuse_misspelt(name, state.others, state.path)
+    population = state.population or Population(name)
+    # A budget's rule is that of runs without a name, too.
+    refuse_late_rule(Population(name, charges=state.uncounted), budget or population.budget)
+    population = replace(population, charges=population.charges + state.uncounted)
+    refuse_contradictions(population, budget, release)
+    begun = state.begun(release)
+    if begun is not None:
+        refuse_other_terms(begun, release)
+        refuse_counted(state.counted, release)
+    others = tuple(charge for charge in population.charges if charge is not begun)
+    population = replace(population, charges=others, budget=budget or population.budget)
+    refuse_overspending(population, release.loss)
 
 
 def spent_text(spent: Guarantee) -> str:

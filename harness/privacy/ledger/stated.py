@@ -1,14 +1,14 @@
 """Exact losses, budgets and charges, as files state them."""
 
-from fractions import Fraction
 from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from harness.computation import Size
+from protocols.exact_numbers import STATED, stated_number
 from protocols.guarantee import Budget, Guarantee
 
-Exact = Annotated[str, Meta(pattern=r"^[0-9]{1,4000}(/0*[1-9][0-9]{0,4000})?\Z")]
+Exact = Annotated[str, Meta(pattern=rf"^(?:{STATED})\Z")]
 """A rational that is not negative, `p` or `p/q`."""
 
 
@@ -21,7 +21,7 @@ class StatedLoss(Struct, frozen=True, kw_only=True):
     @property
     def guarantee(self) -> Guarantee:
         """The guarantee."""
-        return Guarantee(Fraction(self.epsilon), Fraction(self.delta))
+        return Guarantee(stated_number(self.epsilon), stated_number(self.delta))
 
 
 class StatedBudget(Struct, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import ssl
 import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 from cryptography.x509.oid import NameOID
 
-from harness.engines.parties.certificates import make_key, subject_hash, trust
+from harness.engines.parties.certificates import check, make_key, subject_hash, trust
 from harness.errors import CertificateError
 
 # As `openssl x509 -subject_hash` of OpenSSL 3.0 gives them.
@@ -179,3 +180,22 @@ def test_valid_for_a_day_from_an_hour_ago(tmp_path: Path) -> None:
         (certificate.not_valid_after_utc, timedelta(days=1)),
     ):
         assert before - second <= moment - offset <= after
+
+
+@pytest.mark.parametrize(
+    ("found", "replaced"),
+    [
+        (b"\x02\x01\x02\x02", b"\x02\x01\x7f\x02"),
+        (b"\x0c\x02P0", b"\x0d\x02P0"),
+        (b"\x0c\x02P0", b"\x0c\x02P\xff"),
+    ],
+    ids=["version", "kind of a name", "text of a name"],
+)
+def test_whatever_stands_in_a_certificate_is_refused_in_one_sentence(
+    found: bytes, replaced: bytes, tmp_path: Path
+) -> None:
+    der = ssl.PEM_cert_to_DER_cert(make_key(tmp_path, "P0", "P0").read_text())
+    assert found in der
+    pem = ssl.DER_cert_to_PEM_cert(der.replace(found, replaced))
+    with pytest.raises(CertificateError, match=r"^It is not a certificate\.$"):
+        check(pem.encode(), "P0", "It")

@@ -51,6 +51,7 @@ def machines(
         for i in sorted({*range(model.parties)} - held.keys()):
             config = engine.config(prepared, i, [(LOOPBACK, port) for port in ports])
             config["argv"] += words
+            config["listens"] = [int(word) for word in words[:1]]  # where it waits for its gateway
             parties[i] = LocalProcess(job, config, at / f"party-{i}", None)
         try:
             for party in parties.values():

@@ -93,7 +93,9 @@ def test_no_program_runs_among_peers_who_are_not_who_they_say(
     (Path("other")).mkdir()
     for shown in (certificates[1], make_key(Path("other"), "P2", EmbeddedEngine().common_name(2))):
         peers = [SimpleNamespace(pid=0), peer(1, certificates[1]), peer(2, shown)]
-        mpc = SimpleNamespace(pid=0, parties=peers, run=lambda started: None, start=lambda: None)
+        mpc = SimpleNamespace(pid=0, parties=peers, start=lambda: None, _loop=None)
+        exchange = SimpleNamespace(run=lambda started: None)
+        monkeypatch.setattr(mpyc_party, "Exchange", lambda mpc, peers, exchange=exchange: exchange)
         monkeypatch.setattr(mpyc_party, "_lay_out_certificates", lambda party, parties: None)
         monkeypatch.setattr(mpyc_party, "_load_mpyc", lambda config, mpc=mpc: mpc)
         with pytest.raises(PartyFailedError, match="Who connected as party 2 has another party's"):

@@ -25,7 +25,8 @@ from harness.errors import (
 from harness.hosts import party_run
 from harness.hosts.party_run import Sending
 from harness.hosts.policy import FILE, LEDGER
-from harness.hosts.signed_results import AGGREGATE, Signed, sign
+from harness.hosts.signed_results import AGGREGATE, sign
+from harness.inputs.shares.signatures import Signed
 from harness.pipeline.sources import request_of_run, terms_of
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Status
@@ -44,6 +45,7 @@ from tests.support.coordinators import (
     let_go,
     now,
     ran,
+    run_certificate,
     spent,
     write_rules,
 )
@@ -57,10 +59,10 @@ def test_a_host_is_not_set_among_a_starters_own(hosts: list[Path], stack: ExitSt
     own = make_key(tmp_path, "P1", "MPyC party 1")
     work = coordinator.work
     nonces = [work.run.nonce, *(work.run.uploads.heard[i].nonce for i in (1, 2))]
+    work.run._certificate = run_certificate(0)
     signed = {"0": work.run.agree(nonces, now())}
     assert work.run.intent is not None
     signed |= {str(i): sign(replace(work.run.intent, party=i), own) for i in (1, 2)}
-    work.run._is_ready = True
     with pytest.raises(CertificateError, match="Party 1 has another certificate than this host holds"):
         work.run.go({name: Signed(**one) for name, one in signed.items()})
     with pytest.raises(HostUnfitError, match="whoever starts this run did not pass it on"):
@@ -187,12 +189,24 @@ def test_what_the_owner_changes_counts_at_once(hosts: list[Path], stack: ExitSta
     coordinator = Coordinator(hosts[0], stack)
     work = coordinator.prepared(asked())
     write_rules(hosts[0], RULE.replace("epsilon = 4", 'epsilon = "1/2"'))
-    with pytest.raises(BudgetError, match=r"of its budget of 0\.5,"):
+    with pytest.raises(PolicyError, match=r"epsilon = 0\.5, the total of all runs; this one needs"):
         let_go(coordinator, work, hosts)
     write_rules(hosts[0], 'coordinators = ["nobody"]\n' + RULE)
     with pytest.raises(PolicyError, match="start nothing"):
         work.admit("go")
     assert spent(hosts[0]) == []
+
+
+def test_a_run_of_nobody_keeps_to_the_total(hosts: list[Path]) -> None:
+    """With a limit of a run above it, as a policy of 1.0 may have: the smaller counts, at every host."""
+    shipped = f'{ANY_PORT}[[population]]\nname = "*"\nepsilon = 1\ndelta = "2^-20"\nepsilon_per_run = 4\n'
+    for host in hosts:
+        write_rules(host, shipped)
+    for population in (None, "loans"):
+        with pytest.raises(PolicyError, match=r"epsilon = 1, the total of all runs; this one needs ε = 3\.8"):
+            ran(hosts, population=population, epsilon="39/10")
+    assert spent(hosts[0]) == []
+    assert ran(hosts, population=None).gone
 
 
 def test_another_name_for_the_same_uploads_is_no_new_budget(hosts: list[Path]) -> None:
@@ -336,8 +350,8 @@ def test_starters_are_who_the_host_says(hosts: list[Path], stack: ExitStack) -> 
         ("", "lets this ssh key, .* nothing .coordinators."),
     ):
         with pytest.raises(PolicyError, match=said), ExitStack() as other:
-            Coordinator(hosts[0], other, name).work.admit("state")
-    Coordinator(hosts[0], stack, "alice").work.admit("state")
+            Coordinator(hosts[0], other, name).work.admit("collect")
+    Coordinator(hosts[0], stack, "alice").work.admit("collect")
 
 
 @pytest.mark.mpspdz("ring")

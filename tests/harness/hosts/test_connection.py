@@ -376,7 +376,7 @@ def test_long_requests_are_taken_once_a_run_is_accepted(ruled: Path) -> None:
     accepted = wire.encode({"do": "propose", "asked": asked()})
     answers, code, idle = told(ruled, accepted, long_line(1 << 20, "take_list"))
     assert [*map(list, answers)] == [["ok"], ["error"]] and code == 0
-    answers, code, peak = told(ruled, accepted, long_line(3 * documents._MAX_VALUES + (1 << 20)))
+    answers, code, peak = told(ruled, accepted, long_line(3 * documents.MESSAGE.values + (1 << 20)))
     assert (len(answers), code) == (1, 1) and peak - idle < 4 * MORE
 
 

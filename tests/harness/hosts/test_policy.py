@@ -14,13 +14,22 @@ from harness.engines.parties.certificates import make_key
 from harness.engines.registry import engines
 from harness.errors import CertificateError, HostsFileError, HostUnfitError, PolicyError
 from harness.hosts import keys
+from harness.hosts.decision import Contact, Release, Rule, allowed, decide
 from harness.hosts.inventory import Host, default_model, hosts_for, read_hosts
-from harness.hosts.policy import DEFAULT, FILE, checked_policy, read_policy, write_policy
+from harness.hosts.policy import FILE, checked_policy, first_policy, read_policy, write_policy
 from harness.hosts.setup import set_up_here
-from harness.pipeline.sources import request_of_run
 from harness.request.releases import REQUESTS
-from harness.security_models import MODELS, get_model
-from tests.support.coordinators import RULE, asked
+from harness.security_models import get_model
+from tests.support.coordinators import RULE
+
+DEFAULT = first_policy(["mpyc"])
+
+
+def rule_for(host: Path, population: str) -> Rule:
+    """Return the rule of a host for weights of a population in mpyc."""
+    rule = allowed(decide(read_policy(host).host_rules, "", Release("weights", "mpyc", "record", population)))
+    assert rule is not None
+    return rule
 
 
 @pytest.fixture
@@ -32,23 +41,23 @@ def host(tmp_path: Path) -> Path:
 def test_the_default_covers_every_population_within_limits(host: Path) -> None:
     write_policy(host, DEFAULT)
     assert (host / FILE).stat().st_mode & 0o777 == 0o600
-    rule = read_policy(host).rule_for(request_of_run(asked(population="whoever")))
-    assert (rule.budget.epsilon, rule.budget.delta) == (Fraction(10), Fraction(1, 2**30))
+    rule = rule_for(host, "whoever")
+    assert (rule.total.epsilon, rule.total.delta) == (Fraction(10), Fraction(1, 2**30))
     assert (rule.per_run.epsilon, rule.per_run.delta) == (Fraction(4), Fraction(1, 2**36))
-    assert (rule.table["tasks"], rule.table["security"]) == (list(REQUESTS), list(MODELS))
+    assert (rule.tasks, rule.security) == (tuple(REQUESTS), ("mpyc",))
 
 
 def test_every_commented_line_of_the_default_is_one_that_may_be_used(host: Path) -> None:
     lines = [line.removeprefix("# ") if " = " in line else line for line in DEFAULT.splitlines()]
     write_policy(host, "\n".join(lines))
     with pytest.raises(PolicyError, match="lets 'bob' start nothing"):
-        read_policy(host).check_coordinator("bob")
+        allowed(decide(read_policy(host).host_rules, "bob", Contact()))
 
 
 def test_limits_are_exact_however_they_are_written(host: Path) -> None:
     for text in ("0.1", '"0.1"', '"1/10"', "1e-1"):
         write_policy(host, RULE.replace("epsilon = 4", f"epsilon = {text}"))
-        assert read_policy(host).rules[0].budget.epsilon == Fraction(1, 10)
+        assert read_policy(host).host_rules.rules[0].total.epsilon == Fraction(1, 10)
 
 
 @pytest.mark.parametrize(
@@ -204,10 +213,11 @@ def test_keys_are_made_once_and_are_their_owners_alone(tmp_path: Path) -> None:
     assert all("PRIVATE" not in text for text in first.values())
 
 
-def test_new_keys_forget_the_others_certificates(pair: tuple[Path, Path, dict[str, dict[int, str]]]) -> None:
+def test_new_keys_hold_the_others_certificates(pair: tuple[Path, Path, dict[str, dict[int, str]]]) -> None:
     one, _, certified = pair
     renewed = keys.make_keys(one, 0, renew=True)
-    assert all(renewed[name] != certified[name][0] for name in renewed) and not any(keys.pinned(one).values())
+    assert all(renewed[name] != certified[name][0] for name in renewed)
+    assert keys.pinned(one) == {name: {1: held[1]} for name, held in certified.items()}
     assert [path.name for path in one.iterdir()] == ["keys"]
 
 
@@ -261,11 +271,11 @@ def test_what_a_run_needs_is_there_and_valid(
 
 
 def test_a_policy_stays_unless_another_is_given(tmp_path: Path) -> None:
-    set_up_here(tmp_path / "host", 0, renew=False, policy_text=RULE, others=[])
-    set_up_here(tmp_path / "host", 0, renew=True, policy_text=None, others=[])
+    set_up_here(tmp_path / "host", 0, renew=False, policy_text=RULE, others=[], models=[])
+    set_up_here(tmp_path / "host", 0, renew=True, policy_text=None, others=[], models=["ring"])
     assert (tmp_path / "host" / FILE).read_text() == RULE
     with pytest.raises(PolicyError):
-        set_up_here(tmp_path / "host", 0, renew=False, policy_text="x", others=[])
+        set_up_here(tmp_path / "host", 0, renew=False, policy_text="x", others=[], models=[])
     assert (tmp_path / "host" / FILE).read_text() == RULE
 
 
@@ -273,8 +283,8 @@ def test_a_policy_stays_unless_another_is_given(tmp_path: Path) -> None:
 def test_a_file_of_something_else_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "other").write_text(text)
     with pytest.raises(CertificateError, match=r"is not a host's certificates: .*; ask its owner for"):
-        set_up_here(tmp_path / "host", 0, False, None, [tmp_path / "other"])
+        set_up_here(tmp_path / "host", 0, False, None, [tmp_path / "other"], ["ring"])
     forged = {"schema": 1, "party": -1, "certificates": {"mp-spdz": ""}}
     (tmp_path / "other").write_text(json.dumps(forged))
     with pytest.raises(HostUnfitError, match="what is no party"):
-        set_up_here(tmp_path / "host", 0, False, None, [tmp_path / "other"])
+        set_up_here(tmp_path / "host", 0, False, None, [tmp_path / "other"], ["ring"])

@@ -17,8 +17,9 @@ from harness.hosts.agent import Work
 from harness.hosts.party_run import ReleaseRun, Sending
 from harness.hosts.policy import LEDGER, STOCK
 from harness.hosts.runner import HostsRunner
-from harness.hosts.signed_results import Intent, Signed, Statement, sign
+from harness.hosts.signed_results import Intent, Statement, sign
 from harness.hosts.trials import Noise, Trial
+from harness.inputs.shares.signatures import Signed
 from harness.inputs.synthetic import Federation
 from harness.pipeline.sources import BENCHMARK_TERMS, read_terms
 from harness.privacy.stock import Stock
@@ -38,6 +39,7 @@ from tests.support.coordinators import (
     let_go,
     make_hosts,
     now,
+    run_certificate,
     spent,
     write_rules,
 )
@@ -64,7 +66,7 @@ def signed_by_all(said: Any, hosts: list[Path], **others: Any) -> dict[str, Sign
     signed = {}
     for i, host in enumerate(hosts):
         intent = said if isinstance(said, Intent) else said.ran
-        intent = replace(intent, party=i, **(others if i else {}))
+        intent = replace(intent, party=i, run_certificate=run_certificate(i), **(others if i else {}))
         own = intent if isinstance(said, Intent) else replace(said, ran=intent)
         signed[str(i)] = Signed(**sign(own, host / "keys" / "embedded" / f"P{i}.pem"))
     return signed
@@ -74,6 +76,7 @@ def agreed(work: Work, hosts: list[Path], attempts: int = 1, **others: Any) -> d
     """Have a host agree to its run; return what all hosts sign of that."""
     heard = work.run.uploads.heard if isinstance(work.run, ReleaseRun) else {}
     nonces = [work.run.nonce, *(heard[i].nonce if heard else f"{i}" for i in (1, 2))]
+    work.run._certificate = run_certificate(0)
     work.run.agree(nonces, now(), attempts)
     return signed_by_all(work.run.intent, hosts, **others)
 
@@ -81,7 +84,7 @@ def agreed(work: Work, hosts: list[Path], attempts: int = 1, **others: Any) -> d
 def begun(work: Work, hosts: list[Path], **others: Any) -> None:
     """Let a party of which nothing runs begin."""
     signed = agreed(work, hosts, **others)
-    work.run._party, work.run._is_ready = Party(), True
+    work.run._party = Party()
     work.run.go(signed)
 
 
@@ -128,20 +131,41 @@ def test_no_piece_is_kept_unless_all_parties_ended_well(
 def test_a_ledger_that_went_back_in_time_is_found_out(
     offline: bool, hosts: list[Path], stack: ExitStack
 ) -> None:
-    """By a peer that remembers what the host charged; no noise of that host is used any more."""
-    (hosts[0] / STOCK / "terms").mkdir(parents=True)
+    """By two peers that remember what the host charged: its owner is told how it goes on."""
     work = preparing(hosts[0], stack) if offline else Coordinator(hosts[0], stack).prepared(asked())
-    with pytest.raises(HostUnfitError, match=f"ledger of party 0 does not go on .* --seen {HEAD}"):
+    said = f"ledger of party 0 does not go on from what party 1 and party 2 have seen .* --seen {HEAD}"
+    with pytest.raises(HostUnfitError, match=said):
         begun(work, hosts, seen={"0": HEAD})
-    assert not (hosts[0] / STOCK).exists()
+    assert spent(hosts[0]) == []
+
+
+def test_a_host_that_lies_about_a_ledger_costs_one_piece(hosts: list[Path], stack: ExitStack) -> None:
+    """Its word against the ledger's: the run is refused, and nobody is told to restore anything."""
+    stock, coordinator = Stock(hosts[0] / STOCK), proposed(hosts[0], stack)[0]
+    terms = coordinator.work.run.uploads.terms
+    for mark in range(3):
+        keep_marked(stock, terms, 1, mark)
+    first, *rest = stock.pieces(terms)
+    work = coordinator.work
+    work.run.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties, piece=first)
+    signed = agreed(work, hosts)
+    liar = hosts[1] / "keys" / "embedded" / "P1.pem"
+    intent = replace(work.run.intent, party=1, run_certificate=run_certificate(1), seen={"0": HEAD})
+    with pytest.raises(HostUnfitError) as refused_run:
+        work.run.go(signed | {"1": Signed(**sign(intent, liar))})
+    said = str(refused_run.value)
+    assert f"from what party 1 says to have seen of it ({HEAD})" in said and "hosts.restored" not in said
+    assert "no other party bears that out" in said and f"piece {first[:12]}, was removed" in said
+    assert stock.pieces(terms) == rest and spent(hosts[0]) == [] and not work.run.is_running
 
 
 def test_a_peer_that_went_back_in_time_is_refused(hosts: list[Path], stack: ExitStack) -> None:
     work = preparing(hosts[0], stack)
-    held = work.run._keys.others(0)
-    work.run.guard.remember({1: HEAD}, held)
-    with pytest.raises(HostUnfitError, match=f"ledger of party 1 does not go on .* --seen {HEAD}"):
-        begun(work, hosts, head="b" * 64, had=["c" * 64])
+    work.run.guard.remember({1: HEAD}, work.run._keys.all_histories(0))
+    with pytest.raises(HostUnfitError, match=rf"of party 1 does not go on .* party 0 says .*\({HEAD}\)"):
+        begun(work, hosts, head="b" * 64, had=["c" * 64], seen={})
+    with pytest.raises(HostUnfitError, match=f"what party 0 and party 2 have seen .* --seen {HEAD}"):
+        work.run.go(signed_by_all(work.run.intent, hosts, head="b" * 64, had=["c" * 64]))
 
 
 MODEL_OF_HOSTS = get_model(QUICKEST)
@@ -190,8 +214,10 @@ def test_noise_is_made_kept_and_used_once_over_hosts(at_hosts: Site) -> None:
     backup.rename(at_hosts.directory(0))
     for online in (RUN, tuple(option for option in RUN if option != "--offline")):
         assert "restored from a backup" in refused(*online, "--out", "third", cwd=home)
-        assert not (at_hosts.directory(0) / STOCK).exists() and not (home / "third").exists()
-    assert "no piece of noise is at all hosts" in refused(*RUN, "--out", "third", cwd=home)
+        assert not (home / "third").exists()
+    own = ("--directory", str(at_hosts.directory(0)), "--population", "people", "--epsilon", "1")
+    succeed("hosts.restored", *own, "--seen", HEAD, cwd=home)
+    assert not (at_hosts.directory(0) / STOCK).exists()
 
 
 ALLOWED = "benchmark = true\n"
@@ -226,6 +252,27 @@ def test_a_host_takes_part_by_its_owners_word_only(taking_part: list[Path], work
         work.admit("benchmark")
 
 
+def test_a_host_takes_part_in_models_that_its_owner_accepts(taking_part: list[Path], work: Work) -> None:
+    """Whatever a run is for: a model is a program that reads what the other owners send."""
+    write_rules(taking_part[1], f'{ALLOWED}{RULE}security = ["ring"]\n')
+    for trial in (OF_NOISE, OF_WEIGHTS):
+        with pytest.raises(PolicyError, match="allows benchmark runs of 'ring' only, not of 'mpyc'"):
+            work.benchmark(1, trial)
+    with pytest.raises(PolicyError, match=r"does not allow 'mpyc' for population 'loans' .security: 'ring'"):
+        work.preprocess(asked(offline="True"), DOMAIN.to_json())
+    assert "accepts runs of 'ring' only, not of 'mpyc'" in work.host.check(1, MODEL.name, 0, [])["policy"]
+    assert work.run is None
+    write_rules(taking_part[1], f'{ALLOWED}benchmark_security = ["mpyc"]\n{RULE}security = ["ring"]\n')
+    work.benchmark(1, OF_NOISE)
+    assert work.host.check(1, MODEL.name, 0, [])["policy"] is None
+
+
+def test_no_noise_is_made_ahead_for_a_run_that_the_policy_would_refuse(work: Work) -> None:
+    with pytest.raises(PolicyError, match="epsilon_per_run = 2; this one needs"):
+        work.preprocess(asked(offline="True", epsilon="3"), DOMAIN.to_json())
+    assert work.run is None
+
+
 @pytest.mark.parametrize(
     "sizes", [(0, 23, 2, 2), (10**9, 23, 2, 2), (7, 10**12, 2, 2), (7, 23, 10**4, 10**4)]
 )
@@ -254,7 +301,6 @@ def test_no_share_is_in_a_benchmark_run(trial: Trial, taking_part: list[Path], w
     held = [path.read_bytes() for path in taking_part[1].glob(f"{PREFIX}*/party/Player-Data/*")]
     assert [set(column) for column in held] == ([] if trial is OF_NOISE else [{0}])
     assert all(share.stat().st_atime == 0 for share in (taking_part[1] / "shares").iterdir())
-    assert "agree" not in work.handlers  # it signs nothing
     assert not (taking_part[1] / LEDGER).exists()
 
 

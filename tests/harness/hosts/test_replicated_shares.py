@@ -16,12 +16,13 @@ from harness.hosts import keys
 from harness.hosts.agent import Work
 from harness.hosts.guard import _digest
 from harness.hosts.runner import HostsSource
-from harness.hosts.signed_results import UPLOADS, Intent, Signed, check_agreement, sign, verify
+from harness.hosts.signed_results import UPLOADS, Intent, check_agreement, sign, verify
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import RING
 from harness.inputs.shares.file_format import SALT_BYTES
 from harness.inputs.shares.party import CHANGED, NOT_THE_SAME, SAYS, UploadReport, _read_list, write_uploads
+from harness.inputs.shares.signatures import Signed
 from harness.inputs.shares.task import BOUNDS_BYTES, read_task
 from harness.pipeline.run import RunSettings, run_release
 from harness.privacy.ledger.charge import Account

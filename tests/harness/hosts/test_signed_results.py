@@ -208,3 +208,39 @@ def test_other_hosts_than_the_known_ones(results: Path, keys: list[Path]) -> Non
     for others in (known[::-1], known[:2], []):
         with pytest.raises(SignatureError, match="other hosts signed than --fingerprints names"):
             verify(results, others)
+
+
+def with_run_certificates(keys: list[Path], place: Path) -> list[Statement]:
+    """Return what hosts sign whose parties had keys of the run."""
+    place.mkdir()
+    shown = [make_key(place, f"P{i}", f"MPyC party {i}").read_text() for i in range(3)]
+    names = [fingerprint(text.encode()) for text in shown]
+    return [
+        statement(
+            i,
+            keys,
+            {"party": i, "run_certificate": shown[i]},
+            met={str(j): name for j, name in enumerate(names) if j != i},
+        )
+        for i in range(3)
+    ]
+
+
+def test_links_met_the_keys_that_the_owners_certified_for_the_run(
+    results: Path, keys: list[Path], tmp_path: Path
+) -> None:
+    """Signers have the certificates that their owners tell. In results of 1.0 the links met those."""
+    known = [fingerprint(path.read_bytes()) for path in keys]
+    made = with_run_certificates(keys, tmp_path / "run")
+    write(results, made, keys)
+    assert [text for _, text in verify(results, known)] == known
+    by_owners = [replace(one, met=statement(i, keys).met) for i, one in enumerate(made)]
+    another = with_run_certificates(keys, tmp_path / "another")
+    for wrong, said in (
+        (by_owners, "party 0 met parties of other certificates"),
+        ([*made[:2], another[2]], "party 0 met parties of other certificates"),
+        ([*made[:2], statement(2, keys)], "not each of them names the certificate of its key for the run"),
+    ):
+        write(results, wrong, keys)
+        with pytest.raises(SignatureError, match=said):
+            verify(results, known)

@@ -21,7 +21,7 @@ from harness.errors import HostUnfitError, PolicyError, ShareError, UsedUploadsE
 from harness.hosts import local_host, wire
 from harness.hosts.agent import Work
 from harness.hosts.guard import CHECKPOINT
-from harness.hosts.policy import DEFAULT, FILE, LEDGER, write_policy
+from harness.hosts.policy import FILE, LEDGER, first_policy, write_policy
 from harness.inputs.record_schema import Cap, RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.shares import counting
@@ -52,6 +52,8 @@ from tests.support.coordinators import (
 )
 from tests.support.envelopes import counts, left_out
 from tests.support.sharing import allowing, share, to_hosts, trial
+
+DEFAULT = first_policy([MODEL.name])
 
 
 def make_host(directory: Path) -> None:

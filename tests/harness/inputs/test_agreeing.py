@@ -30,7 +30,7 @@ from harness.inputs.shares.party import (
     read_lists,
     write_uploads,
 )
-from harness.inputs.shares.signatures import signature_of
+from harness.inputs.shares.signatures import kind_of, signature_of
 from harness.pipeline.sources import PartyInputs, SharesSource
 from harness.security_models import MODELS, SecurityModel
 from protocols.accounting.calibration import PrivacyUnit
@@ -229,10 +229,11 @@ def test_a_list_that_its_party_did_not_sign_is_refused(who: str, tmp_path: Path)
     own = tmp_path / "party-1.uploads"
     text = own.read_text()
     fields = json.loads(text.splitlines()[0])
+    stranger = ec.generate_private_key(ec.SECP256R1())
     signature = {
         "nobody": "",
-        "another party": signature_of(keys[0], UploadReport, reports[1].digest),
-        "a stranger": signature_of(ec.generate_private_key(ec.SECP256R1()), UploadReport, reports[1].digest),
+        "another party": signature_of(keys[0], kind_of(UploadReport), reports[1].digest),
+        "a stranger": signature_of(stranger, kind_of(UploadReport), reports[1].digest),
     }
     for change, *names in (
         ({"signature": signature[who]}, f"{A} {B}", C),

@@ -109,7 +109,7 @@ def test_processes_count_as_one_does(task: Task, tmp_path: Path, monkeypatch: py
 class Dying(Opener):
     """Opens a batch in a process that is killed, as where memory ends."""
 
-    def __call__(self, envelopes: bytes) -> Any:  # noqa: ARG002
+    def __call__(self, envelopes: bytes, apart: bool = False) -> Any:  # noqa: ARG002
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -334,3 +334,29 @@ def test_a_count_goes_on_once_a_killed_scheduler_is_started_again(
         with scheduler(port):
             again.add(place, cluster=address)
     assert one.identities == again.identities and np.array_equal(one.values, again.values)
+
+
+def test_what_a_worker_returns_is_checked(task: Task, tmp_path: Path) -> None:
+    """It is bytes, which are not unpickled, and of the form and length of a count of these envelopes."""
+    own = opener(task, 0, tmp_path)
+    name = upload(task, [1, 0, 0, 0], tmp_path / "shares")
+    envelope = (tmp_path / "shares" / "party-0" / f"{name}.share").read_bytes()
+    two = envelope + changed(envelope, 99)
+    for apart in (False, True):
+        packed = counting._packed(own, two, apart)
+        answers, values = counting._unpacked(packed, own, 2, apart)
+        assert answers == [None, UNOPENED] or answers == [None, "again"]
+        assert np.array_equal(values, own(two, apart)[1])
+        for wrong in (packed[:-1], packed + bytes(8), b"", b"x" * 100, packed.replace(b"null", b"true")):
+            with pytest.raises(ShareError, match="is not a count"):
+                counting._unpacked(wrong, own, 2, apart)
+        for other in (None, (answers, values), packed.decode("latin-1")):
+            with pytest.raises(ShareError, match="it is not bytes"):
+                counting._unpacked(other, own, 2, apart)
+        with pytest.raises(ShareError, match="longer or shorter"):
+            counting._unpacked(packed, own, 3, apart)
+    unknown = counting._packed(own, changed(envelope, 99), False).replace(
+        UNOPENED.encode(), b"x" * len(UNOPENED)
+    )
+    with pytest.raises(ShareError, match="reason that this version"):
+        counting._unpacked(unknown, own, 1, False)

@@ -65,7 +65,7 @@ from tests.support.sharing import context
 
 def test_a_protocol_without_a_declared_release_does_not_run(tmp_path: Path) -> None:
     statistic = WeightsStatistic()
-    object.__setattr__(statistic, "spec", replace(PI_RW, release=None))
+    object.__setattr__(statistic, "spec", replace(PI_RW, release=None, distributed_noise=False))
     one = np.zeros(1, dtype=np.int64)
     records = ClientRecords(RecordDomain(("a", "b"), ("0", "1")), np.array(["c"]), one, one, one)
     release = request_of(get_model("mpyc"), SPLIT, Fraction(1), Fraction(1, 2**40))

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from harness.errors import ResultFileError
-from harness.system import documents
-from harness.system.documents import Refusal, as_type, call, parse_json
+from harness.system.documents import Limits, Refusal, as_type, call, parse_json
 
 REFUSAL = Refusal(ResultFileError, "x.json", "a thing", "make it again")
 
@@ -66,13 +65,19 @@ def test_a_document_of_too_many_values_within_values_is_refused() -> None:
         as_type(Outer, deep, REFUSAL)
 
 
-def test_a_document_of_more_values_than_any_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_document_of_more_values_than_any_has_is_refused() -> None:
     """Else a short text would take a lot of memory: an empty list takes many times its two characters."""
-    monkeypatch.setattr(documents, "_MAX_VALUES", 7)
-    assert parse_json(b"[[], {}, [1, 2]]", REFUSAL) == [[], {}, [1, 2]]
+    values = Limits(size=100, values=7, containers=100)
+    assert parse_json(b"[[], {}, [1, 2]]", REFUSAL, limits=values) == [[], {}, [1, 2]]
     for text in (b"[[], {}, [1, 2, 3]]", b"[[], {}, [1, 2, {}]]", b"[[[[[[[[]]]]]]]]"):
-        with pytest.raises(ResultFileError, match="millions of values"):
-            parse_json(text, REFUSAL)
+        with pytest.raises(ResultFileError, match="more than 7 values"):
+            parse_json(text, REFUSAL, limits=values)
+    containers = Limits(size=100, values=100, containers=2)
+    assert parse_json(b'[1, 2, 3, {"[[[": "{{{"}]', REFUSAL, limits=containers) == [1, 2, 3, {"[[[": "{{{"}]
+    with pytest.raises(ResultFileError, match="more than 2 lists and objects"):
+        parse_json(b"[[], {}]", REFUSAL, limits=containers)
+    with pytest.raises(ResultFileError, match="larger than 0 KiB"):
+        parse_json(b"1" * 101, REFUSAL, limits=containers)
 
 
 def test_functions_are_called_with_what_they_take() -> None:

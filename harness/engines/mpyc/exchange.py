@@ -1,0 +1,227 @@
+"""What parties of the embedded engine send each other: MPyC's protocols, on field elements of exact length.
+
+MPyC unpickles what peers send, so a peer can run any code. These functions stand in place of all that send or
+receive: the protocols are MPyC's (`mpyc/runtime.py`), the messages are not. They take one vector or array of
+our field, as all programs of the portable subset have. All else is refused.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, NoReturn
+
+from harness.engines.mpyc.connection import Connection, Peers, not_elements
+from harness.engines.mpyc.elements import ELEMENT_BYTES, decode, encode
+from harness.errors import FairSharesError, PartyFailedError, UnsupportedFeature
+from harness.inputs.rings import FIELD
+
+
+class NoPickle:
+    """Stands in place of the module `pickle` where MPyC has it: nothing is pickled, nothing unpickled."""
+
+    def dumps(self, *_: object) -> NoReturn:
+        """Raise UnsupportedFeature."""
+        self.loads()
+
+    def loads(self, *_: object) -> NoReturn:
+        """Raise UnsupportedFeature."""
+        raise UnsupportedFeature(
+            "MPyC was about to pickle or unpickle a message, which FairShares never does."
+        )
+
+
+class Exchange:
+    """Sends and receives for MPyC's runtime of one party.
+
+    Guarantees: what a peer sends becomes as many field elements as expected, or ends the run. Nothing of it
+    is unpickled.  [test: tests/commands/test_mpyc_attacks.py]
+    """
+
+    def __init__(self, mpc: Any, peers: Peers) -> None:
+        """Put these functions in place of MPyC's, which is imported."""
+        from mpyc import asyncoro, runtime, thresha
+
+        self._mpc = mpc
+        self._peers = peers
+        self._thresha = thresha
+        runtime.pickle = NoPickle()
+        asyncoro.MessageExchanger = self._connection
+        methods: dict[str, Callable[..., Any]] = {
+            "_distribute": self._distribute,
+            "output": self._output,
+            "_reshare": self._reshare,
+            "transfer": self._transfer,
+        }
+        for name, method in methods.items():
+            setattr(self._mpc, name, _coroutine(asyncoro, method))
+        self._mpc._loop.set_exception_handler(self._note_failure)
+
+    def run(self, awaited: Awaitable[Any]) -> Any:
+        """Run the event loop until this is done; return its result.
+
+        Raises the error that ended the run, whichever step or connection had it.
+        """
+        if self._peers.failure is None:
+            try:
+                return self._mpc.run(awaited)
+            except RuntimeError:  # the loop was stopped
+                if self._peers.failure is None:
+                    raise
+        assert self._peers.failure is not None
+        raise _as_sentence(self._peers.failure) from None
+
+    def end(self) -> None:
+        """Wait until all parties have computed all, and close the connections."""
+        self._peers.ending = True
+        self.run(self._mpc.shutdown())
+
+    def _connection(self, runtime: Any, peer_pid: int | None = None) -> Connection:
+        return Connection(runtime, self._peers, peer_pid)
+
+    def _note_failure(self, loop: Any, context: dict[str, Any]) -> None:  # noqa: ARG002
+        """Keep the error of a step that failed; MPyC would print it, with what it computed on.
+
+        What a socket had is not a step's: strangers may connect, and leave.
+        """
+        error = context.get("exception")
+        if isinstance(error, BaseException) and not isinstance(error, OSError):
+            self._peers.fail(error)
+
+    async def _distribute(self, inputs: Any, senders: list[int]) -> Any:
+        """Share arrays that senders have; `inputs` is a list of this party's, or of its shape."""
+        if len(inputs) != 1:
+            _refuse("input of more than one array")
+        own = inputs[0]
+        mpc, array, shape = self._mpc, type(own), own.shape
+        field = _field_of(array.sectype.field)
+        await mpc.returnType((array, shape), len(senders), 1)
+        shares: list[Any] = []
+        for sender in senders:
+            if sender != mpc.pid:
+                shares.append(self._receive(sender, own.size))
+                continue
+            secrets = (await mpc.gather(own)).reshape(-1)
+            for party, share in enumerate(self._split(field, secrets)):
+                if party == mpc.pid:
+                    shares.append(share)
+                else:
+                    self._send(party, share)
+        shares = await mpc.gather(shares)
+        received = [
+            share if sender == mpc.pid else _decode(sender, share, own.size)
+            for sender, share in zip(senders, shares, strict=True)
+        ]
+        return [[field.array(share, check=False).reshape(shape)] for share in received]
+
+    async def _output(self, x: Any, *, threshold: int | None = None) -> Any:
+        """Open an array to all parties: each sends its shares to the next ones."""
+        conversion = getattr(type(x), "_output_conversion", None)
+        mpc = self._mpc
+        await mpc.returnType(asyncio.Future)
+        shares = await self._shares_of(x)
+        field = _field_of(shares.field)
+        needed = mpc.threshold if threshold is None else threshold
+        parties = len(mpc.parties)
+        own = shares.value.reshape(-1)
+        message = encode(own) if needed else b""
+        for distance in range(1, needed + 1):
+            self._send_message((mpc.pid + distance) % parties, message)
+        senders = [(mpc.pid - distance) % parties for distance in range(needed, 0, -1)]
+        messages = await mpc.gather([self._receive(sender, own.size) for sender in senders])
+        points = self._points(senders, messages, own.size)
+        opened = self._thresha.np_recombine(field, [*points, (mpc.pid + 1, own)]).reshape(shares.shape)
+        return opened if conversion is None else conversion(opened)
+
+    async def _reshare(self, x: Any) -> Any:
+        """Turn shares of a product into new ones of the program's threshold [GRR98]."""
+        mpc = self._mpc
+        await mpc.returnType((type(x), x.shape) if isinstance(x, mpc.SecureObject) else asyncio.Future)
+        shares = await self._shares_of(x)
+        needed = 2 * mpc.threshold + 1
+        parties = len(mpc.parties)
+        if parties == 1:
+            return shares
+        field = _field_of(shares.field)
+        own = shares.value.reshape(-1)
+        first = mpc._program_counter[0] % parties
+        senders = [(first + i) % parties for i in range(needed)]
+        points: list[tuple[int, Any]] = []
+        if mpc.pid in senders:
+            for party, share in enumerate(self._split(field, own)):
+                if party == mpc.pid:
+                    points.append((mpc.pid + 1, share))
+                else:
+                    self._send(party, share)
+        others = [sender for sender in senders if sender != mpc.pid]
+        messages = await mpc.gather([self._receive(sender, own.size) for sender in others])
+        points = [*self._points(others, messages, own.size), *points]
+        return self._thresha.np_recombine(field, points).reshape(shares.shape)
+
+    async def _transfer(self, word: object) -> Any:
+        """Wait for all parties, as MPyC does before it closes connections; the messages are empty."""
+        mpc = self._mpc
+        if word != mpc.pid:
+            _refuse("transfer of Python objects")
+        await mpc.returnType(asyncio.Future)
+        others = [peer.pid for peer in mpc.parties if peer.pid != mpc.pid]
+        for party in others:
+            self._send_message(party, b"")
+        await mpc.gather([self._receive(party, 0) for party in others])
+
+    async def _shares_of(self, x: Any) -> Any:
+        """Return an array of shares, when it is computed; `x` is secret-shared, or such an array itself."""
+        return await self._mpc.gather(x) if isinstance(x, self._mpc.SecureObject) else x
+
+    def _split(self, field: Any, secrets: Any) -> Any:
+        return self._thresha.np_random_split(field, secrets, self._mpc.threshold, len(self._mpc.parties))
+
+    def _send(self, party: int, elements: Any) -> None:
+        self._send_message(party, encode(elements))
+
+    def _send_message(self, party: int, message: bytes) -> None:
+        self._mpc.parties[party].protocol.send(self._mpc._program_counter[0], message)
+
+    def _receive(self, party: int, count: int) -> Any:
+        step = self._mpc._program_counter[0]
+        return self._mpc.parties[party].protocol.receive(step, count * ELEMENT_BYTES)
+
+    def _points(self, senders: list[int], messages: list[bytes], count: int) -> list[tuple[int, Any]]:
+        return [
+            (sender + 1, _decode(sender, message, count))
+            for sender, message in zip(senders, messages, strict=True)
+        ]
+
+
+def _decode(sender: int, message: bytes, count: int) -> Any:
+    try:
+        return decode(message, count)
+    except ValueError as error:
+        raise not_elements(sender, error) from None
+
+
+def _field_of(field: Any) -> Any:
+    if field.modulus != FIELD.modulus:
+        _refuse("values of another field")
+    return field
+
+
+def _refuse(what: str) -> NoReturn:
+    raise UnsupportedFeature(f"{what} is nothing that parties of the embedded engine send each other.")
+
+
+def _coroutine(asyncoro: Any, method: Callable[..., Any]) -> Any:
+    """Return a coroutine of MPyC's. A return annotation would be taken for the type of what it returns."""
+
+    async def body(*args: Any, **kwargs: Any):  # type: ignore[no-untyped-def]
+        return await method(*args, **kwargs)
+
+    return asyncoro.mpc_coro(body)
+
+
+def _as_sentence(error: BaseException) -> FairSharesError:
+    """Return an error whose message can be shown: a step's own error may quote what it computed on."""
+    if isinstance(error, FairSharesError):
+        return error
+    return PartyFailedError(
+        f"A step of the computation ended with {type(error).__name__}: a party sent shares of no value, or "
+        "this is a fault of FairShares."
+    )

@@ -1,0 +1,26 @@
+"""Exact numbers in files that others may have made."""
+
+import re
+from fractions import Fraction
+
+MAX_DIGITS = 4300  # of a numerator or denominator in a file; Python reads no longer integers
+_SHOWN = 20  # characters of a text that is no number
+STATED = f"[0-9]{{1,{MAX_DIGITS}}}(/[1-9][0-9]{{0,{MAX_DIGITS - 1}}})?"  # a regular expression
+
+
+def stated_number(text: object) -> Fraction:
+    """Return a number as files state it exactly, `str` of a Fraction that is not negative.
+
+    Guarantees: time and memory are small whatever the text is; exponents, for example `1e400000000`, are no
+    part of what files have.
+    [test: tests/harness/system/test_hostile_files.py]
+
+    Args:
+        text: What a file holds in the number's place.
+    Raises:
+        ValueError: It is something else, or has more than `MAX_DIGITS` digits above or below the line.
+    """
+    if not isinstance(text, str) or not re.fullmatch(STATED, text):
+        shown = repr(text[:_SHOWN]) if isinstance(text, str) else type(text).__name__
+        raise ValueError(f"{shown} is no exact number of at most {MAX_DIGITS} digits, such as '355/113'")
+    return Fraction(text)

@@ -1,0 +1,180 @@
+"""Whoever reaches a gateway, invited or not, keeps nobody else from being counted."""
+
+import asyncio
+import json
+import resource
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from harness.clients import gateway as gateways, messages as wire
+from harness.clients.gateway import Front
+from harness.clients.session import Server
+from harness.engines.base import Job
+from harness.engines.parties.certificates import make_key
+from harness.engines.parties.supervisor import free_ports
+from tests.commands.test_clients import SENT, are_counts, job, needs_proc, nothing_is_left, run
+
+FILES = 256  # that a gateway may have open, less than what attackers hold at a time
+
+
+@pytest.fixture
+def few_files() -> Iterator[None]:
+    """Have all programs of a run open few files only, but not the attackers."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def among(one: Job, attacks: Sequence[str], work: Path) -> Job:
+    """Return the job with attackers, who begin before the clients, and have the last ones' certificates."""
+    assert one.clients is not None
+    begin = one.clients.begin
+    senders, hostile = begin.args[0][: len(SENT)], begin.args[0][len(SENT) :]  # type: ignore[attr-defined]
+    certificates = [str(sender.certificate.resolve()) for sender in hostile or len(attacks) * senders]
+
+    @contextmanager
+    def attacked(servers: Sequence[Server]) -> Iterator[None]:
+        told = {
+            "servers": [asdict(server) for server in servers],
+            "attacks": attacks,
+            "certificates": certificates[: len(attacks)],
+        }
+        (work / "attacks.json").write_text(json.dumps(told))
+        command = [sys.executable, "-m", "tests.support.hostile_clients", str(work / "attacks.json")]
+        limit = ["prlimit", "--nofile=4096:"]
+        with subprocess.Popen([*limit, *command], stdout=subprocess.PIPE) as attacker:
+            try:
+                assert attacker.stdout and attacker.stdout.readline() == b"ready\n"
+                with begin.func(senders, servers, **begin.keywords):  # type: ignore[attr-defined]
+                    yield
+            finally:
+                attacker.kill()
+
+    return replace(one, clients=replace(one.clients, begin=attacked))
+
+
+STRANGERS = ("idle", "slow", "garbage", "stranger")
+INVITED = ("many", "huge", "drip", "disorder", "early")
+
+
+def gateway(directory: Path) -> tuple[Front, Server, Path]:
+    """Return a gateway without a machine, where it can be reached, and its one client's certificate."""
+    (directory / "data").mkdir()
+    own, client = (
+        make_key(place, name, name) for place, name in ((directory / "data", "P0"), (directory, "C0"))
+    )
+    with free_ports(1) as (port,):
+        pass
+    config = {
+        "host": "127.0.0.1",
+        "port": port,
+        "uploads": [3],
+        "certificates": [client.read_text()],
+        "terms": {},
+        "seconds": 600.0,
+        "started": time.time(),
+    }
+    return Front(config, 0, 1, directory / "data", lambda: True), Server("", port, own.read_text()), client
+
+
+async def greeted(server: Server, client: Path) -> wire.Channel:
+    """Return a client's connection once the gateway has told its terms."""
+    tls = wire.context(ssl.PROTOCOL_TLS_CLIENT, client, server.certificate)
+    channel = await wire.connected("127.0.0.1", server.port, lambda: True, ssl=tls)
+    try:
+        await channel.receive_terms()
+    except BaseException:
+        channel.close()
+        raise
+    return channel
+
+
+def test_strangers_end_connections_of_their_own_address_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many come, no more than so many are held, and who came before them gets through."""
+    monkeypatch.setattr(gateways, "_MOST_UNKNOWN", 8)
+
+    async def attack() -> None:
+        front, server, client = gateway(tmp_path)
+        listening = front._listen()
+        accepting = asyncio.create_task(front._accept(listening))
+        early = socket.create_connection(("127.0.0.1", server.port))  # not yet with TLS
+        strangers = []
+        for _ in range(40):
+            strangers.append(socket.create_connection(("127.0.0.1", server.port), 10, ("127.0.0.2", 0)))
+            await asyncio.sleep(0.01)
+            assert len(front._unknown) <= 8
+        tls = wire.context(ssl.PROTOCOL_TLS_CLIENT, client, server.certificate)
+        channel = wire.Channel(*await asyncio.open_connection(sock=early, ssl=tls, server_hostname=""))
+        await channel.receive_terms()
+        channel.close()
+        (await greeted(server, client)).close()
+        accepting.cancel()
+        listening.close()
+        for one in strangers:
+            one.close()
+
+    asyncio.run(attack())
+
+
+def test_a_client_has_few_connections_at_a_time(tmp_path: Path) -> None:
+    """Even if it does not leave when it is told to."""
+
+    def told_to_leave(server: Server, client: Path) -> ssl.SSLSocket:
+        tls = wire.context(ssl.PROTOCOL_TLS_CLIENT, client, server.certificate)
+        one = tls.wrap_socket(socket.create_connection(("127.0.0.1", server.port)))
+        got = b""
+        while not got.endswith(wire.LEFT_OUT):
+            got += one.recv(1)
+        return one
+
+    async def attack() -> None:
+        front, server, client = gateway(tmp_path)
+        listening = front._listen()
+        accepting = asyncio.create_task(front._accept(listening))
+        first = await greeted(server, client)
+        second = await asyncio.to_thread(told_to_leave, server, client)
+        for _ in range(3):
+            with pytest.raises((OSError, asyncio.IncompleteReadError)):
+                await greeted(server, client)
+        assert front._connections[0] == 2
+        second.close()
+        while front._connections[0] > 1:
+            await asyncio.sleep(0.01)
+        (await asyncio.to_thread(told_to_leave, server, client)).close()
+        first.close()
+        accepting.cancel()
+        listening.close()
+
+    asyncio.run(attack())
+
+
+@needs_proc
+@pytest.mark.mpspdz("ring")
+def test_strangers_keep_no_client_from_being_counted(tmp_path: Path, few_files: None) -> None:
+    one = among(job(tmp_path / "clients"), STRANGERS, tmp_path)
+    result = run(one, tmp_path / "parties")
+    assert are_counts(result.outputs["counts"]) and result.left_out == {}
+    assert nothing_is_left(tmp_path)
+
+
+@needs_proc
+@pytest.mark.mpspdz("ring")
+def test_invited_attackers_keep_nobody_but_themselves_from_being_counted(
+    tmp_path: Path, few_files: None
+) -> None:
+    one = among(job(tmp_path / "clients", more=len(INVITED)), INVITED, tmp_path)
+    result = run(one, tmp_path / "parties", timeout_s=120.0)
+    assert are_counts(result.outputs["counts"]) and sum(result.left_out.values()) == len(INVITED)
+    assert nothing_is_left(tmp_path)

@@ -1,0 +1,100 @@
+"""A hostile party of the embedded engine, in a process of its own: no other party runs what it sends."""
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.engines.base import PROGRAMS, Job
+from harness.engines.parties import supervisor
+from harness.engines.parties.handle import LOST_PEER, OWN
+from harness.errors import OutputError, PartyFailedError
+from harness.security_models import get_model
+from protocols.spec import PI_LAP
+from tests.support.hostile_party import HOSTILE, KINDS, HostileEngine
+
+MPYC = get_model("mpyc")
+JOB = Job(PI_LAP, PROGRAMS / "pi_lap.mpc", ("3", "16", "1", "40"), (None,) * 3, fair_bits=((59, 16),))
+TIMEOUT_S = 300.0
+OTHERS = [party for party in range(MPYC.parties) if party != HOSTILE]
+
+# What a hostile party does, and what an honest one says of it.
+WITH_VALUES = [kind for kind in KINDS if kind != "transfer"]
+UNASKED = r"Party 0 sent more than \d+ MB that the program had not asked for"
+SAID = {
+    **dict.fromkeys(KINDS, r"Party 0 sent a message of \d+ bytes where \d+ are expected"),
+    **{
+        f"ones {kind}": "Party 0 sent an integer that is no field element"
+        for kind in KINDS
+        if kind != "transfer"
+    },
+    "pickle": r"Party 0 connected as party \d+",
+    "another": "Party 0 connected as party 1",
+    "nobody": "Party 0 connected as party 9",
+    "two": "Party 0 sent two messages for one step",
+    "huge": UNASKED,
+    "flood": UNASKED,
+}
+
+
+class Ends:
+    """How all parties of a run ended, though the first of them that fails is named."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.lines: Sequence[Sequence[str]] = ()
+        self.codes: dict[int, int] = {}
+        as_before = supervisor._failure
+
+        def noting(parties: Any, codes: Any, errors: Any, *rest: Any) -> Any:
+            self.codes, self.lines = dict(codes), errors
+            return as_before(parties, codes, errors, *rest)
+
+        monkeypatch.setattr(supervisor, "_failure", noting)
+        for name in ("_GRACE_S", "_SEARCH_S"):  # all end, however long a busy machine takes for that
+            monkeypatch.setattr(supervisor, name, 60.0)
+
+
+@pytest.mark.parametrize("attack", SAID)
+def test_an_honest_party_runs_nothing_and_names_who_sent_it(
+    attack: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends, made = Ends(monkeypatch), tmp_path / "made"
+    with pytest.raises(PartyFailedError, match=SAID[attack]):
+        HostileEngine(attack, made).run(JOB, MPYC, tmp_path / "run", TIMEOUT_S, lambda step: None)
+    assert not made.exists()
+    said = [line for party in OTHERS for line in ends.lines[party]]
+    assert any(re.match(OWN + SAID[attack], line) for line in said)
+    for party in OTHERS:
+        assert ends.codes[party] == 1
+        (line,) = ends.lines[
+            party
+        ]  # one sentence, of the party that attacked or of one that ended because of it
+        assert re.match(OWN + SAID[attack], line) or LOST_PEER.fullmatch(line)
+
+
+@pytest.mark.parametrize("kind", WITH_VALUES)
+def test_a_pickle_of_the_expected_length_is_numbers(kind: str, tmp_path: Path) -> None:
+    """Which make a wrong result, as a semi-honest model allows; all parties run to their end."""
+    made = tmp_path / "made"
+    with suppress(OutputError):
+        HostileEngine(f"padded {kind}", made).run(JOB, MPYC, tmp_path / "run", TIMEOUT_S, lambda step: None)
+    assert not made.exists()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_by_itself_mpyc_runs_what_a_party_sends(kind: str, tmp_path: Path) -> None:
+    """So the attacks above are real: they fail for what is put in place of MPyC's own functions."""
+    made = tmp_path / "made"
+    with pytest.raises(PartyFailedError):
+        HostileEngine(kind, made, unpickling=True).run(JOB, MPYC, tmp_path / "run", 60.0, lambda step: None)
+    assert made.is_dir()
+
+
+def test_a_party_that_leaves_is_said_to_have_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = Ends(monkeypatch)
+    with pytest.raises(PartyFailedError, match="Connection closed by party 0"):
+        HostileEngine("leave", tmp_path).run(JOB, MPYC, tmp_path / "run", TIMEOUT_S, lambda step: None)
+    assert [ends.codes[party] for party in OTHERS] == [1, 1]

@@ -1,0 +1,399 @@
+"""Hostile code in a party's place reaches its own run alone: locally, on hosts, in each engine, also as root.
+
+Each test runs the same code without the sandbox as well, where it reaches the rest: no test passes because
+what it looks for is not there.
+"""
+
+import json
+import os
+import platform
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import textwrap
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from harness.engines.base import Job, Prepared
+from harness.engines.engine import Engine
+from harness.engines.mpspdz.engine import MpSpdzEngine
+from harness.engines.mpyc.engine import EmbeddedEngine
+from harness.engines.parties import handle, sandbox
+from harness.engines.parties.handle import LocalProcess
+from harness.engines.parties.sandbox import CHECKED, REFUSED, Protection, landlock_version, missing
+from harness.engines.parties.supervisor import free_ports
+from harness.engines.parties.working_directory import DATA, LOG, LOOPBACK, MET, met, read_inside
+from harness.security_models import SecurityModel, get_model
+from tests.conftest import PROJECT
+from tests.support.coordinators import Agent, agents, agreed, asked, begun, fed, make_hosts
+from tests.support.running import program_spec, until
+from tests.support.ssh import copy_of_project
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=f"this kernel lacks {missing()}")
+
+INTRUDER = (PROJECT / "tests" / "support" / "intruder.py").read_text()
+OPEN = """
+from harness.engines.parties import sandbox
+sandbox.confine = lambda reach: None
+sandbox.signal_only = lambda *processes: None
+"""
+SCRIPT = """
+import os, signal, sys
+from pathlib import Path
+from harness.engines.parties import sandbox
+sandbox.landlock_version = lambda: {version}
+sandbox.has_filter = lambda: {filtered}
+print(",".join(protection.name for protection in sandbox.missing()), flush=True)
+sandbox.confine(sandbox.Reach(Path.cwd(), (), (), ()))
+sandbox.signal_only(os.getpid())
+"""
+Attempt = tuple[str, str]
+PROCESS_KINDS = ("environ", "memory", "descriptors", "attach", "signal", "signals-of-a-socket", "limit")
+SECURED = pytest.mark.parametrize("secured", [True, False], ids=["sandbox", "open"])
+
+
+def text_of(attempts: Sequence[Attempt]) -> str:
+    """Return the hostile program; the attempts follow what the text declares."""
+    return INTRUDER.replace(
+        "ATTEMPTS: list[tuple[str, str]]", f"ATTEMPTS = {json.dumps([list(attempt) for attempt in attempts])}"
+    )
+
+
+def answers_in(lines: Sequence[str]) -> dict[Attempt, bool]:
+    """Return which attempts succeeded."""
+    found = [re.fullmatch(r"OUT (\S+) (.*): (done|refused \d+)", line) for line in lines]
+    return {(match[1], match[2]): match[3] == "done" for match in found if match}
+
+
+class Surroundings:
+    """What an owner has beside a run: files and sockets. Attributes: forbidden: attempts on them."""
+
+    def __init__(self, directory: Path, stack: ExitStack) -> None:
+        directory.mkdir()
+        home = directory / "home"
+        for name in ("keys/P0.key", "sealing/0.key", "shares/a.share", "ledger.sqlite", "policy.toml"):
+            _write(directory / name)
+        _write(directory / "run-of-another" / DATA / "Input-Binary-P0-0")
+        _write(home / ".ssh" / "id_ed25519")
+        _write(home / ".cache" / "fairshares" / "bytecode" / "program")
+        files = [str(path) for path in sorted(directory.rglob("*")) if path.is_file()]
+        writes = ("write", "truncate", "chmod", "touch")
+        tcp = stack.enter_context(socket.create_server((LOOPBACK, 0)))
+        port = str(tcp.getsockname()[1])
+        udp = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        udp.bind((LOOPBACK, 0))
+        abstract, named = (stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(2))
+        hidden = f"fairshares-{os.getpid()}-{directory.parent.name}"
+        abstract.bind(f"\0{hidden}")
+        short = Path(stack.enter_context(_short_directory()))
+        named.bind(str(short / "agent"))
+        for one in (abstract, named):
+            one.listen()
+        with free_ports(1) as (unused,):
+            pass
+        self.forbidden: list[Attempt] = [
+            *(("read", file) for file in [*files, "/etc/shadow"] if os.access(file, os.R_OK)),
+            *((kind, file) for kind in writes for file in files),
+            ("list", str(directory)),
+            ("list", "/proc"),
+            ("make", str(directory / "new")),
+            ("make", str(home / ".cache" / "new")),
+            ("take", str(directory / "sealing" / "0.key")),
+            *((kind, port) for kind in ("connect", "fast-open", "multipath")),
+            ("listen", str(unused)),
+            ("datagram", str(udp.getsockname()[1])),
+            ("abstract", hidden),
+            ("unix", str(short / "agent")),
+        ]
+        self.moved = ("move", str(directory / "policy.toml"))
+
+
+@contextmanager
+def _short_directory() -> Iterator[str]:
+    with tempfile.TemporaryDirectory(prefix="fs-") as directory:  # a socket's name has little room
+        yield directory
+
+
+def _write(path: Path) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.write_text("secret")
+    path.chmod(0o600)
+
+
+@pytest.fixture
+def around(tmp_path: Path) -> Iterator[Surroundings]:
+    with ExitStack() as stack:
+        yield Surroundings(tmp_path / "owner", stack)
+
+
+def copy(directory: Path, secured: bool) -> Path:
+    """Return a copy of the project, in which parties are shut off, or are not."""
+    return copy_of_project(directory / "project", "" if secured else OPEN)
+
+
+def stand_in(directory: Path) -> Path:
+    """Return a virtual machine's place, where a test puts hostile code for the system's own Python."""
+    python = shutil.which("python3", path="/usr/bin:/bin")
+    if python is None:
+        pytest.skip("the hostile virtual machine is for the Python of /usr/bin, and there is none")
+    machine = directory / "replicated-ring-party.x"
+    machine.write_text(f"#!{python} -SI\n")
+    machine.chmod(0o700)
+    return machine
+
+
+def prepared(engine: Engine, model: SecurityModel, source: Path, programs: Path) -> Prepared:
+    """Return the run of a program, which the engine for MP-SPDZ finds compiled."""
+    job = Job(program_spec(source.stem, source.stem), source, (), (None,) * model.parties)
+    if isinstance(engine, MpSpdzEngine):
+        command, links = (str(source), "-ip", "hosts"), {"Programs": str(programs)}
+        return Prepared(job, model, "1", "1", command=command, links=links, fault_of_links="untried")
+    return Prepared(job, model, engine.version() or "", "1")
+
+
+@SECURED
+@pytest.mark.parametrize("engine", [EmbeddedEngine(), MpSpdzEngine()], ids=["embedded", "mp-spdz"])
+def test_hostile_code_reaches_its_own_run_alone(
+    engine: Engine, secured: bool, around: Surroundings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handle, "PROJECT", copy(tmp_path, secured))
+    is_machine = isinstance(engine, MpSpdzEngine)
+    model = get_model("ring" if is_machine else "mpyc")
+    source = stand_in(tmp_path) if is_machine else tmp_path / "hostile.mpc"
+    head = source.read_text() if is_machine else ""
+    source.write_text(head)
+    (tmp_path / "compiled").mkdir()
+    (tmp_path / "compiled" / "program").write_text("code")
+    ready = prepared(engine, model, source, tmp_path / "compiled")
+    parties: list[LocalProcess] = []
+    (tmp_path / "work").mkdir()
+    with free_ports(model.parties) as ports:
+        addresses = [(LOOPBACK, port) for port in ports]
+        try:
+            for i in range(model.parties):
+                values = tmp_path / f"values-{i}"
+                values.write_bytes(bytes(16))
+                config = {**engine.config(ready, i, addresses), "fair_bits": [[1, 8]]}
+                parties.append(LocalProcess(ready.job, config, tmp_path / "work" / f"party-{i}", values))
+                parties[i].start()
+            certificates = {i: party.certificate(600) or "" for i, party in enumerate(parties)}
+            other = parties[-1]
+            of_other = tmp_path / "work" / f"party-{other.number}"
+            forbidden = [
+                *around.forbidden,
+                *((kind, target) for kind in PROCESS_KINDS for target in ("parent", str(_pid(other)))),
+                ("read", str(of_other / DATA / f"P{other.number}.key")),
+                ("read", str(of_other / DATA / f"Input-Binary-P{other.number}-0")),
+                ("write", str(of_other / LOG)),
+                ("write", str(source)),
+                ("make", str(tmp_path / "project" / "harness" / "new")),
+                around.moved,
+            ]
+            own = [
+                *(
+                    ("read", f"{DATA}/{name}")
+                    for name in ("P0.key", "P0.pem", "Input-Binary-P0-0", "Input-P0-0")
+                ),
+                ("read", str(source)),
+                *([("read", "Programs/program")] if is_machine else []),
+                ("make", "new"),
+                ("write", f"{DATA}/P0.pem"),
+                ("remove", "new"),
+            ]
+            source.write_text(head + text_of([*own, *forbidden]))
+            for party in parties if not is_machine else parties[:1]:
+                party.go(certificates)
+            until(lambda: parties[0].exit_code() is not None)
+            log = parties[0].log.read_text()
+        finally:
+            for party in parties:
+                party.kill()
+                party.close()
+    answers = answers_in(log.splitlines())
+    assert answers.keys() == {*own, *forbidden}, log
+    assert {attempt for attempt in own if not answers[attempt]} == set()
+    if secured:
+        assert {attempt for attempt in forbidden if answers[attempt]} == set()
+    else:
+        assert {attempt for attempt in forbidden if not answers[attempt]} <= _never(around)
+
+
+def _pid(party: LocalProcess) -> int:
+    return int(party._process.pid)
+
+
+def _never(around: Surroundings) -> set[Attempt]:
+    """Return attempts that some systems refuse without a sandbox, too, as they lack multipath TCP."""
+    return {attempt for attempt in around.forbidden if attempt[0] in ("fast-open", "multipath")}
+
+
+@SECURED
+def test_hostile_code_on_a_host_finds_no_key_no_share_and_no_ledger(secured: bool, tmp_path: Path) -> None:
+    """The party of an agent, with a host's directory as its owner has it."""
+    project = copy(tmp_path, secured)
+    hosts = make_hosts(tmp_path)
+    host = hosts[0]
+    _write(host / "stock" / "piece")
+    with agents(hosts, project=project) as made, free_ports(len(hosts)) as ports:
+        fed(made, asked())
+        signed = agreed(made, ports)
+        files = [path for path in sorted(host.rglob("*")) if path.is_file() and "party" not in path.parts]
+        names = {path.relative_to(host).parts[0] for path in files}
+        assert {"keys", "sealing", "shares", "policy.toml", "stock"} <= names, names
+        files.append(host / "ledger.sqlite")  # which is there once the run is charged
+        forbidden: list[Attempt] = [
+            *(("read", str(path)) for path in files),
+            *(("chmod", str(path)) for path in files),
+            *(("write", str(host / name)) for name in ("policy.toml", "ledger.sqlite")),
+            *((kind, "parent") for kind in PROCESS_KINDS),
+        ]
+        own = [("read", f"{DATA}/{name}") for name in ("P0.key", "Input-Binary-P0-0", "Input-P0-0")]
+        program = project / "Programs" / "Source" / "pi_rw.mpc"
+        program.write_text(text_of([*own, *forbidden]))
+        begun(made, signed)
+        answers = answers_in(_lines_of(made[0]))
+    assert answers.keys() == {*own, *forbidden}
+    assert all(answers[attempt] for attempt in own)
+    assert {attempt for attempt in forbidden if answers[attempt] == secured} == set()
+
+
+def test_a_host_inside_of_the_project_is_shut_off_too(tmp_path: Path) -> None:
+    """What is below the project's root, beside its code, may be its owner's."""
+    project = copy(tmp_path, secured=True)
+    _write(project / "host" / "keys" / "P0.key")
+    (tmp_path / "run").mkdir()
+    attempts = [
+        ("read", str(project / "host" / "keys" / "P0.key")),
+        ("read", str(project / "harness" / "errors.py")),
+    ]
+    text = SCRIPT.format(version=landlock_version(), filtered=True) + text_of(attempts)
+    done = subprocess.run(
+        [sys.executable, "-c", text],
+        cwd=tmp_path / "run",
+        env={**os.environ, "PYTHONPATH": str(project)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert [*answers_in(done.stdout.splitlines()).values()] == [False, True], done.stderr
+
+
+def _lines_of(agent: Agent) -> list[str]:
+    lines: list[str] = agent.ended.get(timeout=600)["lines"]
+    return lines
+
+
+@SECURED
+@pytest.mark.parametrize("version", sorted({1, 2, 3, 4, 5, 6, landlock_version()}))
+def test_older_kernels_protect_all_but_what_is_said_to_be_missing(
+    version: int, secured: bool, around: Surroundings, tmp_path: Path
+) -> None:
+    """With an older Landlock, with and without the filter of calls (here `secured`)."""
+    lacks = {
+        Protection.PORTS: ("connect", "fast-open", "multipath", "listen"),
+        Protection.SOCKETS: ("datagram", "unix"),
+        Protection.ATTRIBUTES: ("chmod", "touch"),
+        Protection.TRUNCATING: ("truncate",),
+        Protection.SIGNALS: ("signal",),
+    }
+    attempts = [*around.forbidden, *((kind, "parent") for kind in ("environ", "attach", "signal"))]
+    (tmp_path / "run").mkdir()
+    text = SCRIPT.format(version=version, filtered=secured) + text_of(attempts)
+    done = subprocess.run(
+        [sys.executable, "-c", text],
+        cwd=tmp_path / "run",
+        env={**os.environ, "PYTHONPATH": str(PROJECT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    first, *lines = done.stdout.splitlines()
+    said = {Protection[name] for name in first.split(",") if name}
+    answers = answers_in(lines)
+    assert answers.keys() == {*attempts}, done.stderr
+    allowed = {kind for protection in said for kind in lacks[protection]}
+    if Protection.SOCKETS in said:
+        allowed |= {"abstract"}
+    assert {kind for (kind, _), succeeded in answers.items() if succeeded} <= allowed
+    assert said == {
+        *({Protection.PORTS} if version < 4 or not secured else ()),
+        *({Protection.SIGNALS} if version < 6 and not secured else ()),
+        *({Protection.TRUNCATING} if version < 3 and not secured else ()),
+        *({Protection.ATTRIBUTES, Protection.SOCKETS} if not secured else ()),
+    }
+
+
+@pytest.mark.parametrize("kind", ["link", "directory", "pipe"])
+def test_its_agent_follows_no_link_of_a_party(kind: str, tmp_path: Path) -> None:
+    """Which could have it read, move or wait for what the party itself cannot reach."""
+    party, owner, stock = (tmp_path / name for name in ("party", "owner", "stock"))
+    party.mkdir()
+    for name in ("MET", "Persistence/Transactions-P0.data"):
+        _write(owner / name)
+    if kind == "link":
+        (party / "Persistence").mkdir()
+        (party / "Persistence" / "Transactions-P0.data").symlink_to(
+            owner / "Persistence" / "Transactions-P0.data"
+        )
+        (party / LOG).symlink_to(owner / "MET")
+    elif kind == "directory":
+        (party / "Persistence").symlink_to(owner / "Persistence")
+        (party / LOG).mkdir()
+    else:
+        (party / "Persistence").mkdir()
+        for name in ("Persistence/Transactions-P0.data", LOG):
+            os.mkfifo(party / name)
+    handle.move_piece(party, stock)
+    assert not stock.exists() and (owner / "Persistence" / "Transactions-P0.data").exists()
+    assert read_inside(party, LOG) == b"" and list(handle._kept_lines(party)) == []
+    (party / MET).symlink_to(owner / "MET")
+    assert read_inside(party, MET) == b"" and met(party) == []
+
+
+def test_all_is_missing_where_the_kernel_offers_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "landlock_version", lambda: 0)
+    monkeypatch.setattr(sandbox, "has_filter", lambda: False)
+    assert missing() == tuple(Protection)
+
+
+def test_a_thread_that_would_stay_free_is_refused() -> None:
+    text = """
+    import threading, time
+    from pathlib import Path
+    from harness.engines.parties import sandbox
+    from harness.errors import SandboxError
+    threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+    try:
+        sandbox.confine(sandbox.Reach(Path.cwd(), (), (), ()))
+    except SandboxError as error:
+        print(error)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(text)]
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "A thread of this party's process runs before the process is restricted.\n"
+
+
+@pytest.mark.parametrize(
+    ("machine", "header"), [(0, "x86_64-linux-gnu/asm/unistd_64.h"), (1, "asm-generic/unistd.h")]
+)
+def test_system_calls_have_the_kernels_numbers(machine: int, header: str) -> None:
+    path = Path("/usr/include", header)
+    if not path.exists() or (machine == 0 and platform.machine() != "x86_64"):
+        pytest.skip(f"there is no {path}, of the package linux-libc-dev")
+    text = path.read_text()
+    defined = {
+        name: int(number) for name, number in re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)\n", text)
+    }
+    for name, numbers in {**REFUSED, **CHECKED}.items():
+        number = numbers[machine]
+        if name in defined or number is None:
+            assert number == defined.get(name), name
+        else:  # newer than these headers
+            assert number > max(defined.values()) - 20, name

@@ -1,0 +1,234 @@
+"""The owner's key signs, and a key of the run speaks TLS: who certifies which key, for which run alone."""
+
+import json
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.engines.parties.certificates import make_key
+from harness.engines.parties.working_directory import CONFIG, DATA, LOOPBACK
+from harness.errors import CertificateError, HostUnfitError
+from harness.hosts.agent import Work
+from harness.hosts.signed_results import BenchmarkIntent, Intent, sign
+from harness.hosts.trials import Trial
+from harness.inputs.shares.signatures import Signed, is_signed, kind_of
+from harness.inputs.synthetic import Federation
+from harness.system.documents import Refusal, call
+from harness.system.files import PREFIX
+from tests.support.coordinators import (
+    MODEL,
+    RULE,
+    Coordinator,
+    Party,
+    asked,
+    now,
+    run_certificate,
+    spent,
+    write_rules,
+)
+
+TRIAL = Trial(MODEL.name, asked(population=None), Federation(7, 23, 2, 2))
+Changes = Callable[[Path], str]  # of a directory for keys: party 1's certificate in its statement
+
+
+def owner(host: Path, party: int) -> Path:
+    return host / "keys" / "embedded" / f"P{party}.pem"
+
+
+def release(host: Path, stack: ExitStack) -> Work:
+    """Return the work of party 0's host, ready to agree to a release; nothing runs."""
+    work = Coordinator(host, stack).prepared(asked())
+    return stood_in(work)
+
+
+def benchmark(host: Path, stack: ExitStack) -> Work:
+    """Return the work of party 0's host, ready to agree to a benchmark run; nothing runs."""
+    write_rules(host, f"benchmark = true\n{RULE}")
+    work = Coordinator(host, stack).work
+    work.benchmark(0, TRIAL)
+    work.run.prepare("0" * 32, 0, [(LOOPBACK, 0)] * MODEL.parties)
+    return stood_in(work)
+
+
+def stood_in(work: Work) -> Work:
+    work.run._party, work.run._certificate = Party(), run_certificate(0)
+    return work
+
+
+def nonces(work: Work) -> list[str]:
+    uploads = getattr(work.run, "uploads", None)
+    return [work.run.nonce, *(uploads.heard[i].nonce if uploads else f"{i}" for i in (1, 2))]
+
+
+def agreed(work: Work, hosts: list[Path]) -> dict[str, Signed]:
+    """Have the host agree; return what all hosts sign of its run."""
+    signed = {"0": Signed(**work.run.agree(nonces(work), now()))}
+    for party in (1, 2):
+        signed[str(party)] = said_by(work, hosts, party)
+    return signed
+
+
+def said_by(work: Work, hosts: list[Path], by: int, **changes: Any) -> Signed:
+    """Return what another host's owner's key signs of the same run, or of something else."""
+    said = replace(work.run.intent, **{"party": by, "run_certificate": run_certificate(by), **changes})
+    return Signed(**sign(said, owner(hosts[by], by)))
+
+
+KINDS = pytest.mark.parametrize("made", [release, benchmark])
+
+
+def test_no_key_of_the_owner_is_in_reach_of_a_partys_directory(hosts: list[Path], stack: ExitStack) -> None:
+    """Its process makes a key of its own; no file or link of the run leads to the owner's."""
+    work = Coordinator(hosts[0], stack).prepared(asked())
+    work.run.start()
+    shown = work.run.certificate(600)
+    (directory,) = hosts[0].glob(f"{PREFIX}*/party")
+    owners = {path.read_bytes() for path in hosts[0].glob("keys/*/*.*") if path.is_file()}
+    owners |= {path.read_bytes() for path in hosts[0].glob("keys/*/peers/*.pem")}
+    own = directory / DATA / "P0.key"
+    assert not own.is_symlink() and own.stat().st_mode & 0o077 == 0
+    assert shown is not None and shown.encode() not in owners
+    files = [path for path in directory.rglob("*") if path.is_file()]
+    assert own in files and not [path for path in files if path.read_bytes() in owners]
+    keys = (hosts[0] / "keys").resolve()
+    assert not [path for path in directory.rglob("*") if keys in path.resolve().parents]
+    assert "keys" not in json.loads((directory / CONFIG).read_text())
+
+
+@KINDS
+def test_a_run_is_signed_once_its_party_has_a_key(
+    made: Callable[..., Work], hosts: list[Path], stack: ExitStack
+) -> None:
+    work = made(hosts[0], stack)
+    work.run._certificate = None
+    with pytest.raises(HostUnfitError, match="asked to agree to a run before its party was ready"):
+        work.run.agree(nonces(work), now())
+    with pytest.raises(HostUnfitError, match="agreed to no run"):
+        work.run.go({})
+
+
+@KINDS
+def test_no_certificate_comes_from_a_coordinator(
+    made: Callable[..., Work], hosts: list[Path], stack: ExitStack
+) -> None:
+    work = made(hosts[0], stack)
+    signed = agreed(work, hosts)
+    refusal = Refusal(HostUnfitError, "The request", "known", "no")
+    told = {"agreed": {party: asdict(one) for party, one in signed.items()}, "certificates": {}}
+    with pytest.raises(HostUnfitError, match="unknown key 'certificates'"):
+        call(work.run.go, told, refusal)
+    work.run.go(signed)
+    assert work.run._party.gone
+
+
+def of_another_party(place: Path) -> str:
+    return make_key(place, "other", "MPyC party 2").read_text()
+
+
+def of_the_owner(place: Path) -> str:
+    return make_key(place, "year", "MPyC party 1", timedelta(days=365)).read_text()
+
+
+def of_an_earlier_run(place: Path) -> str:
+    return make_key(place, "late", "MPyC party 1", timedelta(minutes=-1)).read_text()
+
+
+def of_several(place: Path) -> str:
+    return run_certificate(1) + of_another_party(place)
+
+
+def of_nobody(_place: Path) -> str:
+    return ""
+
+
+@KINDS
+@pytest.mark.parametrize(
+    ("certificate", "said"),
+    [
+        (of_another_party, "for this run was made for another party than MPyC party 1"),
+        (of_the_owner, "is valid for longer than a run, so its key is not for this run alone"),
+        (of_an_earlier_run, "The certificate of party 1 for this run expired"),
+        (of_several, "is not one certificate alone"),
+        (of_nobody, "is not a certificate"),
+    ],
+)
+def test_an_owner_certifies_a_key_of_its_party_for_a_run(
+    made: Callable[..., Work],
+    certificate: Changes,
+    said: str,
+    hosts: list[Path],
+    stack: ExitStack,
+    tmp_path: Path,
+) -> None:
+    """Whatever a hostile owner signs, this host's links accept no other party in its place, nor for long."""
+    work = made(hosts[0], stack)
+    signed = agreed(work, hosts)
+    signed["1"] = said_by(work, hosts, 1, run_certificate=certificate(tmp_path))
+    with pytest.raises(CertificateError, match=said):
+        work.run.go(signed)
+    assert spent(hosts[0]) == [] and not work.run.is_running
+
+
+@KINDS
+def test_a_certificate_is_for_one_run_one_party_and_one_owner(
+    made: Callable[..., Work], hosts: list[Path], stack: ExitStack, tmp_path: Path
+) -> None:
+    """Replays of an earlier run, of another party's statement, and of a stranger's are refused."""
+    work = made(hosts[0], stack)
+    signed = agreed(work, hosts)
+    stranger = make_key(tmp_path, "P1", "MPyC party 1")
+    intent = replace(work.run.intent, party=1, run_certificate=run_certificate(1))
+    for replayed, error, said in (
+        (said_by(work, hosts, 1, nonces=["0", "1", "2"]), HostUnfitError, "about to run something else"),
+        (said_by(work, hosts, 1, party=2), HostUnfitError, "about to run something else"),
+        (signed["2"], CertificateError, "Party 1 has another certificate than this host holds"),
+        (Signed(**sign(intent, stranger)), CertificateError, "Party 1 has another certificate"),
+        (
+            replace(signed["1"], said=said_by(work, hosts, 1, run="1" * 32).said),
+            HostUnfitError,
+            "not its certificate's",
+        ),
+    ):
+        with pytest.raises(error, match=said):
+            work.run.go(signed | {"1": replayed})
+    assert spent(hosts[0]) == [] and not work.run.is_running
+    work.run.go(signed)
+
+
+def test_a_benchmark_stands_for_no_release_and_no_release_for_it(
+    hosts: list[Path], stack: ExitStack, tmp_path: Path
+) -> None:
+    """Their signatures are of different kinds, even if they said the same."""
+    work = release(hosts[0], stack)
+    signed = agreed(work, hosts)
+    intent = work.run.intent
+    said = BenchmarkIntent(
+        intent.nonces, 1, intent.run, intent.started, "", intent.program_hash, "MPyC", run_certificate(1)
+    )
+    of_benchmark = Signed(**sign(said, owner(hosts[1], 1)))
+    same_text = replace(of_benchmark, said=signed["1"].said)
+    for wrong in (of_benchmark, same_text):
+        with pytest.raises(HostUnfitError, match=r"What party 1 signed is not this run: a signature is not"):
+            work.run.go(signed | {"1": wrong})
+    assert is_signed(signed["1"], kind_of(Intent)) and not is_signed(signed["1"], kind_of(BenchmarkIntent))
+    stack.close()
+    with ExitStack() as another:
+        trial = benchmark(hosts[0], another)
+        of_trial = agreed(trial, hosts)
+        with pytest.raises(HostUnfitError, match=r"What party 1 signed is not this run: a signature is not"):
+            trial.run.go(of_trial | {"1": signed["1"]})
+    assert spent(hosts[0]) == []
+
+
+def test_hosts_begin_no_different_benchmark_runs(hosts: list[Path], stack: ExitStack) -> None:
+    work = benchmark(hosts[0], stack)
+    signed = agreed(work, hosts)
+    for changes in ({"trial": "other"}, {"program_hash": "other"}, {"run": "1" * 32}, {"started": "2027"}):
+        with pytest.raises(HostUnfitError, match="about to run something else"):
+            work.run.go(signed | {"2": said_by(work, hosts, 2, **changes)})
+    work.run.go(signed)

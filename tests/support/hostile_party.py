@@ -1,0 +1,149 @@
+"""Parties of the embedded engine for attacks: one that sends pickles, and ones that would unpickle them.
+
+`run_party` is what the engine's own is; the configuration says what the party does. Each pickle makes a
+directory at whoever unpickles it.
+"""
+
+import os
+import pickle
+import struct
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.engines.base import Address, Prepared
+from harness.engines.mpyc import party as honest
+from harness.engines.mpyc.connection import _UPKEEP, Connection, most_unasked
+from harness.engines.mpyc.engine import EmbeddedEngine
+from harness.engines.mpyc.exchange import Exchange
+from harness.engines.mpyc.machine import Machine
+from harness.engines.parties.working_directory import DATA
+
+HOSTILE = 0
+# Where a message is sent: by MPyC's function, and by ours.
+KINDS = {"input": "_distribute", "output": "output", "reshare": "_reshare", "transfer": "transfer"}
+
+
+class Command:
+    """An object whose pickle runs a command at whoever unpickles it."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (self.directory,)
+
+
+def pickled_command(directory: str) -> bytes:
+    """Return a pickle that makes a directory."""
+    return pickle.dumps(Command(directory))
+
+
+class HostileEngine(EmbeddedEngine):
+    """Runs party 0 as an attacker.
+
+    Args:
+        attack: What it sends, and when; see `run_party`.
+        made: The directory that its pickles make.
+        unpickling: Whether the other parties marshal as MPyC does by itself.
+    """
+
+    def __init__(self, attack: str, made: Path, unpickling: bool = False) -> None:
+        self._attack = attack
+        self._made = made
+        self._unpickling = unpickling
+
+    def _process(self, prepared: Prepared, party: int, addresses: Sequence[Address]) -> dict[str, Any]:
+        process = super()._process(prepared, party, addresses)
+        process["attack"] = self._attack if party == HOSTILE else ""
+        process["made"] = str(self._made)
+        process["unpickling"] = self._unpickling
+        if party == HOSTILE or self._unpickling:
+            process["module"] = __name__
+        return process
+
+
+def run_party(config: dict[str, Any]) -> int:
+    """Run a party that attacks, or one that marshals as MPyC does by itself.
+
+    An attack is a kind of message that is replaced by a pickle; with `padded` before it, by one of the length
+    that is expected, and with `ones`, by bytes that are no field elements. Or it is what replaces the first
+    message: a `pickle`, the number of `another` party or of `nobody`. Or it is `huge`, a message that is
+    announced with 4 GiB; `flood`, empty messages that nobody asks for; `two` messages for one step; or
+    `leave`, in the middle.
+    """
+    if config["unpickling"]:
+        return _run_unpickling(config)
+    attack = config["attack"]
+    bomb = pickled_command(config["made"])
+
+    class HostileExchange(Exchange):
+        def _send_message(self, party: int, message: bytes) -> None:
+            callers = {sys._getframe(1).f_code.co_name, sys._getframe(2).f_code.co_name}
+            word, _, kind = attack.rpartition(" ")
+            function = KINDS.get(kind, "nothing")
+            if callers & {function, f"_{function}"}:
+                instead = {"": bomb, "padded": bomb.ljust(len(message)), "ones": b"\xff" * len(message)}
+                message = instead[word]
+            if attack == "leave" and "_output" in callers:
+                os._exit(0)
+            super()._send_message(party, message)
+
+        def _connection(self, runtime: Any, peer_pid: int | None = None) -> Connection:
+            return HostileConnection(runtime, self._peers, peer_pid)
+
+    class HostileConnection(Connection):
+        def connection_made(self, transport: Any) -> None:
+            first = {
+                "pickle": bomb,
+                "another": (1).to_bytes(2, "little") + bytes(64),
+                "nobody": (9).to_bytes(2, "little") + bytes(64),
+            }
+            if attack in first and self.peer_pid == 2:
+                self.transport = transport
+                transport.write(first[attack])
+                self.runtime.set_protocol(self.peer_pid, self)
+                return
+            super().connection_made(transport)
+            if attack == "huge":
+                self.transport.write((5).to_bytes(8, "little") + b"\xff" * 4 + bytes(1 << 16))
+            elif attack == "flood":
+                most = most_unasked() // _UPKEEP
+                self.transport.write(b"".join(struct.pack("<qI", step, 0) for step in range(most + 1)))
+            elif attack == "two":
+                self.send(5, b"")
+                self.send(5, b"")
+
+    vars(honest)["Exchange"] = HostileExchange
+    return honest.run_party(config)
+
+
+def _run_unpickling(config: dict[str, Any]) -> int:
+    honest._lay_out_certificates(config["party"], len(config["addresses"]))
+    mpc = honest._load_mpyc(config)
+    import mpyc.runtime
+
+    mpyc.runtime.pickle = HostilePickle(config) if config["attack"] else pickle
+    mpc.run(mpc.start())
+    started = time.perf_counter()
+    honest.execute(Path(config["program"]), config["arguments"], Machine(mpc, Path(DATA)))
+    mpc.run(mpc.shutdown())
+    print(f"Time = {time.perf_counter() - started:.6f} seconds\nData sent = 0 bytes", flush=True)
+    return 0
+
+
+class HostilePickle:
+    """Pickles a command in place of one kind of message."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self._function = KINDS[config["attack"]]
+        self._bomb = pickled_command(config["made"])
+        self.loads = pickle.loads
+
+    def dumps(self, message: Any) -> bytes:
+        """Return the message's pickle, or the command's."""
+        if sys._getframe(1).f_code.co_name == self._function:
+            return self._bomb
+        return pickle.dumps(message)
