@@ -59,9 +59,8 @@ class Front:
         self._checks = checks(self._parts)
         self._known = {ssl.PEM_cert_to_DER_cert(pem): k for k, pem in enumerate(config["certificates"])}
         self._present: set[int] = set()
-        self._unknown: dict[
-            asyncio.Task[None], socket.socket
-        ] = {}  # connections before TLS, the oldest first
+        # Connections before TLS, the oldest first: address, and what begins TLS.
+        self._unknown: dict[socket.socket, tuple[str, asyncio.Task[None]]] = {}
         self._connections: Counter[int] = Counter()  # after it, by client
         self._channels: list[Channel] = []
         self._masks: asyncio.Future[tuple[masks.Words, masks.Words]] = asyncio.Future()

@@ -227,7 +227,7 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
     yield "signatures.json", {"schema": SCHEMA, "signed": [signed]}
     yield "signatures.json", {"said": json.loads(signed["said"])}
     yield "party-<i>.certificates", json.loads(exported(place / "host", 0).read_text())
-    set_up_here(place / "host", 0, renew=True, policy_text=None, others=[])
+    set_up_here(place / "host", 0, renew=True, policy_text=None, others=[], models=["mpyc"])
     renewed = json.loads(exported(place / "host", 0).read_text())
     yield "party-<i>.certificates", renewed
     (of_engine, *_) = renewed["successors"].values()

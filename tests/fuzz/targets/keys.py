@@ -19,7 +19,7 @@ from harness.engines.parties.certificates import RUN_CERTIFICATE_LASTS, check, f
 from harness.errors import CertificateError, HostUnfitError, ShareError
 from harness.hosts import keys
 from harness.hosts.key_histories import Successor, first_history
-from harness.hosts.setup import _read_exported, exported, set_up_here
+from harness.hosts.setup import exported, read_exported, set_up_here
 from harness.hosts.signed_results import (
     NOTHING,
     BenchmarkIntent,
@@ -108,9 +108,9 @@ def _succession() -> bytes:
 def _hosts() -> tuple[Path, Path]:
     """Return a host that holds another one's certificates, and that one's new file for it."""
     own, other = _owner().place / "own", _owner().place / "other"
-    set_up_here(other, 1, renew=False, policy_text=None, others=[])
-    set_up_here(own, 0, renew=False, policy_text=None, others=[exported(other, 1)])
-    set_up_here(other, 1, renew=True, policy_text=None, others=[])
+    set_up_here(other, 1, renew=False, policy_text=None, others=[], models=["mpyc"])
+    set_up_here(own, 0, renew=False, policy_text=None, others=[exported(other, 1)], models=["mpyc"])
+    set_up_here(other, 1, renew=True, policy_text=None, others=[], models=["mpyc"])
     return own, exported(other, 1)
 
 
@@ -118,7 +118,7 @@ def _accept(data: bytes) -> None:
     own, _ = _hosts()
     file = _owner().place / "file"
     file.write_bytes(data)
-    read = _read_exported(file)
+    read = read_exported(file)
     (other,) = keys.by_party({str(read.party): read})
     keys.pin(
         own,

@@ -31,7 +31,7 @@ from tests.support.hostile import check_refuses, spoilt
 
 def renew(hosts: list[Path], party: int) -> Path:
     """Have an owner renew its host's keys; return the file for the other owners."""
-    set_up_here(hosts[party], party, renew=True, policy_text=None, others=[])
+    set_up_here(hosts[party], party, renew=True, policy_text=None, others=[], models=["mpyc"])
     return exported(hosts[party], party)
 
 
@@ -39,7 +39,7 @@ def accept(hosts: list[Path], file: Path, of: int, lost: tuple[int, ...] = ()) -
     """Have all other owners accept an owner's certificates."""
     for i, host in enumerate(hosts):
         if i != of:
-            set_up_here(host, i, renew=False, policy_text=None, others=[file], lost=lost)
+            set_up_here(host, i, renew=False, policy_text=None, others=[file], models=["mpyc"], lost=lost)
 
 
 def place(host: Path, of: int | None = None, engine: str = "embedded") -> Path:
@@ -71,8 +71,8 @@ def test_a_host_without_its_ledger_and_keys_begins_after_its_owner_says_what_was
     (chain.hosts[0] / LEDGER).unlink()
     others = [exported(chain.hosts[party], party) for party in (1, 2)]
     for party in (1, 2):
-        set_up_here(chain.hosts[party], party, renew=False, policy_text=None, others=[])
-    set_up_here(chain.hosts[0], 0, renew=False, policy_text=None, others=others)
+        set_up_here(chain.hosts[party], party, renew=False, policy_text=None, others=[], models=["mpyc"])
+    set_up_here(chain.hosts[0], 0, renew=False, policy_text=None, others=others, models=["mpyc"])
     new = exported(chain.hosts[0], 0)
     with pytest.raises(CertificateError, match=r"the held key .* did not sign it.*--lost 0"):
         accept(chain.hosts, new, 0)
@@ -124,7 +124,7 @@ def test_the_owner_is_told_where_a_thief_came_first(hosts: list[Path], tmp_path:
 def test_a_replaced_key_stays_replaced(hosts: list[Path], stack: ExitStack, tmp_path: Path) -> None:
     """Neither is it held again, nor does a run begin by what it signs, whoever says that a key was lost."""
     shutil.copytree(hosts[0], tmp_path / "thief")
-    set_up_here(tmp_path / "thief", 0, renew=False, policy_text=None, others=[])
+    set_up_here(tmp_path / "thief", 0, renew=False, policy_text=None, others=[], models=["mpyc"])
     accept(hosts, renew(hosts, 0), 0)
     old = exported(tmp_path / "thief", 0)
     for lost in ((), (0,)):
@@ -152,7 +152,7 @@ def test_a_host_that_missed_a_renewal_follows_the_chain(hosts: list[Path]) -> No
     assert read_history(place(hosts[1], of=0)).keys[0] == first
     assert len(read_history(place(hosts[1], of=0)).keys) == 4
     new = hosts[0].parent / "new"
-    set_up_here(new, 1, renew=False, policy_text=None, others=[file])
+    set_up_here(new, 1, renew=False, policy_text=None, others=[file], models=["mpyc"])
     assert read_history(place(new, of=0)).keys[0] == first
 
 
@@ -244,7 +244,7 @@ def test_a_file_with_any_successors_is_refused_in_one_sentence(hosts: list[Path]
 
 def test_a_lost_key_needs_a_new_one(hosts: list[Path], tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="party 2 lost its key; name the file"):
-        set_up_here(hosts[0], 0, renew=False, policy_text=None, others=[], lost=[2])
+        set_up_here(hosts[0], 0, renew=False, policy_text=None, others=[], models=["mpyc"], lost=[2])
     own = ("--directory", str(hosts[0]), "--party", "0")
     assert "--lost must be numbers of parties" in refused("hosts.setup", *own, "--lost", "x", cwd=tmp_path)
     assert "--lost are for one host" in refused("hosts.setup", "--lost", "1", cwd=tmp_path)

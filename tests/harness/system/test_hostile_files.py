@@ -136,7 +136,9 @@ def signing(path: Path) -> object:
 
 
 def certificates(path: Path) -> object:
-    return set_up_here(path.with_name("host"), 0, renew=False, policy_text=None, others=[path])
+    return set_up_here(
+        path.with_name("host"), 0, renew=False, policy_text=None, others=[path], models=["mpyc"]
+    )
 
 
 def options(path: Path) -> object:
