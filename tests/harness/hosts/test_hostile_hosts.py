@@ -306,6 +306,7 @@ def test_no_host_is_told_of_certificates_that_are_none(answered: Callable[..., N
     for of_b in wrong:  # and "pin" is not even asked
         with pytest.raises((HostUnfitError, CertificateError), match=r"^Host b\.example \(party 1\)"):
             set_up(of_b)
+    nonsense: Any
     for nonsense in ("x", {"embedded": [{}]}, {"embedded": {"said": ""}}, None):
         answered("successors", {}, nonsense, {})
         with pytest.raises(HostUnfitError, match=r"^Host b\.example \(party 1\): its answer to 'successors'"):
