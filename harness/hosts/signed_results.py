@@ -76,12 +76,13 @@ class Intent:
     head: str = ""
     seen: dict[str, str] = field(default_factory=dict)
     had: list[str] = field(default_factory=list)
+    lacks: list[str] = field(default_factory=list)
     run_certificate: str = ""
 
     @property
     def alike(self) -> "Intent":
         """All fields but each host's own."""
-        return replace(self, party=0, head="", seen={}, had=[], run_certificate="")
+        return replace(self, party=0, head="", seen={}, had=[], lacks=[], run_certificate="")
 
     @property
     def digest(self) -> str:
