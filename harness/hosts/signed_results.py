@@ -328,7 +328,7 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
 
 
 def _public_inputs(first: Statement, refusal: Refusal) -> _PublicInputs:
-    """Return the signed numbers about a run's inputs, or refuse other types than numbers, and other numbers."""
+    """Return the signed numbers about a run's inputs; refuse other types, and what cannot be."""
     inputs = as_type(_PublicInputs, first.ran.inputs, refusal, more=True)
     for number in [*inputs.numbers, *first.left_out.values()]:
         if not 0 <= number <= _MOST_COUNTED:
