@@ -38,6 +38,7 @@ SOURCES = {
 }
 _MOST_SIGNERS = 16  # each signature is checked
 _SHOWN = 200  # characters of a reason
+_MOST_COUNTED = 1 << 63  # clients, records or uploads
 _MOST_COMPARED = 1 << 63
 _MOST_ATTEMPTS = 10**6
 _WAY_OUT = "do not use these results; fetch them from the hosts again"
@@ -131,6 +132,24 @@ class Statement:
     def inputs(self) -> dict[str, Any]:
         """A manifest's public numbers about the inputs."""
         return with_excluded(self.ran.inputs, self.left_out)
+
+
+@dataclass(frozen=True)
+class _PublicInputs:
+    """The numbers about a run's inputs that results follow from, of those in `Intent.inputs`."""
+
+    clients: int
+    uploads: int
+    max_count: int
+    records: int = 0
+    cap: int = 0
+    excluded_because: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def numbers(self) -> list[int]:
+        """All of them."""
+        counts = [self.clients, self.uploads, self.max_count, self.records, self.cap]
+        return counts + list(self.excluded_because.values())
 
 
 @dataclass(frozen=True)
@@ -274,6 +293,7 @@ def _certificates_of_links(signers: Sequence[tuple[Statement, str]], refusal: Re
 
 def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict[str, dict[str, Any]]:
     ran = first.ran
+    inputs = _public_inputs(first, refusal)
     try:
         release = request_of_run(ran.asked)
         statistic = statistic_of(release)
@@ -283,7 +303,7 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
             raise ValueError("its numbers of comparisons and attempts cannot be")
         prepared = statistic.prepare(release, domain)
         outputs = {name: tuple(first.outputs[name]) for name in prepared.program.outputs}
-        answer = prepared.read(outputs, ran.inputs["clients"])
+        answer = prepared.read(outputs, inputs.clients)
     except (FairSharesError, ArithmeticError, LookupError, TypeError, ValueError) as error:
         refusal.say(f"no result follows from what they signed ({str(error)[:_SHOWN]})")
     if parties != list(range(release.security.parties)):
@@ -306,6 +326,15 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
         "preprocessing": noise_of(ran) or None,
     }
     return files
+
+
+def _public_inputs(first: Statement, refusal: Refusal) -> _PublicInputs:
+    """Return the signed numbers about a run's inputs; refuse other types, and what cannot be."""
+    inputs = as_type(_PublicInputs, first.ran.inputs, refusal, more=True)
+    for number in [*inputs.numbers, *first.left_out.values()]:
+        if not 0 <= number <= _MOST_COUNTED:
+            refusal.say("a number of clients, records or uploads cannot be")
+    return inputs
 
 
 def _compare(path: Path, fields: Mapping[str, Any], *, in_part: bool) -> None:
