@@ -1,7 +1,6 @@
 """This machine's end of the connection to a host's agent; ssh must know the host's key."""
 
 import contextlib
-import getpass
 import logging
 import math
 import queue
@@ -192,6 +191,7 @@ def checked(kind: Any, answer: Any, host: Host, request: str) -> Any:
 
 
 def _open(host: Host) -> Ssh:
+    """Return an open ssh connection to a host, or raise HostUnreachableError."""
     logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # our own messages tell its errors
     options: dict[str, Any] = {"banner_timeout": _CONNECT_S, "auth_timeout": _CONNECT_S}
     if host.key_file:
@@ -205,30 +205,56 @@ def _open(host: Host) -> Ssh:
         connect_timeout=int(_CONNECT_S),
         connect_kwargs=options,
     )
-    ssh.client.set_missing_host_key_policy(paramiko.RejectPolicy())  # Fabric would take any key
+    hops = _hops(ssh)
+    for hop in hops:
+        whose = "its" if hop is ssh else f"the gateway {hop.host}'s"
+        why = _why_not_entered(hop, known, whose)
+        if why is not None:
+            for opened in reversed(hops):
+                opened.close()
+            raise HostUnreachableError(f"{host.title}: {why}.")
+    return ssh
+
+
+def _hops(ssh: Ssh) -> list[Ssh]:
+    """Return the connections on the way to a host, the host's own last.
+
+    Those before are its gateways (`ProxyJump` of ~/.ssh/config). A `ProxyCommand` checks keys by itself.
+    """
+    hops = [ssh]
+    while isinstance(hops[0].gateway, Ssh):
+        hops.insert(0, hops[0].gateway)
+    return hops
+
+
+def _why_not_entered(hop: Ssh, known: Path, whose: str) -> str | None:
+    """Open one connection on the way to a host; return why it cannot be, or None if it is open.
+
+    Guarantees: no key is taken that is not in `known`, of a gateway neither, as whoever is in a gateway's
+    place could keep the way closed, and see who comes, when, and how much is said.
+    [test: tests/harness/hosts/test_gateways.py]
+    """
+    hop.client.set_missing_host_key_policy(paramiko.RejectPolicy())  # Fabric would take any key
     try:
         with contextlib.suppress(FileNotFoundError):
-            ssh.client.load_system_host_keys(str(known))
-        ssh.open()
+            hop.client.load_system_host_keys(str(known))
+        hop.open()
     except paramiko.BadHostKeyException:
-        why = (
-            f"its ssh host key is not the one in {known}; if it has a new one, correct that file, "
+        return (
+            f"{whose} ssh host key is not the one in {known}; if it has a new one, correct that file, "
             "if not, somebody is in its place"
         )
     except paramiko.AuthenticationException:
-        why = f"ssh let nobody in as {host.ssh_user or getpass.getuser()} with the keys that there are"
+        place = "" if whose == "its" else f" at the gateway {hop.host}"
+        return f"ssh let nobody in as {hop.user}{place} with the keys that there are"
     except paramiko.SSHException as error:
-        why = (
-            f"its ssh host key is not in {known}; connect once by ssh and compare it"
-            if "not found in known_hosts" in str(error)
-            else str(error)
-        )
+        if "not found in known_hosts" in str(error):
+            return f"{whose} ssh host key is not in {known}; connect once by ssh and compare it"
+        return str(error)
     except (OSError, socket.gaierror) as error:
-        why = f"ssh cannot reach it: {error.strerror or error}"
-    else:
-        return ssh
-    ssh.close()
-    raise HostUnreachableError(f"{host.title}: {why}.")
+        place = "it" if whose == "its" else f"the gateway {hop.host}"
+        return f"ssh cannot reach {place}: {error.strerror or error}"
+    return None
 
 
 def _command(host: Host, role: str) -> str:

@@ -205,13 +205,14 @@ class Guard:
     def with_heads(self, intent: Intent, histories: Mapping[int, str], heads: Sequence[str]) -> Intent:
         """Return a statement with the ledgers' heads; others know `heads` of this one."""
         had = self._ledger.had(heads)
-        return replace(intent, head=self._ledger.head(), seen=self.seen(histories), had=had)
+        lacks = [head for head in heads if head not in had]
+        return replace(intent, head=self._ledger.head(), seen=self.seen(histories), had=had, lacks=lacks)
 
     def compare_heads(self, own: Intent, others: Mapping[int, Intent]) -> None:
         """Raise HostUnfitError unless each ledger has had all heads that any host has seen of it.
 
-        A host may lie about what it has seen. So nothing is destroyed, and only the word of two hosts names
-        the command by which an owner says that a ledger was restored.
+        A host may lie about what it has seen, and a coordinator may not ask for it. So nothing is destroyed,
+        and only the word of two hosts names the command by which an owner says that a ledger was restored.
 
         Guarantees: noise made ahead at a host that was restored from a backup, or copied, is not used again.
         A host that lies costs at most the piece that this run has taken.
@@ -225,6 +226,12 @@ class Guard:
             heads = {*seen.values()} - {""}
             had = self._ledger.had(heads) if intent is own else intent.had
             lost = {other: head for other, head in seen.items() if head and head not in had}
+            if intent is not own and not {*lost.values()} <= {*intent.lacks}:
+                raise HostUnfitError(
+                    f"The host of party {party} was not asked for a head that {_named(lost)} signed to have "
+                    f"seen of its ledger: whoever starts this run, or {_named(lost)}, said something else "
+                    "before; start it again."
+                )
             if lost:
                 raise HostUnfitError(f"{_contradiction(party, lost)}{self._lost_piece()}")
 
@@ -261,7 +268,7 @@ def _contradiction(party: int, lost: Mapping[int, str]) -> str:
         lost: The head that each of some parties has seen, by party.
     """
     heads = sorted({*lost.values()})
-    who = " and ".join(f"party {other}" for other in sorted(lost))
+    who = _named(lost)
     if len(lost) > 1:
         return (
             f"The ledger of party {party} does not go on from what {who} have seen of it: it was restored "
@@ -274,6 +281,10 @@ def _contradiction(party: int, lost: Mapping[int, str]) -> str:
         f"that out: the owners of both compare their runs by ./inv hosts.policy before anything else "
         "(docs/how-to/own-a-host.md)."
     )
+
+
+def _named(parties: Collection[int]) -> str:
+    return " and ".join(f"party {party}" for party in sorted(parties))
 
 
 AGGREGATES = "aggregates"  # in a host's directory, placed by its owner like the next three

@@ -42,6 +42,7 @@ SOURCES = {
 }
 _MOST_SIGNERS = 16  # each signature is checked
 _SHOWN = 200  # characters of a reason
+_MOST_COUNTED = 1 << 62  # clients that a run left out
 _MOST_COMPARED = 1 << 63
 _MOST_ATTEMPTS = 10**6
 _WAY_OUT = "do not use these results; fetch them from the hosts again"
@@ -80,12 +81,13 @@ class Intent:
     head: str = ""
     seen: dict[str, str] = field(default_factory=dict)
     had: list[str] = field(default_factory=list)
+    lacks: list[str] = field(default_factory=list)
     run_certificate: str = ""
 
     @property
     def alike(self) -> "Intent":
         """All fields but each host's own."""
-        return replace(self, party=0, head="", seen={}, had=[], run_certificate="")
+        return replace(self, party=0, head="", seen={}, had=[], lacks=[], run_certificate="")
 
     @property
     def digest(self) -> str:
@@ -132,6 +134,8 @@ class Statement:
 
     def inputs(self, refusal: Refusal) -> Inputs:
         """Return a manifest's public numbers about the inputs, or refuse what is none."""
+        if not all(0 <= number <= _MOST_COUNTED for number in self.left_out.values()):
+            refusal.say("a number of clients that were left out cannot be")
         return with_excluded(as_type(Inputs, self.ran.inputs, refusal), self.left_out)
 
 

@@ -181,8 +181,8 @@ def _check_statement(manifest: EarlierManifest, path: Path) -> None:
             raise ValueError("it is another than that of the run which revealed the curves")
     except (FairSharesError, ValueError) as error:
         raise ResultFileError(
-            f"{path} states no guarantee as a run does: {str(error)[:_SHOWN]}; name the directory of a run as "
-            "it left it."
+            f"{path} states no guarantee as a run does: {str(error)[:_SHOWN]}; name the directory of a run "
+            "as it left it."
         ) from None
 
 

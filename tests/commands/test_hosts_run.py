@@ -385,6 +385,11 @@ def test_clients_send_to_hosts(hosts: Site, tmp_path: Path) -> None:
     forged.write_text(json.dumps({**json.loads(invitations[0].read_text()), **own}))
     by_a_stranger = call("send", "--records", "0.csv", "--invitation", str(forged), cwd=hosts.home)
     assert by_a_stranger.returncode == 1 and "refused or ended the connection" in by_a_stranger.stderr
+    right = json.loads(invitations[0].read_text())
+    right["servers"][1]["certificate"] = make_key(tmp_path, "P1", "P1").read_text()
+    forged.write_text(json.dumps(right))  # by a coordinator with a server of its own
+    said = refused("send", "--records", "0.csv", "--invitation", str(forged), cwd=hosts.home)
+    assert "what it has of party 1 was signed for another certificate" in said
     known.write_text("\n".join(fingerprint(path.read_bytes()) for path in own_certificates(hosts)))
     pinned = ["--invitation", str(invitations[0]), "--fingerprints", str(known)]
     first = start("send", "--records", "0.csv", *pinned, cwd=hosts.home)

@@ -82,17 +82,6 @@ def test_a_request_does_not_change() -> None:
     assert len({request, REQUESTS["weights"](**FIRST)}) == 1
 
 
-def test_no_file_is_long() -> None:
-    """Any file of the project can be read in one sitting."""
-    long = {
-        str(path.relative_to(PROJECT)): lines
-        for package in ("harness", "protocols", "fairshares", "benchmarks")
-        for path in Path(PROJECT, package).rglob("*.py")
-        if (lines := len(path.read_text(encoding="utf-8").splitlines())) > 450
-    }
-    assert long == {}
-
-
 def test_the_version_is_the_same_wherever_it_stands(project: Path) -> None:
     cited = re.search(r"^version: (\S+)$", (project / "CITATION.cff").read_text(), re.MULTILINE)
     assert cited is not None and cited[1] == __version__

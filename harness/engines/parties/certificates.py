@@ -15,6 +15,7 @@ from harness.errors import CertificateError, refuse
 
 RUN_CERTIFICATE_LASTS = timedelta(days=1)  # long enough for parties to meet, and clients to come
 _UNREADABLE = (  # errors by which parsing a certificate ends
+    TypeError,
     ValueError,
     UnsupportedAlgorithm,
     x509.DuplicateExtension,

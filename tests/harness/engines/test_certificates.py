@@ -188,8 +188,9 @@ def test_valid_for_a_day_from_an_hour_ago(tmp_path: Path) -> None:
         (b"\x02\x01\x02\x02", b"\x02\x01\x7f\x02"),
         (b"\x0c\x02P0", b"\x0d\x02P0"),
         (b"\x0c\x02P0", b"\x0c\x02P\xff"),
+        (b"\x0c\x02P0", b"\x03\x02P0"),
     ],
-    ids=["version", "kind of a name", "text of a name"],
+    ids=["version", "kind of a name", "text of a name", "bits for a name"],
 )
 def test_whatever_stands_in_a_certificate_is_refused_in_one_sentence(
     found: bytes, replaced: bytes, tmp_path: Path

@@ -142,6 +142,15 @@ def test_a_run_with_a_host_that_says_anything(request_: str, said: list[Answers]
             assert not out.exists()
 
 
+def test_a_run_to_which_a_host_does_not_agree_is_charged_nowhere(said: list[Answers], tmp_path: Path) -> None:
+    """Not even at the coordinator, whose ledger is charged before any party begins."""
+    runner = HostsRunner(HOSTS, MODEL)
+    runner._connections = replay(said, 1, "agree", {})  # type: ignore[assignment]
+    with pytest.raises(HostUnfitError, match=r"^Host b\.example \(party 1\): its answer to 'agree'"):
+        release(runner, tmp_path / "out")
+    assert Ledger(tmp_path / "ledger.sqlite").populations() == []
+
+
 def test_a_host_of_which_any_facts_are_told(said: list[Answers]) -> None:
     """Its answer is a fault of its own, or right; of others nothing is said."""
     (good,) = said[1]["check"]
@@ -297,6 +306,12 @@ def test_no_host_is_told_of_certificates_that_are_none(answered: Callable[..., N
     for of_b in wrong:  # and "pin" is not even asked
         with pytest.raises((HostUnfitError, CertificateError), match=r"^Host b\.example \(party 1\)"):
             set_up(of_b)
+    nonsense: Any
+    for nonsense in ("x", {"embedded": [{}]}, {"embedded": {"said": ""}}, None):
+        answered("successors", {}, nonsense, {})
+        with pytest.raises(HostUnfitError, match=r"^Host b\.example \(party 1\): its answer to 'successors'"):
+            set_up(made[1])
+    answered("successors", {}, {}, {})
     answered("pin", None, None, None)
     assert set_up(made[1]) == {name: {i: made[i][name] for i in range(3)} for name in engines()}
     answered("pin", None, "what nobody asked for", None)

@@ -163,9 +163,14 @@ def test_a_peer_that_went_back_in_time_is_refused(hosts: list[Path], stack: Exit
     work = preparing(hosts[0], stack)
     work.run.guard.remember({1: HEAD}, work.run._keys.all_histories(0))
     with pytest.raises(HostUnfitError, match=rf"of party 1 does not go on .* party 0 says .*\({HEAD}\)"):
-        begun(work, hosts, head="b" * 64, had=["c" * 64], seen={})
+        begun(work, hosts, head="b" * 64, had=["c" * 64], lacks=[HEAD], seen={})
     with pytest.raises(HostUnfitError, match=f"what party 0 and party 2 have seen .* --seen {HEAD}"):
+        work.run.go(signed_by_all(work.run.intent, hosts, head="b" * 64, had=["c" * 64], lacks=[HEAD]))
+    with pytest.raises(
+        HostUnfitError, match="host of party 1 was not asked for a head that party 0"
+    ) as refused_run:
         work.run.go(signed_by_all(work.run.intent, hosts, head="b" * 64, had=["c" * 64]))
+    assert "hosts.restored" not in str(refused_run.value)
 
 
 MODEL_OF_HOSTS = get_model(QUICKEST)

@@ -175,6 +175,34 @@ def test_what_hosts_sign_is_the_same_and_makes_a_result(
         verify(results)
 
 
+@pytest.mark.parametrize(
+    ("ran", "said"),
+    [
+        ({"inputs": {**INPUTS, "clients": "x"}}, "expected `int`, got `str` at .clients"),
+        ({"inputs": {**INPUTS, "clients": True}}, "expected `int`, got `bool` at .clients"),
+        ({"inputs": {**INPUTS, "clients": 1e308}}, "expected `int`, got `float` at .clients"),
+        ({"inputs": {**INPUTS, "clients": -5}}, "a number of clients, records or uploads cannot be"),
+        ({"inputs": {**INPUTS, "clients": 10**90}}, "cannot be|out of range"),
+        ({"inputs": {**INPUTS, "excluded_because": 5}}, "expected `object`, got `int` at .excluded_because"),
+        ({"inputs": {**INPUTS, "excluded_because": {"late": "x"}}}, "expected `int`, got `str`"),
+        ({"inputs": {**INPUTS, "excluded_because": {"late": -1}}}, "a number of clients, records or upl"),
+        ({"inputs": {}}, "object missing required field `clients`"),
+        ({"compared": "x"}, "expected `int`, got `str` at .ran.compared"),
+        ({"compared": 1.5}, "expected `int`, got `float` at .ran.compared"),
+        ({"compared": -1}, "its numbers of comparisons and attempts cannot be"),
+        ({"attempts": 10**7}, "its numbers of comparisons and attempts cannot be"),
+        ({"attempts": [1]}, "expected `int`, got `array` at .ran.attempts"),
+    ],
+)
+def test_what_hosts_sign_of_another_type_or_size_is_refused_in_one_sentence(
+    ran: dict[str, Any], said: str, results: Path, keys: list[Path]
+) -> None:
+    write(results, [statement(i, keys, {"party": i, **ran}) for i in range(3)], keys)
+    with pytest.raises(SignatureError, match=rf"{said}.*; do not use these results") as raised:
+        verify(results)
+    assert len(str(raised.value)) < 1000
+
+
 def test_a_starter_that_signs_itself_has_other_certificates(
     results: Path, keys: list[Path], tmp_path: Path
 ) -> None:
