@@ -9,6 +9,7 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.utils import CryptographyDeprecationWarning
 from cryptography.x509.oid import NameOID
 
 from harness.errors import CertificateError, refuse
@@ -18,6 +19,7 @@ _UNREADABLE = (  # errors by which parsing a certificate ends
     TypeError,
     ValueError,
     UnsupportedAlgorithm,
+    CryptographyDeprecationWarning,  # of what a later release refuses, where warnings are errors
     x509.DuplicateExtension,
     x509.InvalidVersion,
     x509.UnsupportedGeneralNameType,
