@@ -66,4 +66,5 @@ def present(
     if problem is not None:
         raise problem
     if terminal.output.json:
-        print((target / (file or f"{manifest['task']}.json")).read_text(encoding="utf-8"), end="")
+        results_file = target / (file or f"{manifest['task']}.json")
+        terminal.print_json_text(results_file.read_text(encoding="utf-8"))
