@@ -169,7 +169,7 @@ def verify(options: VerifyOptions) -> None:
     first = signers[0][0]
     epsilon, delta = first.spent
     refusal = Refusal(SignatureError, str(options.results), "what the hosts signed", "fetch it again")
-    ran = {**to_builtins(what_hosts_ran(first.ran)), **to_builtins(first.inputs(refusal))}
+    ran = to_builtins(first.inputs(refusal)) | to_builtins(what_hosts_ran(first.ran))
     if cli.output.json:
         cli.print_json({"signed_by": hosts, "epsilon": epsilon, "delta": delta, **ran})
         return
