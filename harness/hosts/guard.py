@@ -276,8 +276,8 @@ def _contradiction(party: int, lost: Mapping[int, str]) -> str:
     return (
         f"The ledger of party {party} does not go on from what {who} says to have seen of it ({heads[0]}). "
         f"Either it was restored from a backup or copied, or {who} says so falsely, and no other party bears "
-        f"that out: the owners of both compare their runs by ./inv hosts.policy before anything else "
-        "(docs/how-to/own-a-host.md)."
+        "that out: the owners of both compare their runs, by ./inv ledger --ledger with their hosts' "
+        "ledger.sqlite, before anything else (docs/how-to/own-a-host.md)."
     )
 
 
