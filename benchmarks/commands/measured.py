@@ -141,7 +141,7 @@ def _say(begin: cli.Steps, done: int, total: int, left_s: float | None, run: run
     text = f"{done} of {total}{left}: {name_of(planned.cell)}, repetition {repetition + 1}"
     begin.detail(text)
     if not cli.err.is_terminal:
-        cli.say(text, cli.err)
+        cli.say(cli.plain(text), cli.err)
 
 
 def _duration(seconds: float) -> str:

@@ -32,7 +32,7 @@ from harness.errors import MixedResultsError, OptionError
 from harness.hosts.inventory import read_hosts
 from harness.pipeline.run import environment, machine
 from harness.request.fields import typed
-from harness.system.files import scratch_directory
+from harness.system.files import working_directory
 from harness.system.result_files import read_result, write_json
 
 Todo = tuple[Planned, int]  # a cell, and the number of its repetition
@@ -156,7 +156,7 @@ def go_on(directory: Path, chosen: Chosen, watch: Watch, place: Place = HERE) ->
         failed, warm, announced = set[Cell](), set[tuple[str | None, Level]](), None
         total = sum(planned.repetitions for planned in plan if planned.excluded is None)
         with (
-            scratch_directory(directory) as scratch,
+            working_directory(directory) as scratch,
             # each program is compiled anew, once in a command, so that its compile time is known
             patch.dict(os.environ, {"XDG_CACHE_HOME": str(scratch.resolve() / "cache")}),
         ):

@@ -149,7 +149,8 @@ def fill_in(given: Sequence[ParserContext], commands: Mapping[str, Command]) -> 
             planned = name in OF_RUNS and "--plan" in context.flags and context.flags["--plan"].got_value
             if flag in context.flags and not context.flags[flag].got_value and not planned:
                 context.flags[flag].value, filled[flag] = text, text
-    return f"From {FILE}: {', '.join(f'{flag} {text}' for flag, text in filled.items())}" if filled else ""
+    said = f"From {FILE}: {', '.join(f'{flag} {text}' for flag, text in filled.items())}" if filled else ""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in said)
 
 
 def _texts(lacking: str, table: Mapping[str, Any], options: Mapping[str, Option[Any]]) -> dict[str, str]:

@@ -1,12 +1,13 @@
 """Presents a command's outcome."""
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from harness.cli import terminal
 from harness.errors import FairSharesError, WriteError, cannot
-from harness.system.files import scratch_directory
+from harness.system.files import copy_into, working_directory
 from harness.system.result_files import default_out, new_directory
 from harness.views import run as run_view
 from harness.views.parts import Part, View
@@ -30,11 +31,14 @@ def write_beside(directory: Path, title: str, subtitle: str, view: Sequence[Part
     """Write a page beside results, whole, or raise WriteError."""
     with (
         cannot(f"write the report into {directory}", WriteError, "the results are there"),
-        scratch_directory(directory) as partial,
+        working_directory(directory) as partial,
     ):
         write_page(title, subtitle, view, partial)
-        for path in partial.iterdir():
-            path.rename(directory / path.name)
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            copy_into(partial, descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def present(
@@ -62,4 +66,5 @@ def present(
     if problem is not None:
         raise problem
     if terminal.output.json:
-        print((target / (file or f"{manifest['task']}.json")).read_text(encoding="utf-8"), end="")
+        results_file = target / (file or f"{manifest['task']}.json")
+        terminal.print_json_text(results_file.read_text(encoding="utf-8"))

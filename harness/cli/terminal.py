@@ -71,8 +71,20 @@ def show(*parts: Part) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print JSON on stdout."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    """Print JSON on stdout, as `print_json_text`."""
+    print_json_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def print_json_text(text: str) -> None:
+    """Print a text of JSON on stdout.
+
+    Guarantees: names in it reach a terminal without characters that control it, as these become escapes of
+    JSON, which have the same meaning for who parses it.  [test: tests/harness/cli/test_terminal.py]
+    """
+    print(
+        "".join(c if c.isprintable() or c in "\n\N{NO-BREAK SPACE}" else json.dumps(c)[1:-1] for c in text),
+        end="",
+    )
 
 
 def show_or_print(value: Any, *parts: Part) -> None:
@@ -150,7 +162,7 @@ class Steps:
         """Show the step's progress."""
         if self._running is not None:
             self._far = text
-            self._display.update(self._running[0], description=f"{self._running[1]}: {escape(text)}")
+            self._display.update(self._running[0], description=f"{self._running[1]}: {plain(text)}")
 
     def count(self, done: int, of: int) -> None:
         """Show how many parts of the step are done, and the remaining time."""

@@ -6,6 +6,7 @@ host that holds it says so.
 """
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -63,7 +64,7 @@ def read_history(certificate: Path) -> History:
     Raises HostUnfitError for a file of something else.
     """
     own, place = fingerprint(certificate.read_bytes()), history_file(certificate)
-    if not place.exists():
+    if not os.path.lexists(place):
         return History([own], [])
     refusal = Refusal(HostUnfitError, str(place), "the history of a key", "restore it from a backup")
     history = as_type(History, read_json(place, refusal, SCHEMA), refusal)

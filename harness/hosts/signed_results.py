@@ -294,6 +294,8 @@ def _certificates_of_links(signers: Sequence[tuple[Statement, str]], refusal: Re
 def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict[str, dict[str, Any]]:
     ran = first.ran
     inputs = _public_inputs(first, refusal)
+    if ran.source not in SOURCES:
+        refusal.say("they signed a source of inputs that this version does not know")
     try:
         release = request_of_run(ran.asked)
         statistic = statistic_of(release)

@@ -14,7 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import StockError, named
-from harness.system.files import create_file, scratch_directory, sync, writable_by_others, write_whole
+from harness.system.files import (
+    create_file,
+    entries_replaceable_by_others,
+    scratch_directory,
+    sync,
+    writable_by_others,
+    write_whole,
+)
 
 ABOUT = "piece.json"
 ATTEMPTS = "attempts"  # to make a piece since the last one
@@ -111,6 +118,12 @@ class Stock:
             why = f"Other users can read {self.directory}"
         if why is not None:
             raise StockError(f"{why}: what lies there is no secret any more. Remove it, and make new noise.")
+        above = entries_replaceable_by_others(self.directory.parent)
+        if above is not None:
+            raise StockError(
+                f"{above}, so others could put other noise in the place of {self.directory}; take that right "
+                f"away (chmod go-w), or name another {named('stock')}."
+            )
 
     def destroy(self) -> None:
         """Remove all pieces: some were used, so the stock is an older copy."""

@@ -6,6 +6,7 @@ Locks tell which scratch directories killed processes left.
 import errno
 import fcntl
 import os
+import secrets
 import shutil
 import stat
 import tempfile
@@ -14,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from harness.errors import WriteError
 from harness.system.signals import uninterrupted
 
 PREFIX = ".fairshares-partial-"
@@ -40,6 +42,82 @@ def scratch_directory(parent: Path) -> Iterator[Path]:
         with uninterrupted():
             shutil.rmtree(path, ignore_errors=True)
             os.close(lock)
+
+
+@contextmanager
+def working_directory(preferred: Path) -> Iterator[Path]:
+    """Yield a scratch directory for what is secret or run: below `preferred` if that is as safe as its own.
+
+    Where others can rename what this user makes, one of them could put another directory in its place, with
+    programs for this user to run. There, the scratch directory is below the temporary directory instead.
+
+    Args:
+        preferred: An existing directory, on the file system where the content will stay.
+    Raises:
+        WriteError: Others can rename what is in the temporary directory, too.
+        OSError: The directory cannot be made.
+    [test: tests/harness/system/test_working_directories.py]
+    """
+    place = preferred
+    reason = entries_replaceable_by_others(preferred)
+    if reason is not None:
+        place = Path(tempfile.gettempdir())
+        of_temporary = entries_replaceable_by_others(place)
+        if of_temporary is not None:
+            raise WriteError(
+                f"{reason}, so others could replace what a run keeps there, and {of_temporary[0].lower()}"
+                f"{of_temporary[1:]}; take these rights away (chmod go-w), or set TMPDIR to a directory that "
+                "only you can change."
+            )
+    with scratch_directory(place) as made:
+        yield made
+
+
+def copy_into(made: Path, descriptor: int) -> None:
+    """Copy files and directories into an open directory, each file as a whole, through to the disk.
+
+    Guarantees: no link is followed that somebody put there, and no directory that another one took the place
+    of.  [test: tests/harness/system/test_working_directories.py]
+
+    Args:
+        made: A directory that only this user changes.
+        descriptor: Of the directory to copy to. If `made` has directories, only this user may change it.
+    """
+    for path in made.iterdir():
+        if path.is_dir():
+            os.mkdir(path.name, 0o700, dir_fd=descriptor)
+            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+            inner = os.open(path.name, flags, dir_fd=descriptor)
+            try:
+                copy_into(path, inner)
+            finally:
+                os.close(inner)
+            continue
+        name = PREFIX + secrets.token_hex(8)
+        mode = stat.S_IMODE(path.stat().st_mode)
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW
+        try:
+            with (
+                path.open("rb") as content,
+                os.fdopen(os.open(name, flags, mode, dir_fd=descriptor), "wb") as file,
+            ):
+                shutil.copyfileobj(content, file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(name, path.name, src_dir_fd=descriptor, dst_dir_fd=descriptor)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(name, dir_fd=descriptor)
+            raise
+
+
+def remove_within(descriptor: int) -> None:
+    """Remove all that is in an open directory, whatever its path leads to now."""
+    for name in os.listdir(descriptor):
+        if stat.S_ISDIR(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode):
+            shutil.rmtree(name, ignore_errors=True, dir_fd=descriptor)
+        else:
+            os.unlink(name, dir_fd=descriptor)
 
 
 def hold(directory: Path) -> int:
@@ -206,6 +284,33 @@ def replaceable_by_others(directory: Path) -> Path | str:
         OSError: It cannot be followed.
     [test: tests/harness/system/test_files.py]
     """
+    found = _followed(directory)
+    if isinstance(found, Path) and found.lstat().st_uid != os.geteuid():
+        return f"{found} belongs to another user"
+    if isinstance(found, Path) and found.lstat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return f"Other users can write to {found}"
+    return found
+
+
+def entries_replaceable_by_others(directory: Path) -> str | None:
+    """Return how others than this user could rename what this user makes in a directory, if they can.
+
+    Unlike `replaceable_by_others`, the directory may be root's, or a sticky one such as `/tmp`.
+
+    Args:
+        directory: An existing directory.
+    Returns:
+        A sentence without its end, or None.
+    Raises:
+        OSError: It cannot be followed.
+    [test: tests/harness/system/test_working_directories.py]
+    """
+    found = _followed(directory)
+    return found if isinstance(found, str) else None
+
+
+def _followed(directory: Path) -> Path | str:
+    """Follow a path; return it without links, or how others could change it or rename this user's entries."""
     owners, links = (os.geteuid(), 0), 0
     place, left = Path("/"), list(directory.absolute().parts[1:])
     while True:
@@ -214,10 +319,10 @@ def replaceable_by_others(directory: Path) -> Path | str:
             return f"{place} is not a directory of its own"
         if status.st_uid not in owners:
             return f"{place} belongs to another user"
-        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not (left and status.st_mode & stat.S_ISVTX):
+        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not status.st_mode & stat.S_ISVTX:
             return f"Other users can write to {place}"
         if not left:
-            return f"{place} belongs to another user" if status.st_uid != os.geteuid() else place
+            return place
         name = left.pop(0)
         if name == "..":
             place = place.parent

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
@@ -11,7 +12,8 @@ from typing import Any
 
 from harness.errors import OptionError, ResultFileError, WriteError, named
 from harness.system.documents import Refusal, read_json
-from harness.system.files import scratch_directory
+from harness.system.files import PREFIX, copy_into, remove_within, working_directory
+from harness.system.signals import uninterrupted
 
 SCHEMA = 1
 
@@ -50,6 +52,9 @@ def check_new(out: Path) -> None:
 def new_directory(out: Path) -> Iterator[Path]:
     """Yield a private directory that becomes `out` at the end, and vanishes on an error.
 
+    Guarantees: nobody else can put another directory in its place while it is yielded. It is beside `out`,
+    unless others can write there.  [test: tests/harness/system/test_working_directories.py]
+
     Raises OptionError if `out` cannot be, or WriteError if writing fails or `out` was made meanwhile.
     """
     check_new(out)
@@ -58,24 +63,63 @@ def new_directory(out: Path) -> Iterator[Path]:
         stack.callback(_remove_empty, ours)
         try:
             out.parent.mkdir(parents=True, exist_ok=True)
-            partial = stack.enter_context(scratch_directory(out.parent))
+            partial = stack.enter_context(working_directory(out.parent))
         except (FileExistsError, NotADirectoryError):
             raise OptionError(
                 f"Cannot write to {out.parent}, which is not a directory; name a new --out."
             ) from None
         except OSError as error:
             raise OptionError(f"Cannot write to {out.parent}: {error.strerror}.") from None
+        beside = partial.parent == out.parent
         try:
             yield partial
-            partial.rename(out)
+            if beside:
+                partial.rename(out)
+            else:
+                _deliver(partial, out)
         except OSError as error:
             if error.errno in (errno.EEXIST, errno.ENOTEMPTY) and out.exists():
                 raise WriteError(
                     f"Another run made {out} meanwhile; no result of this was written. Name another --out."
                 ) from None
             where = Path(error.filename or partial)
-            place = out if where.is_relative_to(partial) else where
-            raise WriteError(f"Cannot write to {place}: {error.strerror}; no result was written.") from None
+            if where.is_relative_to(partial):
+                where = out if beside else partial.parent
+            raise WriteError(f"Cannot write to {where}: {error.strerror}; no result was written.") from None
+
+
+def _deliver(made: Path, out: Path) -> None:
+    """Copy a directory to a place where others can write, as a whole.
+
+    Guarantees: what is written there is written into a directory of this user's alone.
+    [test: tests/harness/system/test_working_directories.py]
+
+    Raises WriteError if another directory took its place, or OSError.
+    """
+    partial = Path(tempfile.mkdtemp(prefix=PREFIX, dir=out.parent))
+    descriptor = os.open(partial, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    ours = False
+    try:
+        status = os.fstat(descriptor)
+        with os.scandir(descriptor) as entries:
+            is_empty = not any(entries)
+        ours = is_empty and status.st_uid == os.geteuid() and not status.st_mode & 0o077
+        if ours:
+            copy_into(made, descriptor)
+            partial.rename(out)
+        if not ours or not os.path.samestat(out.lstat(), status):
+            raise WriteError(
+                f"Another user put other files in the place of this run's results, as others can write to "
+                f"{out.parent}; use nothing there, and name a new --out that only you can change."
+            )
+    except BaseException:
+        with uninterrupted(), suppress(OSError):
+            if ours:
+                remove_within(descriptor)
+            partial.rmdir()
+        raise
+    finally:
+        os.close(descriptor)
 
 
 def _remove_empty(directories: Sequence[Path]) -> None:

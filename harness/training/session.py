@@ -26,7 +26,7 @@ from harness.privacy.ledger.populations import PrivacyEvent
 from harness.privacy.stock import Piece, Stock
 from harness.request.base import Account as Charged
 from harness.security_models import SecurityModel
-from harness.system.files import scratch_directory
+from harness.system.files import working_directory
 from harness.training.updates import UpdateRule, units_for
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.accounting.rounding import exact_number
@@ -206,7 +206,7 @@ class SumSession:
         self._left = weakref.finalize(self, stack.close)  # who forgets to close leaves nothing running
         try:
             starting = self._starting
-            work = stack.enter_context(scratch_directory(Path(tempfile.gettempdir())))
+            work = stack.enter_context(working_directory(Path(tempfile.gettempdir())))
             if starting is None:
                 mark = stack.enter_context(entry(self._account))
                 mark.check(self.event)

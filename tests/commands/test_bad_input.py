@@ -135,7 +135,7 @@ COMMANDS: list[Any] = [
     ),
     ("weights --add there", "No such file"),
     (f"{INVITE} 3 {DECLARED} --hosts hosts.toml", "need a client_port of every host in hosts.toml; host h0"),
-    ("hosts.setup --party 0", "--party and --pin are for one host"),
+    ("hosts.setup --party 0", "--party, --pin and --lost are for one host"),
     ("weights --epsilon 1 --hosts hosts.toml --security rep4-ring --out there", "there exists already"),
     ("hosts.setup --directory host", "say by --party which party's"),
     ("hosts.setup --policy nothing.toml", r"Cannot read nothing\.toml"),

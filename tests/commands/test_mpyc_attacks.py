@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from harness.engines.base import PROGRAMS, Job
-from harness.engines.parties import supervisor
+from harness.engines.base import PROGRAMS, PROJECT, Job
+from harness.engines.parties import handle, supervisor
 from harness.engines.parties.handle import LOST_PEER, OWN
 from harness.errors import OutputError, PartyFailedError
 from harness.security_models import get_model
@@ -38,6 +38,24 @@ SAID = {
     "huge": UNASKED,
     "flood": UNASKED,
 }
+
+
+OPEN = """
+from harness.engines.parties import sandbox
+sandbox.confine = lambda reach: None
+sandbox.signal_only = lambda *processes: None
+"""
+
+
+@pytest.fixture(autouse=True)
+def without_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run parties without their sandbox, in which no pickle could make a directory, even if it ran."""
+    place = tmp_path / "project"
+    place.mkdir()
+    for name in ("harness", "protocols", "tests", "Programs"):
+        (place / name).symlink_to(PROJECT / name)
+    (place / "sitecustomize.py").write_text(OPEN)
+    monkeypatch.setattr(handle, "PROJECT", place)
 
 
 class Ends:

@@ -53,7 +53,7 @@ def audit(options: AuditOptions) -> None:
             write_page("Audit", "what noise and releases protect, recomputed", shown, partial)
     cli.show(*shown, results(directory, options.plot))
     if cli.output.json:
-        print((directory / "audit.json").read_text(encoding="utf-8"), end="")
+        cli.print_json_text((directory / "audit.json").read_text(encoding="utf-8"))
     faults = [
         f"{audited.name} at ε = {exact_text(audited.requested.epsilon)}: {audited.fault}"
         for audited in audits
@@ -121,4 +121,4 @@ def noise(options: NoiseOptions) -> None:
         summary, manifest = open_noise(chosen, options.n, settings, target, begin)
     cli.show(*noise_view.noise(chosen, summary, manifest), results(target))
     if cli.output.json:
-        print((target / "noise.json").read_text(encoding="utf-8"), end="")
+        cli.print_json_text((target / "noise.json").read_text(encoding="utf-8"))

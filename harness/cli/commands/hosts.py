@@ -164,7 +164,8 @@ def verify(options: VerifyOptions) -> None:
     ]
     first = signers[0][0]
     epsilon, delta = first.spent
-    ran = {**what_hosts_ran(first.ran), **first.inputs}
+    of_run = what_hosts_ran(first.ran)
+    ran = {**of_run, **first.inputs, **of_run}  # no input is shown in the place of what hosts say of the run
     if cli.output.json:
         cli.print_json({"signed_by": hosts, "epsilon": epsilon, "delta": delta, **ran})
         return

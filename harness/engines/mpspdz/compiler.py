@@ -18,7 +18,7 @@ from harness.engines.mpspdz.cache import check_entry, is_intact, keep, kept_dire
 from harness.engines.program_hash import program_hash
 from harness.errors import CompileError, cannot
 from harness.security_models import SecurityModel
-from harness.system.files import scratch_directory
+from harness.system.files import scratch_directory, working_directory
 from harness.system.processes import leashed
 
 _TIMEOUT_S = 1800
@@ -86,7 +86,7 @@ def compilers_estimate(job: Job, home: Path, options: tuple[str, ...]) -> str:
     """Return the compiler's output, or raise CompileError."""
     with (
         cannot(f"compile in {gettempdir()}", CompileError),
-        scratch_directory(Path(gettempdir())) as directory,
+        working_directory(Path(gettempdir())) as directory,
     ):
         return _compile_in(directory, job, home, options)
 

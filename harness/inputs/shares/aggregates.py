@@ -74,8 +74,10 @@ def read_header(path: Path) -> Header:
 def read_uploads(path: Path) -> tuple[str, ...]:
     """Return the uploads' identities, or raise ShareError if the fingerprint differs."""
     with opened(path) as (header, file):
-        identities = tuple(_identities_line(file, header).decode(errors="replace").split())
-    if (len(identities), hash_of(identities)) != (header.uploads, header.fingerprint):
+        line = _identities_line(file, header)
+    identities = tuple(line.decode(errors="replace").split())
+    is_whole = line.endswith(b"\n") and len(identities) == header.uploads
+    if not is_whole or hash_of(identities) != header.fingerprint:
         raise ShareError(f"{path} is damaged: its list of uploads is not whole; aggregate again.")
     return identities
 
@@ -129,8 +131,8 @@ def extract_values(aggregate_file: Path, out: Path) -> Path:
 
 
 def _identities_line(file: BinaryIO, header: Header) -> bytes:
-    """Read the second line, of as many identities as the first one says."""
-    return file.readline((2 * IDENTITY_BYTES + 1) * header.uploads)
+    """Read the second line, no further than as many identities go as the first one says."""
+    return file.readline(max(1, (2 * IDENTITY_BYTES + 1) * header.uploads))
 
 
 def _refusal(where: str) -> Refusal:

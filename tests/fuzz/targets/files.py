@@ -16,6 +16,7 @@ from harness.engines.engine import left_out_by
 from harness.engines.mpspdz.engine import MpSpdzEngine
 from harness.engines.mpyc.engine import EmbeddedEngine
 from harness.engines.parties.handle import _kept_lines
+from harness.engines.parties.working_directory import LOG
 from harness.errors import FairSharesError, OptionError
 from harness.hosts.inventory import read_hosts
 from harness.hosts.setup import SCHEMA, read_exported
@@ -105,7 +106,7 @@ def no_signatures(data: bytes) -> object:
 
 def lines(log: Path) -> object:
     """Read the lines of two parties, as a run does."""
-    kept = tuple(_kept_lines(log))
+    kept = tuple(_kept_lines(log.parent))
     return parse_outputs([kept, kept], ["counts", "total"])
 
 
@@ -200,7 +201,7 @@ TARGETS = [
     Target("features", file_of(read_features, "features"), [FEATURES]),
     Target("heads", lambda data: parse_heads(data.decode(errors="replace")), [HEADS]),
     Target("noise-in-a-ledger", noise, [COINS, DRAWN]),
-    Target("lines-of-mp-spdz", file_of(lines, "log"), [LINES]),
+    Target("lines-of-mp-spdz", file_of(lines, LOG), [LINES]),
     Target("costs-of-mp-spdz", costs, [LINES]),
     Target("costs-of-mpyc", costs_of_mpyc, [b"Time = 0.5 seconds\nData sent = 100 bytes\n"]),
     Target("left-out", lambda data: left_out_by(0, data.decode(errors="replace").splitlines()), [LEFT_OUT]),

@@ -1,11 +1,15 @@
 """What a command says of a step that takes long, and `./inv test`: no check that failed is forgotten."""
 
+import json
 import subprocess
+from contextlib import nullcontext
 
 import pytest
 
 from harness.cli import terminal
 from harness.cli.project_checks import BESIDE_TESTS, DEFAULT_ONLY, STATIC_CHECKS, run_checks
+from harness.errors import HostUnfitError
+from harness.views.parts import Line, Table
 
 
 @pytest.mark.parametrize("output", [terminal.Output(json=True), terminal.Output(quiet=True)])
@@ -17,6 +21,37 @@ def test_no_progress_where_none_is_wanted(
         begin.detail("half")
         begin.tell_log()
     assert capsys.readouterr().err == ""
+
+
+# Clears the screen, goes back on a line, sets a title, turns text around, rings, and ends lines elsewhere.
+CONTROLS = "\x1b[2J\r\x9b31m\x1b]0;title\x07\u202e\u2066\x7f\x85\u2028"
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+@pytest.mark.parametrize("kind", ["name", "error", "announcement"])
+def test_nobody_controls_a_terminal_by_names(
+    kind: str, as_json: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Names come from results, tasks, hosts and their errors."""
+    name = f"a{CONTROLS}[red]b\n\N{NO-BREAK SPACE}ü😀"
+
+    def act() -> None:
+        with terminal.ending_well(terminal.Output(json=as_json)):
+            if kind == "name":
+                terminal.show_or_print({name: [name]}, name, Line(name, name), Table([name], [[name]]))
+            elif kind == "announcement":
+                terminal.announce(name)
+            else:
+                raise HostUnfitError(name)
+
+    with pytest.raises(SystemExit) if kind == "error" else nullcontext():
+        act()
+    captured = capsys.readouterr()
+    printed = captured.out + captured.err
+    assert printed and not [c for c in printed if not c.isprintable() and c not in "\n\N{NO-BREAK SPACE}"]
+    assert "b" in printed and "ü" in printed and "😀" in printed
+    if as_json and kind == "name":
+        assert json.loads(captured.out) == {name: [name]}
 
 
 STATIC = {**STATIC_CHECKS, **BESIDE_TESTS}

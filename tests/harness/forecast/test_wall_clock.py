@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.engines.emulated_network.profiles import parse_network
+from harness.engines.mpspdz.cache import keep
 from harness.engines.mpspdz.compiler import cache_directory
 from harness.engines.registry import engine_of
 from harness.forecast.plan import (
@@ -62,7 +63,10 @@ def test_a_program_that_is_kept_takes_no_compiling(tmp_path: Path, monkeypatch: 
     kept = cache_directory() / engine_of(model).program_hash(ASKED.job(), model)
     kept.mkdir(parents=True)
     assert planned().compile_s == compiling  # begun, and not ended
-    (kept / "estimate").touch()
+    made = tmp_path / "made"
+    made.mkdir()
+    (made / "estimate").touch()
+    keep(made, kept)
     assert planned().compile_s == 0
 
 

@@ -185,6 +185,7 @@ def test_what_hosts_sign_is_the_same_and_makes_a_result(
         ({"inputs": {**INPUTS, "excluded_because": {"late": "x"}}}, "expected `int`, got `str`"),
         ({"inputs": {**INPUTS, "excluded_because": {"late": -1}}}, "a number of clients, records or upl"),
         ({"inputs": {}}, "object missing required field `clients`"),
+        ({"source": "x"}, "a source of inputs that this version does not know"),
         ({"compared": "x"}, "expected `int`, got `str` at .ran.compared"),
         ({"compared": 1.5}, "expected `int`, got `float` at .ran.compared"),
         ({"compared": -1}, "its numbers of comparisons and attempts cannot be"),

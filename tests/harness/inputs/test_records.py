@@ -452,7 +452,7 @@ def test_a_domain_file_that_is_not_json(tmp_path: Path, content: bytes) -> None:
 
 
 def test_a_domain_file_that_is_not_there(tmp_path: Path) -> None:
-    for path, why in ((tmp_path, "Is a directory"), (tmp_path / "x", "No such file or directory")):
+    for path, why in ((tmp_path, "it is no regular file"), (tmp_path / "x", "No such file or directory")):
         with pytest.raises(RecordDomainError, match=f"^Cannot read {path}: {why}; it is written like"):
             read_domain(path)
 

@@ -213,7 +213,7 @@ def test_aggregates_that_do_not_match_name_the_party(aggregates: list[Path], mis
 
 def test_a_damaged_aggregate_is_not_fed_into_a_run(aggregates: list[Path]) -> None:
     aggregates[0].write_bytes(aggregates[0].read_bytes()[:-8])
-    with pytest.raises(ShareError, match="is damaged: it has 40 bytes of values"):
+    with pytest.raises(ShareError, match="is damaged: it does not have 48 bytes of values"):
         extract_values(aggregates[0], aggregates[0].with_suffix(".values"))
     assert not aggregates[0].with_suffix(".values").exists()
     with pytest.raises(ShareError, match="is not the aggregate of party 1"):

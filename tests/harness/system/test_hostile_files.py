@@ -11,8 +11,9 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -20,13 +21,15 @@ import pytest
 import fairshares as fs
 from harness.cli.commands.choices import read_fingerprints
 from harness.clients.sender import read_invitation
+from harness.engines.parties.certificates import make_key
 from harness.errors import FairSharesError
 from harness.hosts.inventory import read_hosts
+from harness.hosts.key_histories import read_history
 from harness.hosts.policy import checked_policy
 from harness.hosts.setup import set_up_here
 from harness.hosts.signed_results import verify
 from harness.inputs.record_schema import read_domain
-from harness.inputs.records import read_records
+from harness.inputs.records import ClientRecords, read_records
 from harness.inputs.shares.aggregates import extract_values, read_header, read_uploads
 from harness.inputs.shares.client import of_what_is_left
 from harness.inputs.shares.counting import Count, Opener
@@ -87,12 +90,21 @@ def result_beside_signatures(path: Path) -> object:
     return add_up([directory], verify)
 
 
+@cache
+def records_of_a_client() -> ClientRecords:
+    """Return records, which load packages that take more memory than a hostile file may."""
+    with TemporaryDirectory() as directory:
+        source = Path(directory, "records.csv")
+        source.write_text("client_id,group,label\nc,a,0\n")
+        declared = Path(directory, "declared.json")
+        declared.write_text('{"groups": ["a", "b"], "labels": ["0", "1"], "cap": 1}')
+        return read_records(source, read_domain(declared))
+
+
 def counted(path: Path) -> object:
     source = path.with_name("records.csv")
     source.write_text("client_id,group,label\nc,a,0\n")
-    declared = path.with_name("declared.json")
-    declared.write_text('{"groups": ["a", "b"], "labels": ["0", "1"], "cap": 1}')
-    return of_what_is_left(read_records(source, read_domain(declared)), source, path)
+    return of_what_is_left(records_of_a_client(), source, path)
 
 
 def aggregate(path: Path) -> object:
@@ -141,6 +153,12 @@ def certificates(path: Path) -> object:
     )
 
 
+def history(path: Path) -> object:
+    certificate = make_key(path.parent, "P0", "MPyC party 0")
+    path.rename(certificate.with_suffix(".history"))
+    return read_history(certificate)
+
+
 def options(path: Path) -> object:
     return read_toml(path, Refusal(FairSharesError, str(path), "a file of options", "correct it"))
 
@@ -165,6 +183,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "policy.toml": lambda path: checked_policy(path, str(path)),
     "signatures.json": signatures,
     "party-<i>.certificates": certificates,
+    "P<i>.history": history,
     # of docs/reference/share-files.md, and of other pages
     "task.json": read_task,
     "party.json": read_party,
@@ -305,6 +324,7 @@ CASES = [
 def test_a_hostile_file_ends_in_one_sentence(kind: str, name: str, place: Path) -> None:
     path = place / "file"
     HOSTILE[name].make(path)
+    records_of_a_client()
     before = {file: file.lstat().st_ino for file in place.parent.rglob("*")}
     sentence = refused(partial(READERS[kind], path))
     assert sentence.endswith((".", "reason"))
