@@ -195,12 +195,22 @@ class Guard:
             piece.attempts if piece else 0,
         )
 
-    def seen(self, histories: Mapping[int, str]) -> dict[str, str]:
-        """Return the known heads of other parties' ledgers, by the first keys of their owners."""
-        seen = self._ledger.seen()
-        return {str(party): seen[first] for party, first in histories.items() if first in seen}
+    def seen(self, histories: Mapping[int, Sequence[str]]) -> dict[str, str]:
+        """Return the known heads of other parties' ledgers, by the first keys of their owners.
 
-    def with_heads(self, intent: Intent, histories: Mapping[int, str], heads: Sequence[str]) -> Intent:
+        A host has one ledger for all engines. A head that version 1.0 wrote is known by the key of one engine
+        alone, and counts in runs of the others, too.
+        """
+        seen, known = self._ledger.seen(), dict[str, str]()
+        for party, firsts in histories.items():
+            heads = [seen[first] for first in firsts if first in seen]
+            if heads:
+                known[str(party)] = heads[0]
+        return known
+
+    def with_heads(
+        self, intent: Intent, histories: Mapping[int, Sequence[str]], heads: Sequence[str]
+    ) -> Intent:
         """Return a statement with the ledgers' heads; others know `heads` of this one."""
         had = self._ledger.had(heads)
         lacks = [head for head in heads if head not in had]
@@ -237,12 +247,14 @@ class Guard:
         piece = self.event.piece if self.event is not None else ""
         return f" The noise made ahead that it had taken, piece {piece[:12]}, was removed." if piece else ""
 
-    def remember(self, heads: Mapping[int, str], histories: Mapping[int, Sequence[str]]) -> None:
-        """Write the heads of other parties' ledgers, by the first keys of their owners."""
-        with suppress(LedgerError):  # the agreement on the piece still holds
-            self._ledger.remember(
-                {first: head for party, head in heads.items() for first in histories[party]}
-            )
+    def remember(self, heads: Mapping[int, str], histories: Mapping[int, Sequence[str]]) -> bool:
+        """Write the heads of other parties' ledgers, by the first keys of their owners; say if it worked."""
+        by_first = {first: head for party, head in heads.items() for first in histories[party]}
+        try:
+            self._ledger.remember(by_first)
+        except LedgerError:  # the agreement on the piece still holds
+            return False
+        return True
 
     def charge(self, run: str) -> None:
         """Write the run's charge, with a digest that all hosts signed. Raises as `job`."""
