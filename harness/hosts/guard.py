@@ -22,7 +22,15 @@ from harness.inputs.record_schema import RecordDomain
 from harness.inputs.shares.aggregates import check_own, extract_values
 from harness.inputs.shares.counting import Count, Opener
 from harness.inputs.shares.file_format import AGGREGATE_SUFFIX, SUFFIX, ClientPolicy
-from harness.inputs.shares.party import LIST_SUFFIX, UploadReport, new_uploads, read_lists, write_uploads
+from harness.inputs.shares.identities import MOST_UPLOADS
+from harness.inputs.shares.party import (
+    LIST_SUFFIX,
+    LONGEST_LIST,
+    UploadReport,
+    new_uploads,
+    read_lists,
+    write_uploads,
+)
 from harness.inputs.shares.signatures import Signed
 from harness.inputs.shares.task import read_task
 from harness.pipeline.preprocessing import charging_for, joint_noise_of, terms_of as terms_of_noise
@@ -387,11 +395,35 @@ class Uploads:
             return file.read(PIECE).decode()
 
     def take_list(self, of: int, signed: Signed, at: int, piece: str) -> None:
-        """Take a piece of another party's signed list."""
+        """Take the next piece of another party's signed list, from a byte on.
+
+        Guarantees: a coordinator neither changes this party's own list nor what it has sent of another, and
+        fills the disk by no more than the lists of the most uploads of a run.
+        [test: tests/harness/hosts/test_work.py]
+
+        Raises HostUnfitError.
+        """
         if of not in range(self._guard.release.security.parties):
             raise HostUnfitError("It was told of uploads of a party that its model does not have.")
+        if self._count is None:
+            raise HostUnfitError(_NOT_LISTED)
+        if of in self.heard:
+            raise HostUnfitError("It was told of its own uploads, which it has listed itself.")
+        place = self._list_of(of)
+        there = place.stat().st_size if place.exists() else 0
+        if at != there:
+            raise HostUnfitError(
+                f"It was told of the list of party {of} from byte {at} on, and has {there} bytes of it; the "
+                "pieces have to come in order, so start again."
+            )
+        added = piece.encode()
+        if there + len(added) > LONGEST_LIST:
+            raise HostUnfitError(
+                f"It was told of more uploads of party {of} than the {MOST_UPLOADS:,} that a run may have; "
+                "start again with fewer."
+            )
         self._told[of] = signed
-        append(self._list_of(of), at, piece.encode())
+        append(place, at, added)
 
     def aggregate(self, party: int) -> dict[str, Any]:
         """Aggregate this party's shares; return the facts that all may know.

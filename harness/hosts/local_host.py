@@ -39,6 +39,7 @@ SOURCES = {
     "programs and circuits": ("Programs/Source", "protocols/circuits"),
     "code": ("harness", "protocols"),
 }
+TURN = "turn"  # the file in a host's directory that its runs lock, which nobody else can open
 NONCE_BYTES = 16
 _IDLE_S = 3600.0  # for a run to begin, from its turn or the end of the last run
 _AT_ONCE = 64  # connections to a listening agent, so that they take little memory
@@ -70,7 +71,14 @@ class LocalHost:
         """Let no other connection check or prepare a run, or raise HostUnfitError."""
         if self._has_turn or not self.directory.is_dir():
             return
-        descriptor = held_alone(self.directory)
+        place = self.directory / TURN
+        try:
+            descriptor = held_alone(place)
+        except PermissionError:
+            raise HostUnfitError(
+                f"Others can open {place}, by which runs take turns, and could keep all runs off; make it "
+                f"its owner's alone, by chmod 600 {place}."
+            ) from None
         if descriptor is None:
             holder = "an agent that ends"
             if (signature := _signed(self.directory)) is not None:

@@ -141,9 +141,22 @@ def remove_unless_held(directory: Path) -> None:
             shutil.rmtree(directory, ignore_errors=True)
 
 
-def held_alone(directory: Path) -> int | None:
-    """Return a descriptor that one process at a time gets for a directory, else None."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+def held_alone(file: Path) -> int | None:
+    """Return a descriptor that one process at a time gets for a file, made if need be, else None.
+
+    Whoever can open a file for reading can hold its lock, for ever. So it has to be a file of this user's
+    that no other can open.
+    [test: tests/harness/hosts/test_work.py]
+
+    Raises:
+        PermissionError: Others can open it.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+    descriptor = os.open(file, flags, 0o600)
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
+        os.close(descriptor)
+        raise PermissionError(errno.EPERM, "others can open it", os.fspath(file))
     if _lock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB):
         return descriptor
     os.close(descriptor)
