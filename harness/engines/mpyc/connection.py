@@ -91,6 +91,12 @@ class Connection(asyncio.Protocol):
         """Say who this party is, if it connected."""
         self.transport = transport
         if self.peer_pid is not None:
+            shown = self._peers.party_of(transport)
+            if shown != self.peer_pid:  # before it gets the keys that another party is to have
+                who = "A stranger" if shown is None else f"Party {shown}"
+                self._peers.fail(PeerMessageError(f"{who} answers as party {self.peer_pid}: {_WAY_OUT}"))
+                transport.abort()
+                return
             keys = self.runtime._prss_keys_to_peer(self.peer_pid)
             transport.writelines([self.runtime.pid.to_bytes(_NUMBER_BYTES, "little"), *keys])
             self.runtime.set_protocol(self.peer_pid, self)
