@@ -15,7 +15,7 @@ from typing import Any
 from harness.engines.base import Job
 from harness.errors import HostUnfitError, LedgerError, ShareError
 from harness.hosts import keys, policy
-from harness.hosts.decision import Attempt, Release, Rule, allowed, decide
+from harness.hosts.decision import Attempt, Release, Rule
 from harness.hosts.signed_results import AGGREGATE, UPLOADS, Intent, UploadList, lists_of_others, sign
 from harness.hosts.states import State
 from harness.inputs.record_schema import RecordDomain
@@ -86,12 +86,9 @@ class Guard:
         self._entry = Entry(Account(self._ledger, self._population))
 
     def _ask(self, event: PrivacyEvent | None = None, ledger: LedgerState | None = None) -> Rule:
-        """Return the rule that allows the run, with all that is known of it by now; raise without one.
-
-        The policy is read each time, so that what its owner changes counts at once.
-        """
-        rules = policy.read_policy(self._directory).host_rules
-        rule = allowed(decide(rules, self._coordinator, replace(self._facts, event=event), ledger))
+        """Return the rule that allows the run, with all that is known of it by now; raise without one."""
+        facts = replace(self._facts, event=event)
+        rule = policy.ask_owner(self._directory, self._coordinator, facts, ledger)
         assert rule is not None
         return rule
 
@@ -104,15 +101,12 @@ class Guard:
         ) -> None:
             self._ask(release, state)
 
-        budget = None
-        if self._population is not None:
-            budget = Budget(rule.total.epsilon, rule.total.delta)
+        budget = rule.budget if self._population is not None else None
         return Account(self._ledger, self._population, budget, refuse)
 
     def check_attempt(self, number: int) -> None:
         """Raise PolicyError if a piece of noise was begun too often."""
-        rules = policy.read_policy(self._directory).host_rules
-        allowed(decide(rules, self._coordinator, Attempt(number)))
+        policy.ask_owner(self._directory, self._coordinator, Attempt(number))
 
     def check_noise(self, domain: RecordDomain) -> PreparedRelease[Any]:
         """Return the release that noise is made ahead for, if the policy would allow its run.

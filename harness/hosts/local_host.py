@@ -25,8 +25,8 @@ from harness.engines.program_hash import sources_hash
 from harness.engines.registry import engine_of
 from harness.errors import FairSharesError, HostUnfitError
 from harness.hosts import keys
-from harness.hosts.decision import Action, Benchmark, Look, Ports, allowed, decide
-from harness.hosts.policy import read_policy
+from harness.hosts.decision import Action, Benchmark, Look, Ports
+from harness.hosts.policy import ask_owner, read_policy
 from harness.inputs.shares.signatures import Signed
 from harness.pipeline.run import environment, machine
 from harness.security_models import get_model
@@ -65,7 +65,7 @@ class LocalHost:
 
     def ask_owner(self, action: Action) -> None:
         """Raise PolicyError unless the owner's policy, as it is now, allows this to the coordinator."""
-        allowed(decide(read_policy(self.directory).host_rules, self.coordinator, action))
+        ask_owner(self.directory, self.coordinator, action)
 
     def take_turn(self) -> None:
         """Let no other connection check or prepare a run, or raise HostUnfitError."""
@@ -211,7 +211,7 @@ def check_ports(directory: Path, coordinator: str, name: str, ports: list[int]) 
 
     `name` is `port`, or `client_port`, which stands for two ports.
     """
-    allowed(decide(read_policy(directory).host_rules, coordinator, Ports(name, tuple(ports))))
+    ask_owner(directory, coordinator, Ports(name, tuple(ports)))
     for port in ports:
         try:
             socket.create_server(("", port)).close()

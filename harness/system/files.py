@@ -243,6 +243,11 @@ def open_regular(path: Path, *, links: bool = False) -> BinaryIO:
     raise OSError(errno.EINVAL, reason, os.fspath(path))
 
 
+def larger_than(most: int) -> str:
+    """Return the reason to refuse what has more than `most` bytes, whole KiB or MiB."""
+    return f"it is larger than {f'{most >> 20} MiB' if most >= 1 << 20 else f'{most >> 10} KiB'}"
+
+
 def read_bounded(path: Path, most: int, *, links: bool = True) -> bytes:
     """Return the content of a regular file of at most `most` bytes.
 
@@ -257,8 +262,7 @@ def read_bounded(path: Path, most: int, *, links: bool = True) -> bytes:
     with open_regular(path, links=links) as file:
         content = file.read(most + 1)
     if len(content) > most:
-        size = f"{most >> 20} MiB" if most >= 1 << 20 else f"{most >> 10} KiB"
-        raise OSError(errno.EFBIG, f"it is larger than {size}", os.fspath(path))
+        raise OSError(errno.EFBIG, larger_than(most), os.fspath(path))
     return content
 
 

@@ -36,16 +36,12 @@ from harness.security_models import SecurityModel, get_model
 from tests.conftest import PROJECT
 from tests.support.coordinators import Agent, agents, agreed, asked, begun, fed, make_hosts
 from tests.support.running import program_spec, until
+from tests.support.sandboxes import OPEN
 from tests.support.ssh import copy_of_project
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=f"this kernel lacks {missing()}")
 
 INTRUDER = (PROJECT / "tests" / "support" / "intruder.py").read_text()
-OPEN = """
-from harness.engines.parties import sandbox
-sandbox.confine = lambda reach: None
-sandbox.signal_only = lambda *processes: None
-"""
 SCRIPT = """
 import os, signal, sys
 from pathlib import Path
@@ -276,15 +272,22 @@ def test_a_host_inside_of_the_project_is_shut_off_too(tmp_path: Path) -> None:
         ("read", str(project / "harness" / "errors.py")),
     ]
     text = SCRIPT.format(version=landlock_version(), filtered=True) + text_of(attempts)
-    done = subprocess.run(
-        [sys.executable, "-c", text],
-        cwd=tmp_path / "run",
+    done = _run(text, tmp_path / "run", project=project)
+    assert [*answers_in(done.stdout.splitlines()).values()] == [False, True], done.stderr
+
+
+def _run(
+    text: str, directory: Path, *arguments: str, project: Path = PROJECT
+) -> subprocess.CompletedProcess[str]:
+    """Run Python code in a process of its own, with the modules of a project."""
+    return subprocess.run(
+        [sys.executable, "-c", text, *arguments],
+        cwd=directory,
         env={**os.environ, "PYTHONPATH": str(project)},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert [*answers_in(done.stdout.splitlines()).values()] == [False, True], done.stderr
 
 
 def _lines_of(agent: Agent) -> list[str]:
@@ -308,14 +311,7 @@ def test_older_kernels_protect_all_but_what_is_said_to_be_missing(
     attempts = [*around.forbidden, *((kind, "parent") for kind in ("environ", "attach", "signal"))]
     (tmp_path / "run").mkdir()
     text = SCRIPT.format(version=version, filtered=secured) + text_of(attempts)
-    done = subprocess.run(
-        [sys.executable, "-c", text],
-        cwd=tmp_path / "run",
-        env={**os.environ, "PYTHONPATH": str(PROJECT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = _run(text, tmp_path / "run")
     first, *lines = done.stdout.splitlines()
     said = {Protection[name] for name in first.split(",") if name}
     answers = answers_in(lines)
@@ -453,14 +449,7 @@ def test_queues_and_semaphores_of_its_owner_are_out_of_reach(tmp_path: Path, fil
     numbers = [REFUSED[name][machine] for name in REFUSED if name.startswith(SHARED)]
     assert len(numbers) == 13
     script = SCRIPT.format(version=landlock_version(), filtered=filtered) if filtered else ""
-    done = subprocess.run(
-        [sys.executable, "-c", script + CALLS, json.dumps(numbers)],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(PROJECT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = _run(script + CALLS, tmp_path, json.dumps(numbers))
     answers = [line for line in done.stdout.splitlines() if line in ("True", "False")]
     assert answers == [str(filtered)] * len(numbers), done.stderr
 
