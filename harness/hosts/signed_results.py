@@ -38,7 +38,7 @@ _SHOWN = 200  # characters of a reason
 _MOST_COUNTED = 1 << 63  # clients, records or uploads
 _MOST_COMPARED = 1 << 63
 _MOST_ATTEMPTS = 10**6
-_SPENT = "nothing was written, and its ε is spent: ./inv hosts.collect fetches what the others signed"
+_SPENT = "nothing was written; ./inv hosts.collect fetches what others signed of a release, whose ε is spent"
 _WAY_OUT = "do not use these results; fetch them from the hosts again"
 
 
@@ -277,8 +277,7 @@ def check_ended(
 
     Raises HostUnfitError.
     """
-    way_out = _SPENT if outputs else "start it again"  # noise that is made ahead costs nothing
-    refusal = Refusal(HostUnfitError, "What the hosts signed", "the end of this run", way_out)
+    refusal = Refusal(HostUnfitError, "What the hosts signed", "the end of this run", _SPENT)
     opened = {name: list(values) for name, values in outputs.items()}
     signers = []
     for host, before, after in zip(hosts, agreed, ended, strict=True):
@@ -287,7 +286,8 @@ def check_ended(
         statement = read_signed(Statement, after, refusal)
         if after.certificate != before.certificate or statement.ran != read_signed(Intent, before, refusal):
             refusal.say(f"{host} signed another run than the one that it had agreed to")
-        if statement.outputs != opened:
+        # Of noise that is made ahead, parties print that they made it, and hosts sign no value.
+        if statement.outputs != (opened if statement.ran.source != NOTHING else {}):
             refusal.say(f"{host} signed other values than its party printed")
         signers.append((statement, fingerprint(after.certificate.encode())))
     return _check_alike(signers, refusal)
