@@ -4,6 +4,7 @@ import asyncio
 import ssl
 import struct
 from collections.abc import Callable, Container
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -90,5 +91,10 @@ class Channel:
         return terms
 
     def close(self) -> None:
-        """Close at once: waiting for a goodbye would keep the socket for 30 s."""
+        """Begin to close at once: waiting for a goodbye would keep the socket for 30 s."""
         self.writer.transport.abort()
+
+    async def wait_closed(self) -> None:
+        """Wait until the socket is closed, which takes a turn of the event loop after `close`."""
+        with suppress(OSError):
+            await self.writer.wait_closed()

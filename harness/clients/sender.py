@@ -128,6 +128,7 @@ async def _converse(
     finally:
         for channel in channels:
             channel.close()
+        await asyncio.gather(*(channel.wait_closed() for channel in channels))
 
 
 async def _told(sender: Sender, channel: Channel, length: int) -> bytes:

@@ -99,11 +99,19 @@ def put(pool: urllib3.PoolManager, url: str, body: bytes, *, unanswered: bool) -
 
     A taken name (409 or 412) is no success, as it may hold a stranger's bytes. After an own request without
     an answer (`unanswered`) their owner is unknown.
+    Guarantees: of an answer only status and headers are read, as its body could have no end.
+    [test: tests/harness/clients/test_uploading.py]
     """
     headers = {"Content-Type": "application/octet-stream", "If-None-Match": "*"}
     for pause in (*_PAUSES_S, None):
         try:
-            response = pool.request("PUT", url, body=body, headers=headers, retries=False, redirect=False)
+            response = pool.request(
+                "PUT", url, body=body, headers=headers, retries=False, redirect=False, preload_content=False
+            )
+            if response.length_remaining == 0:
+                response.read()  # nothing, and frees the connection for the next upload
+            else:
+                response.close()
         except SSLError as error:
             if isinstance(error.args[0], ssl.SSLCertVerificationError):
                 return Outcome.FAILED, f"its certificate is not trusted here: {error.args[0].verify_message}"

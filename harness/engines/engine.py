@@ -94,7 +94,7 @@ class Engine(Runner):
         """Return the job with its program."""
 
     @abstractmethod
-    def _process(self, prepared: Prepared, party: int, addresses: Sequence[Address]) -> dict[str, Any]:
+    def _process(self, prepared: Prepared, party: int) -> dict[str, Any]:
         """Return the engine's part of `config`.
 
         This is `argv`, or a `module` with `run_party`; `links`; `reads`, the files and directories of the
@@ -171,7 +171,7 @@ class Engine(Runner):
             "addresses": list(addresses),
             "fair_bits": job.fair_bits,
             "notes_links": prepared.fault_of_links is None,  # else it is unknown whom they accepted
-            **self._process(prepared, party, addresses),
+            **self._process(prepared, party),
         }
         if job.own is not None:
             noise = job.distributed_noise(model)  # in public terms; none for sums that get joint noise

@@ -10,9 +10,8 @@ import os
 import queue
 import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -73,17 +72,10 @@ class Agent(wire.Line):
             with self._within(self._work.limit_s(asked), f"The request {asked!r}"):
                 self._say(self._answer(request))
 
-    @contextmanager
-    def _within(self, seconds: float, what: str) -> Iterator[None]:
+    def _within(self, seconds: float, what: str) -> AbstractContextManager[None]:
         """End this process in an orderly way if the block, or sending what it says, takes longer."""
         why = f"{what} took longer than its limit, {seconds:g} s, and the agent ended."
-        timer = threading.Timer(seconds, local_host.end_agent, [why])
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
+        return wire.limited(seconds, local_host.end_agent, why)
 
     def _say(self, message: dict[str, Any]) -> None:
         self.longest = self._work.longest  # before the other side learns that it may send more

@@ -6,8 +6,6 @@ import math
 import queue
 import shlex
 import socket
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -106,15 +104,8 @@ class Connection(wire.Line):
         self.lose()
         self._ssh.close()
 
-    @contextlib.contextmanager
-    def _patient(self, seconds: float) -> Iterator[None]:
-        timer = threading.Timer(seconds, self.lose, [f"it gave no answer within {seconds:g} s"])
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
+    def _patient(self, seconds: float) -> contextlib.AbstractContextManager[None]:
+        return wire.limited(seconds, self.lose, f"it gave no answer within {seconds:g} s")
 
     def _message(self, awaited: _Answer) -> dict[str, Any]:
         message = awaited.get()

@@ -79,6 +79,11 @@ class Rule:
         )
 
     @property
+    def budget(self) -> Budget:
+        """The budget of all runs, as the ledger keeps it."""
+        return Budget(self.total.epsilon, self.total.delta)
+
+    @property
     def notice(self) -> str:
         """A sentence with both numbers if the stated bound of a run exceeds the total, else ""."""
         pairs = (
@@ -401,7 +406,7 @@ def _refused_by_ledger(rule: Rule, action: Release, ledger: LedgerState | None) 
     event, name = action.event, action.charged_to
     if event is None or ledger is None:
         return None
-    budget = Budget(rule.total.epsilon, rule.total.delta) if name is not None else None
+    budget = rule.budget if name is not None else None
     try:
         if ledger.population is not None and budget is not None:  # the owner may have changed the total
             refuse_late_rule(ledger.population, budget)

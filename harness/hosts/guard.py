@@ -17,14 +17,22 @@ from msgspec import to_builtins
 from harness.engines.base import Job
 from harness.errors import HostUnfitError, LedgerError, ShareError
 from harness.hosts import keys, policy
-from harness.hosts.decision import Attempt, Release, Rule, allowed, decide
+from harness.hosts.decision import Attempt, Release, Rule
 from harness.hosts.signed_results import AGGREGATE, UPLOADS, Intent, UploadList, lists_of_others, sign
 from harness.hosts.states import State
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.shares.aggregates import check_own, extract_values
 from harness.inputs.shares.counting import Count, Opener
 from harness.inputs.shares.file_format import AGGREGATE_SUFFIX, SUFFIX, ClientPolicy
-from harness.inputs.shares.party import LIST_SUFFIX, UploadReport, new_uploads, read_lists, write_uploads
+from harness.inputs.shares.identities import MOST_UPLOADS
+from harness.inputs.shares.party import (
+    LIST_SUFFIX,
+    LONGEST_LIST,
+    UploadReport,
+    new_uploads,
+    read_lists,
+    write_uploads,
+)
 from harness.inputs.shares.signatures import Signed
 from harness.inputs.shares.task import read_task
 from harness.pipeline.preprocessing import charging_for, joint_noise_of, terms_of as terms_of_noise
@@ -80,12 +88,9 @@ class Guard:
         self._entry = Entry(Account(self._ledger, self._population))
 
     def _ask(self, event: PrivacyEvent | None = None, ledger: LedgerState | None = None) -> Rule:
-        """Return the rule that allows the run, with all that is known of it by now; raise without one.
-
-        The policy is read each time, so that what its owner changes counts at once.
-        """
-        rules = policy.read_policy(self._directory).host_rules
-        rule = allowed(decide(rules, self._coordinator, replace(self._facts, event=event), ledger))
+        """Return the rule that allows the run, with all that is known of it by now; raise without one."""
+        facts = replace(self._facts, event=event)
+        rule = policy.ask_owner(self._directory, self._coordinator, facts, ledger)
         assert rule is not None
         return rule
 
@@ -98,15 +103,12 @@ class Guard:
         ) -> None:
             self._ask(release, state)
 
-        budget = None
-        if self._population is not None:
-            budget = Budget(rule.total.epsilon, rule.total.delta)
+        budget = rule.budget if self._population is not None else None
         return Account(self._ledger, self._population, budget, refuse)
 
     def check_attempt(self, number: int) -> None:
         """Raise PolicyError if a piece of noise was begun too often."""
-        rules = policy.read_policy(self._directory).host_rules
-        allowed(decide(rules, self._coordinator, Attempt(number)))
+        policy.ask_owner(self._directory, self._coordinator, Attempt(number))
 
     def check_noise(self, domain: RecordDomain) -> PreparedRelease[Any]:
         """Return the release that noise is made ahead for, if the policy would allow its run.
@@ -197,12 +199,22 @@ class Guard:
             piece.attempts if piece else 0,
         )
 
-    def seen(self, histories: Mapping[int, str]) -> dict[str, str]:
-        """Return the known heads of other parties' ledgers, by the first keys of their owners."""
-        seen = self._ledger.seen()
-        return {str(party): seen[first] for party, first in histories.items() if first in seen}
+    def seen(self, histories: Mapping[int, Sequence[str]]) -> dict[str, str]:
+        """Return the known heads of other parties' ledgers, by the first keys of their owners.
 
-    def with_heads(self, intent: Intent, histories: Mapping[int, str], heads: Sequence[str]) -> Intent:
+        A host has one ledger for all engines. A head that version 1.0 wrote is known by the key of one engine
+        alone, and counts in runs of the others, too.
+        """
+        seen, known = self._ledger.seen(), dict[str, str]()
+        for party, firsts in histories.items():
+            heads = [seen[first] for first in firsts if first in seen]
+            if heads:
+                known[str(party)] = heads[0]
+        return known
+
+    def with_heads(
+        self, intent: Intent, histories: Mapping[int, Sequence[str]], heads: Sequence[str]
+    ) -> Intent:
         """Return a statement with the ledgers' heads; others know `heads` of this one."""
         had = self._ledger.had(heads)
         lacks = [head for head in heads if head not in had]
@@ -239,12 +251,14 @@ class Guard:
         piece = self.event.piece if self.event is not None else ""
         return f" The noise made ahead that it had taken, piece {piece[:12]}, was removed." if piece else ""
 
-    def remember(self, heads: Mapping[int, str], histories: Mapping[int, Sequence[str]]) -> None:
-        """Write the heads of other parties' ledgers, by the first keys of their owners."""
-        with suppress(LedgerError):  # the agreement on the piece still holds
-            self._ledger.remember(
-                {first: head for party, head in heads.items() for first in histories[party]}
-            )
+    def remember(self, heads: Mapping[int, str], histories: Mapping[int, Sequence[str]]) -> bool:
+        """Write the heads of other parties' ledgers, by the first keys of their owners; say if it worked."""
+        by_first = {first: head for party, head in heads.items() for first in histories[party]}
+        try:
+            self._ledger.remember(by_first)
+        except LedgerError:  # the agreement on the piece still holds
+            return False
+        return True
 
     def charge(self, run: str) -> None:
         """Write the run's charge, with a digest that all hosts signed. Raises as `job`."""
@@ -278,8 +292,8 @@ def _contradiction(party: int, lost: Mapping[int, str]) -> str:
     return (
         f"The ledger of party {party} does not go on from what {who} says to have seen of it ({heads[0]}). "
         f"Either it was restored from a backup or copied, or {who} says so falsely, and no other party bears "
-        f"that out: the owners of both compare their runs by ./inv hosts.policy before anything else "
-        "(docs/how-to/own-a-host.md)."
+        "that out: the owners of both compare their runs, by ./inv ledger --ledger with their hosts' "
+        "ledger.sqlite, before anything else (docs/how-to/own-a-host.md)."
     )
 
 
@@ -377,11 +391,35 @@ class Uploads:
             return file.read(PIECE).decode()
 
     def take_list(self, of: int, signed: Signed, at: int, piece: str) -> None:
-        """Take a piece of another party's signed list."""
+        """Take the next piece of another party's signed list, from a byte on.
+
+        Guarantees: a coordinator neither changes this party's own list nor what it has sent of another, and
+        fills the disk by no more than the lists of the most uploads of a run.
+        [test: tests/harness/hosts/test_work.py]
+
+        Raises HostUnfitError.
+        """
         if of not in range(self._guard.release.security.parties):
             raise HostUnfitError("It was told of uploads of a party that its model does not have.")
+        if self._count is None:
+            raise HostUnfitError(_NOT_LISTED)
+        if of in self.heard:
+            raise HostUnfitError("It was told of its own uploads, which it has listed itself.")
+        place = self._list_of(of)
+        there = place.stat().st_size if place.exists() else 0
+        if at != there:
+            raise HostUnfitError(
+                f"It was told of the list of party {of} from byte {at} on, and has {there} bytes of it; the "
+                "pieces have to come in order, so start again."
+            )
+        added = piece.encode()
+        if there + len(added) > LONGEST_LIST:
+            raise HostUnfitError(
+                f"It was told of more uploads of party {of} than the {MOST_UPLOADS:,} that a run may have; "
+                "start again with fewer."
+            )
         self._told[of] = signed
-        append(self._list_of(of), at, piece.encode())
+        append(place, at, added)
 
     def aggregate(self, party: int) -> dict[str, Any]:
         """Aggregate this party's shares; return the facts that all may know.

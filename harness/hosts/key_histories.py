@@ -11,12 +11,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-
 from harness.engines.parties.certificates import fingerprint
 from harness.errors import CertificateError, HostUnfitError
-from harness.inputs.shares.signatures import Signed, is_signed, kind_of, signature_of
+from harness.inputs.shares.signatures import Signed, is_signed, kind_of, signed_by
 from harness.system.documents import Refusal, as_type, parse_json, read_json
 from harness.system.files import write_whole
 
@@ -45,12 +42,8 @@ class History:
 
     def with_successor(self, old: Path, new: Path) -> "History":
         """Return the history after the key of certificate `old` has signed its successor."""
-        key = serialization.load_pem_private_key(old.with_suffix(".key").read_bytes(), None)
-        assert isinstance(key, ec.EllipticCurvePrivateKey)
         said = Successor(fingerprint(old.read_bytes()), fingerprint(new.read_bytes()))
-        text = json.dumps(asdict(said), sort_keys=True)
-        one = Signed(text, signature_of(key, kind_of(Successor), text), old.read_text())
-        return History([*self.keys, said.new], [*self.successors, one])
+        return History([*self.keys, said.new], [*self.successors, signed_by(old, said)])
 
 
 def history_file(certificate: Path) -> Path:

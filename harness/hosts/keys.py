@@ -175,10 +175,14 @@ class RunKeys:
         return {party: self._first(self._engine.name, party) for party in self._parties if party != own}
 
     def all_histories(self, own: int) -> dict[int, list[str]]:
-        """Return the first keys of each other party's chains, of all engines: its ledger is one."""
+        """Return the first keys of each other party's chains, of all engines: its ledger is one.
+
+        The chain of the run's engine comes first.
+        """
         held = pinned(self._directory)
+        names = sorted(engines(), key=lambda name: name != self._engine.name)
         return {
-            party: [self._first(name, party) for name in engines() if party in held[name]]
+            party: [self._first(name, party) for name in names if party in held[name]]
             for party in self._parties
             if party != own
         }

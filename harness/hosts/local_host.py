@@ -25,8 +25,8 @@ from harness.engines.program_hash import sources_hash
 from harness.engines.registry import engine_of
 from harness.errors import FairSharesError, HostUnfitError
 from harness.hosts import keys
-from harness.hosts.decision import Action, Benchmark, Look, Ports, allowed, decide
-from harness.hosts.policy import read_policy
+from harness.hosts.decision import Action, Benchmark, Look, Ports
+from harness.hosts.policy import ask_owner, read_policy
 from harness.inputs.shares.signatures import Signed
 from harness.pipeline.run import environment, machine
 from harness.security_models import get_model
@@ -39,6 +39,7 @@ SOURCES = {
     "programs and circuits": ("Programs/Source", "protocols/circuits"),
     "code": ("harness", "protocols"),
 }
+TURN = "turn"  # the file in a host's directory that its runs lock, which nobody else can open
 NONCE_BYTES = 16
 _IDLE_S = 3600.0  # for a run to begin, from its turn or the end of the last run
 _AT_ONCE = 64  # connections to a listening agent, so that they take little memory
@@ -64,13 +65,20 @@ class LocalHost:
 
     def ask_owner(self, action: Action) -> None:
         """Raise PolicyError unless the owner's policy, as it is now, allows this to the coordinator."""
-        allowed(decide(read_policy(self.directory).host_rules, self.coordinator, action))
+        ask_owner(self.directory, self.coordinator, action)
 
     def take_turn(self) -> None:
         """Let no other connection check or prepare a run, or raise HostUnfitError."""
         if self._has_turn or not self.directory.is_dir():
             return
-        descriptor = held_alone(self.directory)
+        place = self.directory / TURN
+        try:
+            descriptor = held_alone(place)
+        except PermissionError:
+            raise HostUnfitError(
+                f"Others can open {place}, by which runs take turns, and could keep all runs off; make it "
+                f"its owner's alone, by chmod 600 {place}."
+            ) from None
         if descriptor is None:
             holder = "an agent that ends"
             if (signature := _signed(self.directory)) is not None:
@@ -203,7 +211,7 @@ def check_ports(directory: Path, coordinator: str, name: str, ports: list[int]) 
 
     `name` is `port`, or `client_port`, which stands for two ports.
     """
-    allowed(decide(read_policy(directory).host_rules, coordinator, Ports(name, tuple(ports))))
+    ask_owner(directory, coordinator, Ports(name, tuple(ports)))
     for port in ports:
         try:
             socket.create_server(("", port)).close()

@@ -54,6 +54,7 @@ from harness.privacy.ledger.populations import Status
 from harness.privacy.stock import Piece, new_name, shares_of
 from harness.security_models import SecurityModel
 from harness.system.files import create_file, scratch_directory, write_whole
+from harness.system.signals import uninterrupted
 from protocols.spec import CLIENTS
 
 MAX_SKEW_S = 60.0
@@ -251,8 +252,10 @@ class PartyRun(ABC, Generic[RunAhead]):
         self._port.close()
         self._port = None
         self._host.stop_listening()
-        party.go(others)
-        self.is_running, self._meets_by = True, time.monotonic() + _MEET_S
+        with uninterrupted():  # what an interrupt ends is a run, with all that belongs to its end
+            party.go(others)
+            self.is_running = True
+        self._meets_by = time.monotonic() + _MEET_S
         self._host.run_begins()
 
     @abstractmethod
@@ -265,6 +268,7 @@ class PartyRun(ABC, Generic[RunAhead]):
     def state(self) -> dict[str, Any]:
         """Return the party's state, with filtered lines; nothing of one that never started."""
         party = self.laid_out()
+        self._look()
         state = party.state() if self._is_started else PartyState()
         alone = [f"{OWN}It had not met all other parties after {_MEET_S:g} s."] if self._alone else []
         return asdict(replace(state, lines=(*state.lines, *alone)))
@@ -272,6 +276,7 @@ class PartyRun(ABC, Generic[RunAhead]):
     def ended(self) -> dict[str, Any] | None:
         """Return the party's last state, None while it runs."""
         party = self.laid_out()
+        self._look()
         if time.monotonic() > self._meets_by:
             self._meets_by = math.inf
             if len(party.met()) < self.model.parties - 1:
@@ -284,15 +289,21 @@ class PartyRun(ABC, Generic[RunAhead]):
         return {"code": code, **self.state()}
 
     def kill(self) -> None:
-        """End the party, if there is one."""
-        if self._party is not None:
+        """End the party, if there is one, and with it a run that has begun."""
+        if self._party is None:
+            return
+        with uninterrupted():
             self._party.kill()
             self._party.close()
             self._is_done = True
-        if self.is_running:
-            self._is_over()
+            if self.is_running:
+                self._is_over()
+
+    def _look(self) -> None:
+        """Remember what is known of a running run by now; called before anything of its party is told."""
 
     def _is_over(self) -> None:
+        """Note that the party has ended: by itself, by a request, or with the connection."""
         self.is_running = False
         self._host.expect_run()
 
@@ -351,10 +362,10 @@ class SignedRun(PartyRun[Intent]):
         self.guard = guard
 
     def known(self, party: int) -> dict[str, Any]:
-        return {"attempts": 0, "seen": self.guard.seen(self._keys.histories(party))}
+        return {"attempts": 0, "seen": self.guard.seen(self._keys.all_histories(party))}
 
     def _intent(self, nonces: list[str], started: str, attempts: int, heads: Sequence[str]) -> Intent:
-        histories = self._keys.histories(self.laid_out().number)
+        histories = self._keys.all_histories(self.laid_out().number)
         return self.guard.with_heads(self._ahead(nonces, started, attempts), histories, heads)
 
     @abstractmethod
@@ -394,6 +405,7 @@ class ReleaseRun(SignedRun):
         super().__init__(host, guard)
         self.uploads = Uploads(host.directory, guard, self._keys, self.scratch, self.nonce)
         self._piece: Piece | None = None
+        self._remembered: set[int] = set()  # parties that this one met, whose hosts' heads are written
 
     @property
     def inputs_reached(self) -> State:
@@ -420,18 +432,41 @@ class ReleaseRun(SignedRun):
         assert self.intent is not None
         self.guard.charge(self.intent.digest)
 
+    def _look(self) -> None:
+        """Remember the heads that the ledgers of met parties' hosts have since this run.
+
+        A host charges a run before its party gets the certificates of others. So if its party has been met,
+        its ledger has the next head. The agreement alone would not say so: a coordinator may let a party
+        begin and not another, whose ledger has no such head then, and which a remembered one would accuse.
+
+        Guarantees: nothing that a party prints leaves its host before the heads of all hosts whose parties it
+        has met are remembered, however the run ends.
+        [test: tests/harness/hosts/test_restored_hosts.py]
+        """
+        if not self.is_running or len(self._remembered) == self.model.parties - 1:
+            return
+        event, party = self.guard.event, self.laid_out()
+        new = {*party.met()} - self._remembered
+        if event is None or not new:
+            return
+        heads = {other: next_head(self._others[other].head, event.run) for other in new}
+        if self.guard.remember(heads, self._keys.all_histories(party.number)):
+            self._remembered |= new
+
+    def _is_over(self) -> None:
+        """Remember others' heads, and write what became of the charged run."""
+        self._look()
+        self.guard.settle(Status.ABORTED if self.laid_out().exit_code() else Status.DONE)
+        super()._is_over()
+
     def ended(self) -> dict[str, Any] | None:
         """Return the party's last state; keep the signed statement."""
         state = super().ended()
         if state is None:
             return None
-        self.guard.settle(Status.ABORTED if state["code"] else Status.DONE)
-        event, spec = self.guard.event, self.guard.statistic.spec
-        assert event is not None
-        # The hosts of parties that it met charged this run before their parties began.
-        heads = {party: next_head(self._others[party].head, event.run) for party in self.laid_out().met()}
-        self.guard.remember(heads, self._keys.all_histories(self.laid_out().number))
         if state["code"] == 0:
+            event, spec = self.guard.event, self.guard.statistic.spec
+            assert event is not None
             outputs = parse_outputs([state["lines"]], self.guard.release.program_of(spec).outputs)
             state["signed"] = self._signed(
                 (str(event.exact.epsilon), str(event.exact.delta)),

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 from harness.errors import PolicyError
-from harness.hosts.decision import ANY, HostRules, Rule
-from harness.privacy.ledger.populations import key_of, listed
+from harness.hosts.decision import ANY, Action, HostRules, Rule, allowed, decide
+from harness.privacy.ledger.populations import LedgerState, key_of, listed
 from harness.request.releases import REQUESTS
 from harness.security_models import MODELS
 from harness.system.documents import Refusal, as_type, read_toml
@@ -233,6 +233,18 @@ def read_policy(directory: Path) -> Policy:
     if changed_by_others(path):
         raise PolicyError(f"Others can change {path}; make it its owner's alone, by chmod go-w.")
     return checked_policy(path, str(path))
+
+
+def ask_owner(
+    directory: Path, coordinator: str, action: Action, ledger: LedgerState | None = None
+) -> Rule | None:
+    """Return the rule by which a host's policy allows an action, None if no population is concerned.
+
+    The policy is read each time, so that what its owner changes counts at once.
+
+    Raises PolicyError, or as `decision.allowed`.
+    """
+    return allowed(decide(read_policy(directory).host_rules, coordinator, action, ledger))
 
 
 def checked_policy(path: Path, called: str) -> Policy:

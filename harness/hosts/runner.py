@@ -35,7 +35,7 @@ from harness.hosts.connection import Connection, checked
 from harness.hosts.fleet import ask_of_others, at_once, connected, fit_hosts
 from harness.hosts.inventory import Host
 from harness.hosts.local_host import RunName
-from harness.hosts.signed_results import Statement, noise_of, read_signed, what_hosts_ran
+from harness.hosts.signed_results import check_ended, noise_of, what_hosts_ran
 from harness.hosts.trials import Trial
 from harness.inputs.shares.signatures import Signed
 from harness.pipeline.preprocessing import joint_noise_of, noise_job, what_it_took
@@ -43,7 +43,6 @@ from harness.pipeline.sources import PartyInputs, RunContext, Source, feed_heads
 from harness.releases.base import PreparedRelease
 from harness.request.base import Request
 from harness.security_models import SecurityModel
-from harness.system.documents import Refusal
 from harness.system.signals import uninterrupted
 from protocols.spec import CLIENTS, InputForm, ProtocolSpec
 
@@ -140,6 +139,8 @@ class HostsRunner(Runner):
 
     Guarantees: this machine receives and writes no secret.  [test: tests/commands/test_hosts_run.py]
     """
+
+    _signs_ends = True  # whether hosts sign what a run revealed
 
     def __init__(self, hosts: Sequence[Host], model: SecurityModel) -> None:
         self.model, self._hosts = model, hosts
@@ -273,15 +274,15 @@ class HostsRunner(Runner):
         fronts = [host.client_reached for host in self._hosts]
         logs = run_to_completion(parties, timeout_s, clients=job.clients, addresses=fronts, agreeing=agreeing)
         result = engine_of(model).result(prepared, logs, time.monotonic() - started)
-        at_once(lambda one: one.ask("forget", run=run), self._connections)
-        statements = [one for one in (party.state().signed for party in parties) if one]  # none of benchmarks
-        if not statements:
+        if not self._signs_ends:
             return result
-        own = Refusal(HostUnfitError, "What party 0 signed", "this run", "start it again")
-        ran = read_signed(Statement, statements[0], own).ran
+        ended = [party.state().signed for party in parties]
+        names = [host.name for host in self._hosts]
+        ran = check_ended(names, [agreed[i] for i in range(len(names))], ended, result.outputs).ran
+        at_once(lambda one: one.ask("forget", run=run), self._connections)
         return replace(
             result,
-            signed=tuple(map(asdict, statements)),
+            signed=tuple(asdict(one) for one in ended if one),
             hosts=what_hosts_ran(ran),
             preprocessing=noise_of(ran),
         )
@@ -386,6 +387,8 @@ class BenchmarkHosts:
 
 class BenchmarkRunner(HostsRunner):
     """Runs one cell's parties on hosts."""
+
+    _signs_ends = False
 
     def __init__(self, hosts: BenchmarkHosts, model: SecurityModel, trial: Trial) -> None:
         super().__init__(hosts.hosts[: model.parties], model)

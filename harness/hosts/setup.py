@@ -129,9 +129,7 @@ def _write_exported(directory: Path, party: int, certificates: dict[str, str]) -
     fields = {"schema": SCHEMA, "party": party, "certificates": certificates}
     signed = keys.own_successors(directory, party)
     if any(signed.values()):
-        fields["successors"] = {
-            name: [asdict(one) for one in of_engine] for name, of_engine in signed.items()
-        }
+        fields["successors"] = _as_json(signed)
     write_whole(exported(directory, party), json.dumps(fields).encode())
 
 

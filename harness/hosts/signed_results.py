@@ -12,15 +12,13 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from msgspec import to_builtins
 
 from harness.computation import HostsRun, Preprocessing
 from harness.engines.parties.certificates import RUN_CERTIFICATE_LASTS, check, fingerprint
 from harness.errors import CertificateError, FairSharesError, HostUnfitError, SignatureError
 from harness.inputs.record_schema import domain_from_json
-from harness.inputs.shares.signatures import Signed, is_signed, kind_of, signature_of
+from harness.inputs.shares.signatures import Signed, is_signed, kind_of, signed_by
 from harness.pipeline.run import check_kind, privacy_of, result_files
 from harness.pipeline.sources import request_of_run, with_excluded
 from harness.privacy.manifest import FILE as MANIFEST, SIGNATURES, Inputs
@@ -45,6 +43,7 @@ _SHOWN = 200  # characters of a reason
 _MOST_COUNTED = 1 << 62  # clients that a run left out
 _MOST_COMPARED = 1 << 63
 _MOST_ATTEMPTS = 10**6
+_SPENT = "nothing was written; ./inv hosts.collect fetches what others signed of a release, whose ε is spent"
 _WAY_OUT = "do not use these results; fetch them from the hosts again"
 
 
@@ -146,10 +145,7 @@ class _Signatures:
 
 def sign(content: UploadList | Intent | BenchmarkIntent | Statement, own: Path) -> dict[str, str]:
     """Return a signed statement; the key is beside the certificate."""
-    key = serialization.load_pem_private_key(own.with_suffix(".key").read_bytes(), None)
-    assert isinstance(key, ec.EllipticCurvePrivateKey)
-    text = json.dumps(content, default=vars, sort_keys=True)
-    return asdict(Signed(text, signature_of(key, kind_of(type(content)), text), own.read_text()))
+    return asdict(signed_by(own, content))
 
 
 def check_agreement(
@@ -245,7 +241,49 @@ def verify(directory: Path, known: Sequence[str] | None = None) -> list[tuple[St
         refusal.say("nobody signed")
     if known is not None and [digest for _, digest in signers] != list(known):
         refusal.say("other hosts signed than --fingerprints names, in the order of the parties")
-    ran, first = signers[0][0].ran, signers[0][0]
+    first = _check_alike(signers, refusal)
+    follows = _follows(first, [statement.ran.party for statement, _ in signers], refusal)
+    more = sorted(path.name for path in directory.glob("*.json") if path.name not in (*follows, SIGNATURES))
+    if more:
+        refusal.say(f"they signed nothing that gives {more[0]}")
+    for name, fields in follows.items():
+        _compare(directory / name, fields, in_part=name == MANIFEST)
+    return signers
+
+
+def check_ended(
+    hosts: Sequence[str],
+    agreed: Sequence[Signed],
+    ended: Sequence[Signed | None],
+    outputs: Mapping[str, Sequence[int]],
+) -> Statement:
+    """Check that all hosts signed the end of the run to which they agreed; return the first statement.
+
+    Args: by party, the names of the hosts, and what each signed before and after; what the parties opened.
+    Guarantees: no results are written to which a host did not sign.
+    [test: tests/harness/hosts/test_hostile_hosts.py]
+
+    Raises HostUnfitError.
+    """
+    refusal = Refusal(HostUnfitError, "What the hosts signed", "the end of this run", _SPENT)
+    opened = {name: list(values) for name, values in outputs.items()}
+    signers = []
+    for host, before, after in zip(hosts, agreed, ended, strict=True):
+        if after is None:
+            refusal.say(f"{host} signed nothing")
+        statement = read_signed(Statement, after, refusal)
+        if after.certificate != before.certificate or statement.ran != read_signed(Intent, before, refusal):
+            refusal.say(f"{host} signed another run than the one that it had agreed to")
+        # Of noise that is made ahead, parties print that they made it, and hosts sign no value.
+        if statement.outputs != (opened if statement.ran.source != NOTHING else {}):
+            refusal.say(f"{host} signed other values than its party printed")
+        signers.append((statement, fingerprint(after.certificate.encode())))
+    return _check_alike(signers, refusal)
+
+
+def _check_alike(signers: Sequence[tuple[Statement, str]], refusal: Refusal) -> Statement:
+    """Refuse different statements, and links that met others than the signers; return the first statement."""
+    first = signers[0][0]
     shown = _certificates_of_links(signers, refusal)
     for statement, _ in signers:
         party = statement.ran.party
@@ -257,14 +295,8 @@ def verify(directory: Path, known: Sequence[str] | None = None) -> list[tuple[St
         if statement.met != peers:
             refusal.say(f"party {party} met parties of other certificates")
         if shared(statement) != shared(first):
-            refusal.say(f"parties {ran.party} and {party} signed different runs")
-    follows = _follows(first, [statement.ran.party for statement, _ in signers], refusal)
-    more = sorted(path.name for path in directory.glob("*.json") if path.name not in (*follows, SIGNATURES))
-    if more:
-        refusal.say(f"they signed nothing that gives {more[0]}")
-    for name, fields in follows.items():
-        _compare(directory / name, fields, in_part=name == MANIFEST)
-    return signers
+            refusal.say(f"parties {first.ran.party} and {party} signed different runs")
+    return first
 
 
 def _certificates_of_links(signers: Sequence[tuple[Statement, str]], refusal: Refusal) -> list[str]:

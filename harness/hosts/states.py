@@ -30,7 +30,7 @@ _NEXT = frozenset({"preprocess", "benchmark"})  # in place of the last such run
 _BETWEEN = _AT_REST | _LOOKING | _NEXT | {"kill"}
 ALLOWED: dict[State, frozenset[str]] = {
     State.NO_RUN: _AT_REST | _LOOKING | _NEXT | {"propose"},
-    State.PROPOSED: _BETWEEN | {"check_uploads", "take_list", "aggregate"},
+    State.PROPOSED: _BETWEEN | {"check_uploads", "aggregate"},
     State.LISTED: _BETWEEN | {"read_list", "take_list", "aggregate"},
     State.SPOILT: _BETWEEN | {"read_list"},
     State.FED: _BETWEEN | {"read_list", "prepare"},

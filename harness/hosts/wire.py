@@ -7,6 +7,7 @@ import json
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 from harness.system.documents import MESSAGE, strict_json
@@ -16,6 +17,18 @@ BEAT_S = 2.0  # between signs of life
 SILENT_BEATS = 10  # until the other side counts as gone
 SHORT = 1 << 16  # bytes of a line before a run is accepted
 LONGEST = 1 << 27  # the identities of a million uploads fit
+
+
+@contextmanager
+def limited(seconds: float, over: Callable[[str], object], why: str) -> Iterator[None]:
+    """Call `over` with a sentence if the block takes longer, in another thread."""
+    timer = threading.Timer(seconds, over, [why])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 class Answers:

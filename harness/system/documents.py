@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from harness.errors import FairSharesError, cannot
-from harness.system.files import read_bounded
+from harness.system.files import larger_than, read_bounded
 from harness.system.spelling import similar
 
 T = TypeVar("T")
@@ -48,11 +48,6 @@ class Limits:
     def of(cls, size: int) -> "Limits":
         """Return the limits of documents of a size."""
         return cls(size, size >> 3, size >> 6)
-
-    @property
-    def shown(self) -> str:
-        """The size in words."""
-        return f"{self.size >> 20} MiB" if self.size >= 1 << 20 else f"{self.size >> 10} KiB"
 
 
 MAX_BYTES = 1 << 26
@@ -133,16 +128,17 @@ def strict_json(text: bytes, limits: Limits = RESULT) -> Any:
     return value
 
 
-_TEXTS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)  # also one without an end
-_NUMBERS = re.compile(rb"[-+.0-9eE]{%d}" % (_MAX_DIGITS + 1))
+_TEXTS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)  # also one without an end
+_NUMBERS = re.compile(rb"(?<![-+.0-9eE])[-+.0-9eE]{%d}" % (_MAX_DIGITS + 1))
 _NO_BRACKETS = bytes({*range(256)} - {*b"[]{}"})
 
 
 def _check_json(text: bytes, limits: Limits) -> None:
     """Raise ValueError for a text of JSON beyond the limits."""
     if len(text) > limits.size:
-        raise ValueError(f"it is larger than {limits.shown}")
-    outside = _TEXTS.sub(b'"', text)
+        raise ValueError(larger_than(limits.size))
+    # As Latin-1, in which bytes are characters: joining pieces of `bytes` takes 80 bytes for each piece.
+    outside = _TEXTS.sub('"', text.decode("latin-1")).encode("latin-1")
     opened = outside.count(b"[") + outside.count(b"{")
     if opened > limits.containers:
         raise ValueError(f"it has more than {limits.containers:,} lists and objects")

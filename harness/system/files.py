@@ -141,9 +141,22 @@ def remove_unless_held(directory: Path) -> None:
             shutil.rmtree(directory, ignore_errors=True)
 
 
-def held_alone(directory: Path) -> int | None:
-    """Return a descriptor that one process at a time gets for a directory, else None."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+def held_alone(file: Path) -> int | None:
+    """Return a descriptor that one process at a time gets for a file, made if need be, else None.
+
+    Whoever can open a file for reading can hold its lock, for ever. So it has to be a file of this user's
+    that no other can open.
+    [test: tests/harness/hosts/test_work.py]
+
+    Raises:
+        PermissionError: Others can open it.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+    descriptor = os.open(file, flags, 0o600)
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
+        os.close(descriptor)
+        raise PermissionError(errno.EPERM, "others can open it", os.fspath(file))
     if _lock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB):
         return descriptor
     os.close(descriptor)
@@ -230,6 +243,11 @@ def open_regular(path: Path, *, links: bool = False) -> BinaryIO:
     raise OSError(errno.EINVAL, reason, os.fspath(path))
 
 
+def larger_than(most: int) -> str:
+    """Return the reason to refuse what has more than `most` bytes, whole KiB or MiB."""
+    return f"it is larger than {f'{most >> 20} MiB' if most >= 1 << 20 else f'{most >> 10} KiB'}"
+
+
 def read_bounded(path: Path, most: int, *, links: bool = True) -> bytes:
     """Return the content of a regular file of at most `most` bytes.
 
@@ -244,8 +262,7 @@ def read_bounded(path: Path, most: int, *, links: bool = True) -> bytes:
     with open_regular(path, links=links) as file:
         content = file.read(most + 1)
     if len(content) > most:
-        size = f"{most >> 20} MiB" if most >= 1 << 20 else f"{most >> 10} KiB"
-        raise OSError(errno.EFBIG, f"it is larger than {size}", os.fspath(path))
+        raise OSError(errno.EFBIG, larger_than(most), os.fspath(path))
     return content
 
 

@@ -15,6 +15,7 @@ from harness.engines.parties.certificates import make_key
 from harness.engines.registry import choose_model
 from harness.errors import HostUnfitError, HostUnreachableError
 from harness.hosts.connection import Connection
+from harness.hosts.local_host import TURN
 from harness.security_models import MODELS
 from tests.conftest import PROJECT
 from tests.support.command import call, files_below, refused, succeed
@@ -81,7 +82,10 @@ def test_hosts_that_are_set_up_are_fit(hosts: Site) -> None:
         own = {f"keys/{engine}/P{i}.{suffix}" for engine in ENGINES for suffix in ("key", "pem")}
         peers = {f"keys/{engine}/peers/P{j}.pem" for engine in ENGINES for j in range(3) if j != i}
         places = {f"keys/{engine}{below}" for engine in ENGINES for below in ("", "/peers")}
-        assert files_below(hosts.directory(i)) == {"keys", "keys/party", "policy.toml"} | own | peers | places
+        assert (
+            files_below(hosts.directory(i))
+            == {"keys", "keys/party", "policy.toml", TURN} | own | peers | places
+        )
     assert files_below(hosts.home) == {"hosts.toml"}
 
 

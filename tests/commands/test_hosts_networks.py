@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.engines.registry import choose_model
+from harness.hosts.local_host import TURN
 from harness.hosts.policy import FILE, LEDGER
 from harness.security_models import MODELS, SecurityModel
 from tests.support.command import call, files_below, finish, flat, processes_below, start, succeed
@@ -56,8 +57,8 @@ def hosts(three: NetworkedSite) -> Iterator[NetworkedSite]:
 
 
 def below(site: NetworkedSite) -> list[set[str]]:
-    """Return what is on each host, but for its ledger."""
-    stay = {LEDGER, "results"}
+    """Return what is on each host, but for its ledger, results, and the file of turns."""
+    stay = {LEDGER, "results", TURN}
     return [files_below(site.directory(host.party)) - stay for host in site.hosts]
 
 

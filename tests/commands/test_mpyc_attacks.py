@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from harness.engines.base import PROGRAMS, PROJECT, Job
-from harness.engines.parties import handle, supervisor
+from harness.engines.base import PROGRAMS, Job
+from harness.engines.parties import supervisor
 from harness.engines.parties.handle import LOST_PEER, OWN
 from harness.errors import OutputError, PartyFailedError
 from harness.security_models import get_model
 from protocols.spec import PI_LAP
 from tests.support.hostile_party import HOSTILE, KINDS, HostileEngine
+from tests.support.sandboxes import leave_out_sandbox
 
 MPYC = get_model("mpyc")
 JOB = Job(PI_LAP, PROGRAMS / "pi_lap.mpc", ("3", "16", "1", "40"), (None,) * 3, fair_bits=((59, 16),))
@@ -40,22 +41,10 @@ SAID = {
 }
 
 
-OPEN = """
-from harness.engines.parties import sandbox
-sandbox.confine = lambda reach: None
-sandbox.signal_only = lambda *processes: None
-"""
-
-
 @pytest.fixture(autouse=True)
 def without_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run parties without their sandbox, in which no pickle could make a directory, even if it ran."""
-    place = tmp_path / "project"
-    place.mkdir()
-    for name in ("harness", "protocols", "tests", "Programs"):
-        (place / name).symlink_to(PROJECT / name)
-    (place / "sitecustomize.py").write_text(OPEN)
-    monkeypatch.setattr(handle, "PROJECT", place)
+    leave_out_sandbox(tmp_path, monkeypatch)
 
 
 class Ends:
@@ -86,6 +75,8 @@ def test_an_honest_party_runs_nothing_and_names_who_sent_it(
     said = [line for party in OTHERS for line in ends.lines[party]]
     assert any(re.match(OWN + SAID[attack], line) for line in said)
     for party in OTHERS:
+        if party not in ends.codes:  # it waits for one that ended before they had a link, and is stopped
+            continue
         assert ends.codes[party] == 1
         (line,) = ends.lines[
             party

@@ -1,6 +1,8 @@
 """Files of version 1.0, which every later version reads: tests/golden/1.0 is never written anew.
 
-A result of each command, a task, its uploads with a party's keys, lists and aggregate, a policy, a ledger.
+A result of each command, a task, its uploads with a party's keys, lists and aggregate, a policy, a ledger;
+the directories of three hosts after a run, and its signed results. The hosts' certificates last a hundred
+years, in place of one, so that no test depends on the date.
 """
 
 import shutil
@@ -14,13 +16,32 @@ from typing import Any
 import pytest
 
 import fairshares as fs
+from harness.errors import HostUnfitError
+from harness.hosts.keys import RunKeys
 from harness.hosts.policy import read_policy
+from harness.hosts.runner import HostsSource
+from harness.hosts.signed_results import verify
+from harness.inputs.shares.client import share as sealed
+from harness.inputs.shares.task import read_task
+from harness.pipeline.run import RunSettings, run_release
+from harness.privacy.ledger.charge import Account
 from harness.privacy.ledger.entries import Ledger
+from harness.releases.weights import WeightsStatistic
 from protocols.guarantee import Budget
+from protocols.spec import PI_RW, SHARES
 from tests.support.command import succeed
+from tests.support.coordinators import MODEL, hosts_runner, records
+from tests.support.requests import request_of
 
 OF_1_0 = Path(__file__).parents[1] / "golden" / "1.0"
 FINGERPRINT = "5f5e13b67ebff5ed"
+HOSTS = [  # fingerprints of their owners' certificates
+    "CE:68:F5:95:6B:CA:49:D7:29:01:80:35:5C:F3:9C:E7:38:71:D5:B3:E9:7A:44:73:54:5A:27:1E:C1:CE:41:A3",
+    "5A:73:8F:8D:69:78:F2:FF:79:77:2C:B7:F8:26:68:31:1B:CA:B2:E0:BA:40:E0:20:5F:82:F2:C0:F3:94:56:A4",
+    "E5:FF:DD:BF:8B:82:14:8C:84:4D:04:39:27:A6:02:BC:28:D1:C3:C5:72:4F:A7:08:01:2B:F8:61:A4:33:B4:B5",
+]
+FORM = PI_RW.input_forms["split"].by(SHARES)
+RELEASE = request_of(MODEL, FORM, Fraction(1), Fraction(1, 2**40)).but(population="loans")
 RESULTS: dict[str, tuple[Callable[[Any], float], float]] = {
     "weights": (lambda result: result.weights["women", "ill"], 1.2858394672274798),
     "confusion": (lambda result: result.rates.true_positive_rate["women", "ill"], 0.897163),
@@ -37,8 +58,9 @@ def golden(tmp_path: Path) -> Path:
     copy = shutil.copytree(OF_1_0, tmp_path / "1.0")
     for path in (copy, *copy.rglob("*")):
         path.chmod(0o700 if path.is_dir() else 0o600)
-    with closing(sqlite3.connect(copy / "ledger.sqlite")) as ledger:
-        ledger.executescript((copy / "ledger.sql").read_text())
+    for text in copy.rglob("ledger.sql"):
+        with closing(sqlite3.connect(text.with_suffix(".sqlite"))) as ledger:
+            ledger.executescript(text.read_text())
     return copy
 
 
@@ -80,3 +102,44 @@ def test_a_ledger_goes_on(golden: Path) -> None:
     ledger.set_budget("clinics", Budget(Fraction(30)))
     (clinics,) = ledger.populations("clinics")
     assert clinics.budget == Budget(Fraction(30))
+
+
+def test_signed_results_are_verified_by_the_owners_certificates() -> None:
+    """Which the links of 1.0 showed, too."""
+    signers = verify(OF_1_0 / "signed", HOSTS)
+    assert [statement.ran.run_certificate for statement, _ in signers] == [""] * 3
+    assert signers[0][0].outputs["counts"] == [1, -1, 0, -2]
+
+
+def run_on_hosts(hosts: list[Path], out: Path) -> None:
+    with hosts_runner(hosts, MODEL, RELEASE) as runner:
+        account = Account(Ledger(out.with_suffix(".sqlite")), "loans")
+        settings = RunSettings(RELEASE, timeout_s=600, account=account, hosts=runner)
+        run_release(WeightsStatistic(), HostsSource(runner), settings, out, lambda step: None)
+
+
+def test_hosts_go_on_with_their_keys_pins_uploads_and_ledgers(golden: Path) -> None:
+    """And a ledger from before a run is noticed."""
+    hosts = [golden / "hosts" / f"host-{i}" for i in range(3)]
+    task = read_task(hosts[0] / "task.json")
+    sealed(task, records(), golden / "more")
+    for i, host in enumerate(hosts):
+        shutil.copytree(golden / "more" / f"party-{i}", host / "shares", dirs_exist_ok=True)
+    with closing(sqlite3.connect(hosts[0] / "ledger.sqlite")) as ledger:
+        backup = "\n".join(ledger.iterdump())
+    before = [Ledger(host / "ledger.sqlite").head() for host in hosts]
+    run_on_hosts(hosts, golden / "out")
+    signers = verify(golden / "out", HOSTS)
+    assert [statement.ran.head for statement, _ in signers] == before and len({*before}) == 1
+    assert before[0] and signers[0][0].ran.inputs["uploads"] == 4
+    assert [RunKeys(host, MODEL).fingerprints(i) for i, host in enumerate(hosts)] == [
+        {str(party): of_party for party, of_party in enumerate(HOSTS)}
+    ] * 3
+    (hosts[0] / "ledger.sqlite").unlink()
+    with closing(sqlite3.connect(hosts[0] / "ledger.sqlite")) as ledger:
+        ledger.executescript(f"PRAGMA application_id = 1179864135;\nPRAGMA user_version = 6;\n{backup}")
+    sealed(task, records(), golden / "last")
+    for i, host in enumerate(hosts):
+        shutil.copytree(golden / "last" / f"party-{i}", host / "shares", dirs_exist_ok=True)
+    with pytest.raises(HostUnfitError, match="The ledger of party 0 does not go on from what"):
+        run_on_hosts(hosts, golden / "restored")

@@ -24,6 +24,7 @@ from unittest.mock import patch
 import numpy as np
 
 from harness.engines.parties.certificates import make_key
+from harness.engines.parties.handle import PartyState
 from harness.engines.parties.supervisor import free_ports
 from harness.engines.registry import engine_of, engines
 from harness.errors import HostUnfitError
@@ -158,12 +159,21 @@ def run_certificate(party: int, model: SecurityModel = MODEL) -> str:
 
 
 class Party:
-    """Takes the place of a process; says whether it was let go."""
+    """Takes the place of a process; says whether it was let go. Attributes: peers: parties that it met."""
 
-    number, gone = 0, False
+    number, gone, peers = 0, False, tuple[int, ...]()
 
     def go(self, _certificates: object) -> None:
         self.gone = True
+
+    def met(self) -> dict[int, str]:
+        return dict.fromkeys(self.peers, "")
+
+    def state(self) -> PartyState:
+        return PartyState(("OUT counts 1 2 3 4",))
+
+    def exit_code(self) -> int | None:
+        return -9
 
     def kill(self) -> None: ...
 

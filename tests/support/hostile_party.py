@@ -9,11 +9,10 @@ import pickle
 import struct
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.engines.base import Address, Prepared
+from harness.engines.base import Prepared
 from harness.engines.mpyc import party as honest
 from harness.engines.mpyc.connection import _UPKEEP, Connection, most_unasked
 from harness.engines.mpyc.engine import EmbeddedEngine
@@ -55,8 +54,8 @@ class HostileEngine(EmbeddedEngine):
         self._made = made
         self._unpickling = unpickling
 
-    def _process(self, prepared: Prepared, party: int, addresses: Sequence[Address]) -> dict[str, Any]:
-        process = super()._process(prepared, party, addresses)
+    def _process(self, prepared: Prepared, party: int) -> dict[str, Any]:
+        process = super()._process(prepared, party)
         process["attack"] = self._attack if party == HOSTILE else ""
         process["made"] = str(self._made)
         process["unpickling"] = self._unpickling

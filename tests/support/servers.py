@@ -2,7 +2,7 @@
 
 import ipaddress
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -38,20 +38,23 @@ Answer = Callable[[str, bytes], int | None]
 
 
 @contextmanager
-def serving(certificate: Path, answer: Answer) -> Iterator[str]:
-    """Run a server that takes PUT; yield its address, with a slash at its end."""
+def serving(certificate: Path, answer: Answer, body: Iterable[bytes] = ()) -> Iterator[str]:
+    """Run a server that takes PUT and answers with a body; yield its address, with a slash at its end."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_PUT(self) -> None:
             length = int(self.headers["Content-Length"])
-            body = self.rfile.read(length)
-            status = answer(self.path, body) if len(body) == length else None
+            sent = self.rfile.read(length)
+            status = answer(self.path, sent) if len(sent) == length else None
             if status is None:
                 self.close_connection = True
                 return
             self.send_response(status)
-            self.send_header("Content-Length", "0")
+            if not body:
+                self.send_header("Content-Length", "0")
             self.end_headers()
+            for piece in body:
+                self.wfile.write(piece)
 
         def log_message(self, format: str, *args: object) -> None:
             pass

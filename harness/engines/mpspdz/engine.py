@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.engines.base import Address, Job, Prepared
+from harness.engines.base import Job, Prepared
 from harness.engines.engine import Engine, PartyCosts
 from harness.engines.mpspdz.compiler import (
     Installation,
@@ -102,12 +102,7 @@ class MpSpdzEngine(Engine):
             fault,
         )
 
-    def _process(
-        self,
-        prepared: Prepared,
-        party: int,
-        addresses: Sequence[Address],  # noqa: ARG002
-    ) -> dict[str, Any]:
+    def _process(self, prepared: Prepared, party: int) -> dict[str, Any]:
         machine, *words = prepared.command
         return {
             **(_persistence(prepared.model, party) if prepared.job.replicated else {}),

@@ -10,7 +10,7 @@ import asyncio
 import os
 import struct
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from harness.errors import LostPeerError, PeerMessageError
 
@@ -46,7 +46,7 @@ class Peers:
         self.failure: BaseException | None = None
         self.ending = False  # whether this party has computed all that it had to
 
-    def party_of(self, transport: Any) -> int | None:
+    def party_of(self, transport: asyncio.BaseTransport) -> int | None:
         """Return the party whose certificate was shown on a connection; None if it is nobody's."""
         shown = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
         for party, certificate in self._certificates.items():
@@ -77,7 +77,6 @@ class Connection(asyncio.Protocol):
     def __init__(self, runtime: Any, peers: Peers, peer_pid: int | None = None) -> None:
         self.runtime = runtime
         self.peer_pid = peer_pid
-        self.transport: Any = None
         self.nbytes_sent = 0
         self._peers = peers
         self._received = bytearray()
@@ -86,13 +85,20 @@ class Connection(asyncio.Protocol):
         self._unasked_bytes = 0
         self._most_unasked = most_unasked()
         self._closed = False
+        self.transport: asyncio.Transport  # since `connection_made`, which asyncio calls first
 
-    def connection_made(self, transport: Any) -> None:
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Say who this party is, if it connected."""
-        self.transport = transport
+        self.transport = cast(asyncio.Transport, transport)
         if self.peer_pid is not None:
+            shown = self._peers.party_of(transport)
+            if shown != self.peer_pid:  # before it gets the keys that another party is to have
+                who = "A stranger" if shown is None else f"Party {shown}"
+                self._peers.fail(PeerMessageError(f"{who} answers as party {self.peer_pid}: {_WAY_OUT}"))
+                self.transport.abort()
+                return
             keys = self.runtime._prss_keys_to_peer(self.peer_pid)
-            transport.writelines([self.runtime.pid.to_bytes(_NUMBER_BYTES, "little"), *keys])
+            self.transport.writelines([self.runtime.pid.to_bytes(_NUMBER_BYTES, "little"), *keys])
             self.runtime.set_protocol(self.peer_pid, self)
 
     def send(self, step: int, message: bytes) -> None:

@@ -4,16 +4,15 @@ An element has `FIELD.value_bytes` bytes, little-endian. A message is elements o
 nothing else: no length, no type, no name. The receiver knows how many elements it expects.
 """
 
-from typing import Any
-
 import numpy as np
+import numpy.typing as npt
 
 from harness.inputs.rings import FIELD
 
 ELEMENT_BYTES = FIELD.value_bytes
 
 
-def encode(elements: Any) -> bytes:
+def encode(elements: npt.NDArray[np.object_]) -> bytes:
     """Return a vector of field elements, integers from 0 to p - 1, as bytes.
 
     Raises OverflowError for an integer that is negative or needs more bytes.
@@ -21,7 +20,7 @@ def encode(elements: Any) -> bytes:
     return b"".join([element.to_bytes(ELEMENT_BYTES, "little") for element in elements.tolist()])
 
 
-def decode(message: bytes, count: int) -> Any:
+def decode(message: bytes, count: int) -> npt.NDArray[np.object_]:
     """Return the vector of `count` field elements in a message.
 
     Guarantees: each element is an integer from 0 to p - 1, and each vector has one encoding.

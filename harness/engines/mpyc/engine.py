@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
-from harness.engines.base import Address, Job, Prepared
+from harness.engines.base import Job, Prepared
 from harness.engines.engine import Engine, PartyCosts
 from harness.engines.mpyc.installed import fault_of_installation
 from harness.engines.mpyc.party import run_party
@@ -49,12 +49,7 @@ class EmbeddedEngine(Engine):
     def _program(self, job: Job, model: SecurityModel) -> Prepared:
         return Prepared(job, model, self.version(), self.program_hash(job, model))
 
-    def _process(
-        self,
-        prepared: Prepared,
-        party: int,  # noqa: ARG002
-        addresses: Sequence[Address],  # noqa: ARG002
-    ) -> dict[str, Any]:
+    def _process(self, prepared: Prepared, party: int) -> dict[str, Any]:  # noqa: ARG002
         job, model = prepared.job, prepared.model
         return {
             "module": run_party.__module__,

@@ -36,9 +36,10 @@ def run_party(config: dict[str, Any]) -> int:
     """
     _lay_out_certificates(config["party"], len(config["addresses"]))
     mpc = _load_mpyc(config)
-    exchange = Exchange(mpc, Peers(mpc._loop, _certificates(len(config["addresses"]))))
+    peers = Peers(mpc._loop, _certificates(len(config["addresses"])))
+    exchange = Exchange(mpc, peers)
     exchange.run(mpc.start())
-    _check_peers(mpc)
+    _check_peers(mpc, peers)
     started = time.perf_counter()
     execute(Path(config["program"]), config["arguments"], Machine(mpc, Path(DATA), exchange.run))
     seconds = time.perf_counter() - started
@@ -97,15 +98,13 @@ def listen_on_loopback(loop: Any) -> None:
     loop.create_server = create_server
 
 
-def _check_peers(mpc: Any) -> None:
+def _check_peers(mpc: Any, peers: Peers) -> None:
     """Check that each peer has the certificate of its number, which MPyC takes on trust."""
     for peer in (party for party in mpc.parties if party.pid != mpc.pid):
-        shown = peer.protocol.transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
-        own = Path(DATA, certificate_file(peer.pid)).read_text()
-        if shown != ssl.PEM_cert_to_DER_cert(own):
+        if peers.party_of(peer.protocol.transport) != peer.pid:
             raise PartyFailedError(f"Who connected as party {peer.pid} has another party's certificate.")
         with Path(MET).open("a") as notes:
-            notes.write(f"{fingerprint(own.encode())}\n")
+            notes.write(f"{fingerprint(Path(DATA, certificate_file(peer.pid)).read_bytes())}\n")
 
 
 def execute(path: Path, arguments: Sequence[str], machine: Machine) -> None:

@@ -52,7 +52,10 @@ _VARIABLE = re.compile(
 OWN = "fairshares: "
 KEPT = re.compile(rf"OUT |Time = |Data sent = |Global data sent = |Spent |Clients [a-z ]+ = |{OWN}")
 _LONGEST = 300
+_MOST_LOG = 1 << 26  # bytes of a party's log that are read, far more than any release's outputs take
+_MOST_KEPT = 1 << 14  # lines of it that are kept
 _WRONG_LINKS = 18  # exit code of a party that ended well, but with links to strangers
+_TOO_MUCH = 19  # the same, but that printed more than is read
 LOST_PEER = re.compile(
     rf"({OWN})?Connection closed by party \d+ before the computation ended\."
     r"|[Cc]onnection (reset|refused|closed)[a-z ]*|stream truncated|end of file|Broken pipe"
@@ -180,10 +183,14 @@ class LocalProcess(PartyProcess):
                 self._process.stdin.close()
 
     def exit_code(self) -> int | None:
-        code = self._process.poll()
+        code = self._ended()
         if code is None and self._memory is not None:
             self._memory.look_if_due()
-        return _WRONG_LINKS if code == 0 and self._config.get("notes_links") and not self._met_all() else code
+        if code != 0:
+            return code
+        if self._config.get("notes_links") and not self._met_all():
+            return _WRONG_LINKS
+        return _TOO_MUCH if _log_size(self._directory) > _MOST_LOG else code
 
     def met(self) -> dict[int, str]:
         """Return the certificates that its links accepted, as fingerprints by party."""
@@ -209,9 +216,27 @@ class LocalProcess(PartyProcess):
         )
 
     def kill(self) -> None:
-        if self._process is not None and self._process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+        if self._process is not None and self._ended() is None:
+            self._kill_group()
+
+    def _ended(self) -> int | None:
+        """Return its exit code, None while it runs.
+
+        Guarantees: its children end with it. They are ended before its number is given back, as another
+        group could have that number afterwards.
+        """
+        process = self._process
+        if process.returncode is None:
+            ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if ended is None:
+                return None
+            self._kill_group()
+        code: int | None = process.poll()
+        return code
+
+    def _kill_group(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
 
     def close(self) -> None:
         if self._process is not None:
@@ -337,13 +362,43 @@ def move_piece(source: Path, target: Path) -> None:
             file.rename(place)
 
 
+def _log_size(directory: Path) -> int:
+    try:
+        log = open_inside(directory, LOG)
+    except OSError:  # the party removed or replaced it
+        return 0
+    try:
+        return os.fstat(log).st_size
+    finally:
+        os.close(log)
+
+
 def _kept_lines(directory: Path) -> Iterator[str]:
+    """Yield what may be shown of a party's log, which a hostile party writes as it likes.
+
+    Guarantees: little more memory than `_MOST_LOG` bytes, and no more than `_MOST_KEPT` lines. A log that
+    goes on has a last line that says so.
+    [test: tests/harness/engines/test_sandbox.py]
+    """
+    for number, line in enumerate(_read_lines(directory)):
+        if number == _MOST_KEPT:
+            yield f"{OWN}It printed more than {_MOST_KEPT:,} lines to be shown, and the others were not read."
+            return
+        yield line
+    if _log_size(directory) > _MOST_LOG:
+        yield f"{OWN}It printed more than {_MOST_LOG >> 20} MiB, and the rest was not read."
+
+
+def _read_lines(directory: Path) -> Iterator[str]:
     try:
         log = open_inside(directory, LOG)
     except OSError:  # the party removed or replaced it
         return
-    with os.fdopen(log, errors="replace") as lines:
-        for line in lines:
+    left = _MOST_LOG
+    with os.fdopen(log, "rb") as lines:
+        while text := lines.readline(left):
+            left -= len(text)
+            line = text.decode(errors="replace")
             if KEPT.match(line):
                 yield line.rstrip() if line.startswith("OUT ") else line.rstrip()[:_LONGEST]
             elif known := _KNOWN_ERROR.search(line):

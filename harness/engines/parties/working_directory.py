@@ -37,6 +37,9 @@ def met(directory: Path) -> list[str]:
     return read_inside(directory, MET).decode(errors="replace").split()
 
 
+_MOST_READ = 1 << 20  # bytes of a file of a party; those that are read so are a few lines
+
+
 def read_inside(directory: Path, name: str) -> bytes:
     """Return the bytes of a party's file, none if it is gone, or is no file of its directory.
 
@@ -46,7 +49,7 @@ def read_inside(directory: Path, name: str) -> bytes:
     """
     try:
         with os.fdopen(open_inside(directory, name), "rb") as file:
-            return file.read()
+            return file.read(_MOST_READ)
     except OSError:
         return b""
 

@@ -57,7 +57,7 @@ class LeftOut:
         self.add_envelope(reason, _name_of(name), _name_of(name))
 
     def listed(self, counted: Identities) -> dict[str, Identities]:
-        """Return by reason the names of what is left out, without claims of uploads that count.
+        """Return by reason the names of what is left out, without envelopes that claim uploads that count.
 
         The first file that claims an identity is listed under it, so parties' lists name an upload alike.
         Every further one is listed by the SHA-256 of its own name, so files are counted. The result
@@ -68,7 +68,8 @@ class LeftOut:
         for reason in sorted(self._claims, key=lambda reason: (reason != UNCOVERED, reason)):
             identities, files = _split(np.unique(np.frombuffer(self._claims[reason], dtype="S64")))
             known = seen.has(identities)
-            left = ~counted.has(identities) & ~(known & (identities == files))
+            whole = identities == files
+            left = np.where(whole, ~known, ~counted.has(identities))
             identities, files = identities[left], files[left]
             first = np.ones(len(identities), dtype=bool)
             first[1:] = identities[1:] != identities[:-1]

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from harness.errors import ShareError, UsedUploadsError, cannot, named
 from harness.inputs.shares.file_format import write_file
-from harness.inputs.shares.identities import MOST_UPLOADS, Identities
+from harness.inputs.shares.identities import IDENTITY_BYTES, MOST_UPLOADS, Identities
 from harness.inputs.shares.signatures import is_signature, kind_of, signature_of
 from harness.inputs.shares.task import Task
 from harness.system.documents import SMALL, Refusal, as_type, parse_json
@@ -52,6 +52,9 @@ UNSOUND = (
     OTHER_KEY,
     UNOPENED,
 )
+
+# Bytes of the longest list: its first line, and the most identities of a run, by the reasons or sound.
+LONGEST_LIST = _HEAD_BYTES + (2 * IDENTITY_BYTES + 1) * MOST_UPLOADS + len(UNSOUND) + 1
 
 
 @dataclass(frozen=True)

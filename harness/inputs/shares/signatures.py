@@ -1,11 +1,13 @@
 """Signatures of what parties and hosts state: results, lists of uploads, runs, and successors of keys."""
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 _ALGORITHM = ec.ECDSA(hashes.SHA256())
@@ -28,6 +30,14 @@ def kind_of(statement: type[Any]) -> str:
 def signature_of(key: ec.EllipticCurvePrivateKey, kind: str, text: str) -> str:
     """Sign a text of a kind, in hexadecimal digits."""
     return key.sign(_to_sign(kind, text), _ALGORITHM).hex()
+
+
+def signed_by(own: Path, statement: object) -> Signed:
+    """Return a statement, a dataclass, signed by the key beside the certificate in the file `own`."""
+    key = serialization.load_pem_private_key(own.with_suffix(".key").read_bytes(), None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    text = json.dumps(statement, default=vars, sort_keys=True)
+    return Signed(text, signature_of(key, kind_of(type(statement)), text), own.read_text())
 
 
 def is_signature(signature: str, key: object, kind: str, text: str) -> bool:

@@ -1,7 +1,7 @@
 """A party that shifts its shares of clients' masks has clients left out, or ends the run; no more."""
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from benchmarks.tampering.attack import Change, Kind, Message, build_interposer
-from harness.engines.base import Address, Prepared
+from harness.engines.base import Prepared
 from harness.engines.mpspdz.engine import MpSpdzEngine
 from harness.engines.mpspdz.peer_certificates import ENVIRONMENT
 from harness.errors import PartyFailedError
 from harness.security_models import MODELS
 from protocols.spec import PI_RW
 from tests.support.running import fair_bits, opened_with
+from tests.support.sandboxes import leave_out_sandbox
 
 GATEWAY = 7  # as a receiver of messages: see interposer.c
 TAMPERER = 1
@@ -31,10 +32,8 @@ def opened(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opene
     """Return what a run opens less its noise, None if it ends, of clients that send; a message is changed."""
     process, order = MpSpdzEngine._process, [""]
 
-    def tampering(
-        self: MpSpdzEngine, prepared: Prepared, party: int, addresses: Sequence[Address]
-    ) -> dict[str, Any]:
-        made = process(self, prepared, party, addresses)
+    def tampering(self: MpSpdzEngine, prepared: Prepared, party: int) -> dict[str, Any]:
+        made = process(self, prepared, party)
         loaded = {
             "LD_PRELOAD": f"{built}:{ENVIRONMENT['LD_PRELOAD']}",
             "FAIRSHARES_MESSAGES": tmp_path / "messages",
@@ -57,6 +56,7 @@ def opened(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opene
             return None
         return [value - x for value, x in zip(values, noise, strict=True)]
 
+    leave_out_sandbox(tmp_path, monkeypatch)  # whoever tampers would not keep it
     monkeypatch.setattr(MpSpdzEngine, "_process", tampering)
     built = build_interposer(tmp_path)
     return run

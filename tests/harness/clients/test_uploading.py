@@ -5,7 +5,7 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from unittest.mock import Mock, call
 
@@ -31,6 +31,25 @@ def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def suffixes(out: Path) -> list[str]:
     return [path.suffix for path in sorted((out / "party-0").iterdir())]
+
+
+class Body:
+    """A body of 256 MiB, which counts the pieces that its server has begun to send."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for _ in range(256):
+            self.begun += 1
+            yield bytes(1 << 20)
+
+
+def test_a_server_whose_answer_has_no_end_is_not_listened_to(out: Path, tmp_path: Path) -> None:
+    body = Body()
+    with serving(tmp_path / "server.pem", lambda *_: 201, body) as address:
+        assert send(out, [f"{address}p0/"]) == [Counter({f"{STORED} (HTTP 201)": 1})]
+    assert 1 <= body.begun < 64  # what the buffers of both sockets hold
 
 
 @pytest.mark.parametrize(

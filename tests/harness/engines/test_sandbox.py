@@ -14,9 +14,12 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import tracemalloc
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -33,16 +36,12 @@ from harness.security_models import SecurityModel, get_model
 from tests.conftest import PROJECT
 from tests.support.coordinators import Agent, agents, agreed, asked, begun, fed, make_hosts
 from tests.support.running import program_spec, until
+from tests.support.sandboxes import OPEN
 from tests.support.ssh import copy_of_project
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=f"this kernel lacks {missing()}")
 
 INTRUDER = (PROJECT / "tests" / "support" / "intruder.py").read_text()
-OPEN = """
-from harness.engines.parties import sandbox
-sandbox.confine = lambda reach: None
-sandbox.signal_only = lambda *processes: None
-"""
 SCRIPT = """
 import os, signal, sys
 from pathlib import Path
@@ -273,15 +272,22 @@ def test_a_host_inside_of_the_project_is_shut_off_too(tmp_path: Path) -> None:
         ("read", str(project / "harness" / "errors.py")),
     ]
     text = SCRIPT.format(version=landlock_version(), filtered=True) + text_of(attempts)
-    done = subprocess.run(
-        [sys.executable, "-c", text],
-        cwd=tmp_path / "run",
+    done = _run(text, tmp_path / "run", project=project)
+    assert [*answers_in(done.stdout.splitlines()).values()] == [False, True], done.stderr
+
+
+def _run(
+    text: str, directory: Path, *arguments: str, project: Path = PROJECT
+) -> subprocess.CompletedProcess[str]:
+    """Run Python code in a process of its own, with the modules of a project."""
+    return subprocess.run(
+        [sys.executable, "-c", text, *arguments],
+        cwd=directory,
         env={**os.environ, "PYTHONPATH": str(project)},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert [*answers_in(done.stdout.splitlines()).values()] == [False, True], done.stderr
 
 
 def _lines_of(agent: Agent) -> list[str]:
@@ -305,14 +311,7 @@ def test_older_kernels_protect_all_but_what_is_said_to_be_missing(
     attempts = [*around.forbidden, *((kind, "parent") for kind in ("environ", "attach", "signal"))]
     (tmp_path / "run").mkdir()
     text = SCRIPT.format(version=version, filtered=secured) + text_of(attempts)
-    done = subprocess.run(
-        [sys.executable, "-c", text],
-        cwd=tmp_path / "run",
-        env={**os.environ, "PYTHONPATH": str(PROJECT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = _run(text, tmp_path / "run")
     first, *lines = done.stdout.splitlines()
     said = {Protection[name] for name in first.split(",") if name}
     answers = answers_in(lines)
@@ -397,3 +396,82 @@ def test_system_calls_have_the_kernels_numbers(machine: int, header: str) -> Non
             assert number == defined.get(name), name
         else:  # newer than these headers
             assert number > max(defined.values()) - 20, name
+
+
+def test_its_agent_reads_no_more_of_a_log_than_any_run_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which a party may fill with one line, or with many: the reading ends, and says so."""
+    log = tmp_path / LOG
+    log.write_text("OUT counts 1\nnothing\nTime = 1 seconds\n")
+    assert list(handle._kept_lines(tmp_path)) == ["OUT counts 1", "Time = 1 seconds"]
+    with log.open("r+b") as file:
+        file.seek(0, os.SEEK_END)
+        file.truncate(1 << 40)  # a line of a terabyte, of which nothing is on the disk
+    tracemalloc.start()
+    *kept, last = handle._kept_lines(tmp_path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept == ["OUT counts 1", "Time = 1 seconds"] and peak < 20 * handle._MOST_LOG
+    assert last == f"{handle.OWN}It printed more than 64 MiB, and the rest was not read."
+    monkeypatch.setattr(handle, "_MOST_KEPT", 2)
+    log.write_text("OUT x 1\n" * 3)
+    *kept, last = handle._kept_lines(tmp_path)
+    assert kept == ["OUT x 1"] * 2 and "more than 2 lines to be shown" in last
+
+
+def test_a_party_that_printed_too_much_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though it ended well: what was read of it may not be all."""
+    party: Any = handle.LocalProcess.__new__(handle.LocalProcess)
+    party._directory, party._config, party._memory = tmp_path, {}, None
+    party._process = Mock(poll=lambda: 0)
+    monkeypatch.setattr(handle, "_MOST_LOG", 10)
+    (tmp_path / LOG).write_text("OUT x 1\n")
+    assert party.exit_code() == 0
+    (tmp_path / LOG).write_text("OUT x 1\nmore\n")
+    assert party.exit_code() == handle._TOO_MUCH
+
+
+SHARED = ("shm", "msg", "sem", "mq_")  # how the calls begin by which processes of one user share memory
+CALLS = """
+import ctypes, errno, json, sys
+libc = ctypes.CDLL(None, use_errno=True)
+for number in json.loads(sys.argv[1]):
+    libc.syscall(number, -1, 0, 0, 0, 0)
+    print(ctypes.get_errno() == errno.EPERM)
+"""
+
+
+@pytest.mark.parametrize("filtered", [True, False])
+def test_queues_and_semaphores_of_its_owner_are_out_of_reach(tmp_path: Path, filtered: bool) -> None:
+    """Also by a number that a party guesses: without the filter, the kernel looks it up."""
+    machine = 0 if platform.machine() == "x86_64" else 1
+    numbers = [REFUSED[name][machine] for name in REFUSED if name.startswith(SHARED)]
+    assert len(numbers) == 13
+    script = SCRIPT.format(version=landlock_version(), filtered=filtered) if filtered else ""
+    done = _run(script + CALLS, tmp_path, json.dumps(numbers))
+    answers = [line for line in done.stdout.splitlines() if line in ("True", "False")]
+    assert answers == [str(filtered)] * len(numbers), done.stderr
+
+
+def test_what_a_party_leaves_running_ends_with_it(tmp_path: Path) -> None:
+    """Also if it ended well, and its child is in no other group."""
+    party: Any = handle.LocalProcess.__new__(handle.LocalProcess)
+    party._directory, party._config, party._memory = tmp_path, {}, None
+    leaving = (
+        "import os, time\nchild = os.fork()\nif child == 0:\n    time.sleep(600)\nprint(child, flush=True)"
+    )
+    party._process = subprocess.Popen(
+        [sys.executable, "-c", leaving], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    child = int(party._process.stdout.readline())
+    until(lambda: party.exit_code() == 0)
+    until(lambda: not _runs(child))
+    party._process.stdout.close()
+
+
+def _runs(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

@@ -25,6 +25,7 @@ from harness.hosts.signed_results import UPLOADS, Intent, Statement, sign
 from harness.pipeline.run import RunSettings, run_release
 from harness.privacy.ledger.charge import Account
 from harness.privacy.ledger.entries import Ledger
+from harness.privacy.manifest import SIGNATURES
 from harness.releases.weights import WeightsStatistic
 from protocols.spec import PI_RW, SHARES
 from tests.support.command import files_below
@@ -67,9 +68,15 @@ class Replaying:
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory: pytest.TempPathFactory) -> list[Answers]:
+def hosts_of_said(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Return the directories of the honest hosts, by party."""
+    return make_hosts(tmp_path_factory.mktemp("honest"))
+
+
+@pytest.fixture(scope="module")
+def said(hosts_of_said: list[Path]) -> list[Answers]:
     """Return what honest hosts say in a run, by party."""
-    at = tmp_path_factory.mktemp("honest")
+    at = hosts_of_said[0].parent
     said: list[Answers] = [{} for _ in range(MODEL.parties)]
 
     def noted(party: int) -> Callable[[str, Any, Any], Any]:
@@ -79,9 +86,8 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> list[Answers]:
 
         return note
 
-    hosts = make_hosts(at)
     after = {i: noted(i) for i in range(MODEL.parties)}
-    with hosts_runner(hosts, MODEL, RELEASE.but(population="loans"), after) as runner:
+    with hosts_runner(hosts_of_said, MODEL, RELEASE.but(population="loans"), after) as runner:
         findings = [Finding(one.host, one) for one in runner._connections]
         check_connected(findings, MODEL, lambda step: None)
         release(runner, at / "out")
@@ -129,7 +135,7 @@ def test_a_run_with_a_host_that_says_anything(request_: str, said: list[Answers]
 
     (good,) = said[1][request_]
     optional = set(good) if request_ == ENDED else ()
-    cases = spoilt(good, optional=optional, either=("peak_memory_bytes", "signed"))
+    cases = spoilt(good, optional=optional, either=("peak_memory_bytes",))
     may_be_none = request_ in ("check_uploads", ENDED)  # it has aggregates; its party still runs
     check_refuses(run, FairSharesError, (case for case in cases if case[1] is not None or not may_be_none))
     for number, wrong in enumerate(extreme(good)):
@@ -140,6 +146,61 @@ def test_a_run_with_a_host_that_says_anything(request_: str, said: list[Answers]
             release(runner, out)
         except FairSharesError:
             assert not out.exists()
+
+
+def signed_again(said: list[Answers], by: Path, change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+    """Return the last state of host 1's party, with a statement that it signed after a change."""
+    (ended,) = deepcopy(said[1][ENDED])
+    before = json.loads(ended["signed"]["said"])
+    change(before)
+    ran = Intent(**before.pop("ran"))
+    spent = tuple(before.pop("spent"))
+    return ended | {"signed": sign(Statement(ran=ran, spent=spent, **before), by)}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda one: one["outputs"]["counts"].__setitem__(0, 10**6), "signed other values than its party"),
+        (lambda one: one["ran"].update(party=2), "signed another run than the one that it had agreed to"),
+        (lambda one: one["ran"].update(head="0" * 64), "signed another run than the one that it had agreed"),
+        (lambda one: one["met"].pop("2"), "party 1 met parties of other certificates"),
+        (lambda one: one.update(spent=["1/100", "0"]), "parties 0 and 1 signed different runs"),
+        (None, "signed nothing"),
+        ("another key", "signed another run than the one that it had agreed to"),
+    ],
+)
+def test_nothing_is_written_unless_all_hosts_sign_the_run_that_took_place(
+    change: Any, says: str, said: list[Answers], hosts_of_said: list[Path], tmp_path: Path
+) -> None:
+    """And no host is told to forget what it signed, nor does the coordinator's ledger forget the charge."""
+    own = hosts_of_said[1] / "keys" / "embedded" / "P1.pem"
+    if change is None:
+        ended = said[1][ENDED][0] | {"signed": None}
+    elif change == "another key":
+        ended = signed_again(said, make_key(tmp_path, "P1", "MPyC party 1"), dict)
+    else:
+        ended = signed_again(said, own, change)
+    forgotten = []
+
+    class Keeping(Replaying):
+        def ask(self, request: str, _patience_s: float = 0.0, kind: Any = None, **details: Any) -> Any:
+            forgotten.extend([self.host] if request == "forget" else [])
+            return super().ask(request, kind=kind, **details)
+
+    def run(last: dict[str, Any], out: Path) -> None:
+        runner = HostsRunner(HOSTS, MODEL)
+        replayed = replay(said, 1, ENDED, last)
+        runner._connections = [Keeping(one.host, one._answers) for one in replayed]  # type: ignore[misc]
+        release(runner, out)
+
+    with pytest.raises(HostUnfitError, match=r"\./inv hosts\.collect") as refused:
+        run(ended, tmp_path / "first" / "out")
+    assert says in str(refused.value)
+    assert not forgotten and files_below(tmp_path / "first") == {"ledger.sqlite"}
+    assert Ledger(tmp_path / "first" / "ledger.sqlite").populations() != []
+    run(said[1][ENDED][0], tmp_path / "second" / "out")
+    assert forgotten == HOSTS and (tmp_path / "second" / "out" / SIGNATURES).exists()
 
 
 def test_a_run_to_which_a_host_does_not_agree_is_charged_nowhere(said: list[Answers], tmp_path: Path) -> None:

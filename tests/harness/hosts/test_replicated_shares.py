@@ -384,9 +384,9 @@ def test_a_host_lists_its_uploads_once(model: SecurityModel, tmp_path: Path) -> 
         nobody = {"said": "", "signature": "", "certificate": ""}
         with pytest.raises(HostUnfitError, match="of a party that its model does not have"):
             one.ask("take_list", of=model.parties, signed=nobody, at=0, piece="")
-        one.ask("take_list", of=1, signed=nobody, at=0, piece="")
-        early = {"party": 0}, {"at": 0}
-        for request, details in zip(("aggregate", "read_list"), early, strict=True):
+        told = {"of": 1, "signed": nobody, "at": 0, "piece": ""}
+        early: list[dict[str, Any]] = [{"party": 0}, {"at": 0}, told]
+        for request, details in zip(("aggregate", "read_list", "take_list"), early, strict=True):
             with pytest.raises(HostUnfitError, match="told of others' uploads before it listed its own"):
                 one.ask(request, 60.0, None, **details)
         one.ask("check_uploads", kind=Any, party=0)

@@ -2,27 +2,52 @@
 
 import re
 import shutil
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from harness.engines.parties.supervisor import free_ports
+from harness.engines.registry import engines
 from harness.errors import HostUnfitError
+from harness.hosts.keys import RunKeys
+from harness.hosts.party_run import PartyRun, ReleaseRun
 from harness.hosts.policy import LEDGER
 from harness.hosts.runner import HostsSource
 from harness.inputs.records import ClientRecords
 from harness.pipeline.run import RunSettings, run_release
 from harness.privacy.ledger.charge import Account
 from harness.privacy.ledger.entries import Ledger, next_head
-from harness.privacy.ledger.populations import PrivacyEvent
+from harness.privacy.ledger.populations import PrivacyEvent, Status
 from harness.releases.weights import WeightsStatistic
+from harness.security_models import get_model
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.guarantee import Guarantee
 from protocols.spec import SPLIT
+from tests.support import coordinators
 from tests.support.command import refused, succeed
-from tests.support.coordinators import DOMAIN, MODEL, RULE, hosts_runner, make_hosts
+from tests.support.coordinators import (
+    DOMAIN,
+    MODEL,
+    RULE,
+    Coordinator,
+    Party,
+    Refused,
+    agents,
+    agreed,
+    asked,
+    begun,
+    fed,
+    hosts_runner,
+    let_go,
+    make_hosts,
+)
 from tests.support.requests import request_of
 from tests.support.sharing import share, to_hosts
 
@@ -104,3 +129,84 @@ def test_a_head_commits_to_each_run_in_order(tmp_path: Path) -> None:
     ledger.restore("loans", SPENT, [heads["ab"], heads["ba"]])
     assert ledger.had(heads.values()) == [heads["ab"], heads["ba"], heads["b"]]
     assert ledger.head() not in heads.values()
+
+
+def heads_after(hosts: list[Path], look: Callable[[PartyRun[Any]], object], **changes: Any) -> dict[str, str]:
+    """Return the heads that host 0 knows once its party has met party 1 alone, and `look` was asked of it."""
+    with ExitStack() as stack:
+        met = Party()
+        coordinator = Coordinator(hosts[0], stack)
+        work = coordinator.prepared(asked(**changes))
+        let_go(coordinator, work, hosts, met)
+        work.run._is_started = True
+        assert Ledger(hosts[0] / LEDGER).seen() == {}
+        met.peers = (1,)
+        look(work.run)
+        return Ledger(hosts[0] / LEDGER).seen()
+
+
+@pytest.mark.parametrize("look", [PartyRun.state, PartyRun.kill, PartyRun.close, ReleaseRun.ended])
+def test_a_head_is_known_before_anything_of_a_run_is_told(
+    look: Callable[[PartyRun[Any]], object], tmp_path: Path
+) -> None:
+    """Whatever its coordinator does: of parties that were met; others may never have begun."""
+    hosts = make_hosts(tmp_path)
+    seen = heads_after(hosts, look)
+    firsts = RunKeys(hosts[0], MODEL).all_histories(0)
+    assert {*seen} == {*firsts[1]} and len(seen) == len(engines()) and len({*seen.values()}) == 1
+    assert [status for *_, status in coordinators.spent(hosts[0])] == [Status.ABORTED]
+
+
+def test_a_head_counts_in_every_engine(tmp_path: Path) -> None:
+    """Also one that version 1.0 wrote, by the key of the engine that ran."""
+    hosts = make_hosts(tmp_path)
+    firsts = RunKeys(hosts[0], MODEL).all_histories(0)
+    ring = RunKeys(hosts[0], get_model("ring")).all_histories(0)
+    assert firsts[1] == ring[1][::-1] and len(engines()) == 2
+    with ExitStack() as stack:
+        work = Coordinator(hosts[0], stack).work
+        work.propose(asked())
+        guard, ledger = work.run.guard, Ledger(hosts[0] / LEDGER)
+        ledger.remember({firsts[1][0]: "a" * 64})
+        assert guard.seen(ring) == guard.seen(firsts) == {"1": "a" * 64}
+        ledger.remember({ring[1][0]: "b" * 64})  # which a run of either engine compares with its own
+        assert guard.seen(ring) == {"1": "b" * 64} and guard.seen(firsts) == {"1": "a" * 64}
+
+
+def test_outputs_that_a_coordinator_takes_before_it_kills_the_run_stay_known(tmp_path: Path) -> None:
+    """It asks each host for its party's outputs, ends the run, and has one host's ledger restored."""
+    hosts = make_hosts(tmp_path, RULE, clients=2)
+    ledger = hosts[0] / LEDGER
+    with agents(hosts) as connected, free_ports(MODEL.parties) as ports:
+        fed(connected, asked(epsilon="1/2"))
+        begun(connected, agreed(connected, ports))
+        for one in connected:
+            while not any(line.startswith("OUT") for line in one.ask("state")["lines"]):
+                time.sleep(0.01)
+            one.ask("kill")
+    assert all(len(Ledger(host / LEDGER).seen()) == 2 * len(engines()) for host in hosts)
+    ledger.unlink()  # as it was before its first run
+    with agents(hosts) as connected, free_ports(MODEL.parties) as ports:
+        fed(connected, asked(epsilon="1/2"))
+        with pytest.raises(
+            Refused, match="of party 0 does not go on from what party 1 and party 2 have seen"
+        ):
+            begun(connected, agreed(connected, ports))
+
+
+def test_a_restored_ledger_is_refused_to_each_of_two_coordinators(tmp_path: Path) -> None:
+    """They take turns at the same hosts; what one's run charged, the other's next run is held against."""
+    first, second = Chain(tmp_path), Chain.__new__(Chain)
+    second.at, second.outs, second.hosts = tmp_path / "second", 0, first.hosts
+    second.at.mkdir()
+    ledger = first.hosts[0] / LEDGER
+    first.run("monthly")
+    second.run("weekly")
+    shutil.copy(ledger, tmp_path / "backup")
+    first.run("monthly")
+    second.run("weekly")
+    last = Ledger(ledger).head()
+    shutil.copy(tmp_path / "backup", ledger)
+    assert refusal(first) == refusal(second) == last
+    shutil.copy(tmp_path / "backup", ledger)
+    assert refusal(second) == refusal(first) == last

@@ -1,5 +1,6 @@
 """What a host's agent does not do, whoever asks it; which uploads it takes; what it cleans up."""
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -18,7 +19,7 @@ import pytest
 
 from harness.engines.base import PROJECT
 from harness.errors import HostUnfitError, PolicyError, ShareError, UsedUploadsError
-from harness.hosts import local_host, wire
+from harness.hosts import guard, local_host, wire
 from harness.hosts.agent import Work
 from harness.hosts.guard import CHECKPOINT
 from harness.hosts.policy import FILE, LEDGER, first_policy, write_policy
@@ -26,7 +27,8 @@ from harness.inputs.record_schema import Cap, RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.shares import counting
 from harness.inputs.shares.file_format import ClientPolicy
-from harness.inputs.shares.party import UNCOVERED, UNREADABLE, WRONG_SIZE
+from harness.inputs.shares.party import LONGEST_LIST, UNCOVERED, UNREADABLE, WRONG_SIZE
+from harness.inputs.shares.signatures import Signed
 from harness.privacy.ledger.entries import Ledger
 from harness.request.releases import WeightsRequest
 from harness.system.files import PREFIX
@@ -243,7 +245,29 @@ def test_an_agent_refuses_what_it_does_not_know_and_removes_what_it_holds_when_i
             assert refused.value.kind in ("HostUnfitError", "OptionError", "RecordDomainError"), request
         agent.ask("propose", asked=OF_SLOTS)
         assert list((tmp_path / "host").glob(PREFIX + "*"))
-    assert agent.process.returncode == 1 and [path.name for path in (tmp_path / "host").iterdir()] == [FILE]
+    assert agent.process.returncode == 1
+    assert {path.name for path in (tmp_path / "host").iterdir()} == {FILE, local_host.TURN}
+
+
+def test_no_other_user_can_keep_a_host_from_its_turn(tmp_path: Path) -> None:
+    """Though others may read its directory, and so lock it: they cannot open what runs lock."""
+    make_host(tmp_path / "host")
+    (tmp_path / "host").chmod(0o755)
+    reading = os.open(tmp_path / "host", os.O_RDONLY)
+    fcntl.flock(reading, fcntl.LOCK_EX)  # as any user can whom a directory lets read
+    with ExitStack() as stack:
+        Work(tmp_path / "host", stack).propose(OF_SLOTS)
+        with ExitStack() as other, pytest.raises(HostUnfitError, match="Another run is under way on it"):
+            Work(tmp_path / "host", other).propose(OF_SLOTS)
+    os.close(reading)
+    turn = tmp_path / "host" / local_host.TURN
+    assert turn.stat().st_mode & 0o777 == 0o600
+    turn.chmod(0o640)
+    with (
+        ExitStack() as stack,
+        pytest.raises(HostUnfitError, match=rf"Others can open .* by chmod 600 {turn}"),
+    ):
+        Work(tmp_path / "host", stack).propose(OF_SLOTS)
 
 
 def test_cleaning_ends_other_agents_and_removes_what_is_left(work: Work, tmp_path: Path) -> None:
@@ -255,7 +279,7 @@ def test_cleaning_ends_other_agents_and_removes_what_is_left(work: Work, tmp_pat
         (left / "agent").write_text(f"{other.pid} {birth(other.pid)} alice")
         local_host.place_of(host, "0" * 32).write_text('{"ended": "now"}')
         assert work.clean() == {"processes": 1, "directories": 1, "records": 1}
-    assert {path.name for path in host.iterdir()} == {own.name, "results", "agent", FILE}
+    assert {path.name for path in host.iterdir()} == {own.name, "results", "agent", local_host.TURN, FILE}
     assert not list((host / "results").iterdir())
 
 
@@ -411,13 +435,51 @@ def test_lists_are_what_other_hosts_signed(what: str, hosts: list[Path]) -> None
         coordinator.tell(hosts, asked())
         uploads = coordinator.work.run.uploads
         if what == "another list":
-            uploads.take_list(1, uploads._told[1], 0, uploads._list_of(1).read_text().replace("a", "b"))
+            text = uploads._list_of(1).read_text().replace("a", "b")
+            uploads._list_of(1).unlink()
+            uploads.take_list(1, uploads._told[1], 0, text)
         elif what == "no list":
             uploads._list_of(1).unlink()
         else:
-            uploads.take_list(0, uploads._told[1], 0, uploads._list_of(1).read_text())
-        with pytest.raises((HostUnfitError, OSError), match=r"another list of party [01] than|No such file"):
+            uploads._list_of(2).write_text(uploads._list_of(1).read_text())
+        with pytest.raises((HostUnfitError, OSError), match=r"another list of party [12] than|No such file"):
             uploads.aggregate(0)
+
+
+def test_a_coordinator_passes_lists_on_once_and_in_order(
+    hosts: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not a host's own one, nor from far beyond its end, nor more of it than any run's uploads need."""
+    nobody = Signed("", "", "")
+    with ExitStack() as stack:
+        coordinator = Coordinator(hosts[0], stack)
+        coordinator.work.propose(asked())
+        uploads = coordinator.work.run.uploads
+        with pytest.raises(HostUnfitError, match="before it listed its own"):
+            uploads.take_list(1, nobody, 0, "")
+        assert "does not answer 'take_list'" in str(refused_request(coordinator.work, "take_list"))
+        uploads.check_uploads(0)
+        own = uploads._own.read_bytes()
+        with pytest.raises(HostUnfitError, match="its own uploads, which it has listed itself"):
+            uploads.take_list(0, nobody, 0, "forged")
+        for at in (-1, 1, 8 * 10**12):
+            with pytest.raises(HostUnfitError, match=f"of party 1 from byte {at} on, and has 0 bytes of it"):
+                uploads.take_list(1, nobody, at, "x")
+        uploads.take_list(1, nobody, 0, "12345")
+        with pytest.raises(HostUnfitError, match="from byte 0 on, and has 5 bytes of it"):
+            uploads.take_list(1, nobody, 0, "others")
+        uploads.take_list(1, nobody, 5, "6789")
+        monkeypatch.setattr(guard, "LONGEST_LIST", 12)
+        with pytest.raises(HostUnfitError, match="more uploads of party 1 than the 100,000,000 that a run"):
+            uploads.take_list(1, nobody, 9, "0123")
+        assert uploads._own.read_bytes() == own and uploads._list_of(1).read_text() == "123456789"
+        assert 65 * 10**8 < LONGEST_LIST < 66 * 10**8 and not uploads._list_of(2).exists()
+
+
+def refused_request(work: Work, request: str) -> HostUnfitError:
+    with pytest.raises(HostUnfitError) as refused:
+        work.admit(request)
+    return refused.value
 
 
 def test_a_host_charges_a_chain_once_and_keeps_what_it_counted(hosts: list[Path], tmp_path: Path) -> None:
