@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +15,10 @@ import pandas as pd
 from fairshares._shown import Shown
 from harness.errors import FairSharesError, OptionError, as_keyword, naming
 from harness.inputs.columns import as_index
+from harness.inputs.record_schema import RecordDomain
 from harness.pipeline.earlier_results import EarlierFiles, as_curves, choose_again, found_in, read_files
-from harness.postprocessing.thresholds.rules import ThresholdRule, rule_from_json
+from harness.postprocessing.thresholds.choose import GroupThresholds
+from harness.postprocessing.thresholds.rules import ThresholdRule
 from harness.privacy.manifest import (
     FILE as MANIFEST,
     Manifest,
@@ -26,11 +28,18 @@ from harness.privacy.manifest import (
     opened_by,
     read_manifest,
 )
-from harness.releases.score_curves import choice_of
+from harness.releases.base import Answer
+from harness.releases.confusion import Confusion
+from harness.releases.contribution_cap import ChosenCap
+from harness.releases.counts import GroupCounts
+from harness.releases.files import files_to_json, read_file
+from harness.releases.gaps import Gaps, Interval
+from harness.releases.score_curves import Thresholds, choice_of
 from harness.releases.weights import Weights
 from harness.request.releases import ThresholdsRequest
+from harness.reweighing.formulas import GroupWeights
 from harness.reweighing.sample_weight import sample_weight
-from harness.system.result_files import read_result, write_files
+from harness.system.result_files import not_result, result_path, write_files
 from harness.views import run as run_view
 from harness.views.parts import Part
 from harness.views.releases import thresholds as thresholds_view, weights as weights_view
@@ -39,6 +48,8 @@ if TYPE_CHECKING:
     from fairshares._types import Constraint, Objective
     from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
     from harness.training.logistic import LogisticModel
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -57,14 +68,14 @@ class Privacy:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Result(Shown):
+class Result(Shown, Generic[T]):
     """The result of a release, all of it differentially private.
 
     It is pickled, copied and saved without loss.
     """
 
     _earlier: EarlierFiles
-    _found: Any
+    _found: T
     _notes: Sequence[Part] = ()
 
     @property
@@ -94,7 +105,7 @@ class Result(Shown):
         """
         if Path(directory).exists():
             raise OptionError(f"{directory} exists already; name another directory.")
-        write_files(Path(directory), {**self._earlier.files, MANIFEST: self.manifest})
+        write_files(Path(directory), {**files_to_json(self._earlier.files), MANIFEST: self.manifest})
 
     def _view(self) -> Iterable[Part]:
         yield from self._shown()
@@ -111,41 +122,44 @@ class Result(Shown):
     def _shown(self) -> Iterable[Part]:
         return run_view.view_of(self._opened_by.task).show(self._found, self._opened_by)
 
-    def _index(self, *names: str) -> pd.MultiIndex:
-        domain = getattr(self._found, "domain", None) or self._found.counts.domain
-        values = [self._as_given(domain.groups), *[self._as_given(domain.labels, "label")] * (len(names) - 1)]
-        return pd.MultiIndex.from_product(values, names=names)
-
     def _as_given(self, names: Iterable[str], column: str = "group") -> pd.Index:
         revealed = self._opened_by
         columns = given(revealed.columns) if isinstance(revealed, Manifest) else None
         dtype = None if columns is None else given(columns.group if column == "group" else columns.label)
         return as_index([*names], dtype).rename(column)
 
-    def _table(self, intervals: npt.NDArray[np.float64]) -> pd.DataFrame:
-        return pd.DataFrame(intervals.reshape(-1, 2), self._index("group", "label"), ["low", "high"])
+    def _index(self, domain: RecordDomain, *names: str) -> pd.MultiIndex:
+        labels = self._as_given(domain.labels, "label")
+        values = [self._as_given(domain.groups), *[labels] * (len(names) - 1)]
+        return pd.MultiIndex.from_product(values, names=names)
 
-    def _series(self, values: npt.NDArray[np.float64], name: str, *more: str) -> pd.Series:
-        return pd.Series(values.ravel(), self._index("group", "label", *more), name=name)
+    def _table(self, domain: RecordDomain, intervals: npt.NDArray[np.float64]) -> pd.DataFrame:
+        return pd.DataFrame(intervals.reshape(-1, 2), self._index(domain, "group", "label"), ["low", "high"])
+
+    def _series(
+        self, domain: RecordDomain, values: npt.NDArray[np.float64], name: str, *more: str
+    ) -> pd.Series:
+        return pd.Series(values.ravel(), self._index(domain, "group", "label", *more), name=name)
 
 
-class WeightsResult(Result):
+class WeightsResult(Result[GroupWeights]):
     """Sample weights per group and label."""
 
     @property
     def weights(self) -> pd.Series:
         """The weights by (group, label), positive, shape (k·m,)."""
-        return self._series(self._found.weights, "sample_weight")
+        return self._series(self._found.domain, self._found.weights, "sample_weight")
 
     @property
     def intervals(self) -> pd.DataFrame:
         """Columns low and high by (group, label); each holds the true counts' weight with 95 %."""
-        return self._table(self._found.interval)
+        return self._table(self._found.domain, self._found.interval)
 
     @property
     def noisy_counts(self) -> pd.Series:
         """Revealed counts of records by (group, label), unbiased."""
-        return self._series(self._found.noisy_counts / self._found.unit, "noisy_count")
+        found = self._found
+        return self._series(found.domain, found.noisy_counts / found.unit, "noisy_count")
 
     def sample_weight(self, group: npt.ArrayLike, label: npt.ArrayLike) -> pd.Series:
         """Return each row's weight, for `fit(X, y, sample_weight=...)`.
@@ -164,13 +178,13 @@ class WeightsResult(Result):
         return weights_view.weights(self._found)
 
 
-class ConfusionResult(Result):
+class ConfusionResult(Result[Confusion]):
     """A confusion matrix per group, and the rates that follow."""
 
     @property
     def counts(self) -> pd.Series:
         """The noisy counts by (group, label, prediction), unbiased, maybe negative."""
-        return self._series(self._found.table, "noisy_count", "prediction")
+        return self._series(self._found.counts.domain, self._found.table, "noisy_count", "prediction")
 
     @property
     def rates(self) -> pd.DataFrame:
@@ -178,17 +192,19 @@ class ConfusionResult(Result):
 
         Each is of that label against the rest; NaN is 0/0.
         """
-        return pd.DataFrame({name: self._series(values, name) for name, values in self._found.rates.items()})
+        domain = self._found.counts.domain
+        columns = {name: self._series(domain, values, name) for name, values in self._found.rates.items()}
+        return pd.DataFrame(columns)
 
     @property
     def intervals(self) -> pd.DataFrame:
         """Columns (rate, low), (rate, high), as `rates`; all hold true rates at once, with 95 %."""
-        return pd.concat(
-            {name: self._table(values) for name, values in self._found.intervals.items()}, axis=1
-        )
+        domain = self._found.counts.domain
+        tables = {name: self._table(domain, values) for name, values in self._found.intervals.items()}
+        return pd.concat(tables, axis=1)
 
 
-class GapResult(Result):
+class GapResult(Result[Gaps]):
     """Groups' mean performance, and the gaps between them."""
 
     @property
@@ -212,36 +228,36 @@ class GapResult(Result):
         return pd.Series(self._found.sizes, self._as_given(self._found.domain.groups), name="noisy_size")
 
     @staticmethod
-    def _means(intervals: Iterable[Any], index: pd.Index, name: str) -> pd.DataFrame:
+    def _means(intervals: Iterable[Interval], index: pd.Index, name: str) -> pd.DataFrame:
         return pd.DataFrame(
             [[one.estimate, one.low, one.high] for one in intervals], index, [name, "low", "high"]
         )
 
 
-class CountResult(Result):
+class CountResult(Result[GroupCounts]):
     """Counts with a relative error."""
 
     @property
     def counts(self) -> pd.Series:
         """Estimated counts of records by (group, label)."""
-        return self._series(self._found.estimates, "count")
+        return self._series(self._found.domain, self._found.estimates, "count")
 
     @property
     def intervals(self) -> pd.DataFrame:
         """Columns low and high by (group, label); all hold the true counts with 95 %."""
-        return self._table(self._found.intervals)
+        return self._table(self._found.domain, self._found.intervals)
 
 
-class CapResult(Result):
+class CapResult(Result[ChosenCap]):
     """How many records of a client are to count."""
 
     @property
     def cap(self) -> int:
         """The cap, for `cap=` with `privacy_unit="client"`."""
-        return int(self._found.cap)
+        return self._found.cap
 
 
-class ThresholdsResult(Result):
+class ThresholdsResult(Result[Thresholds]):
     """Score curves per group, and a decision rule for each."""
 
     @property
@@ -256,11 +272,13 @@ class ThresholdsResult(Result):
         They count records with at least that score, and are unbiased: some may be negative or rise.
         """
         curves = self._found.curves.curves
+        assert curves.noise is not None, "released curves have noise"
+        errors = curves.noise.standard_errors()[:-1]
         return pd.DataFrame(
             {
                 "true_positives": curves.tp.ravel(),
                 "false_positives": curves.fp.ravel(),
-                "standard_error": np.tile(curves.noise.standard_errors()[:-1], len(curves.groups)),
+                "standard_error": np.tile(errors, len(curves.groups)),
             },
             pd.MultiIndex.from_product(
                 [self._as_given(curves.groups), curves.thresholds], names=["group", "threshold"]
@@ -268,13 +286,13 @@ class ThresholdsResult(Result):
         )
 
     @property
-    def rules(self) -> dict[Any, ThresholdRule]:
+    def rules(self) -> dict[Hashable, ThresholdRule]:
         """Each group's thresholds, and the probability of each. Raises: `problem`, if there is one."""
         return dict(zip(self._groups, self._rules.values(), strict=True))
 
     @property
     def _rules(self) -> dict[str, ThresholdRule]:
-        return {group: rule_from_json(rule.to_json(), group) for group, rule in self._chosen.rules.items()}
+        return {group: rule.stated.rule(group) for group, rule in self._chosen.rules.items()}
 
     @property
     def rates(self) -> pd.DataFrame:
@@ -344,7 +362,7 @@ class ThresholdsResult(Result):
             return ThresholdsResult(EarlierFiles(manifest, files), choice, notes)
 
     @property
-    def _chosen(self) -> Any:
+    def _chosen(self) -> GroupThresholds:
         if self._found.thresholds is None:
             raise self.problem or FairSharesError("This run chose no thresholds; its curves are in `curves`.")
         return self._found.thresholds
@@ -360,7 +378,7 @@ class ThresholdsResult(Result):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class TrainResult(Result):
+class TrainResult(Result["LogisticModel"]):
     """A model, the weights that records had in training, and thresholds of its scores, if any."""
 
     weights: WeightsResult | None = None
@@ -369,7 +387,7 @@ class TrainResult(Result):
     @property
     def model(self) -> LogisticModel:
         """The model, a fitted scikit-learn classifier of tables."""
-        return cast("LogisticModel", self._found)
+        return self._found
 
     def predictor(self) -> LogisticModel | GroupThresholdPredictor:
         """Return the model, with thresholds, which need each sample's group, if there are any."""
@@ -377,8 +395,10 @@ class TrainResult(Result):
 
     def save(self, directory: Path | str) -> None:
         super().save(directory)
-        for part in filter(None, (self.weights, self.thresholds)):
-            part.save(Path(directory) / part._opened_by.task)
+        if self.weights is not None:
+            self.weights.save(Path(directory) / self.weights._opened_by.task)
+        if self.thresholds is not None:
+            self.thresholds.save(Path(directory) / self.thresholds._opened_by.task)
 
     def _shown(self) -> Iterable[Part]:
         from harness.views.training import training  # scikit-learn takes a second to load
@@ -388,42 +408,55 @@ class TrainResult(Result):
         return training(
             self.model,
             manifest,
-            *(None if part is None else part._found for part in (self.weights, self.thresholds)),
+            weights=None if self.weights is None else self.weights._found,
+            thresholds=None if self.thresholds is None else self.thresholds._found,
         )
 
 
-_RESULTS: dict[str, type[Result]] = {
-    "weights": WeightsResult,
-    "confusion": ConfusionResult,
-    "thresholds": ThresholdsResult,
-    "gap": GapResult,
-    "count": CountResult,
-    "cap": CapResult,
-}
-
-
-def result_of(earlier: EarlierFiles, found: Any, notes: Sequence[Part] = ()) -> Result:
+def result_of(earlier: EarlierFiles, found: Answer, notes: Sequence[Part] = ()) -> Result[Any]:
     """Return the result of a run, as its statistic gives it."""
-    # The file of weights has the weights alone.
-    return _RESULTS[earlier.manifest.task](
-        earlier, found.weights if isinstance(found, Weights) else found, notes
-    )
+    match found:
+        case Weights():
+            return WeightsResult(earlier, found.weights, notes)  # the counts' noise is in no file
+        case Confusion():
+            return ConfusionResult(earlier, found, notes)
+        case Thresholds():
+            return ThresholdsResult(earlier, found, notes)
+        case Gaps():
+            return GapResult(earlier, found, notes)
+        case GroupCounts():
+            return CountResult(earlier, found, notes)
+        case ChosenCap():
+            return CapResult(earlier, found, notes)
+        case _:
+            raise TypeError(f"{type(found).__name__} is the result of no call")
 
 
-def load(directory: Path) -> Result:
+def load(directory: Path) -> Result[Any]:
     """Return an earlier run's result, or raise ResultFileError."""
     manifest = read_manifest(directory)
     if manifest.task != "train":
         return _read(directory)
-    from harness.training.logistic import FILE, LogisticModel
+    from harness.training.logistic import LogisticModel, ModelFile
 
-    parts: dict[str, Any] = {
-        name: _read(directory / name) for name in ("weights", "thresholds") if (directory / name).is_dir()
-    }
-    earlier = EarlierFiles(manifest, {FILE: read_result(directory / FILE, FILE)})
-    return TrainResult(earlier, LogisticModel.load(directory), **parts)
+    file = read_file(directory, ModelFile)
+    path = result_path(directory, ModelFile.file_name)
+    weights, thresholds = _part(directory / "weights"), _part(directory / "thresholds")
+    assert weights is None or isinstance(weights, WeightsResult)
+    assert thresholds is None or isinstance(thresholds, ThresholdsResult)
+    return TrainResult(
+        EarlierFiles(manifest, [file]),
+        LogisticModel.of(file, not_result(path, ModelFile.file_name)),
+        weights=weights,
+        thresholds=thresholds,
+    )
 
 
-def _read(directory: Path) -> Result:
+def _part(directory: Path) -> Result[Any] | None:
+    """Return the result of a training's part, None if it has none."""
+    return _read(directory) if directory.is_dir() else None
+
+
+def _read(directory: Path) -> Result[Any]:
     earlier = read_files(directory)
     return result_of(earlier, found_in(earlier, directory))

@@ -94,12 +94,21 @@ def trained(**given: Any) -> _results.TrainResult:
         with steps(STEPS) as begin:
             model = train_on(request, source, features, request.out or Path(scratch) / TASK, begin)
         notes = [one_machine(True), ledger_view.charge(model.charging, request.population == UNCHARGED)]
-        parts: dict[str, Any] = {
-            name: _results.result_of(EarlierFiles(run.manifest, run.files), run.found)
-            for name, run in (("weights", model.weights), ("thresholds", model.thresholds))
-            if run
-        }
-        return _results.TrainResult(EarlierFiles(model.manifest, model.files), model.model, notes, **parts)
+        weights = model.weights
+        thresholds = model.thresholds
+        return _results.TrainResult(
+            EarlierFiles(model.manifest, model.files),
+            model.model,
+            notes,
+            None
+            if weights is None
+            else _results.WeightsResult(EarlierFiles(weights.manifest, weights.files), weights.found.weights),
+            None
+            if thresholds is None
+            else _results.ThresholdsResult(
+                EarlierFiles(thresholds.manifest, thresholds.files), thresholds.found
+            ),
+        )
 
 
 def _features_of(declared: Any) -> Features:

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 MAX_DIGITS = 4300  # of a numerator or denominator in a file; Python reads no longer integers
 _SHOWN = 20  # characters of a text that is no number
-STATED = f"[0-9]{{1,{MAX_DIGITS}}}(/[1-9][0-9]{{0,{MAX_DIGITS - 1}}})?"  # a regular expression
+_STATED = re.compile(f"[0-9]{{1,{MAX_DIGITS}}}(/[1-9][0-9]{{0,{MAX_DIGITS - 1}}})?")
 
 
 def stated_number(text: object) -> Fraction:
@@ -20,7 +20,7 @@ def stated_number(text: object) -> Fraction:
     Raises:
         ValueError: It is something else, or has more than `MAX_DIGITS` digits above or below the line.
     """
-    if not isinstance(text, str) or not re.fullmatch(STATED, text):
+    if not isinstance(text, str) or not _STATED.fullmatch(text):
         shown = repr(text[:_SHOWN]) if isinstance(text, str) else type(text).__name__
         raise ValueError(f"{shown} is no exact number of at most {MAX_DIGITS} digits, such as '355/113'")
     return Fraction(text)

@@ -11,7 +11,8 @@ from benchmarks.studies.outcome import SUMMARY, Outcome, Row, grouped, rounded
 from benchmarks.studies.utility.study import SEED, generator
 from harness.inputs.record_schema import MAX_STEPS, RecordDomain, RecordKind, ValueGrid
 from harness.postprocessing.noisy_counts import NoisyCounts
-from harness.releases.confusion import RATES, ConfusionStatistic, confusion
+from harness.postprocessing.thresholds.choose import RATES
+from harness.releases.confusion import ConfusionStatistic, confusion
 from harness.releases.gaps import GapStatistic, gaps
 from harness.releases.weights import WeightsStatistic
 from harness.request.releases import ConfusionRequest, GapRequest, WeightsRequest

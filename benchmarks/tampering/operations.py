@@ -29,8 +29,8 @@ SAMPLER = joint_sampler(Fraction(_EPSILON), Fraction(1, 1 << _DELTA_BITS))
 def distance_of(opened: Sequence[int]) -> tuple[float, float]:
     """Return sup |F_n - F| (1 of impossible values), and a bound that chance exceeds with 10^-9 at most."""
     summary, (least, most) = summarise(opened, SAMPLER), SAMPLER.edges
-    possible = least <= summary["extremes"][0] and summary["extremes"][1] <= most
-    return summary["distance"] if possible else 1.0, summary["distance_bound"]
+    possible = least <= summary.extremes[0] and summary.extremes[1] <= most
+    return summary.distance if possible else 1.0, summary.distance_bound
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ from harness.inputs.record_schema import (
 from harness.inputs.records import read_records
 from harness.inputs.synthetic import Federation
 from harness.pipeline.preprocessing import joint_noise_of, noise_job
-from harness.pipeline.run import make_job, sum_if_known
+from harness.pipeline.run import make_job, privacy_of, sum_if_known
 from harness.pipeline.sources import PartyInputs, share_and_add_up
 from harness.releases.base import ExpectedCap, ExpectedCounts, ExpectedError, PreparedRelease, Statistic
 from harness.request.base import DISTRIBUTED, DISTRIBUTED_GAUSSIAN, JOINT, Request
@@ -141,7 +141,7 @@ def sharing_s(federation: Federation, release: Request) -> float:
         clients = min(4 * clients, federation.clients)
 
 
-def deriving_s(statistic: Statistic[Any], prepared: PreparedRelease[Any], sizes: Floats) -> float:
+def deriving_s(prepared: PreparedRelease[Any], sizes: Floats) -> float:
     """Return how long a result takes here, by sizes per group and label; 0 but for sums of counts."""
     release, outputs = prepared.plan.release, prepared.program.outputs
     if not isinstance(release, LinearQueries) or release.amounts or len(outputs) > 1:
@@ -152,7 +152,8 @@ def deriving_s(statistic: Statistic[Any], prepared: PreparedRelease[Any], sizes:
         nodes[list(column)] += records
     with suppress(FairSharesError):  # so few records that there is no result
         opened = tuple(np.rint(nodes).astype(int).tolist())
-        statistic.files(prepared.read({outputs[0]: opened}, math.ceil(sizes.sum())))
+        answer = prepared.read({outputs[0]: opened}, math.ceil(sizes.sum()))
+        answer.files(privacy_of(prepared, compared=0).stated)
     return thread_time() - before
 
 
@@ -311,7 +312,7 @@ def plan_releases(asked: PlannedRelease, models: Sequence[SecurityModel], error:
     for alike in by_noise.values():
         here, needed, before = asked.by(alike[0]), None, thread_time()
         prepared, design_s = here.prepared, thread_time() - before
-        derive_s = deriving_s(here.statistic, prepared, here.sizes)
+        derive_s = deriving_s(prepared, here.sizes)
         expected = here.statistic.expected_error(prepared, here.sizes)
         if isinstance(expected, ExpectedError) and here.sizes.min() >= 1:
             needed = Needed(error, expected.records_for(here.people, error), guarantee_for(here, error))

@@ -12,19 +12,17 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from msgspec import to_builtins
-
 from harness.computation import HostsRun, Preprocessing
 from harness.engines.parties.certificates import RUN_CERTIFICATE_LASTS, check, fingerprint
 from harness.errors import CertificateError, FairSharesError, HostUnfitError, SignatureError
 from harness.inputs.record_schema import domain_from_json
 from harness.inputs.shares.signatures import Signed, is_signed, kind_of, signed_by
-from harness.pipeline.run import check_kind, privacy_of, result_files
+from harness.pipeline.run import check_kind, privacy_of
 from harness.pipeline.sources import request_of_run, with_excluded
 from harness.privacy.manifest import FILE as MANIFEST, SIGNATURES, Inputs
-from harness.privacy.statement import privacy_to_json
 from harness.releases.base import statistic_of
-from harness.system.documents import Refusal, as_type, parse_json, read_json
+from harness.releases.files import files_to_json
+from harness.system.documents import Refusal, as_json, as_type, parse_json, read_json
 from harness.system.result_files import SCHEMA as MANIFEST_SCHEMA
 
 T = TypeVar("T")
@@ -330,9 +328,9 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
     if parties != list(range(release.security.parties)):
         refusal.say(f"not each of the {release.security.parties} parties signed, once")
     privacy = privacy_of(prepared, ran.compared, ran.attempts).stated
-    if (privacy.epsilon_exact, privacy.delta_exact) != first.spent:
+    if (str(privacy.epsilon_exact), str(privacy.delta_exact)) != first.spent:
         refusal.say("they signed another ε or δ than this version computes for that run")
-    files = result_files(statistic.files(answer), privacy)
+    files = files_to_json(answer.files(privacy))
     files[MANIFEST] = {
         "schema": MANIFEST_SCHEMA,
         "task": release.task,
@@ -341,10 +339,10 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
         "engine": release.security.engine,
         "engine_version": ran.engine_version,
         "program_hash": ran.program_hash,
-        "privacy": privacy_to_json(privacy),
-        "inputs": to_builtins(inputs),
-        "hosts": to_builtins(what_hosts_ran(ran)),
-        "preprocessing": to_builtins(noise_of(ran)),
+        "privacy": as_json(privacy),
+        "inputs": as_json(inputs),
+        "hosts": as_json(what_hosts_ran(ran)),
+        "preprocessing": as_json(noise_of(ran)),
     }
     return files
 

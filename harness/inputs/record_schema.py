@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ DEFAULT_THRESHOLDS = 101  # 0.00, 0.01 ... 1.00
 MAX_THRESHOLDS = 4096
 DEFAULT_STEPS, MAX_STEPS = 1000, 10**5
 MAX_CAP = 1000
-WEIGHT_ONE = "weight-one"
+WEIGHT_ONE: Final = "weight-one"
 _NAMES_SHOWN, _SHOWN = 5, 40  # in messages: names, and characters of each
 AUTO = "auto"  # π_CAP chooses the bound
 WEIGHT_SLOTS = 60  # a multiple of 1 to 6, 10, 12, 15, 20 and 30, so that as many records share it exactly
@@ -379,7 +379,7 @@ class Cap:
         """The bound as users type it."""
         return str(self.to_json())
 
-    def to_json(self) -> int | str:
+    def to_json(self) -> int | Literal["weight-one"]:
         """Return what `cap_from_json` reads."""
         return WEIGHT_ONE if self.weight_one else self.slots
 

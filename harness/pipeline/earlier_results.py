@@ -1,16 +1,18 @@
 """Reads earlier results, and chooses thresholds again, without spending ε."""
 
+import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
 from harness.errors import FairSharesError, ResultFileError, named
 from harness.inputs.record_schema import RecordDomain
-from harness.pipeline.run import environment, result_files
+from harness.pipeline.run import environment
 from harness.postprocessing.noisy_counts import NoisyCounts
 from harness.privacy.manifest import (
     FILE as MANIFEST,
@@ -26,31 +28,35 @@ from harness.privacy.manifest import (
     read_manifest,
     read_statement,
 )
-from harness.privacy.statement import StatedPrivacy, privacy_to_json
-from harness.releases.base import Files, domain_of, statistic_class, statistic_of
+from harness.releases.base import Answer, statistic_class, statistic_of
+from harness.releases.files import (
+    ResultFile,
+    domain_in,
+    file_in,
+    needed_file,
+    read_file,
+)
 from harness.releases.score_curves import (
     CURVES,
+    CurvesFile,
     NoisyCurves,
     ThresholdChoice,
     Thresholds,
-    curves_from_json,
+    curves_in,
     thresholds_on,
 )
-from harness.releases.weights import Weights, WeightsStatistic
+from harness.releases.weights import Weights, WeightsFile
 from harness.request.releases import REQUESTS, request_from_json
 from harness.reweighing.formulas import REWEIGHINGS
-from harness.system.result_files import SCHEMA, read_result
+from harness.stated_privacy import StatedPrivacy
 from protocols.noise.added import Several, Single
 
 OPENED_NOTHING = (
     "nothing: these thresholds were chosen on curves that another run revealed; its ε and δ are stated "
     "here, and none were spent for this choice"
 )
-_MOST_FILES = 16  # of JSON, in a run's directory
 _SHOWN = 200  # characters of a reason
 _CLOSE = 1e-9  # relative, for sums that another processor may round differently
-
-Fields = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -65,10 +71,10 @@ class ReleasedCurves:
 def read_curves(directory: Path) -> ReleasedCurves:
     """Read the curves of a run or a later choice. Raises as `as_curves`."""
     manifest = read_manifest(directory)
-    return as_curves(manifest, {CURVES: read_result(directory / CURVES, CURVES)}, directory)
+    return as_curves(manifest, [read_file(directory / CURVES, CurvesFile)], directory)
 
 
-def as_curves(manifest: EarlierManifest, files: Files, directory: Path) -> ReleasedCurves:
+def as_curves(manifest: EarlierManifest, files: Sequence[ResultFile], directory: Path) -> ReleasedCurves:
     """Return the curves in a run's files; those of a later choice name the run that revealed them.
 
     Raises ResultFileError for another task or version, or damage. Consistent changes of all counts go
@@ -83,12 +89,11 @@ def as_curves(manifest: EarlierManifest, files: Files, directory: Path) -> Relea
     try:
         if not isinstance(revealed, Manifest):
             raise ResultFileError("Curves are not added up.")
-        fields = files[CURVES]
-        stated = privacy_to_json(revealed.privacy)
-        curves = curves_from_json(fields, stated)
-        intact = manifest.privacy == revealed.privacy == read_statement(revealed).stated and _as_written(
-            curves, fields, stated
-        )
+        file = needed_file(files, CurvesFile)
+        curves = curves_in(file)
+        of_run = read_statement(revealed).stated
+        alike = file.privacy == manifest.privacy == revealed.privacy == of_run
+        intact = alike and _as_written(curves, file)
     except (FairSharesError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         intact = False
     if not intact or not isinstance(revealed, Manifest):
@@ -101,7 +106,7 @@ def as_curves(manifest: EarlierManifest, files: Files, directory: Path) -> Relea
 
 def choose_again(
     released: ReleasedCurves, choice: ThresholdChoice, positive: str
-) -> tuple[Thresholds, ChoiceManifest, dict[str, dict[str, Any]]]:
+) -> tuple[Thresholds, ChoiceManifest, Sequence[ResultFile]]:
     """Choose thresholds on released curves; return them, their manifest, and their other files.
 
     An empty `positive` keeps the run's label.
@@ -124,23 +129,22 @@ def choose_again(
         wall_s=time.monotonic() - started,
         environment=environment(),
     )
-    return chosen, manifest, result_files(chosen.files(), privacy)
+    return chosen, manifest, chosen.files(privacy)
 
 
-def _as_written(read_curves: NoisyCurves, fields: Fields, privacy: dict[str, object]) -> bool:
-    curves, labels = read_curves.curves, (read_curves.positive, read_curves.negative)
-    written = {"schema": SCHEMA, **read_curves.to_json(), "privacy": privacy}
-    errors = written["standard_error"]
-    names = all(isinstance(name, str) for name in (*curves.groups, *labels)) and len(set(labels)) == 2
+def _as_written(read_curves: NoisyCurves, file: CurvesFile) -> bool:
+    curves = read_curves.curves
+    written = read_curves.file(file.privacy)
+    errors = written.standard_error
     sets = (curves, *read_curves.others.values())
     counts = (
         np.concatenate([counts_at for of in sets for counts_at in (of.tp, of.fp)])[:, 0],
         np.concatenate([totals for of in sets for totals in (of.positives, of.negatives)]),
     )
     return (
-        names
-        and {**fields, "standard_error": errors} == written
-        and np.allclose(fields["standard_error"], errors, rtol=_CLOSE, atol=0)
+        read_curves.positive != read_curves.negative
+        and structs.replace(file, standard_error=errors) == written
+        and np.allclose(file.standard_error, errors, rtol=_CLOSE, atol=0)
         and np.allclose(*counts, rtol=_CLOSE, atol=_CLOSE)
     )
 
@@ -150,7 +154,7 @@ class EarlierFiles:
     """The manifest and the other files of an earlier run."""
 
     manifest: EarlierManifest
-    files: Files
+    files: Sequence[ResultFile]
 
 
 def read_files(directory: Path) -> EarlierFiles:
@@ -161,15 +165,11 @@ def read_files(directory: Path) -> EarlierFiles:
             f"{directory} is the result of {manifest.task!r}; what can be read is that of "
             f"{', '.join(REQUESTS)}."
         )
-    names = sorted(path.name for path in directory.glob("*.json"))
-    if len(names) > _MOST_FILES:
-        raise ResultFileError(
-            f"{directory} has {len(names)} files of JSON, and no run writes more than {_MOST_FILES}; name "
-            "the directory of a run as it left it."
-        )
-    files = {
-        name: read_result(directory / name, name) for name in names if name not in (MANIFEST, SIGNATURES)
-    }
+    files = []
+    for kind in statistic_class(manifest.task).file_types:
+        path = directory / kind.file_name
+        if os.path.lexists(path):
+            files.append(read_file(path, kind))
     _check_statement(manifest, directory / MANIFEST)
     return EarlierFiles(manifest, files)
 
@@ -186,16 +186,17 @@ def _check_statement(manifest: EarlierManifest, path: Path) -> None:
         ) from None
 
 
-def found_in(earlier: EarlierFiles, directory: Path) -> Any:
+def found_in(earlier: EarlierFiles, directory: Path) -> Answer:
     """Return the result in a run's files; ResultFileError if they hold none.
 
     Guarantees: it equals the run's own result to the last bit.  [test: tests/fairshares/test_results.py]
     """
     task = earlier.manifest.task
     try:
-        if CURVES in earlier.files:
+        if file_in(earlier.files, CurvesFile) is not None:
             as_curves(earlier.manifest, earlier.files, directory)  # gives a precise error
-        return statistic_class(task).read_files(earlier.files)
+        found: Answer = statistic_class(task).read_files(earlier.files)
+        return found
     except ResultFileError:
         raise
     except (FairSharesError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
@@ -230,7 +231,7 @@ class _Run:
 
 def add_up(
     directories: Sequence[Path], verify: Callable[[Path], object]
-) -> tuple[Weights, SumManifest, Files]:
+) -> tuple[Weights, SumManifest, Sequence[ResultFile]]:
     """Add up the counts of a chain's runs; return the weights that follow, their manifest, and other files.
 
     `verify` checks results that hosts signed.
@@ -269,7 +270,7 @@ def add_up(
         wall_s=time.monotonic() - started,
         environment=environment(),
     )
-    return weights, manifest, result_files(WeightsStatistic().files(weights), manifest.privacy)
+    return weights, manifest, weights.files(manifest.privacy)
 
 
 def _run_in(directory: Path, verify: Callable[[Path], object]) -> _Run:
@@ -277,12 +278,12 @@ def _run_in(directory: Path, verify: Callable[[Path], object]) -> _Run:
         verify(directory)
     earlier = read_files(directory)
     manifest = earlier.manifest
-    fields = earlier.files.get("weights.json", {})
+    file = file_in(earlier.files, WeightsFile)
     refusal = ResultFileError(
         f"{directory} is not the result of a run of a chain, as the run left it; name directories that "
         f"runs of weights with {named('chain')} wrote."
     )
-    if not isinstance(manifest, Manifest) or manifest.ledger is None:
+    if file is None or not isinstance(manifest, Manifest) or manifest.ledger is None:
         raise refusal
     inputs = manifest.inputs
     asked = given(manifest.request)
@@ -293,9 +294,9 @@ def _run_in(directory: Path, verify: Callable[[Path], object]) -> _Run:
         raise refusal
     try:
         request: Any = request_from_json(asked)
-        domain = replace(domain_of(fields), max_count=max_count)
+        domain = replace(domain_in(file.groups, file.labels, file.privacy), max_count=max_count)
         plan = statistic_of(request).prepare(request, domain).plan
-        counts = NoisyCounts(domain, np.array(fields["noisy_counts"], dtype=np.float64), plan.noise)
+        counts = NoisyCounts(domain, np.array(file.noisy_counts, dtype=np.float64), plan.noise)
         run = _Run(
             manifest,
             asked,
@@ -313,10 +314,7 @@ def _run_in(directory: Path, verify: Callable[[Path], object]) -> _Run:
             plan.noise,
             request.reweighing,
         )
-        intact = (
-            fields["privacy"] == privacy_to_json(manifest.privacy)
-            and read_statement(manifest).exact == plan.exact
-        )
+        intact = file.privacy == manifest.privacy and read_statement(manifest).exact == plan.exact
     except (FairSharesError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         raise refusal from None
     if not (intact and run.terms.chain):

@@ -2,7 +2,6 @@
 
 import time
 from pathlib import Path
-from typing import Any
 
 from msgspec import structs
 
@@ -16,15 +15,16 @@ from harness.privacy.manifest import (
     SamplePrivacy,
     manifest_to_json,
 )
-from harness.releases.noise_samples import WARNING, Sampler, summarise, to_json
+from harness.releases.noise_samples import WARNING, NoiseFile, Sampler, SampleSummary, noise_file, summarise
 from harness.security_models import SecurityModel
+from harness.system.documents import as_json
 from harness.system.result_files import new_directory, write_json
 from protocols.circuits.noise import input_widths
 
 
 def open_noise(
     sampler: Sampler, n: int, settings: RunSettings, out: Path, progress: Progress
-) -> tuple[dict[str, Any], SampleManifest]:
+) -> tuple[SampleSummary, SampleManifest]:
     """Run π_LAP, write its two files into `out`, and return the samples' summary and the manifest."""
     started, model = time.monotonic(), settings.release.security
     settings.check_supported(sampler.spec)
@@ -49,7 +49,7 @@ def open_noise(
             ledger=None,
             environment=environment(),
         )
-        write_json(partial / "noise.json", to_json(sampler, samples, summary))
+        write_json(partial / NoiseFile.file_name, as_json(noise_file(sampler, samples, summary)))
         write_json(partial / MANIFEST, manifest_to_json(manifest))
     return summary, manifest
 

@@ -42,16 +42,18 @@ from harness.privacy.manifest import (
     manifest_to_json,
     read_statement,
 )
-from harness.privacy.statement import PrivacyStatement, StatedPrivacy, privacy_to_json, state_privacy
+from harness.privacy.statement import PrivacyStatement, state_privacy
 from harness.privacy.stock import Piece, Stock
-from harness.releases.base import PreparedRelease, Statistic
+from harness.releases.base import Answer, PreparedRelease, Statistic
+from harness.releases.files import ResultFile, files_to_json
 from harness.request.base import Request
+from harness.stated_privacy import StatedPrivacy
 from harness.system.result_files import SCHEMA, new_directory, write_all, write_json
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
 from protocols.guarantee import Guarantee
 from protocols.spec import HONEST, KEYS, ColumnSums, ProtocolSpec
 
-R = TypeVar("R")
+R = TypeVar("R", bound=Answer)
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ class Run(Generic[R]):
     manifest: Manifest
     charging: Entry
     out: Path
-    files: Mapping[str, dict[str, Any]]  # beside the manifest
+    files: Sequence[ResultFile]  # beside the manifest
 
 
 def run_release(
@@ -186,8 +188,8 @@ def run_release(
             leftover.unlink() if leftover.is_file() else shutil.rmtree(leftover)
         if result.signed:
             write_json(partial / SIGNATURES, {"schema": SCHEMA, "signed": list(result.signed)})
-        files = result_files(statistic.files(answer), manifest.privacy)
-        write_all(partial, {**files, MANIFEST: manifest_to_json(manifest)})
+        files = answer.files(manifest.privacy)
+        write_all(partial, {**files_to_json(files), MANIFEST: manifest_to_json(manifest)})
         return Run(answer, manifest, charging, out, files)
 
 
@@ -210,12 +212,6 @@ def privacy_of(prepared: PreparedRelease[Any], compared: int, attempts: int = 0)
     if release.chain and domain.cap:  # the encoding bounds one upload, and a client may have several
         return replace(stated, cap_kept_by=HONEST)
     return stated
-
-
-def result_files(files: Mapping[str, Mapping[str, Any]], privacy: StatedPrivacy) -> dict[str, dict[str, Any]]:
-    """Return the result files by name, with the privacy statement."""
-    stated = privacy_to_json(privacy)
-    return {name: {"schema": SCHEMA, **fields, "privacy": stated} for name, fields in files.items()}
 
 
 def event_of(prepared: PreparedRelease[Any], task: str, out: Path) -> PrivacyEvent:

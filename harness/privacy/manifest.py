@@ -7,7 +7,7 @@ that later versions add are ignored.
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from msgspec import UNSET, Struct, UnsetType, to_builtins
+from msgspec import UNSET, Struct, UnsetType
 
 from harness.computation import Computation, HostsRun, Preprocessing, Seconds, Size
 from harness.inputs.record_schema import Cap, cap_from_json
@@ -15,13 +15,12 @@ from harness.privacy.ledger.stated import StatedCharge
 from harness.privacy.statement import (
     DistributedNoiseStatement,
     PrivacyStatement,
-    StatedPrivacy,
     failure_of,
 )
 from harness.security_models import get_model
-from harness.system.documents import as_type, read_json
+from harness.stated_privacy import StatedPrivacy
+from harness.system.documents import as_json, as_type, read_json
 from harness.system.result_files import not_result, result_path
-from protocols.exact_numbers import stated_number
 
 T = TypeVar("T")
 
@@ -173,7 +172,7 @@ EarlierManifest = Manifest | SumManifest | ChoiceManifest
 
 def manifest_to_json(manifest: EarlierManifest | SampleManifest) -> dict[str, object]:
     """Return the content of `manifest.json`."""
-    fields: dict[str, object] = to_builtins(manifest)
+    fields: dict[str, object] = as_json(manifest)
     return fields
 
 
@@ -211,7 +210,7 @@ def read_statement(manifest: ReleaseManifest) -> PrivacyStatement:
     return PrivacyStatement(
         model=get_model(manifest.security),
         exact=stated.exact,
-        epsilon_requested=stated_number(stated.epsilon_requested),
+        epsilon_requested=stated.epsilon_requested,
         relation=stated.neighboring_relation,
         unit=stated.privacy_unit,
         failure=failure_of(stated.mpc_statistical_security_bits),

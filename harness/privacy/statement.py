@@ -2,27 +2,23 @@
 
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
-from typing import Annotated, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
+from msgspec import UNSET
 
-from harness.computation import Size
 from harness.errors import named
 from harness.inputs.record_schema import Cap
 from harness.inputs.rings import FIELD
 from harness.privacy.ledger.populations import spent_text
-from harness.privacy.ledger.stated import Exact, StatedLoss, state_loss
 from harness.security_models import SecurityModel
+from harness.stated_privacy import StatedPrivacy, state_loss
 from protocols.accounting.calibration import NeighboringRelation, NoisePlan, PrivacyUnit
 from protocols.accounting.rounding import digits_up, exact_text, float_up
 from protocols.circuits.clients import CHECKS
 from protocols.circuits.coins import exp_bounds
-from protocols.exact_numbers import stated_number
 from protocols.guarantee import Guarantee, compose
 from protocols.noise.added import DistributedNoise
 from protocols.spec import CLIENTS, HONEST, RECORDS_OF_UPLOADS, REPLICATED, SHARES, InputForm, ProtocolSpec
 
-MAX_SECURITY_BITS = 4096  # in a manifest
 INFERRED = "domain inferred from records"
 HONEST_CLIENTS = (
     "clients share true counts, as one that shares a number far beyond them can get a cell's exact counts "
@@ -57,42 +53,6 @@ MADE_AHEAD = (
     "Noise that was made before the run: joint. Who has as many parties' shares of it as can add it up knows "
     "the exact values: it is guarded as clients' shares are, and used once."
 )
-
-
-class StatedPrivacy(Struct, frozen=True, kw_only=True):
-    """The fields of a manifest's and of a result file's `privacy`.
-
-    `epsilon` and `delta` are rounded up. A field that does not apply is not set, and missing in the file.
-    """
-
-    epsilon: Annotated[float, Meta(ge=0)]
-    delta: Annotated[float, Meta(ge=0, le=1)]
-    epsilon_exact: Exact
-    delta_exact: Exact
-    epsilon_requested: Exact
-    neighboring_relation: NeighboringRelation
-    privacy_unit: PrivacyUnit
-    mpc_statistical_security_bits: Annotated[int, Meta(ge=0, le=MAX_SECURITY_BITS)] | None
-    input_form: str
-    input_path: str
-    revealed: list[str]
-    cap: int | str | UnsetType = UNSET
-    cap_kept_by: str | UnsetType = UNSET
-    if_replaced: StatedLoss | UnsetType = UNSET
-    noise_for: str | UnsetType = UNSET
-    noise: Literal["distributed"] | UnsetType = UNSET
-    distribution: str | UnsetType = UNSET
-    honest_parties: Size | UnsetType = UNSET
-    shifted: str | UnsetType = UNSET
-    made_ahead: bool | UnsetType = UNSET
-    assumed: str | UnsetType = UNSET
-    public: list[str]
-    end_to_end: str
-
-    @property
-    def exact(self) -> Guarantee:
-        """The exact guarantee."""
-        return Guarantee(stated_number(self.epsilon_exact), stated_number(self.delta_exact))
 
 
 @dataclass(frozen=True)
@@ -198,9 +158,9 @@ class PrivacyStatement:
         return StatedPrivacy(
             epsilon=float_up(self.exact.epsilon),
             delta=float_up(self.exact.delta),
-            epsilon_exact=str(self.exact.epsilon),
-            delta_exact=str(self.exact.delta),
-            epsilon_requested=str(self.epsilon_requested),
+            epsilon_exact=self.exact.epsilon,
+            delta_exact=self.exact.delta,
+            epsilon_requested=self.epsilon_requested,
             neighboring_relation=self.relation,
             privacy_unit=self.unit,
             mpc_statistical_security_bits=self.security_bits,
@@ -220,10 +180,6 @@ class PrivacyStatement:
             public=list(self.public),
             end_to_end=self.end_to_end,
         )
-
-    def to_json(self) -> dict[str, object]:
-        """Return the field `privacy` of a file."""
-        return privacy_to_json(self.stated)
 
     def in_short(self, typed: str = "", here: bool = False) -> list[str]:
         """Return three lines: the revealed values, their loss, and the trust."""
@@ -331,12 +287,6 @@ def state_privacy(
         distributed_noise=state_distributed_noise(plan.own, form) if plan.own else None,
         assumed=HONEST_CLIENTS if assumes_honest_clients(spec, form, model) else None,
     )
-
-
-def privacy_to_json(stated: StatedPrivacy) -> dict[str, object]:
-    """Return the field `privacy` of a file."""
-    fields: dict[str, object] = to_builtins(stated)
-    return fields
 
 
 def state_distributed_noise(noise: DistributedNoise, form: InputForm) -> DistributedNoiseStatement:

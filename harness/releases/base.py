@@ -11,17 +11,19 @@ from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from itertools import product
 from math import prod
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
 from harness.errors import OptionError, UnsupportedError, named
-from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, cap_from_json, scale_of
+from harness.inputs.record_schema import RecordDomain, RecordKind, scale_of
 from harness.postprocessing.curves import CurveNoise
+from harness.releases.files import ResultFile
 from harness.request.base import Request
 from harness.request.readers import in_module
 from harness.request.releases import REQUESTS
 from harness.reweighing.formulas import BALANCED, KAMIRAN_CALDERS, LABEL
+from harness.stated_privacy import StatedPrivacy
 from protocols.accounting.calibration import (
     LinearQueries,
     NeighboringRelation,
@@ -42,13 +44,18 @@ _DRAWS = 20_000  # of simulated errors
 _SEED = 20_220_524  # arbitrary; fixed so that plans are repeatable
 OF_CLIENTS = (NeighboringRelation.ZERO_OUT_ONE,)
 
-R = TypeVar("R", covariant=True)
+
+class Answer(Protocol):
+    """What a statistic found."""
+
+    def files(self, privacy: StatedPrivacy) -> Sequence[ResultFile]:
+        """Return the result files, which state this privacy."""
+
+
+R = TypeVar("R", bound=Answer, covariant=True)
 
 Opened = Mapping[str, tuple[int, ...]]
 """The integers that the parties opened, by the name of their `OUT` line."""
-
-Files = Mapping[str, dict[str, Any]]
-"""A run's result files by name, as JSON, the manifest among them."""
 
 Declared = tuple[ProtocolSpec, dict[str, int | str]]
 """A protocol, and those arguments of its program that its linear map depends on."""
@@ -239,6 +246,7 @@ class Statistic(ABC, Generic[R]):
     name: ClassVar[str]
     kind: ClassVar[RecordKind] = RecordKind.NONE
     audited: ClassVar[Mapping[str, AuditTarget]]
+    file_types: ClassVar[tuple[type[ResultFile], ...]] = ()
     spec: ProtocolSpec
 
     @classmethod
@@ -259,13 +267,14 @@ class Statistic(ABC, Generic[R]):
         Performance values take clients per group. Sizes that the release does not allow raise OptionError.
         """
 
-    def files(self, found: Any) -> Mapping[str, Mapping[str, Any]]:
-        """Return the own fields of the result files."""
-        return {f"{self.name}.json": found.to_json()}
-
     @classmethod
-    def read_files(cls, files: Files) -> Any:
-        """Return the result in a run's files, to the last bit, or raise any parsing error."""
+    def read_files(cls, files: Sequence[ResultFile]) -> R:
+        """Return the result in a run's files, to the last bit, but for the noise's distribution.
+
+        Raises:
+            ResultFileError: A file is missing.
+            FairSharesError, ArithmeticError, LookupError, TypeError or ValueError: They hold no result.
+        """
         raise NotImplementedError
 
 
@@ -278,32 +287,6 @@ def statistic_class(task: str) -> type[Statistic[Any]]:
 def statistic_of(request: Request) -> Statistic[Any]:
     """Return the statistic that a request asks for."""
     return statistic_class(request.task).of(request)
-
-
-def domain_of(fields: Mapping[str, Any], kind: RecordKind = RecordKind.NONE) -> RecordDomain:
-    """Return a result file's domain, without the maximum count."""
-    return RecordDomain(
-        tuple(fields["groups"]), tuple(fields["labels"]), kind=kind, cap=stated_cap(fields["privacy"])
-    )
-
-
-def stated_cap(privacy: Mapping[str, Any]) -> Cap | None:
-    """Return the contribution bound that a privacy statement has, if any."""
-    return cap_from_json(privacy["cap"], "manifest.json") if "cap" in privacy else None
-
-
-def floats(values: Any) -> Floats:
-    """Return an array, with NaN for JSON's null."""
-    return np.array(values, dtype=np.float64)
-
-
-def rates_from_json(
-    cells: Sequence[Mapping[str, Any]], shape: tuple[int, ...], names: Sequence[str]
-) -> tuple[dict[str, Floats], dict[str, Floats]]:
-    """Return the cells' estimates and intervals, by rate."""
-    estimates = {name: floats([cell[name]["estimate"] for cell in cells]).reshape(shape) for name in names}
-    ends = {name: floats([cell[name]["interval"] for cell in cells]).reshape(*shape, 2) for name in names}
-    return estimates, ends
 
 
 def plan_release(

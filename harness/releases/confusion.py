@@ -1,37 +1,62 @@
 """π_CF as a statistic: a noisy confusion matrix per group."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from msgspec import Struct
 
 from harness.inputs.record_schema import RecordDomain, RecordKind, scale_of
 from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
 from harness.releases.base import (
     AuditTarget,
     ExpectedError,
-    Files,
     Opened,
     PreparedRelease,
     Statistic,
     by_cell,
     deviation,
-    domain_of,
     expected_gap,
     plan_release,
     rate_errors,
-    rates_from_json,
     table_of,
+)
+from harness.releases.files import (
+    Count,
+    EstimatedRates,
+    Name,
+    Names,
+    ResultFile,
+    Share,
+    domain_in,
+    needed_file,
+    rates_in,
+    state_rates,
+    table_in,
 )
 from harness.request.base import Request
 from harness.reweighing.formulas import share_intervals
+from harness.stated_privacy import StatedPrivacy
 from protocols.arrays import Floats
 from protocols.spec import PI_CF, PI_CF_SLOTS, ProtocolSpec
 
 CONFIDENCE = Fraction(95, 100)
-RATES = ("true_positive_rate", "false_positive_rate", "selection_rate")
+
+
+class ConfusionFile(Struct, frozen=True, kw_only=True):
+    """`confusion.json`. Counts are by group, label and predicted label, rates by group and label."""
+
+    file_name: ClassVar[str] = "confusion.json"
+    schema: Literal[1] = 1
+    groups: Names
+    labels: Names
+    positive_label: Name | None
+    noisy_counts: list[list[list[Count]]]
+    rates: dict[Name, dict[Name, EstimatedRates]]
+    confidence: Share
+    privacy: StatedPrivacy
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,29 +78,27 @@ class Confusion:
         """The noisy counts of records, or of clients that weigh 1."""
         return self.counts.table / scale_of(self.counts.domain.cap)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the own fields of `confusion.json`."""
+    def files(self, privacy: StatedPrivacy) -> tuple[ConfusionFile]:
+        """Return `confusion.json`."""
         domain = self.counts.domain
-        return {
-            "groups": list(domain.groups),
-            "labels": list(domain.labels),
-            "positive_label": None if self.positive is None else domain.labels[self.positive],
-            "noisy_counts": self.table.tolist(),
-            "rates": {
-                group: {
-                    label: {
-                        name: {
-                            "estimate": None if np.isnan(values[s, y]) else float(values[s, y]),
-                            "interval": self.intervals[name][s, y].tolist(),
-                        }
-                        for name, values in self.rates.items()
-                    }
-                    for y, label in enumerate(domain.labels)
-                }
-                for s, group in enumerate(domain.groups)
-            },
-            "confidence": float(CONFIDENCE),
-        }
+        rates: dict[Name, dict[Name, EstimatedRates]] = {}
+        for s, group in enumerate(domain.groups):
+            rates[group] = {}
+            for y, label in enumerate(domain.labels):
+                rates[group][label] = state_rates(
+                    {name: values[s, y] for name, values in self.rates.items()},
+                    {name: ends[s, y] for name, ends in self.intervals.items()},
+                )
+        file = ConfusionFile(
+            groups=list(domain.groups),
+            labels=list(domain.labels),
+            positive_label=None if self.positive is None else domain.labels[self.positive],
+            noisy_counts=self.table.tolist(),
+            rates=rates,
+            confidence=float(CONFIDENCE),
+            privacy=privacy,
+        )
+        return (file,)
 
 
 def positive_in(domain: RecordDomain, label: str) -> int | None:
@@ -128,6 +151,7 @@ class ConfusionStatistic(Statistic[Confusion]):
     spec: ProtocolSpec = PI_CF
     positive_label: str | None = None
     name = "confusion"
+    file_types = (ConfusionFile,)
     kind = RecordKind.PREDICTION
     audited: ClassVar = {
         "confusion": _predictions(PI_CF),
@@ -136,15 +160,17 @@ class ConfusionStatistic(Statistic[Confusion]):
     }
 
     @classmethod
-    def read_files(cls, files: Files) -> Confusion:
-        fields = files["confusion.json"]
-        domain = domain_of(fields, RecordKind.PREDICTION)
-        counts = NoisyCounts(domain, np.array(fields["noisy_counts"]) * scale_of(domain.cap), ())
-        cells = [fields["rates"][group][label] for group in domain.groups for label in domain.labels]
+    def read_files(cls, files: Sequence[ResultFile]) -> Confusion:
+        file = needed_file(files, ConfusionFile)
+        domain = domain_in(file.groups, file.labels, file.privacy, RecordKind.PREDICTION)
+        counts = table_in(file.noisy_counts, domain.shape) * scale_of(domain.cap)
+        cells = [file.rates[group][label] for group in domain.groups for label in domain.labels]
+        rates, intervals = rates_in(cells, (len(domain.groups), len(domain.labels)))
         return Confusion(
-            counts,
-            *rates_from_json(cells, (len(domain.groups), len(domain.labels)), RATES),
-            positive=positive_in(domain, fields["positive_label"] or ""),
+            NoisyCounts(domain, counts, ()),
+            rates=rates,
+            intervals=intervals,
+            positive=positive_in(domain, file.positive_label or ""),
         )
 
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[Confusion]:

@@ -1,9 +1,12 @@
 """π_CAP as a statistic: a client's contribution bound."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
+
+from msgspec import Meta, Struct
 
 from harness.errors import OutputError, RecordDomainError, named
 from harness.inputs.record_schema import (
@@ -19,14 +22,15 @@ from harness.releases.base import (
     AuditTarget,
     Declared,
     ExpectedCap,
-    Files,
     Opened,
     PreparedRelease,
     Statistic,
     fitting,
     plan_release,
 )
+from harness.releases.files import ResultFile, Size, needed_file
 from harness.request.base import Request
+from harness.stated_privacy import StatedPrivacy
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, NoisePlan
 from protocols.arrays import Floats
 from protocols.guarantee import Guarantee
@@ -82,6 +86,18 @@ def counts_of_curves(tree: CountTree) -> int:
     return math.ceil(tree.bins * len(tree.blocks) * math.sqrt(tree.mean_variance()))
 
 
+class CapFile(Struct, frozen=True, kw_only=True):
+    """`cap.json`."""
+
+    file_name: ClassVar[str] = "cap.json"
+    schema: Literal[1] = 1
+    cap: Annotated[int, Meta(ge=1, le=MAX_CAP)]
+    caps: Annotated[list[Annotated[int, Meta(ge=1, le=MAX_CAP)]], Meta(max_length=MAX_CAP)]
+    allowed_above: Size
+    noise: Size
+    privacy: StatedPrivacy
+
+
 @dataclass(frozen=True)
 class ChosenCap:
     """A contribution bound, as an index into the public candidates.
@@ -99,9 +115,12 @@ class ChosenCap:
         """The bound."""
         return self.caps[self.index]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the own fields of `cap.json`."""
-        return {"cap": self.cap, "caps": list(self.caps), "allowed_above": self.above, "noise": self.noise}
+    def files(self, privacy: StatedPrivacy) -> tuple[CapFile]:
+        """Return `cap.json`."""
+        file = CapFile(
+            cap=self.cap, caps=list(self.caps), allowed_above=self.above, noise=self.noise, privacy=privacy
+        )
+        return (file,)
 
 
 def _largest_grid(*_: object) -> Declared:
@@ -116,6 +135,7 @@ class CapStatistic(Statistic[ChosenCap]):
     target: CapTarget
     spec: ProtocolSpec = PI_CAP
     name = "cap"
+    file_types = (CapFile,)
     kind = RecordKind.SIZE
     audited: ClassVar = {"cap": AuditTarget({}, lambda _: 1, _largest_grid, OF_CLIENTS)}
 
@@ -137,10 +157,9 @@ class CapStatistic(Statistic[ChosenCap]):
             return replace(self.target, malleable_slots=malleable).allowed_above(domain)
 
     @classmethod
-    def read_files(cls, files: Files) -> ChosenCap:
-        fields = files["cap.json"]
-        caps = tuple(fields["caps"])
-        return ChosenCap(caps, caps.index(fields["cap"]), fields["allowed_above"], fields["noise"])
+    def read_files(cls, files: Sequence[ResultFile]) -> ChosenCap:
+        file = needed_file(files, CapFile)
+        return ChosenCap(tuple(file.caps), file.caps.index(file.cap), file.allowed_above, file.noise)
 
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[ChosenCap]:
         caps = caps_to_choose_from(domain.max_count)

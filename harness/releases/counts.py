@@ -3,7 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
+
+from msgspec import Meta, Struct
 
 from harness.errors import OptionError, named
 from harness.inputs.record_schema import RecordDomain
@@ -12,26 +14,70 @@ from harness.releases.base import (
     Declared,
     ExpectedCount,
     ExpectedCounts,
-    Files,
     Opened,
     PreparedRelease,
     Statistic,
     by_cell,
-    domain_of,
-    floats,
     plan_release,
     table_of,
 )
+from harness.releases.files import (
+    Names,
+    NotNegative,
+    ResultFile,
+    Share,
+    Size,
+    domain_in,
+    needed_file,
+    table_in,
+)
 from harness.request.base import Request
+from harness.stated_privacy import StatedPrivacy
 from protocols.accounting.calibration import NeighboringRelation
 from protocols.accounting.rounding import exact_text, float_up
 from protocols.arrays import Floats
 from protocols.circuits.coins import Coin
-from protocols.mechanisms.shifted_log import ErrorTarget, ShiftedLog, expected_errors, plan_logarithm
+from protocols.mechanisms.shifted_log import (
+    MOST_COUNT,
+    ErrorTarget,
+    ShiftedLog,
+    expected_errors,
+    plan_logarithm,
+)
 from protocols.spec import PI_COUNT, ProtocolSpec
 
 CONFIDENCE = Fraction(95, 100)
 SIZES = (0, *(10**power for power in range(1, 7)))  # sizes of cells whose privacy is shown
+
+
+Estimate = Annotated[float, Meta(ge=0, le=2 * MOST_COUNT)]
+"""An estimated count of records, or an end of its interval."""
+
+
+class PrivacyOfSize(Struct, frozen=True, kw_only=True):
+    """A record's (ε, δ), added or removed, in a cell of so many records; both are rounded up."""
+
+    records: Size
+    epsilon: NotNegative
+    delta: Share
+
+
+class CountFile(Struct, frozen=True, kw_only=True):
+    """`count.json`. Tables have a row for each group and a column for each label."""
+
+    file_name: ClassVar[str] = "count.json"
+    schema: Literal[1] = 1
+    groups: Names
+    labels: Names
+    counts: list[list[Estimate]]
+    counts_interval: list[list[tuple[Estimate, Estimate]]]
+    confidence: Share
+    relative_error: Annotated[float, Meta(gt=0, le=1)]
+    error_from: Annotated[int, Meta(ge=1, le=MOST_COUNT)]
+    error_to: Annotated[int, Meta(ge=1, le=MOST_COUNT)]
+    offset: Size
+    privacy_by_size: Annotated[list[PrivacyOfSize], Meta(max_length=100)]
+    privacy: StatedPrivacy
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,31 +92,35 @@ class GroupCounts:
     intervals: Floats
     offset: int
     target: ErrorTarget
-    privacy_by_size: Sequence[Mapping[str, float]]
+    privacy_by_size: Sequence[PrivacyOfSize]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the own fields of `count.json`."""
-        return {
-            "groups": list(self.domain.groups),
-            "labels": list(self.domain.labels),
-            "counts": self.estimates.tolist(),
-            "counts_interval": self.intervals.tolist(),
-            "confidence": float(CONFIDENCE),
-            "relative_error": self.target.relative,
-            "error_from": self.target.least,
-            "error_to": self.target.most,
-            "offset": self.offset,
-            "privacy_by_size": list(self.privacy_by_size),
-        }
+    def files(self, privacy: StatedPrivacy) -> tuple[CountFile]:
+        """Return `count.json`."""
+        file = CountFile(
+            groups=list(self.domain.groups),
+            labels=list(self.domain.labels),
+            counts=self.estimates.tolist(),
+            counts_interval=self.intervals.tolist(),
+            confidence=float(CONFIDENCE),
+            relative_error=self.target.relative,
+            error_from=self.target.least,
+            error_to=self.target.most,
+            offset=self.offset,
+            privacy_by_size=list(self.privacy_by_size),
+            privacy=privacy,
+        )
+        return (file,)
 
 
-def privacy_by_size(distribution: ShiftedLog, coins: tuple[Coin, ...]) -> list[dict[str, float]]:
+def privacy_by_size(distribution: ShiftedLog, coins: tuple[Coin, ...]) -> list[PrivacyOfSize]:
     """Return a record's (ε, δ), added or removed, by the number of records in its cell."""
-    guarantees = {size: distribution.guarantee_at(size, coins) for size in SIZES if size <= distribution.most}
-    return [
-        {"records": size, "epsilon": float_up(guarantee.epsilon), "delta": float_up(guarantee.delta)}
-        for size, guarantee in guarantees.items()
-    ]
+    stated = []
+    for size in SIZES:
+        if size <= distribution.most:
+            guarantee = distribution.guarantee_at(size, coins)
+            epsilon = float_up(guarantee.epsilon)
+            stated.append(PrivacyOfSize(records=size, epsilon=epsilon, delta=float_up(guarantee.delta)))
+    return stated
 
 
 def _logarithms(sizes: Mapping[str, int], *_: object) -> Declared:
@@ -85,6 +135,7 @@ class CountStatistic(Statistic[GroupCounts]):
     target: ErrorTarget
     spec: ProtocolSpec = PI_COUNT
     name = "count"
+    file_types = (CountFile,)
     audited: ClassVar = {
         "count": replace(
             table_of(PI_COUNT),
@@ -94,19 +145,16 @@ class CountStatistic(Statistic[GroupCounts]):
     }
 
     @classmethod
-    def read_files(cls, files: Files) -> GroupCounts:
-        fields = files["count.json"]
-        by_size = fields["privacy_by_size"]
-        if not all(type(number) in (int, float) for row in by_size for number in row.values()):
-            raise ValueError("privacy by size is in numbers")
-        target = ErrorTarget(*(fields[name] for name in ("relative_error", "error_from", "error_to")))
+    def read_files(cls, files: Sequence[ResultFile]) -> GroupCounts:
+        file = needed_file(files, CountFile)
+        domain = domain_in(file.groups, file.labels, file.privacy)
         return GroupCounts(
-            domain_of(fields),
-            estimates=floats(fields["counts"]),
-            intervals=floats(fields["counts_interval"]),
-            offset=fields["offset"],
-            target=target,
-            privacy_by_size=by_size,
+            domain,
+            estimates=table_in(file.counts, domain.shape),
+            intervals=table_in(file.counts_interval, (*domain.shape, 2)),
+            offset=file.offset,
+            target=ErrorTarget(file.relative_error, file.error_from, file.error_to),
+            privacy_by_size=file.privacy_by_size,
         )
 
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[GroupCounts]:

@@ -2,32 +2,33 @@
 
 import math
 from bisect import bisect_left
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
+from msgspec import Meta, Struct
 
-from harness.inputs.record_schema import DEFAULT_STEPS, RecordDomain, RecordKind, ValueGrid
+from harness.inputs.record_schema import DEFAULT_STEPS, MAX_STEPS, RecordDomain, RecordKind, ValueGrid
 from harness.postprocessing.noisy_counts import read_unbiased
 from harness.releases.base import (
     AuditTarget,
     ExpectedError,
-    Files,
     Opened,
     PreparedRelease,
     Statistic,
     deviation,
     expected_gap,
-    floats,
     mean_errors,
     plan_release,
 )
+from harness.releases.files import Count, Name, Names, ResultFile, Share, Size, needed_file, table_in
 from harness.request.base import Request
 from harness.reweighing.formulas import DIFFERENCE_FAILURE, difference_bound, share_intervals
+from harness.stated_privacy import StatedPrivacy
 from protocols.accounting.calibration import NoisePlan
 from protocols.arrays import Floats
 from protocols.noise.added import Noise, error_bound
@@ -35,6 +36,44 @@ from protocols.spec import PI_GAP, PI_GAP_SLOTS, ProtocolSpec
 
 CONFIDENCE = Fraction(95, 100)
 USEFUL = 0.1  # of the range: a useful accuracy of gaps
+
+
+class StatedGrid(Struct, frozen=True, kw_only=True):
+    """The declared range of performance values, and its steps on each side of the center."""
+
+    low: float
+    high: float
+    steps: Annotated[int, Meta(ge=1, le=MAX_STEPS)]
+
+
+class StatedMean(Struct, frozen=True, kw_only=True):
+    """A mean of performance values, in their unit."""
+
+    estimate: float | None
+    interval: tuple[float, float]
+    says_something: bool
+
+
+class StatedGap(StatedMean, frozen=True, kw_only=True):
+    """The first group's mean minus the second's."""
+
+    groups: tuple[Name, Name]
+
+
+class GapFile(Struct, frozen=True, kw_only=True):
+    """`gap.json`. Lists are in the order of the groups."""
+
+    file_name: ClassVar[str] = "gap.json"
+    schema: Literal[1] = 1
+    groups: Names
+    values: StatedGrid
+    noisy_sizes: list[Count]
+    near_zero: list[bool]
+    means: dict[Name, StatedMean]
+    gaps: list[StatedGap]
+    confidence: Share
+    clients_per_group_for_a_tenth_of_the_range: Size
+    privacy: StatedPrivacy
 
 
 @dataclass(frozen=True)
@@ -46,19 +85,32 @@ class Interval:
     high: float
     says_something: bool
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields of a mean or gap in `gap.json`."""
-        return {
-            "estimate": (None if math.isnan(self.estimate) else self.estimate),
-            "interval": [self.low, self.high],
-            "says_something": self.says_something,
-        }
+    @property
+    def stated(self) -> StatedMean:
+        """The mean as files state it."""
+        return StatedMean(
+            estimate=self._estimate, interval=(self.low, self.high), says_something=self.says_something
+        )
+
+    def state_gap(self, groups: tuple[str, str]) -> StatedGap:
+        """Return the gap of two groups as files state it."""
+        return StatedGap(
+            groups=groups,
+            estimate=self._estimate,
+            interval=(self.low, self.high),
+            says_something=self.says_something,
+        )
+
+    @property
+    def _estimate(self) -> float | None:
+        return None if math.isnan(self.estimate) else self.estimate
 
     @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> "Interval":
-        """Read the fields that `to_json` returned."""
-        low, high = fields["interval"]
-        return Interval(float(floats(fields["estimate"])), low, high, fields["says_something"])
+    def of(cls, stated: StatedMean) -> "Interval":
+        """Return the mean or the gap that a file states."""
+        estimate = math.nan if stated.estimate is None else stated.estimate
+        low, high = stated.interval
+        return Interval(estimate, low, high, stated.says_something)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,21 +132,21 @@ class Gaps:
         """The declared grid."""
         return grid_of(self.domain)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the own fields of `gap.json`."""
-        groups = self.domain.groups
-        return {
-            "groups": list(groups),
-            "values": asdict(self.values),
-            "noisy_sizes": self.sizes.tolist(),
-            "near_zero": list(self.near_zero),
-            "means": {group: mean.to_json() for group, mean in zip(groups, self.means, strict=True)},
-            "gaps": [
-                {"groups": [groups[a], groups[b]], **gap.to_json()} for (a, b), gap in self.gaps.items()
-            ],
-            "confidence": float(CONFIDENCE),
-            "clients_per_group_for_a_tenth_of_the_range": self.useful,
-        }
+    def files(self, privacy: StatedPrivacy) -> tuple[GapFile]:
+        """Return `gap.json`."""
+        groups, values = self.domain.groups, self.values
+        file = GapFile(
+            groups=list(groups),
+            values=StatedGrid(low=values.low, high=values.high, steps=values.steps),
+            noisy_sizes=self.sizes.tolist(),
+            near_zero=list(self.near_zero),
+            means={group: mean.stated for group, mean in zip(groups, self.means, strict=True)},
+            gaps=[gap.state_gap((groups[a], groups[b])) for (a, b), gap in self.gaps.items()],
+            confidence=float(CONFIDENCE),
+            clients_per_group_for_a_tenth_of_the_range=self.useful,
+            privacy=privacy,
+        )
+        return (file,)
 
 
 def grid_of(domain: RecordDomain) -> ValueGrid:
@@ -186,6 +238,7 @@ class GapStatistic(Statistic[Gaps]):
 
     spec: ProtocolSpec = PI_GAP
     name = "gap"
+    file_types = (GapFile,)
     kind = RecordKind.VALUE
     audited: ClassVar = {
         "gap": _sums(PI_GAP),
@@ -194,16 +247,21 @@ class GapStatistic(Statistic[Gaps]):
     }
 
     @classmethod
-    def read_files(cls, files: Files) -> Gaps:
-        fields = files["gap.json"]
-        groups, values = fields["groups"], ValueGrid(**fields["values"])
+    def read_files(cls, files: Sequence[ResultFile]) -> Gaps:
+        file = needed_file(files, GapFile)
+        groups = file.groups
+        values = ValueGrid(file.values.low, file.values.high, file.values.steps)
+        between = {}
+        for gap in file.gaps:
+            first, second = gap.groups
+            between[groups.index(first), groups.index(second)] = Interval.of(gap)
         return Gaps(
             domain=RecordDomain(tuple(groups), (), 1, kind=RecordKind.VALUE, values=values),
-            sizes=floats(fields["noisy_sizes"]),
-            near_zero=tuple(fields["near_zero"]),
-            means=tuple(Interval.from_json(fields["means"][group]) for group in groups),
-            gaps={tuple(map(groups.index, gap["groups"])): Interval.from_json(gap) for gap in fields["gaps"]},
-            useful=fields["clients_per_group_for_a_tenth_of_the_range"],
+            sizes=table_in(file.noisy_sizes, (len(groups),)),
+            near_zero=tuple(file.near_zero),
+            means=tuple(Interval.of(file.means[group]) for group in groups),
+            gaps=between,
+            useful=file.clients_per_group_for_a_tenth_of_the_range,
         )
 
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[Gaps]:

@@ -7,11 +7,13 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
 from math import log, sqrt
-from typing import Any
+from typing import ClassVar, Literal
+
+from msgspec import Struct
 
 from harness.releases.base import fitting
+from harness.releases.files import NotNegative, Share, Size
 from harness.security_models import SecurityModel
-from harness.system.result_files import SCHEMA
 from protocols.accounting.calibration import (
     NeighboringRelation,
     Neighbors,
@@ -97,25 +99,63 @@ def own_sampler(
     )
 
 
-def summarise(samples: Sequence[int], sampler: Sampler) -> dict[str, Any]:
-    """Compare samples with the sampler's exact distribution.
+class SampleSummary(Struct, frozen=True, kw_only=True):
+    """Samples compared with the exact distribution.
 
     `distance` is between the distribution functions; fair noise exceeds `distance_bound` with probability
-    FALSE_ALARM at most (DKW, for any distribution).
+    `false_alarm` at most (DKW, for any distribution).
     """
+
+    samples: Size
+    mean: float
+    exact_mean: float
+    mean_square: NotNegative
+    exact_mean_square: NotNegative
+    extremes: tuple[int, int]
+    exact_extremes: tuple[int, int]
+    distance: Share
+    distance_bound: NotNegative
+    false_alarm: Share
+
+
+class SampleGuarantee(Struct, frozen=True, kw_only=True):
+    """The guarantee of a count that moves by 1, with one secret sample. The floats are rounded up."""
+
+    epsilon: NotNegative
+    delta: Share
+    epsilon_exact: Fraction
+    delta_exact: Fraction
+    sensitivity: Literal[1] = 1
+
+
+class NoiseFile(Struct, frozen=True, kw_only=True):
+    """`noise.json`."""
+
+    file_name: ClassVar[str] = "noise.json"
+    schema: Literal[1] = 1
+    warning: str
+    sampler: str
+    parameters: dict[str, str]
+    guarantee_of_one_secret_sample: SampleGuarantee
+    summary: SampleSummary
+    samples: list[int]
+
+
+def summarise(samples: Sequence[int], sampler: Sampler) -> SampleSummary:
+    """Compare samples with the sampler's exact distribution."""
     n, center = len(samples), float(sampler.center)
-    return {
-        "samples": n,
-        "mean": sum(samples) / n,
-        "exact_mean": center,
-        "mean_square": sum((x - center) ** 2 for x in samples) / n,
-        "exact_mean_square": float(sampler.mean_square),
-        "extremes": (min(samples), max(samples)),
-        "exact_extremes": sampler.edges,
-        "distance": distance(samples, sampler.cumulative),
-        "distance_bound": sqrt(log(2 / FALSE_ALARM) / (2 * n)),
-        "false_alarm": FALSE_ALARM,
-    }
+    return SampleSummary(
+        samples=n,
+        mean=sum(samples) / n,
+        exact_mean=center,
+        mean_square=sum((x - center) ** 2 for x in samples) / n,
+        exact_mean_square=float(sampler.mean_square),
+        extremes=(min(samples), max(samples)),
+        exact_extremes=sampler.edges,
+        distance=distance(samples, sampler.cumulative),
+        distance_bound=sqrt(log(2 / FALSE_ALARM) / (2 * n)),
+        false_alarm=FALSE_ALARM,
+    )
 
 
 def distance(samples: Sequence[int], cumulative: Callable[[int], Fraction]) -> float:
@@ -128,21 +168,19 @@ def distance(samples: Sequence[int], cumulative: Callable[[int], Fraction]) -> f
     return float(furthest)
 
 
-def to_json(sampler: Sampler, samples: Sequence[int], summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of `noise.json`."""
-    stated = sampler.guarantee
-    return {
-        "schema": SCHEMA,
-        "warning": WARNING,
-        "sampler": sampler.name,
-        "parameters": {name: str(value) for name, value in sampler.arguments.items()},
-        "guarantee_of_one_secret_sample": {
-            "epsilon": float_up(stated.epsilon),
-            "delta": float_up(stated.delta),
-            "epsilon_exact": str(stated.epsilon),
-            "delta_exact": str(stated.delta),
-            "sensitivity": 1,
-        },
-        "summary": dict(summary),
-        "samples": list(samples),
-    }
+def noise_file(sampler: Sampler, samples: Sequence[int], summary: SampleSummary) -> NoiseFile:
+    """Return `noise.json`."""
+    guarantee = sampler.guarantee
+    return NoiseFile(
+        warning=WARNING,
+        sampler=sampler.name,
+        parameters={name: str(value) for name, value in sampler.arguments.items()},
+        guarantee_of_one_secret_sample=SampleGuarantee(
+            epsilon=float_up(guarantee.epsilon),
+            delta=float_up(guarantee.delta),
+            epsilon_exact=guarantee.epsilon,
+            delta_exact=guarantee.delta,
+        ),
+        summary=summary,
+        samples=list(samples),
+    )

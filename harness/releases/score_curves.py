@@ -1,13 +1,14 @@
 """π_ROC as a statistic: score curves, and thresholds."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
+from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
 from harness.errors import (
     FairSharesError,
@@ -23,18 +24,18 @@ from harness.inputs.record_schema import (
     Cap,
     RecordDomain,
     RecordKind,
+    cap_from_json,
     scale_of,
     shown,
 )
 from harness.postprocessing.curves import CurveNoise, GroupCurves
 from harness.postprocessing.noisy_counts import read_unbiased
-from harness.postprocessing.thresholds.choose import RATES, GroupThresholds, cautions, choose_thresholds
-from harness.postprocessing.thresholds.rules import rule_from_json
+from harness.postprocessing.thresholds.choose import GroupThresholds, cautions, choose_thresholds
+from harness.postprocessing.thresholds.rules import StatedRule
 from harness.releases.base import (
     AuditTarget,
     Declared,
     ExpectedError,
-    Files,
     Opened,
     PreparedRelease,
     Statistic,
@@ -43,18 +44,105 @@ from harness.releases.base import (
     expected_gap,
     fitting,
     plan_release,
-    rates_from_json,
-    stated_cap,
     table_of,
 )
+from harness.releases.files import (
+    Count,
+    Deviation,
+    EstimatedRates,
+    Name,
+    Names,
+    ResultFile,
+    Share,
+    file_in,
+    needed_file,
+    rates_in,
+    state_rates,
+)
 from harness.request.base import Request
+from harness.stated_privacy import StatedPrivacy
 from protocols.accounting.calibration import Neighbors
 from protocols.arrays import Floats
+from protocols.circuits.coins import MAX_COINS, Coin
 from protocols.mechanisms.count_tree import MAX_LEVELS, CountTree, best_tree
-from protocols.noise.added import DistributedNoise, Noise, NoiseDistribution, coins_in
+from protocols.noise.added import (
+    MAX_COIN_BITS,
+    MAX_EDGE,
+    MAX_PARTIES,
+    DistributedNoise,
+    Noise,
+    NoiseDistribution,
+)
 from protocols.spec import PI_ROC, PI_ROC_RECORDS, ProtocolSpec
 
 CURVES = "curves.json"
+
+
+class StatedCurves(Struct, frozen=True, kw_only=True):
+    """One label's curves: counts by group and threshold, and the groups' totals."""
+
+    true_positives: list[list[Count]]
+    false_positives: list[list[Count]]
+    positives: list[Count]
+    negatives: list[Count]
+
+
+class StatedNoise(Struct, frozen=True, kw_only=True):
+    """The noise that each party adds; see `DistributedNoise`."""
+
+    distribution: NoiseDistribution
+    rate: Fraction
+    edge: Annotated[int, Meta(ge=1, le=MAX_EDGE)]
+    parties: Annotated[int, Meta(ge=1, le=MAX_PARTIES)]
+    honest: Annotated[int, Meta(ge=1, le=MAX_PARTIES)]
+
+
+class CurvesFile(StatedCurves, frozen=True, kw_only=True):
+    """`curves.json`. `others` has the curves of each other label, if there are more than two."""
+
+    file_name: ClassVar[str] = CURVES
+    schema: Literal[1] = 1
+    groups: Names
+    positive_label: Name
+    negative_label: Name
+    thresholds: Annotated[list[float], Meta(max_length=MAX_THRESHOLDS)]
+    others: dict[Name, StatedCurves] | UnsetType = UNSET
+    standard_error: Annotated[list[Deviation], Meta(max_length=MAX_THRESHOLDS)]
+    blocks: Annotated[
+        list[Annotated[int, Meta(ge=1, le=MAX_THRESHOLDS)]], Meta(min_length=1, max_length=MAX_LEVELS)
+    ]
+    coins: Annotated[
+        list[tuple[int, Annotated[int, Meta(ge=1, le=MAX_COIN_BITS)]]], Meta(max_length=MAX_COINS)
+    ]
+    distributed_noise: StatedNoise | UnsetType = UNSET
+    privacy: StatedPrivacy
+
+
+class StatedThresholds(Struct, frozen=True, kw_only=True):
+    """One label's rules by group, and their estimated effect."""
+
+    constraint: Name
+    objective: Name
+    tolerance: Share
+    tolerance_is_the_least: bool
+    deterministic: bool
+    thresholds: dict[Name, StatedRule]
+    rates: dict[Name, EstimatedRates]
+    objective_value: Share
+    gap: Share
+    gap_interval: tuple[Share, Share]
+    confidence: Share
+
+
+class ThresholdsFile(StatedThresholds, frozen=True, kw_only=True):
+    """`thresholds.json` of a run. `others` has the rules of each other label, if there are more than two."""
+
+    file_name: ClassVar[str] = "thresholds.json"
+    schema: Literal[1] = 1
+    positive_label: Name
+    others: dict[Name, StatedThresholds | None] | UnsetType = UNSET
+    cautions: list[str]
+    privacy: StatedPrivacy
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,21 +160,33 @@ class NoisyCurves:
     curves: GroupCurves
     others: Mapping[str, GroupCurves] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the own fields of `curves.json`."""
-        curves, others = self.curves, {name: _counts_to_json(of) for name, of in self.others.items()}
-        assert curves.noise is not None
-        return {
-            "groups": list(curves.groups),
-            "positive_label": self.positive,
-            "negative_label": self.negative,
-            "thresholds": curves.thresholds.tolist(),
-            **_counts_to_json(curves),
-            **({"others": others} if others else {}),
-            "standard_error": curves.noise.standard_errors()[:-1].tolist(),
-            "blocks": list(self.blocks),
-            **noise_to_json(self.noise),
-        }
+    def file(self, privacy: StatedPrivacy) -> CurvesFile:
+        """Return `curves.json`."""
+        curves, noise = self.curves, self.noise
+        assert curves.noise is not None, "released curves have noise"
+        coins: list[tuple[int, int]] = []
+        if isinstance(noise, tuple):
+            coins = [(coin.numerator, coin.bits) for coin in noise]
+        return CurvesFile(
+            groups=list(curves.groups),
+            positive_label=self.positive,
+            negative_label=self.negative,
+            thresholds=curves.thresholds.tolist(),
+            true_positives=curves.tp.tolist(),
+            false_positives=curves.fp.tolist(),
+            positives=curves.positives.tolist(),
+            negatives=curves.negatives.tolist(),
+            others={name: _state_curves(of) for name, of in self.others.items()} if self.others else UNSET,
+            standard_error=curves.noise.standard_errors()[:-1].tolist(),
+            blocks=list(self.blocks),
+            coins=coins,
+            distributed_noise=_state_noise(noise) if isinstance(noise, DistributedNoise) else UNSET,
+            privacy=privacy,
+        )
+
+    def files(self, privacy: StatedPrivacy) -> tuple[CurvesFile]:
+        """Return `curves.json`, a run's only file if it chooses no thresholds."""
+        return (self.file(privacy),)
 
     def for_positive(self, label: str) -> "NoisyCurves":
         """Return the curves with another positive label, or raise RecordDomainError."""
@@ -104,13 +204,31 @@ class NoisyCurves:
         return replace(self, positive=label, negative=self.positive, curves=swapped)
 
 
-def _counts_to_json(curves: GroupCurves) -> dict[str, Any]:
-    return {
-        "true_positives": curves.tp.tolist(),
-        "false_positives": curves.fp.tolist(),
-        "positives": curves.positives.tolist(),
-        "negatives": curves.negatives.tolist(),
-    }
+def _state_curves(curves: GroupCurves) -> StatedCurves:
+    return StatedCurves(
+        true_positives=curves.tp.tolist(),
+        false_positives=curves.fp.tolist(),
+        positives=curves.positives.tolist(),
+        negatives=curves.negatives.tolist(),
+    )
+
+
+def _state_noise(noise: DistributedNoise) -> StatedNoise:
+    return StatedNoise(
+        distribution=noise.distribution,
+        rate=noise.rate,
+        edge=noise.edge,
+        parties=noise.parties,
+        honest=noise.honest,
+    )
+
+
+def _noise_in(file: CurvesFile) -> Noise:
+    """Return the noise of a file's nodes, or raise ValueError."""
+    stated = file.distributed_noise
+    if isinstance(stated, UnsetType):
+        return tuple(Coin(numerator, bits) for numerator, bits in file.coins)
+    return DistributedNoise(stated.distribution, stated.rate, stated.edge, stated.parties, stated.honest)
 
 
 def _histograms(groups: int, labels: int) -> dict[str, int]:
@@ -148,6 +266,7 @@ class CurvesStatistic(Statistic[NoisyCurves]):
     positive: str = ""
     spec: ProtocolSpec = PI_ROC
     name = "curves"
+    file_types = (CurvesFile,)
     kind = RecordKind.SCORE
     audited: ClassVar = {
         "thresholds": _scored(PI_ROC),
@@ -225,62 +344,84 @@ def noisy_curves(
     return NoisyCurves(positive, "", tree.blocks, noise, by_label.pop(positive), by_label)
 
 
-def noise_to_json(noise: Noise) -> dict[str, Any]:
-    """Return the fields that state each node's noise."""
-    if isinstance(noise, DistributedNoise):
-        return {"coins": [], "distributed_noise": noise.to_json()}
-    assert isinstance(noise, tuple)  # nodes are of one release
-    return {"coins": [[coin.numerator, coin.bits] for coin in noise]}
+def curves_in(file: CurvesFile) -> NoisyCurves:
+    """Return the curves in a file.
 
-
-def noise_from_json(fields: Mapping[str, Any]) -> Noise:
-    """Return the noise that a file states, or raise any parsing error."""
-    if "distributed_noise" in fields:
-        return DistributedNoise.from_json(fields["distributed_noise"])
-    return coins_in(fields["coins"])
-
-
-def curves_from_json(fields: Mapping[str, Any], privacy: Mapping[str, Any]) -> NoisyCurves:
-    """Return the curves in a file, or raise any parsing error.
-
-    Guarantees: before anything is computed, grid, blocks and noise are known to be of sizes that runs have.
+    Guarantees: grid, blocks and noise are of sizes that runs have, as the file's type has these bounds.
     [test: tests/harness/pipeline/test_earlier_curves.py]
+
+    Raises:
+        ValueError: They are no curves, or their noise is none.
+        RecordDomainError: Their groups or their cap are none.
     """
-    names = ("true_positives", "false_positives", "positives", "negatives")
-    grid = np.array(fields["thresholds"], dtype=float)
-    if len(grid) > MAX_THRESHOLDS or not 1 <= len(fields["blocks"]) <= MAX_LEVELS:
-        raise ValueError(f"a curve has at most {MAX_THRESHOLDS} thresholds, and 1 to {MAX_LEVELS} levels")
-    blocks = tuple(fields["blocks"])
-    if not all(type(size) is int and 1 <= size <= MAX_THRESHOLDS for size in blocks):
-        raise ValueError(f"a level has blocks of 1 to {MAX_THRESHOLDS} bins")
-    node = noise_from_json(fields)
-    noise = curve_noise(len(grid), blocks, stated_cap(privacy), node)
+    grid = np.array(file.thresholds, dtype=float)
+    blocks = tuple(file.blocks)
+    node = _noise_in(file)
+    stated_cap = file.privacy.cap
+    cap = None if isinstance(stated_cap, UnsetType) else cap_from_json(stated_cap, CURVES)
+    noise = curve_noise(len(grid), blocks, cap, node)
 
-    def of(counts: Mapping[str, Any]) -> GroupCurves:
-        tp, fp, positives, negatives = (np.array(counts[name], dtype=float) for name in names)
-        return GroupCurves(tuple(fields["groups"]), grid, tp, fp, positives, negatives, noise)
+    def of(counts: StatedCurves) -> GroupCurves:
+        return GroupCurves(
+            tuple(file.groups),
+            grid,
+            tp=np.array(counts.true_positives, dtype=float),
+            fp=np.array(counts.false_positives, dtype=float),
+            positives=np.array(counts.positives, dtype=float),
+            negatives=np.array(counts.negatives, dtype=float),
+            noise=noise,
+        )
 
+    others = {} if isinstance(file.others, UnsetType) else file.others
     return NoisyCurves(
-        positive=fields["positive_label"],
-        negative=fields["negative_label"],
+        positive=file.positive_label,
+        negative=file.negative_label,
         blocks=blocks,
         noise=node,
-        curves=of(fields),
-        others={label: of(counts) for label, counts in fields.get("others", {}).items()},
+        curves=of(file),
+        others={label: of(counts) for label, counts in others.items()},
     )
 
 
-def _chosen_in(fields: Mapping[str, Any]) -> GroupThresholds:
-    rates, ends = rates_from_json(list(fields["rates"].values()), (len(fields["rates"]),), RATES)
-    return GroupThresholds(
-        **{name: fields[name] for name in ("constraint", "objective", "tolerance", "deterministic")},
-        rules={group: rule_from_json(rule, group) for group, rule in fields["thresholds"].items()},
+def state_thresholds(chosen: GroupThresholds) -> StatedThresholds:
+    """Return one label's thresholds as files state them."""
+    rates = {}
+    for i, group in enumerate(chosen.rules):
+        rates[group] = state_rates(
+            {name: values[i] for name, values in chosen.rates.items()},
+            {name: ends[i] for name, ends in chosen.intervals.items()},
+        )
+    return StatedThresholds(
+        constraint=chosen.constraint,
+        objective=chosen.objective,
+        tolerance=chosen.tolerance,
+        tolerance_is_the_least=chosen.least_tolerance,
+        deterministic=chosen.deterministic,
+        thresholds={group: rule.stated for group, rule in chosen.rules.items()},
         rates=rates,
-        intervals=ends,
-        objective_value=fields["objective_value"],
-        gap=fields["gap"],
-        gap_interval=tuple(fields["gap_interval"]),
-        least_tolerance=fields["tolerance_is_the_least"],
+        objective_value=chosen.objective_value,
+        gap=chosen.gap,
+        gap_interval=chosen.gap_interval,
+        confidence=float(chosen.confidence),
+    )
+
+
+def _thresholds_in(stated: StatedThresholds) -> GroupThresholds:
+    """Return the thresholds that a file states; KeyError or ThresholdRuleError if there are none."""
+    groups = list(stated.thresholds)
+    rates, intervals = rates_in([stated.rates[group] for group in groups], (len(groups),))
+    return GroupThresholds(
+        constraint=stated.constraint,
+        objective=stated.objective,
+        tolerance=stated.tolerance,
+        deterministic=stated.deterministic,
+        rules={group: rule.rule(group) for group, rule in stated.thresholds.items()},
+        rates=rates,
+        intervals=intervals,
+        objective_value=stated.objective_value,
+        gap=stated.gap,
+        gap_interval=stated.gap_interval,
+        least_tolerance=stated.tolerance_is_the_least,
     )
 
 
@@ -326,19 +467,22 @@ class Thresholds:
     problem: FairSharesError | None = None
     others: Mapping[str, GroupThresholds | None] = field(default_factory=dict)
 
-    def files(self) -> dict[str, dict[str, Any]]:
-        """Return the own fields of the result files."""
-        files = {CURVES: self.curves.to_json()}
+    def files(self, privacy: StatedPrivacy) -> tuple[ResultFile, ...]:
+        """Return `curves.json`, and `thresholds.json` if the curves allow any."""
+        curves = self.curves.file(privacy)
         if self.thresholds is None:
-            return files
-        others = {name: thresholds and thresholds.to_json() for name, thresholds in self.others.items()}
-        files["thresholds.json"] = {
-            "positive_label": self.curves.positive,
-            **self.thresholds.to_json(),
-            **({"others": others} if others else {}),
-            "cautions": self.cautions,
-        }
-        return files
+            return (curves,)
+        others: dict[Name, StatedThresholds | None] = {}
+        for label, chosen in self.others.items():
+            others[label] = None if chosen is None else state_thresholds(chosen)
+        thresholds = ThresholdsFile(
+            positive_label=self.curves.positive,
+            **structs.asdict(state_thresholds(self.thresholds)),
+            others=others or UNSET,
+            cautions=self.cautions,
+            privacy=privacy,
+        )
+        return curves, thresholds
 
     @cached_property
     def cautions(self) -> list[str]:
@@ -373,6 +517,7 @@ class ThresholdsStatistic(Statistic[Thresholds]):
     curves: CurvesStatistic
     choice: ThresholdChoice
     name = "thresholds"
+    file_types = (CurvesFile, ThresholdsFile)
     kind = RecordKind.SCORE
     audited: ClassVar = CurvesStatistic.audited
 
@@ -387,16 +532,16 @@ class ThresholdsStatistic(Statistic[Thresholds]):
         return self.curves.spec
 
     @classmethod
-    def read_files(cls, files: Files) -> Thresholds:
-        curves = curves_from_json(files[CURVES], files[CURVES]["privacy"])
-        if "thresholds.json" not in files:
+    def read_files(cls, files: Sequence[ResultFile]) -> Thresholds:
+        curves = curves_in(needed_file(files, CurvesFile))
+        file = file_in(files, ThresholdsFile)
+        if file is None:
             return Thresholds(curves, None)
-        fields = files["thresholds.json"]
-        return Thresholds(
-            curves.for_positive(fields["positive_label"]),
-            _chosen_in(fields),
-            others={label: of and _chosen_in(of) for label, of in fields.get("others", {}).items()},
-        )
+        others: dict[str, GroupThresholds | None] = {}
+        if not isinstance(file.others, UnsetType):
+            for label, stated in file.others.items():
+                others[label] = None if stated is None else _thresholds_in(stated)
+        return Thresholds(curves.for_positive(file.positive_label), _thresholds_in(file), others=others)
 
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[Thresholds]:
         curves = self.curves.prepare(release, domain)
@@ -408,6 +553,3 @@ class ThresholdsStatistic(Statistic[Thresholds]):
 
     def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
         return self.curves.expected_error(prepared, sizes)
-
-    def files(self, found: Thresholds) -> Mapping[str, Mapping[str, Any]]:
-        return found.files()

@@ -1,31 +1,60 @@
 """π_RW as a statistic: noisy counts, and sample weights."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
-import numpy as np
+from msgspec import Meta, Struct
 
 from harness.errors import OptionError, named, refuse
 from harness.inputs.record_schema import RecordDomain, scale_of
 from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
 from harness.releases.base import (
     ExpectedError,
-    Files,
     Opened,
     PreparedRelease,
     Statistic,
     by_cell,
     deviation,
-    domain_of,
     plan_release,
     table_of,
     weight_errors,
 )
+from harness.releases.files import (
+    Count,
+    Name,
+    Names,
+    NotNegative,
+    Positive,
+    ResultFile,
+    Share,
+    domain_in,
+    needed_file,
+    table_in,
+)
 from harness.request.base import Request
-from harness.reweighing.formulas import REWEIGHINGS, GroupWeights
+from harness.reweighing.formulas import FLOOR, REWEIGHINGS, GroupWeights
+from harness.stated_privacy import StatedPrivacy
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.arrays import Floats
 from protocols.spec import PI_RW, PI_RW_SLOTS, ProtocolSpec
+
+
+class WeightsFile(Struct, frozen=True, kw_only=True):
+    """`weights.json`. Tables have a row for each group and a column for each label."""
+
+    file_name: ClassVar[str] = "weights.json"
+    schema: Literal[1] = 1
+    groups: Names
+    labels: Names
+    noisy_counts: list[list[Count]]
+    floor: Annotated[Positive, Meta(le=FLOOR)]
+    floored: list[list[bool]]
+    weights: list[list[Positive]]
+    weights_interval: list[list[tuple[NotNegative, NotNegative]]]
+    confidence: Share
+    reweighing: Name
+    privacy: StatedPrivacy
 
 
 @dataclass(frozen=True)
@@ -35,9 +64,23 @@ class Weights:
     counts: NoisyCounts
     weights: GroupWeights
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the own fields of `weights.json`."""
-        return self.weights.to_json()
+    def files(self, privacy: StatedPrivacy) -> tuple[WeightsFile]:
+        """Return `weights.json`."""
+        weights = self.weights
+        domain, unit = weights.domain, weights.unit
+        file = WeightsFile(
+            groups=list(domain.groups),
+            labels=list(domain.labels),
+            noisy_counts=(weights.noisy_counts / unit).tolist(),
+            floor=FLOOR / unit,
+            floored=weights.floored.tolist(),
+            weights=weights.weights.tolist(),
+            weights_interval=weights.interval.tolist(),
+            confidence=float(weights.confidence),
+            reweighing=weights.reweighing,
+            privacy=privacy,
+        )
+        return (file,)
 
 
 @dataclass(frozen=True)
@@ -47,6 +90,7 @@ class WeightsStatistic(Statistic[Weights]):
     reweighing: str = "kamiran-calders"
     spec: ProtocolSpec = PI_RW
     name = "weights"
+    file_types = (WeightsFile,)
     audited: ClassVar = {
         "weights": table_of(PI_RW),
         "weights-of-clients": table_of(PI_RW_SLOTS).by_clients,
@@ -54,17 +98,19 @@ class WeightsStatistic(Statistic[Weights]):
     }
 
     @classmethod
-    def read_files(cls, files: Files) -> GroupWeights:
-        fields = files["weights.json"]
-        domain = domain_of(fields)
-        return GroupWeights(
+    def read_files(cls, files: Sequence[ResultFile]) -> Weights:
+        file = needed_file(files, WeightsFile)
+        domain = domain_in(file.groups, file.labels, file.privacy)
+        counts = table_in(file.noisy_counts, domain.shape) * scale_of(domain.cap)
+        weights = GroupWeights(
             domain=domain,
-            noisy_counts=np.array(fields["noisy_counts"]) * scale_of(domain.cap),
-            floored=np.array(fields["floored"]),
-            weights=np.array(fields["weights"]),
-            interval=np.array(fields["weights_interval"]),
-            reweighing=fields["reweighing"],
+            noisy_counts=counts,
+            floored=table_in(file.floored, domain.shape).astype(bool),
+            weights=table_in(file.weights, domain.shape),
+            interval=table_in(file.weights_interval, (*domain.shape, 2)),
+            reweighing=file.reweighing,
         )
+        return Weights(NoisyCounts(domain, counts, ()), weights)
 
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[Weights]:
         refuse(  # where theorem 16 does not cover a chain's runs

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -304,20 +303,6 @@ class GroupWeights:
     def unit(self) -> int:
         """The count of a client: 1, or the scale of clients that weigh 1."""
         return scale_of(self.domain.cap)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields of `weights.json`."""
-        return {
-            "groups": list(self.domain.groups),
-            "labels": list(self.domain.labels),
-            "noisy_counts": (self.noisy_counts / self.unit).tolist(),
-            "floor": FLOOR / self.unit,
-            "floored": self.floored.tolist(),
-            "weights": self.weights.tolist(),
-            "weights_interval": self.interval.tolist(),
-            "confidence": float(self.confidence),
-            "reweighing": self.reweighing,
-        }
 
 
 # Of positive counts, shape (..., groups, labels).

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
+from fractions import Fraction
 from inspect import signature
 from itertools import accumulate, islice
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Any, NoReturn, TypeVar
 from harness.errors import FairSharesError, cannot
 from harness.system.files import larger_than, read_bounded
 from harness.system.spelling import similar
+from protocols.exact_numbers import MAX_DIGITS, stated_number
 
 T = TypeVar("T")
 
@@ -175,7 +177,8 @@ def _check_toml(text: str) -> None:
 def as_type(kind: type[T], value: Any, refusal: Refusal, *, more: bool = False) -> T:
     """Return a value as a type, such as a dataclass, or raise the refusal's error or the type's own.
 
-    Nothing is converted, but whole numbers are also floats. `more` allows keys that the type does not have.
+    Nothing is converted, but whole numbers are also floats, and exact numbers, as `"355/113"`, become
+    fractions. `more` allows keys that the type does not have.
     Guarantees: messages hold no value.  [test: tests/harness/system/test_documents.py]
     """
     try:
@@ -188,21 +191,47 @@ def _as_type(kind: type[T], value: Any, refusal: Refusal, more: bool) -> T:
     import msgspec
 
     try:
-        converted = msgspec.convert(value, kind)
+        converted = msgspec.convert(value, kind, dec_hook=_of_text)
     except msgspec.ValidationError as error:
-        fault, _, place = str(error).partition(" '")[0].partition(" - ")  # without values
-        message = f"{fault[0].lower()}{fault[1:]} {place.replace('$.', '').replace('$', '')}".rstrip()
-        _, _, missing = fault.partition("missing required field ")
+        fault, _, place = str(error).partition(" - at ")
+        fault = fault.partition(" '")[0]  # without values
+        message = f"{fault[0].lower()}{fault[1:]}"
+        if place:
+            message += f" at {place.replace('$.', '').replace('$', '')}"
+        missing = fault.partition("missing required field ")[2].strip("`")
         names = [name[:_SHOWN] for name in islice(_keys(value), _NAMES_COMPARED)]
-        close = get_close_matches(missing.strip("`"), names, 1)
-        refusal.say(
-            message + (f" (it has {close[0]!r}: did you mean {missing.strip('`')}?)" if close else "")
-        )
+        close = get_close_matches(missing, names, 1)
+        if close and close[0] != missing:
+            message += f" (it has {close[0]!r}: did you mean {missing}?)"
+        refusal.say(message)
     except FairSharesError as error:  # from a type that checks itself
         raise type(error)(f"{refusal.where}: {error}") from None
     if not more:
         _check_known(value, converted, refusal)
     return converted
+
+
+def as_json(value: object) -> Any:
+    """Return a struct as JSON has it, for example as a dict; fractions become texts, as `"355/113"`."""
+    import msgspec
+
+    return msgspec.to_builtins(value, enc_hook=_to_text)
+
+
+def _of_text(kind: type, value: object) -> Fraction:
+    if kind is not Fraction:
+        raise NotImplementedError(f"no file has a {kind.__name__}")
+    try:
+        return stated_number(value)
+    except ValueError:
+        expected = f"expected an exact number of at most {MAX_DIGITS} digits, such as 355/113"
+        raise ValueError(expected) from None
+
+
+def _to_text(value: object) -> str:
+    if not isinstance(value, Fraction):
+        raise NotImplementedError(f"no file has a {type(value).__name__}")
+    return str(value)
 
 
 def call(function: Callable[..., T], arguments: dict[str, Any], refusal: Refusal) -> T:

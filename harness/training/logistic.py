@@ -4,20 +4,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from msgspec import Struct
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from harness.errors import RecordsError
 from harness.inputs.columns import TABLE
 from harness.inputs.tables import frame_of, table_at
-from harness.system.documents import as_type
-from harness.system.result_files import SCHEMA, not_result, read_result, result_path
+from harness.stated_privacy import StatedPrivacy
+from harness.system.documents import Refusal, as_json, as_type, read_json
+from harness.system.result_files import SCHEMA, not_result, result_path
 from harness.training.fairness import FairGrad
 from harness.training.features import Features, features_from_json
 from protocols.accounting.calibration import PrivacyUnit
@@ -155,6 +157,23 @@ def with_constant(features: Floats) -> Floats:
 FILE = "model.json"
 
 
+class StatedModel(Struct, frozen=True, kw_only=True):
+    """A model's parameters, for each label but the first by column, and what they are for."""
+
+    labels: list[Label]
+    features: dict[str, dict[str, float | list[str]]]
+    columns: list[str]
+    parameters: list[list[float]]
+
+
+class ModelFile(StatedModel, frozen=True, kw_only=True):
+    """`model.json`."""
+
+    file_name: ClassVar[str] = FILE
+    schema: Literal[1] = 1
+    privacy: StatedPrivacy
+
+
 class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # has no type information
     """Logistic regression trained under differential privacy; `fit` learns nothing.
 
@@ -181,24 +200,32 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
             ResultFileError: It is no such file.
             FeaturesError: It declares no features.
         """
-        fields, path = read_result(path, FILE), result_path(path, FILE)
+        path = result_path(path, FILE)
         refusal = not_result(path, FILE)
-        labels = as_type(list[Label], fields.get("labels"), refusal)
-        features = features_from_json(fields.get("features"), str(path))
-        parameters = as_type(list[list[float]], fields.get("parameters"), refusal)
-        if [*map(len, parameters)] != [features.columns + 1] * (len(labels) - 1) or not parameters:
+        return cls.of(as_type(StatedModel, read_json(path, refusal, SCHEMA), refusal, more=True), refusal)
+
+    @classmethod
+    def of(cls, stated: StatedModel, refusal: Refusal) -> "LogisticModel":
+        """Return the model that a file states, or refuse what is none."""
+        features = features_from_json(stated.features, refusal.where)
+        sizes = [len(row) for row in stated.parameters]
+        if sizes != [features.columns + 1] * (len(stated.labels) - 1) or not sizes:
             refusal.say("its parameters are not those of its features and labels")
-        return cls(features, tuple(labels), np.array(parameters))
+        return cls(features, tuple(stated.labels), np.array(stated.parameters))
+
+    @property
+    def stated(self) -> StatedModel:
+        """The model as files state it."""
+        return StatedModel(
+            labels=np.array(self.labels).tolist(),
+            features=self.features.to_json(),
+            columns=[*self.features.named, "intercept"],
+            parameters=self.parameters.tolist(),
+        )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields of `model.json`."""
-        return {
-            "schema": SCHEMA,
-            "labels": np.array(self.labels).tolist(),
-            "features": self.features.to_json(),
-            "columns": [*self.features.named, "intercept"],
-            "parameters": self.parameters.tolist(),
-        }
+        """Return the fields of `model.json`, but for the privacy of the training."""
+        return {"schema": SCHEMA, **as_json(self.stated)}
 
     @property
     def classes_(self) -> npt.NDArray[Any]:

@@ -49,19 +49,19 @@ from harness.privacy.statement import (
     INFERRED,
     PrivacyStatement,
     failure_of,
-    privacy_to_json,
     state_distributed_noise,
 )
 from harness.releases.base import statistic_of
+from harness.releases.files import files_to_json
 from harness.system.files import scratch_directory
 from harness.system.result_files import check_new, new_directory, write_all
 from harness.training.fairness import FairGrad
 from harness.training.features import Features
 from harness.training.logistic import (
-    FILE,
     Descent,
     Examples,
     LogisticModel,
+    ModelFile,
     fit,
     probabilities,
     with_constant,
@@ -139,7 +139,7 @@ class Trained:
     weights: Run[Any] | None
     thresholds: Run[Any] | None
     charging: Entry
-    files: dict[str, Any]  # beside the manifest
+    files: tuple[ModelFile]  # beside the manifest
 
 
 def train(
@@ -236,9 +236,9 @@ def train(
             columns=columns_of(records.columns),
         )
         model = LogisticModel(features, labels, parameters)
-        files = {FILE: {**model.to_json(), "privacy": privacy_to_json(manifest.privacy)}}
-        write_all(partial, {**files, MANIFEST: manifest_to_json(manifest)})
-        return Trained(model, manifest, weights, thresholds, charging, files)
+        file = ModelFile(**structs.asdict(model.stated), privacy=manifest.privacy)
+        write_all(partial, {**files_to_json([file]), MANIFEST: manifest_to_json(manifest)})
+        return Trained(model, manifest, weights, thresholds, charging, (file,))
 
 
 def label_values(records: ClientRecords) -> list[Any]:

@@ -5,8 +5,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from msgspec import to_builtins
-
 from harness.errors import named
 from harness.privacy.ledger.accountants import numerical_epsilon
 from harness.privacy.ledger.charge import Entry
@@ -19,8 +17,10 @@ from harness.privacy.ledger.populations import (
     runs_text,
     spent_text,
 )
-from harness.privacy.ledger.stated import state_budget, state_loss
+from harness.privacy.ledger.stated import state_budget
 from harness.privacy.statement import what_changes
+from harness.stated_privacy import state_loss
+from harness.system.documents import as_json
 from harness.views.parts import Findings, Heading, Line, Part, Table
 from harness.views.rendering.plots import spent
 from protocols.accounting.rounding import digits_up, float_up
@@ -120,9 +120,9 @@ def to_json(path: Path, populations: Sequence[Population]) -> dict[str, Any]:
                 "privacy_unit": population.unit,
                 "neighboring_relation": population.relation,
                 "retired": population.retired,
-                "budget": to_builtins(state_budget(population.budget)),
-                "spent": to_builtins(state_loss(population.spent)),
-                "left": to_builtins(state_budget(population.left)),
+                "budget": as_json(state_budget(population.budget)),
+                "spent": as_json(state_loss(population.spent)),
+                "left": as_json(state_budget(population.left)),
                 "for_information_only": [
                     {"method": "dp_accounting", "delta": delta, "epsilon": epsilon}
                     for delta, epsilon in _numerical(population)

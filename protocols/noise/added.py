@@ -29,8 +29,8 @@ BITS = 128  # a table's probabilities are multiples of 2^-128
 MAX_EDGE = 1 << 16  # a table has 131,073 entries at most
 
 MAX_COIN_BITS = 1024  # of a coin in a file
-_MAX_PARTIES = 16
-_LARGEST = {"edge": MAX_EDGE, "parties": _MAX_PARTIES, "honest": _MAX_PARTIES}  # in a file
+MAX_PARTIES = 16
+_LARGEST = {"edge": MAX_EDGE, "parties": MAX_PARTIES, "honest": MAX_PARTIES}  # in a file
 
 _ONE = 1 << 256  # fixed point for a distribution's terms, before they are rounded
 _CHUNK = 1 << 16  # draws at a time

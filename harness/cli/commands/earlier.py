@@ -12,6 +12,7 @@ from harness.privacy.manifest import (
     manifest_to_json,
     opened_by,
 )
+from harness.releases.files import files_to_json
 from harness.releases.score_curves import choice_of
 from harness.system.result_files import default_out, write_files
 from harness.views.releases.thresholds import chosen_again
@@ -33,7 +34,7 @@ def again(options: Any) -> None:
         curves = read_curves(options.curves)
         found, own, files = choose_again(curves, choice_of(options), options.positive_label or "")
         notes = [chosen_again(curves.run)]
-    write_files(target, {**files, MANIFEST: manifest_to_json(own)})
+    write_files(target, {**files_to_json(files), MANIFEST: manifest_to_json(own)})
     manifest = opened_by(own)
     present(
         options,

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 
-from msgspec import to_builtins
-
 from harness.cli import terminal as cli
 from harness.cli.commands.choices import chosen_hosts, read_fingerprints
 from harness.cli.options import (
@@ -35,10 +33,10 @@ from harness.hosts.setup import exported, set_up_here
 from harness.hosts.signed_results import SOURCES, verify as verified, what_hosts_ran
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent, key_of, spent_text
-from harness.privacy.ledger.stated import state_loss
 from harness.privacy.stock import Stock
 from harness.security_models import SecurityModel
-from harness.system.documents import Refusal
+from harness.stated_privacy import state_loss
+from harness.system.documents import Refusal, as_json
 from harness.system.files import in_turn
 from harness.system.result_files import default_out, new_directory, write_json
 from harness.views import hosts as view
@@ -133,7 +131,7 @@ def policy(options: HostsPolicyOptions) -> None:
     cli.show_or_print(
         {
             **rules.to_json(),
-            "spent": {population.name: to_builtins(state_loss(population.spent)) for population in spent},
+            "spent": {population.name: as_json(state_loss(population.spent)) for population in spent},
         },
         *view.policy(directory, rules.to_json(), spent),
     )
@@ -169,7 +167,7 @@ def verify(options: VerifyOptions) -> None:
     first = signers[0][0]
     epsilon, delta = first.spent
     refusal = Refusal(SignatureError, str(options.results), "what the hosts signed", "fetch it again")
-    ran = to_builtins(first.inputs(refusal)) | to_builtins(what_hosts_ran(first.ran))
+    ran = as_json(first.inputs(refusal)) | as_json(what_hosts_ran(first.ran))
     if cli.output.json:
         cli.print_json({"signed_by": hosts, "epsilon": epsilon, "delta": delta, **ran})
         return

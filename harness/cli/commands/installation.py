@@ -6,12 +6,14 @@ import sys
 from harness.cli import terminal
 from harness.cli.options import DocsOptions, SecurityOptions, TestOptions
 from harness.cli.project_checks import build_docs, run_checks
-from harness.engines.registry import security_models
-from harness.views import run as view
 
 
 def security(_options: SecurityOptions) -> None:
     """Print which models can run here."""
+    # Slow to load, and the other two commands need neither.
+    from harness.engines.registry import security_models
+    from harness.views import run as view
+
     rows = security_models()
     terminal.show_or_print(rows, *view.security_models(rows))
 

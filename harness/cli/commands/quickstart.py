@@ -23,6 +23,7 @@ from harness.pipeline.sources import RecordsSource
 from harness.postprocessing.noisy_counts import NoisyCounts
 from harness.postprocessing.thresholds.rules import ThresholdRule
 from harness.privacy.manifest import FILE as MANIFEST, manifest_to_json
+from harness.releases.files import files_to_json
 from harness.releases.score_curves import (
     CurvesStatistic,
     NoisyCurves,
@@ -117,7 +118,8 @@ def run(model: SecurityModel, spends: Guarantee, out: Path, progress: cli.Steps)
         progress("report")
         for task in parts:
             shutil.rmtree(directory / task)
-        write_all(directory, {**weights.files, **curves.files, MANIFEST: manifest_to_json(manifest)})
+        files = files_to_json([*weights.files, *curves.files])
+        write_all(directory, {**files, MANIFEST: manifest_to_json(manifest)})
         (directory / "evaluation.csv").write_text(evaluation.to_csv(index=False), encoding="utf-8")
         write_page(view.TITLE, shown.subtitle, view.quickstart(shown), directory)
     return shown

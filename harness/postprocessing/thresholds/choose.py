@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -56,31 +55,6 @@ class GroupThresholds:
     gap_interval: tuple[float, float]
     confidence: Fraction = CONFIDENCE
     least_tolerance: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields of `thresholds.json`."""
-        return {
-            "constraint": self.constraint,
-            "objective": self.objective,
-            "tolerance": self.tolerance,
-            "tolerance_is_the_least": self.least_tolerance,
-            "deterministic": self.deterministic,
-            "thresholds": {group: rule.to_json() for group, rule in self.rules.items()},
-            "rates": {
-                group: {
-                    name: {
-                        "estimate": None if math.isnan(values[i]) else float(values[i]),
-                        "interval": self.intervals[name][i].tolist(),
-                    }
-                    for name, values in self.rates.items()
-                }
-                for i, group in enumerate(self.rules)
-            },
-            "objective_value": self.objective_value,
-            "gap": self.gap,
-            "gap_interval": list(self.gap_interval),
-            "confidence": float(self.confidence),
-        }
 
 
 def choose_thresholds(

@@ -3,10 +3,14 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from harness.errors import ThresholdRuleError
-from harness.system.documents import Refusal, as_type
+from harness.system.documents import Refusal, as_json, as_type
+
+Probability = Annotated[float, Meta(ge=0, le=1 + 1e-9)]
 
 
 def in_words(option: str) -> str:
@@ -49,14 +53,71 @@ class ThresholdRule:
         pairs = zip(texts, self.probabilities, strict=True)
         return ", ".join(f"{text} with probability {probability:.3f}" for text, probability in pairs)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the rule as in `thresholds.json`."""
+    @property
+    def stated(self) -> "StatedRule":
+        """The rule as files state it."""
         if self.is_deterministic:
-            return {"threshold": self.thresholds[0]}
+            return StatedRule(threshold=self.thresholds[0])
         if len(self.thresholds) == 2:
             first, second = self.thresholds
-            return {"threshold": first, "threshold_alt": second, "probability_alt": self.probabilities[1]}
-        return {"thresholds": list(self.thresholds), "probabilities": list(self.probabilities)}
+            return StatedRule(threshold=first, threshold_alt=second, probability_alt=self.probabilities[1])
+        return StatedRule(thresholds=list(self.thresholds), probabilities=list(self.probabilities))
+
+    def to_json(self) -> dict[str, float | list[float]]:
+        """Return the rule as in `thresholds.json`."""
+        fields: dict[str, float | list[float]] = as_json(self.stated)
+        return fields
+
+
+class StatedRule(Struct, frozen=True, kw_only=True):
+    """A rule in `thresholds.json`: one threshold, two with the probability of the other, or lists of more."""
+
+    threshold: float | UnsetType = UNSET
+    threshold_alt: float | UnsetType = UNSET
+    probability_alt: Probability | UnsetType = UNSET
+    thresholds: list[float] | UnsetType = UNSET
+    probabilities: list[Probability] | UnsetType = UNSET
+
+    def rule(self, where: str) -> ThresholdRule:
+        """Return the rule; ThresholdRuleError, which names `where`, if there is none."""
+        parts = self._parts
+        if parts is None:
+            raise ThresholdRuleError(
+                f"{where} must have the key threshold; or threshold, threshold_alt and probability_alt; or "
+                "the lists thresholds and probabilities; and no other."
+            )
+        return _mixture_at(where, *parts)
+
+    @property
+    def _parts(self) -> tuple[list[float], list[float]] | None:
+        """The thresholds and their probabilities; None unless the fields are one of the three forms."""
+        one = self.threshold
+        other = self.threshold_alt
+        probability = self.probability_alt
+        if isinstance(one, UnsetType):
+            if isinstance(self.thresholds, UnsetType) or isinstance(self.probabilities, UnsetType):
+                return None
+            if isinstance(other, UnsetType) and isinstance(probability, UnsetType):
+                return self.thresholds, self.probabilities
+            return None
+        if not isinstance(self.thresholds, UnsetType) or not isinstance(self.probabilities, UnsetType):
+            return None
+        if isinstance(other, UnsetType) and isinstance(probability, UnsetType):
+            return [one], [1.0]
+        if isinstance(other, UnsetType) or isinstance(probability, UnsetType):
+            return None
+        return [one, other], [1 - probability, probability]
+
+
+def _mixture_at(where: str, thresholds: list[float], probabilities: list[float]) -> ThresholdRule:
+    if len(thresholds) != len(probabilities):
+        raise ThresholdRuleError(
+            f"{where} has {len(thresholds)} thresholds and {len(probabilities)} probabilities."
+        )
+    try:
+        return mixture(zip(thresholds, probabilities, strict=True))
+    except ThresholdRuleError as error:
+        raise ThresholdRuleError(f"{where}: {error}") from None
 
 
 def mixture(parts: Iterable[tuple[float, float]]) -> ThresholdRule:
@@ -71,26 +132,8 @@ def mixture(parts: Iterable[tuple[float, float]]) -> ThresholdRule:
 def rule_from_json(fields: Any, where: str) -> ThresholdRule:
     """Return a rule in `thresholds.json`; ThresholdRuleError, which names `where`, without one."""
     keys = set(fields) if isinstance(fields, dict) else set()
-    one_or_two = {"threshold"}, {"threshold", "threshold_alt", "probability_alt"}
-    if keys not in (*one_or_two, {"thresholds", "probabilities"}):
-        raise ThresholdRuleError(
-            f"{where} must have the key threshold; or threshold, threshold_alt and probability_alt; or the "
-            "lists thresholds and probabilities; and no other."
-        )
+    if not keys <= set(StatedRule.__struct_fields__):
+        keys = set()  # so that it has none of the forms
+    known = {name: fields[name] for name in keys}
     refusal = Refusal(ThresholdRuleError, where, "a rule of numbers only", "choose thresholds again")
-    if "thresholds" in keys:
-        lists = as_type(dict[str, list[float]], fields, refusal)
-        thresholds, probabilities = lists["thresholds"], lists["probabilities"]
-    else:
-        one = as_type(dict[str, float], fields, refusal)
-        alternative = one.get("probability_alt", 0.0)
-        thresholds = [one["threshold"], one.get("threshold_alt", math.inf)]
-        probabilities = [1 - alternative, alternative]
-    if len(thresholds) != len(probabilities):
-        raise ThresholdRuleError(
-            f"{where} has {len(thresholds)} thresholds and {len(probabilities)} probabilities."
-        )
-    try:
-        return mixture(zip(thresholds, probabilities, strict=True))
-    except ThresholdRuleError as error:
-        raise ThresholdRuleError(f"{where}: {error}") from None
+    return as_type(StatedRule, known, refusal).rule(where)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.errors import FairSharesError, LedgerError, OptionError, PopulationError, named
 from harness.privacy.ledger.entries import Ledger
@@ -19,8 +20,10 @@ from harness.privacy.ledger.populations import (
     refuse_misspelt,
     spent_text,
 )
-from harness.privacy.ledger.stated import StatedCharge, state_budget, state_loss
 from protocols.guarantee import Budget
+
+if TYPE_CHECKING:
+    from harness.privacy.ledger.stated import StatedCharge
 
 ABORTED_TIMEOUT_S = 1.0  # whoever interrupts a run does not wait for a locked ledger
 LEDGER_VARIABLE = "FAIRSHARES_LEDGER"
@@ -165,10 +168,14 @@ class Entry:
     def _charged_before(self) -> bool:
         return self.whole is not None and bool(self.out)
 
-    def charged(self) -> StatedCharge | None:
+    def charged(self) -> "StatedCharge | None":
         """Return what a manifest says of the charge, None if nobody was charged."""
         if self.population is None:
             return None
+        # Every command imports this module, and msgspec, which these two do, takes time to load.
+        from harness.privacy.ledger.stated import StatedCharge, state_budget
+        from harness.stated_privacy import state_loss
+
         return StatedCharge(
             path=str(self.account.ledger.path),
             population=self.population.name,

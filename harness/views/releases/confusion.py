@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from harness.inputs.record_schema import scale_of
-from harness.postprocessing.thresholds.choose import GroupThresholds
-from harness.releases.confusion import CONFIDENCE, RATES, Confusion
+from harness.postprocessing.thresholds.choose import RATES, GroupThresholds
+from harness.releases.confusion import CONFIDENCE, Confusion
 from harness.views import run
 from harness.views.parts import Part, Stacked, Table, from_least_to_most
 from harness.views.releases.weights import of_what

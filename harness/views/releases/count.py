@@ -49,7 +49,7 @@ def counts(estimated: GroupCounts) -> Iterator[Part]:
     yield Table(
         ["records in a cell", "ε of one of them", "δ"],
         [
-            [f"{cell['records']:,.0f}", *guarantee(Fraction(cell["epsilon"]), Fraction(cell["delta"]))]
+            [f"{cell.records:,}", *guarantee(Fraction(cell.epsilon), Fraction(cell.delta))]
             for cell in estimated.privacy_by_size
         ],
         "rrr",

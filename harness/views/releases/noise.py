@@ -1,10 +1,9 @@
 """Opened samples of noise, and their exact distribution."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from harness.privacy.manifest import SampleManifest
-from harness.releases.noise_samples import FALSE_ALARM, WARNING, Sampler
+from harness.releases.noise_samples import FALSE_ALARM, WARNING, Sampler, SampleSummary
 from harness.views import run
 from harness.views.parts import Bad, Paragraph, Part, Table
 from protocols.accounting.rounding import digits_up
@@ -16,30 +15,30 @@ STEPS = {
 }
 
 
-def noise(sampler: Sampler, summary: Mapping[str, Any], manifest: SampleManifest) -> Iterator[Part]:
+def noise(sampler: Sampler, summary: SampleSummary, manifest: SampleManifest) -> Iterator[Part]:
     """Show samples in summary, the protection by a secret one, and costs."""
-    samples = summary["samples"]
+    samples = summary.samples
     yield Table(
         [f"{samples:,} samples, sampler {sampler.name}", "revealed", "exact distribution"],
         [
-            ["mean", f"{summary['mean']:,.4f}", f"{summary['exact_mean']:,.4f}"],
+            ["mean", f"{summary.mean:,.4f}", f"{summary.exact_mean:,.4f}"],
             [
                 "mean square around it",
-                f"{summary['mean_square']:,.4f}",
-                f"{summary['exact_mean_square']:,.4f}",
+                f"{summary.mean_square:,.4f}",
+                f"{summary.exact_mean_square:,.4f}",
             ],
             *(
                 [name, f"{measured:,.6g}", f"{exact:,.6g}"]
                 for name, measured, exact in zip(
-                    ("least", "largest"), summary["extremes"], summary["exact_extremes"], strict=True
+                    ("least", "largest"), summary.extremes, summary.exact_extremes, strict=True
                 )
             ),
         ],
     )
-    verdict = "within" if summary["distance"] <= summary["distance_bound"] else Bad("beyond")
+    verdict = "within" if summary.distance <= summary.distance_bound else Bad("beyond")
     yield Paragraph(
-        f"Largest difference of the two distribution functions: {summary['distance']:.5f}, {verdict} the "
-        f"{summary['distance_bound']:.5f} that fair noise exceeds with probability {FALSE_ALARM:g} at most.",
+        f"Largest difference of the two distribution functions: {summary.distance:.5f}, {verdict} the "
+        f"{summary.distance_bound:.5f} that fair noise exceeds with probability {FALSE_ALARM:g} at most.",
         strong=verdict if isinstance(verdict, Bad) else "",
     )
     yield Paragraph(WARNING, strong=WARNING)

@@ -30,7 +30,6 @@ from harness.pipeline.sources import SharesSource
 from harness.privacy.ledger.charge import SPENT, Account
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.manifest import SIGNATURES, Inputs
-from harness.privacy.statement import privacy_to_json
 from harness.releases.base import statistic_of
 from harness.releases.weights import Weights
 from harness.request.releases import WeightsRequest
@@ -136,7 +135,7 @@ def test_runs_count_what_is_new_for_one_charge_and_add_up(place: Place) -> None:
     assert np.array_equal(total.weights.interval, alone.interval)
     assert manifest.inputs == Inputs(clients=10, uploads=10)
     assert manifest.privacy == first.manifest.privacy
-    assert privacy_to_json(manifest.privacy) == files["weights.json"]["privacy"]
+    assert [file.privacy for file in files] == [manifest.privacy]
     with pytest.raises(UsedUploadsError, match=r"counted all 10 uploads .* others have arrived"):
         place.run()
 
@@ -214,10 +213,14 @@ def edited(name: str, change: Callable[[dict[str, Any]], Any]) -> Callable[[Path
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (edited("weights.json", lambda f: f.pop("noisy_counts")), "is not the result of a run of a chain"),
+        (edited("weights.json", lambda f: f.pop("noisy_counts")), "missing required field `noisy_counts`"),
         (edited("weights.json", lambda f: f["noisy_counts"].pop()), "is not the result of a run of a chain"),
         (
             edited("weights.json", lambda f: f["privacy"].update(delta=0)),
+            "its delta is less than the exact one",
+        ),
+        (
+            edited("weights.json", lambda f: f["privacy"].update(delta=0.5)),
             "is not the result of a run of a chain",
         ),
         (

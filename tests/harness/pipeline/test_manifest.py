@@ -5,18 +5,25 @@ import math
 import re
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import example, given, strategies as st
-from msgspec import convert, structs, to_builtins
+from msgspec import structs
 
 from harness.engines.base import PROJECT, EngineResult, times_of
 from harness.inputs.record_schema import Cap
 from harness.pipeline import run as report
 from harness.pipeline.run import manifest_of
-from harness.privacy.ledger.stated import StatedLoss
-from harness.privacy.manifest import Inputs, Manifest, manifest_to_json, read_statement
+from harness.privacy.manifest import (
+    Inputs,
+    Manifest,
+    manifest_to_json,
+    opened_by,
+    read_manifest,
+    read_statement,
+)
 from harness.privacy.statement import (
     HONEST_CLIENTS,
     PrivacyStatement,
@@ -24,6 +31,8 @@ from harness.privacy.statement import (
     state_privacy,
 )
 from harness.security_models import MODELS, SecurityModel
+from harness.stated_privacy import StatedLoss
+from harness.system.documents import as_json
 from harness.system.result_files import SCHEMA
 from protocols.accounting.calibration import (
     NeighboringRelation,
@@ -76,11 +85,11 @@ def test_printed_bounds_are_above_the_exact_ones(epsilon: Fraction, relation: Ne
     shown = state_privacy(PI_RW, SPLIT, MODELS["mpyc"], chosen, False).stated
     units = 2 if relation is NeighboringRelation.REPLACE_ONE else 1
     exact = guarantee(chosen.coins, units)
-    again = json.loads(json.dumps(to_builtins(shown)))
+    again = json.loads(json.dumps(as_json(shown)))
     for name, value in (("epsilon", exact.epsilon), ("delta", exact.delta)):
         assert Fraction(again[f"{name}_exact"]) == value
         assert value <= Fraction(again[name]) <= value * (1 + Fraction(1, 2**52))
-    assert Fraction(shown.epsilon_requested) == epsilon >= exact.epsilon and exact.delta <= DELTA
+    assert shown.epsilon_requested == epsilon >= exact.epsilon and exact.delta <= DELTA
 
 
 positive = st.fractions(min_value=Fraction(1, 10**30), max_value=40).filter(bool)
@@ -263,7 +272,7 @@ def test_what_a_run_assumes_of_clients_is_said(model: SecurityModel) -> None:
     for spec, assumed in ((PI_COUNT, model.name == "mpyc"), (PI_RW, False)):
         statement = state_privacy(spec, SPLIT, model, chosen, False)
         text = " ".join(statement.in_full())
-        assert (HONEST_CLIENTS in text) is ("assumed" in statement.to_json()) is assumed
+        assert (HONEST_CLIENTS in text) is ("assumed" in as_json(statement.stated)) is assumed
 
 
 @EVERY_MODEL
@@ -286,12 +295,12 @@ def test_releases_on_the_same_people_add_up() -> None:
     total = report.combined_manifest("both", parts)
     shown = manifest_to_json(total)
     assert set(shown) >= MANIFEST
-    assert set(to_builtins(total.privacy)) == set(to_builtins(first_part.privacy))
+    assert set(as_json(total.privacy)) == set(as_json(first_part.privacy))
     for name in ("epsilon", "delta"):
         exact = sum(Fraction(getattr(part.privacy, f"{name}_exact")) for part in parts.values())
         assert Fraction(getattr(total.privacy, f"{name}_exact")) == exact
         assert exact <= Fraction(getattr(total.privacy, name))
-    assert total.privacy.epsilon_requested == "3"
+    assert total.privacy.epsilon_requested == 3
     assert total.privacy.revealed == [*PI_RW.revealed, "something else"]
     assert (total.mpc_s, total.sent_bytes, total.peak_memory_bytes) == (0.5, [2, 4, 6], [7, 8, 9])
     assert total.party_mpc_s == [0.25, 0.5, 0.125]
@@ -320,7 +329,9 @@ def with_privacy(manifest: Manifest, **changed: Any) -> Manifest:
 
 @EVERY_MODEL
 @EVERY_RELATION
-def test_a_manifest_says_all_that_was_stated(model: SecurityModel, relation: NeighboringRelation) -> None:
+def test_a_manifest_says_all_that_was_stated(
+    model: SecurityModel, relation: NeighboringRelation, tmp_path: Path
+) -> None:
     """What is read back is the value itself, of one release and of two together."""
     zero_out = relation is NeighboringRelation.ZERO_OUT_ONE
     cap = Cap(3) if zero_out else None
@@ -330,8 +341,9 @@ def test_a_manifest_says_all_that_was_stated(model: SecurityModel, relation: Nei
     for noise, most in ((plan(Fraction(1), relation), 1), (own, 2)):
         one = state_privacy(PI_COUNT, SPLIT.by(CLIENTS), model, noise, True, cap, most, compared=3)
         made = manifest_of("count", replace(RESULT, model=model), one.stated, NOBODY, None, 4.0, 0.0)
-        again = json.loads(json.dumps(manifest_to_json(made)))
-        assert read_statement(convert(again, Manifest)) == one
+        (tmp_path / "manifest.json").write_text(json.dumps(manifest_to_json(made)))
+        again = read_manifest(tmp_path)
+        assert again == made and read_statement(opened_by(again)) == one
         both = report.combined_manifest("both", {"first": made, "second": made})
         assert read_statement(both).stated == both.privacy == one.plus(one).stated
         assert read_statement(both).releases == 2

@@ -61,14 +61,14 @@ def test_what_no_noise_fits_is_refused(epsilon: Fraction, delta: Fraction) -> No
 def test_summary_of_rigged_samples() -> None:
     """Three samples of the default noise: 0, 2, -4; its mean is -1/2."""
     summary = summarise([0, 2, -4], sampler_of())
-    assert isclose(summary["mean"], -2 / 3) and isclose(summary["mean_square"], (0.25 + 6.25 + 12.25) / 3)
-    assert (summary["exact_mean"], summary["extremes"], summary["exact_extremes"]) == (
+    assert isclose(summary.mean, -2 / 3) and isclose(summary.mean_square, (0.25 + 6.25 + 12.25) / 3)
+    assert (summary.exact_mean, summary.extremes, summary.exact_extremes) == (
         -0.5,
         (-4, 2),
         (-32, 31),
     )
     # The root of a sixth of the logarithm of 2e9.
-    assert isclose(summary["distance_bound"], 1.889286, rel_tol=1e-6)
+    assert isclose(summary.distance_bound, 1.889286, rel_tol=1e-6)
 
 
 def test_distance_on_a_rigged_example() -> None:

@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,7 +40,7 @@ RUN = (*REQUEST, "--records", "records.csv", "--population", "people", "--offlin
 TRAIN = ("train", "--features", "features.json", "--epsilon", "9", "--rounds", "2", "--security", QUICKEST)
 
 
-def prepared_by(model: SecurityModel, domain: RecordDomain = DOMAIN) -> PreparedRelease[object]:
+def prepared_by(model: SecurityModel, domain: RecordDomain = DOMAIN) -> PreparedRelease[Any]:
     request = WeightsRequest(epsilon=1).but(security=model, offline=True)
     return WeightsStatistic().prepare(request, domain)
 
@@ -52,7 +53,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def opened(model: SecurityModel, prepared: PreparedRelease[object], piece: Piece, at: Path) -> list[int]:
+def opened(model: SecurityModel, prepared: PreparedRelease[Any], piece: Piece, at: Path) -> list[int]:
     """Return the noise that a run with this piece adds to the columns of all parties."""
     nodes, columns = prepared.plan.nodes, []
     for party in range(model.parties):
@@ -71,7 +72,7 @@ def opened(model: SecurityModel, prepared: PreparedRelease[object], piece: Piece
     return [total - at * sum(range(1, model.parties + 1)) for at, total in enumerate(sums)]
 
 
-def piece_of(prepared: PreparedRelease[object], at: Path, number: int = 1) -> list[Piece]:
+def piece_of(prepared: PreparedRelease[Any], at: Path, number: int = 1) -> list[Piece]:
     stock = Stock(at / "stock")
     noise = joint_noise_of(prepared)
     preprocess(noise, stock, number, RUN_TIMEOUT_S, print)
@@ -109,7 +110,7 @@ def test_failures_of_all_runs_count() -> None:
     prepared = prepared_by(MODELS["spdz2k"])
     assert privacy_of(prepared, 0, 3).failure == 4 * privacy_of(prepared, 0).failure > 0
     full = " ".join(privacy_of(prepared, 0, 3).in_full())
-    assert "made before the run" in full and privacy_of(prepared, 0, 3).to_json()["made_ahead"]
+    assert "made before the run" in full and privacy_of(prepared, 0, 3).stated.made_ahead
     assert "made before the run" not in " ".join(privacy_of(prepared, 0).in_full())
 
 

@@ -36,6 +36,7 @@ from harness.releases.weights import WeightsStatistic
 from harness.request.base import Request
 from harness.request.releases import request_from_json
 from harness.security_models import MODELS, SecurityModel, get_model
+from harness.system.documents import as_json
 from protocols.accounting.calibration import (
     NeighboringRelation,
     Neighbors,
@@ -113,7 +114,7 @@ def test_noise_is_for_exchanged_records_where_a_party_can_change_slots(
     )
     assert plan.changed == (6 if malleable_slots else 3) and plan.exact.epsilon <= 20
     stated = state_privacy(spec, form, model, plan, False, TABLE.cap)
-    privacy = stated.to_json()
+    privacy = as_json(stated.stated)
     assert privacy["neighboring_relation"] == zero_out
     said = "The noise is for replaced records, twice that for left-out ones, as a party can move a record"
     assert any(sentence.startswith(said) for sentence in stated.in_full()) == malleable_slots
@@ -228,7 +229,7 @@ def test_hosts_are_asked_for_a_distribution_not_for_a_table() -> None:
 def test_the_statement_says_it_and_what_shares_allow_anyway(form: InputForm) -> None:
     prepared = WeightsStatistic().prepare(release(form), DOMAIN)
     stated = privacy_of(prepared, 0)
-    privacy = stated.to_json()
+    privacy = as_json(stated.stated)
     assert (privacy["noise"], privacy["distribution"], privacy["honest_parties"]) == (
         "distributed",
         "gaussian",
@@ -237,7 +238,7 @@ def test_the_statement_says_it_and_what_shares_allow_anyway(form: InputForm) -> 
     alike = "as it can by its shares" if form is SPLIT else "with joint noise it could not"
     assert privacy["shifted"] == f"{SHIFTED}; {alike}"
     assert f"{SHIFTED}; {alike}." in " ".join(stated.in_full()) and SHIFTED in stated.in_short()[2]
-    joint = privacy_of(WeightsStatistic().prepare(release(form, None), DOMAIN), 0).to_json()
+    joint = as_json(privacy_of(WeightsStatistic().prepare(release(form, None), DOMAIN), 0).stated)
     assert not {"noise", "distribution", "honest_parties", "shifted"} & set(joint)
 
 

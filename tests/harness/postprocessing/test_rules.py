@@ -78,7 +78,10 @@ def test_refuses(thresholds: tuple[float, ...], probabilities: tuple[float, ...]
         ({"threshold": "0.5"}, "numbers only: expected `float`, got `str`"),
         ({"threshold": True}, "numbers only: expected `float`, got `bool`"),
         ({"threshold": None}, "numbers only"),
-        ({"threshold": 0.5, "threshold_alt": 0.6, "probability_alt": 1.5}, "group 'a': The probabilities"),
+        (
+            {"threshold": 0.5, "threshold_alt": 0.6, "probability_alt": 1.5},
+            "expected `float` <= 1.0\\d* at `probability_alt`",
+        ),
         ({"thresholds": [0.5, 0.6], "probabilities": [1]}, "2 thresholds and 1 probabilities"),
         ({"thresholds": 0.5, "probabilities": [1]}, "expected `array`, got `float`"),
         ({"threshold": 10**400}, "number out of range"),

@@ -12,6 +12,8 @@ import pytest
 from harness.errors import InfeasibleError, OptionError, TooNoisyError, UndefinedRateError
 from harness.postprocessing.curves import CurveNoise, GroupCurves
 from harness.postprocessing.thresholds.choose import CONSTRAINTS, GroupThresholds, _gap, choose_thresholds
+from harness.releases.score_curves import state_thresholds
+from harness.system.documents import as_json
 from protocols.circuits.coins import design_coins
 
 EVERY_CONSTRAINT = pytest.mark.parametrize("constraint", CONSTRAINTS)
@@ -68,11 +70,20 @@ def test_demographic_parity_in_visible_fractions() -> None:
     assert chosen.objective_value == pytest.approx((3 / 4 + 7 / 12) / 2)
 
 
+def content(chosen: GroupThresholds) -> dict[str, Any]:
+    """Return the content of `thresholds.json`."""
+    fields: dict[str, Any] = json.loads(json.dumps(as_json(state_thresholds(chosen)), allow_nan=False))
+    return fields
+
+
 def test_deterministic_thresholds_in_visible_fractions() -> None:
     chosen = choose_thresholds(rigged(), "equal_opportunity", tolerance=0.5, deterministic=True)
     assert thresholds(chosen) == {"a": [0.5], "b": [0.5]}
     assert chosen.gap == 1 / 2 and chosen.objective_value == 3 / 4
-    assert chosen.to_json()["thresholds"] == {"a": {"threshold": 0.5}, "b": {"threshold": 0.5}}
+    assert content(chosen)["thresholds"] == {
+        "a": {"threshold": 0.5},
+        "b": {"threshold": 0.5},
+    }
 
 
 def test_coarse_grid_takes_three_thresholds() -> None:
@@ -86,7 +97,7 @@ def test_coarse_grid_takes_three_thresholds() -> None:
     chosen = choose_thresholds(curves, "equalized_odds")
     assert thresholds(chosen) == {"a": [0.5], "b": [0, 0.5, 2]}
     assert chosen.gap < 1e-9 and chosen.objective_value == pytest.approx(0.7)
-    assert set(chosen.to_json()["thresholds"]["b"]) == {"thresholds", "probabilities"}
+    assert set(content(chosen)["thresholds"]["b"]) == {"thresholds", "probabilities"}
 
 
 def test_of_thresholds_that_do_the_same_the_middle_one_is_taken() -> None:
@@ -99,7 +110,7 @@ def test_of_thresholds_that_do_the_same_the_middle_one_is_taken() -> None:
 
 @EVERY_CONSTRAINT
 def test_json_is_what_scripts_read(constraint: str) -> None:
-    written = json.loads(json.dumps(choose_thresholds(rigged(), constraint).to_json(), allow_nan=False))
+    written = content(choose_thresholds(rigged(), constraint))
     assert written["constraint"] == constraint and written["objective"] == "accuracy_score"
     assert written["deterministic"] is False and written["tolerance"] == 0 and written["confidence"] == 0.95
     assert set(written["thresholds"]) == set(written["rates"]) == {"a", "b"}
@@ -111,7 +122,10 @@ def test_json_is_what_scripts_read(constraint: str) -> None:
 def test_rate_that_is_not_needed_may_be_undefined() -> None:
     curves = replace(rigged(), fp=np.array([[0.0, 0, 0], [4, 0, 0]]), negatives=np.array([0.0, 4]))
     chosen = choose_thresholds(curves, "equal_opportunity")
-    assert chosen.to_json()["rates"]["a"]["false_positive_rate"] == {"estimate": None, "interval": [0, 1]}
+    assert content(chosen)["rates"]["a"]["false_positive_rate"] == {
+        "estimate": None,
+        "interval": [0, 1],
+    }
     # a accepts everybody: all its four records are positive. b then has to, with TPR 1: 4 of 8 right.
     assert chosen.gap == 0 and chosen.objective_value == pytest.approx((4 + 4) / 12)
 
@@ -182,7 +196,7 @@ def test_without_a_tolerance_single_thresholds_have_the_least_gap_there_is() -> 
     chosen = choose_thresholds(curves, "equalized_odds", deterministic=True)
     assert thresholds(chosen) == {"a": [0.5], "b": [0.5]}
     assert chosen.gap <= chosen.tolerance <= 1.02 * chosen.gap and chosen.least_tolerance
-    assert chosen.to_json()["tolerance_is_the_least"] is True
+    assert content(chosen)["tolerance_is_the_least"] is True
     alike = replace(rigged(), tp=np.array([[4.0, 3, 0]] * 2), fp=np.array([[4.0, 1, 0]] * 2))
     exact = choose_thresholds(alike, "equalized_odds", deterministic=True)
     assert exact.tolerance == 0 and not exact.least_tolerance

@@ -22,7 +22,7 @@ from harness.privacy.ledger import charge as charging
 from harness.privacy.ledger.charge import Account, entry
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent, Status
-from harness.privacy.ledger.stated import StatedLoss
+from harness.stated_privacy import StatedLoss
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.guarantee import Budget, Guarantee
 
@@ -82,7 +82,7 @@ def test_a_run_that_ends_well(ledger: Ledger) -> None:
     charged = run.charged()
     assert charged is not None
     assert (charged.population, charged.charge, charged.path) == ("loans", 1, str(ledger.path))
-    assert charged.spent == StatedLoss(epsilon="1", delta="0")
+    assert charged.spent == StatedLoss(epsilon=Fraction(1), delta=Fraction(0))
 
 
 @pytest.mark.parametrize("error", [PartyFailedError, KeyboardInterrupt, SystemExit])

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from dp_accounting import rdp
 from dp_accounting.pld import privacy_loss_distribution as pld
-from msgspec import to_builtins
 
 from harness.errors import BudgetError, OptionError, PopulationError
 from harness.privacy.ledger.accountants import Loss, NoiseEvent, Renyi, accountant_of, numerical_epsilon
@@ -20,6 +19,7 @@ from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent, Status, budget_text
 from harness.privacy.ledger.stated import state_budget
 from harness.request.readers import parse_budget
+from harness.system.documents import as_json
 from protocols.accounting.calibration import (
     NeighboringRelation,
     Neighbors,
@@ -157,7 +157,7 @@ def test_as_they_are_written() -> None:
         and Budget(Fraction(29, 10), DELTA, runs=100) == DECLARED
     )
     assert budget_text(RENYI) == "3,1e-9,renyi" and budget_text(DECLARED) == "2.9,1e-9,100"
-    assert to_builtins(state_budget(RENYI)) == {"epsilon": "3", "delta": "1/1000000000", "order": "14"}
+    assert as_json(state_budget(RENYI)) == {"epsilon": "3", "delta": "1/1000000000", "order": "14"}
     for text in (
         "3,1e-9,rdp",
         "3,renyi",

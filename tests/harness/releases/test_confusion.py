@@ -15,6 +15,7 @@ from protocols.accounting.calibration import NeighboringRelation
 from protocols.circuits.coins import design_coins
 from protocols.spec import PRODUCT_PER_RECORD, SPLIT
 from tests.support.requests import request_of
+from tests.support.stated import only_file
 
 COINS = design_coins(Fraction(1), 40)
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"), kind=RecordKind.PREDICTION)
@@ -28,7 +29,7 @@ def test_rates_by_hand() -> None:
     assert matrices.rates["false_positive_rate"][0].tolist() == [20 / 60, 10 / 40]
     assert matrices.rates["selection_rate"][0].tolist() == [50 / 100, 50 / 100]
     assert np.isnan(matrices.rates["true_positive_rate"][1, 0])
-    json = matrices.to_json()
+    json = only_file(matrices)
     assert json["rates"]["b"]["0"]["true_positive_rate"] == {"estimate": None, "interval": [0.0, 1.0]}
     assert json["rates"]["a"]["1"]["selection_rate"]["estimate"] == 0.5
 

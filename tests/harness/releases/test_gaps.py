@@ -18,6 +18,7 @@ from protocols.accounting.calibration import NeighboringRelation, NoisePlan
 from protocols.noise.added import simulated_noise
 from protocols.spec import VALUED_SPLIT
 from tests.support.requests import request_of
+from tests.support.stated import only_file
 
 GRID = ValueGrid(0.0, 1.0, 10)
 DOMAIN = RecordDomain(("a", "b"), (), 1, kind=RecordKind.VALUE, values=GRID)
@@ -113,7 +114,7 @@ def test_groups_that_the_noise_hides() -> None:
     result = gaps(opened((100, 20_000), (3, -40)), DOMAIN, plan())
     assert result.near_zero == (False, True)
     assert math.isnan(result.means[1].estimate) and not result.means[1].says_something
-    written = result.to_json()
+    written = only_file(result)
     assert written["means"]["b"] == {"estimate": None, "interval": [0.0, 1.0], "says_something": False}
     assert written["gaps"] == [
         {"groups": ["a", "b"], "estimate": None, "interval": [-1.0, 1.0], "says_something": False}

@@ -33,6 +33,7 @@ from protocols.spec import (
     declared_release,
 )
 from tests.support.requests import request_of
+from tests.support.stated import only_file
 
 GRID = as_grid([0.1, 0.2, 0.35, 0.5, 0.8, 0.9, 1.0])
 DOMAIN = RecordDomain(("a", "b", "c"), ("no", "yes"), 100, kind=RecordKind.SCORE, thresholds=GRID)
@@ -138,7 +139,7 @@ def test_clients_as_the_unit(cap: Cap, form: InputForm) -> None:
     plain = noisy_curves(opened / cap.scale, DOMAIN, "yes", tree, plan.coins)
     scaled = noisy_curves(opened, domain, "yes", tree, plan.coins)
     assert scaled.curves.tp == pytest.approx(plain.curves.tp)
-    errors = [np.array(noisy.to_json()["standard_error"]) for noisy in (scaled, plain)]
+    errors = [np.array(only_file(noisy)["standard_error"]) for noisy in (scaled, plain)]
     assert errors[0] * cap.scale == pytest.approx(errors[1])
 
 
@@ -151,7 +152,7 @@ def test_what_only_garbage_gives_is_the_nearest_that_can_be() -> None:
     prepared = CurvesStatistic(flat=True).prepare(SETTINGS, DOMAIN)
 
     def read(value: int) -> object:
-        return prepared.read({"nodes": (0,) * (prepared.plan.nodes - 1) + (value,)}, 10).to_json()
+        return only_file(prepared.read({"nodes": (0,) * (prepared.plan.nodes - 1) + (value,)}, 10))
 
     with pytest.warns(UserWarning, match="beyond what the clients' declared maximum and the noise allow"):
         nearest = read(10**9)

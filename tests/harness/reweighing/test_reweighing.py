@@ -11,6 +11,7 @@ import pytest
 from harness.errors import OutputError
 from harness.inputs.record_schema import RecordDomain
 from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
+from harness.releases.weights import Weights
 from harness.reweighing.formulas import (
     FLOOR,
     REWEIGHINGS,
@@ -18,6 +19,7 @@ from harness.reweighing.formulas import (
 )
 from protocols.circuits.coins import Coin, design_coins
 from protocols.noise.truncated import probability_mass
+from tests.support.stated import only_file
 
 Scheme = Callable[[NoisyCounts], GroupWeights]
 Numbers = Sequence[Sequence[float]]
@@ -59,7 +61,8 @@ def test_counts_below_the_floor_are_raised_and_marked(scheme: Scheme) -> None:
 
 
 def test_weights_json() -> None:
-    written = REWEIGHINGS["balanced"](noisy([[1.5, 3.5], [-0.5, 9.5]])).to_json()
+    counts = noisy([[1.5, 3.5], [-0.5, 9.5]])
+    written = only_file(Weights(counts, REWEIGHINGS["balanced"](counts)))
     assert set(written) == {
         "groups", "labels", "noisy_counts", "floor", "floored", "weights", "weights_interval", "confidence",
         "reweighing",

@@ -107,8 +107,10 @@ def test_a_schema_is_checked_and_left_out() -> None:
     [
         "harness.engines.parties.main",
         "harness.cli.options",
+        "harness.cli.terminal",
         "harness.cli.commands.installation",
-        "harness.cli.commands.releases",
+        "tasks",
+        "fairshares",
     ],
 )
 def test_nothing_is_imported_before_something_is_read(module: str) -> None:

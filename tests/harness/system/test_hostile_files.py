@@ -345,35 +345,43 @@ def manifest_with(**privacy: Any) -> Callable[[dict[str, Any]], None]:
     return lambda fields: fields["privacy"].update(privacy)
 
 
+NO_NUMBER = "expected an exact number of at most 4300 digits, such as 355/113 at `privacy."
 NUMBERS: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
-    "a huge exponent": (manifest_with(epsilon_exact="1e400000000"), "'1e400000000' is no exact number"),
-    "a huge negative exponent": (manifest_with(delta_exact="1e-400000000"), "is no exact number"),
-    "many digits": (manifest_with(epsilon_exact="9" * (MAX_DIGITS + 1)), "'99999999999999999999' is no"),
-    "no number": (manifest_with(epsilon_exact=None), "NoneType is no exact number"),
-    "division by zero": (manifest_with(epsilon_requested="1/0"), "'1/0' is no exact number"),
-    "no ratio": (manifest_with(epsilon_requested="1/2/3"), "'1/2/3' is no exact number"),
-    "digits of another script": (manifest_with(epsilon_exact="١"), "is no exact number"),
-    "many bits": (manifest_with(mpc_statistical_security_bits=10**9), "is 1000000000, no whole number up"),
-    "fewer than no bits": (manifest_with(mpc_statistical_security_bits=-1), "is -1, no whole number up"),
-    "a text of bits": (manifest_with(mpc_statistical_security_bits="64"), "is 64, no whole number up to"),
-    "no bits": (lambda fields: fields["privacy"].pop("mpc_statistical_security_bits"), "it lacks"),
-    "no rounded number": (lambda fields: fields["privacy"].pop("delta"), "it lacks 'delta'"),
-    "a flattering number": (manifest_with(epsilon=0.5), "its epsilon is no number, or less than the exact"),
-    "no privacy": (lambda fields: fields.pop("privacy"), "it lacks 'privacy'"),
+    "a huge exponent": (manifest_with(epsilon_exact="1e400000000"), f"{NO_NUMBER}epsilon_exact`"),
+    "a huge negative exponent": (manifest_with(delta_exact="1e-400000000"), f"{NO_NUMBER}delta_exact`"),
+    "many digits": (manifest_with(epsilon_exact="9" * (MAX_DIGITS + 1)), f"{NO_NUMBER}epsilon_exact`"),
+    "no number": (manifest_with(epsilon_exact=None), f"{NO_NUMBER}epsilon_exact`"),
+    "division by zero": (manifest_with(epsilon_requested="1/0"), f"{NO_NUMBER}epsilon_requested`"),
+    "no ratio": (manifest_with(epsilon_requested="1/2/3"), f"{NO_NUMBER}epsilon_requested`"),
+    "digits of another script": (manifest_with(epsilon_exact="١"), f"{NO_NUMBER}epsilon_exact`"),
+    "many bits": (manifest_with(mpc_statistical_security_bits=10**9), "expected `int` <= 4096 at"),
+    "fewer than no bits": (manifest_with(mpc_statistical_security_bits=-1), "expected `int` >= 0 at"),
+    "a text of bits": (manifest_with(mpc_statistical_security_bits="64"), "expected `int | null`, got `str`"),
+    "no bits": (lambda fields: fields["privacy"].pop("mpc_statistical_security_bits"), "missing required"),
+    "no rounded number": (lambda fields: fields["privacy"].pop("delta"), "missing required field `delta`"),
+    "a flattering epsilon": (
+        manifest_with(epsilon=0.5),
+        "its epsilon is less than the exact one at `privacy`",
+    ),
+    "a flattering delta": (manifest_with(delta=0), "its delta is less than the exact one at `privacy`"),
+    "a delta above 1": (manifest_with(delta=1.5), "expected `float` <= 1.0 at `privacy.delta`"),
+    "no privacy": (lambda fields: fields.pop("privacy"), "missing required field `privacy`"),
+    "a cap of no record": (manifest_with(cap=0), "expected `int` >= 1 at `privacy.cap`"),
 }
 
 
+@pytest.mark.parametrize("file", ["manifest", "weights"])
 @pytest.mark.parametrize(("change", "said"), NUMBERS.values(), ids=NUMBERS)
-def test_numbers_of_a_manifest_have_ranges(
-    change: Callable[[dict[str, Any]], None], said: str, place: Path
+def test_numbers_of_a_privacy_statement_have_ranges(
+    change: Callable[[dict[str, Any]], None], said: str, file: str, place: Path
 ) -> None:
     shutil.copytree(GOLDEN / "weights", place / "run")
-    path = place / "run" / "manifest.json"
+    path = place / "run" / f"{file}.json"
     fields = json.loads(path.read_text())
     change(fields)
     path.write_text(json.dumps(fields))
     sentence = refused(lambda: fs.load(place / "run"))
-    assert sentence.startswith(f"{path} states no guarantee as a run does: ") and said in sentence
+    assert sentence.startswith(f"{path} is not the {file}.json of a run: ") and said in sentence
     assert sentence.endswith("name the directory of a run as it left it.")
 
 
@@ -407,7 +415,10 @@ def test_sizes_of_curves_and_their_noise_have_ranges(
     fields = json.loads(path.read_text())
     change(fields)
     path.write_text(json.dumps(fields))
-    assert "are not as this version writes them" in refused(lambda: fs.load(place / "run"))
+    sentence = refused(lambda: fs.load(place / "run"))
+    assert (
+        "are not as this version writes them" in sentence or f"{path} is not the curves.json of a" in sentence
+    )
 
 
 def test_a_task_of_many_keys_is_not_tried_key_by_key(place: Path) -> None:

@@ -21,9 +21,10 @@ from harness.privacy.ledger.charge import Account, Entry
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Status
 from harness.privacy.manifest import Inputs, given, read_statement
-from harness.privacy.statement import INFERRED, privacy_to_json
+from harness.privacy.statement import INFERRED
 from harness.privacy.stock import Piece
 from harness.security_models import get_model
+from harness.system.documents import as_json
 from harness.training import run
 from harness.training.features import Feature, Features
 from harness.training.logistic import Descent, LogisticModel, fit
@@ -90,12 +91,12 @@ def test_weights_add_to_the_larger_of_model_and_thresholds_in_one_charge(chosen,
     for value in ("epsilon", "delta"):
         weights, training, thresholds = (getattr(parts[name], value) for name in parts)
         assert getattr(total, value) == weights + max(training, thresholds)
-    assert total.epsilon <= 9 and trained.manifest.privacy.epsilon_requested == "9"
+    assert total.epsilon <= 9 and trained.manifest.privacy.epsilon_requested == 9
     (charge,) = charges(chosen)
     assert (charge.task, charge.exact, charge.status) == ("train", total, Status.DONE)
     assert trained.manifest.inputs == Inputs(clients=CLIENTS, in_training=30, max_count=EACH)
     written = json.loads((tmp_path / "out" / "model.json").read_text())
-    assert written["privacy"] == privacy_to_json(trained.manifest.privacy)
+    assert written["privacy"] == as_json(trained.manifest.privacy)
     loaded = LogisticModel.load(tmp_path / "out")
     assert (loaded.parameters == trained.model.parameters).all() and loaded.features == FEATURES
     assert {path.name for path in (tmp_path / "out").rglob("*.json")} == {

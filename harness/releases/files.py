@@ -1,0 +1,173 @@
+"""The result files of releases: what all have in common, and how they are read and written.
+
+Each statistic's module has a struct for each of its files. `docs/reference/files.md` says what the fields
+mean. Fields that later versions add are ignored.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Protocol, TypeVar
+
+import numpy as np
+from msgspec import Meta, Struct
+
+from harness.errors import ResultFileError
+from harness.inputs.record_schema import RecordDomain, RecordKind, cap_from_json
+from harness.postprocessing.thresholds.choose import RATES
+from harness.stated_privacy import StatedPrivacy
+from harness.system.documents import as_json, as_type, read_json
+from harness.system.result_files import SCHEMA, not_result, result_path
+from protocols.arrays import Floats
+
+Name = Annotated[str, Meta(max_length=1 << 20)]
+"""A group, a label, or an option's value."""
+
+Names = Annotated[list[Name], Meta(max_length=1 << 20)]
+
+Count = Annotated[float, Meta(ge=-(2**80), le=2**80)]
+"""A noisy count of records or clients, or an end of its interval; revealed sums are below 2^62."""
+
+Deviation = Annotated[float, Meta(ge=0, le=2**80)]
+"""A standard error of a count."""
+
+Share = Annotated[float, Meta(ge=-1e-9, le=1 + 1e-9)]
+"""A rate or a probability, up to rounding."""
+
+Positive = Annotated[float, Meta(gt=0)]
+
+NotNegative = Annotated[float, Meta(ge=0)]
+
+Size = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+
+
+class ResultFile(Protocol):
+    """A struct for a file beside a manifest."""
+
+    file_name: ClassVar[str]
+
+    @property
+    def privacy(self) -> StatedPrivacy:
+        """What the release protects, as in the manifest."""
+
+
+F = TypeVar("F", bound=ResultFile)
+
+
+class EstimatedRate(Struct, frozen=True, kw_only=True):
+    """A rate and its interval; without an estimate the rate is 0/0."""
+
+    estimate: Share | None
+    interval: tuple[Share, Share]
+
+
+class EstimatedRates(Struct, frozen=True, kw_only=True):
+    """The three rates of a group, or of a group and a label."""
+
+    true_positive_rate: EstimatedRate
+    false_positive_rate: EstimatedRate
+    selection_rate: EstimatedRate
+
+    @property
+    def in_order(self) -> list[EstimatedRate]:
+        """The rates in the order of `RATES`."""
+        return [self.true_positive_rate, self.false_positive_rate, self.selection_rate]
+
+
+def state_rates(rates: Mapping[str, Floats], intervals: Mapping[str, Floats]) -> EstimatedRates:
+    """Return the rates of one group, or of one group and label.
+
+    Args:
+        rates: By the names in `RATES`, arrays without axes; NaN is 0/0.
+        intervals: Likewise, of shape (2,).
+    """
+    stated = []
+    for name in RATES:
+        estimate = float(rates[name])
+        low, high = intervals[name].tolist()
+        stated.append(EstimatedRate(estimate=None if np.isnan(estimate) else estimate, interval=(low, high)))
+    true_positive_rate, false_positive_rate, selection_rate = stated
+    return EstimatedRates(
+        true_positive_rate=true_positive_rate,
+        false_positive_rate=false_positive_rate,
+        selection_rate=selection_rate,
+    )
+
+
+def rates_in(
+    cells: Sequence[EstimatedRates], shape: tuple[int, ...]
+) -> tuple[dict[str, Floats], dict[str, Floats]]:
+    """Return the cells' estimates, of this shape, and their intervals, of shape (*shape, 2), by rate.
+
+    Raises:
+        ValueError: There are more or fewer cells.
+    """
+    estimates = {}
+    intervals = {}
+    for place, name in enumerate(RATES):
+        rates = [cell.in_order[place] for cell in cells]
+        estimates[name] = table_in([rate.estimate for rate in rates], (len(cells),)).reshape(shape)
+        intervals[name] = table_in([rate.interval for rate in rates], (len(cells), 2)).reshape(*shape, 2)
+    return estimates, intervals
+
+
+def table_in(values: Sequence[Any], shape: tuple[int, ...]) -> Floats:
+    """Return a file's lists as an array, with NaN for null.
+
+    Raises:
+        ValueError: They are not of this shape.
+    """
+    table = np.array(values, dtype=np.float64)
+    if table.shape != shape:
+        raise ValueError(f"a table of a result has the shape {shape}, not {table.shape}")
+    return table
+
+
+def domain_in(
+    groups: Names, labels: Names, privacy: StatedPrivacy, kind: RecordKind = RecordKind.NONE
+) -> RecordDomain:
+    """Return a result file's domain, without the maximum count, which no file has.
+
+    Raises:
+        RecordDomainError: They are none.
+    """
+    cap = cap_from_json(privacy.cap, "manifest.json") if isinstance(privacy.cap, int | str) else None
+    return RecordDomain(tuple(groups), tuple(labels), kind=kind, cap=cap)
+
+
+def file_in(files: Iterable[ResultFile], kind: type[F]) -> F | None:
+    """Return the file of this kind, None if there is none."""
+    for file in files:
+        if isinstance(file, kind):
+            return file
+    return None
+
+
+def needed_file(files: Iterable[ResultFile], kind: type[F]) -> F:
+    """Return the file of this kind, or raise ResultFileError."""
+    file = file_in(files, kind)
+    if file is None:
+        raise ResultFileError(f"{kind.file_name} is missing; name the directory of a run as it left it.")
+    return file
+
+
+def file_to_json(file: ResultFile) -> dict[str, Any]:
+    """Return a file's content, with its privacy last."""
+    fields = as_json(file)
+    privacy = fields.pop("privacy")
+    return {"schema": fields.pop("schema"), **fields, "privacy": privacy}
+
+
+def files_to_json(files: Iterable[ResultFile]) -> dict[str, dict[str, Any]]:
+    """Return the contents of files by name."""
+    return {file.file_name: file_to_json(file) for file in files}
+
+
+def read_file(path: Path, kind: type[F]) -> F:
+    """Return a result file, given its path or its directory.
+
+    Raises:
+        ResultFileError: It cannot be read, is of another schema, lacks a field, or has one beyond its bounds.
+    """
+    path = result_path(path, kind.file_name)
+    refusal = not_result(path, kind.file_name)
+    return as_type(kind, read_json(path, refusal, SCHEMA), refusal, more=True)
