@@ -255,6 +255,10 @@ class GapStatistic(Statistic[Gaps]):
         for gap in file.gaps:
             first, second = gap.groups
             between[groups.index(first), groups.index(second)] = Interval.of(gap)
+        if list(between) != list(combinations(range(len(groups)), 2)):
+            raise ValueError("a result has the gap of each pair of groups")
+        if len(file.near_zero) != len(groups):
+            raise ValueError("a result says of each group whether it may be empty")
         return Gaps(
             domain=RecordDomain(tuple(groups), (), 1, kind=RecordKind.VALUE, values=values),
             sizes=table_in(file.noisy_sizes, (len(groups),)),

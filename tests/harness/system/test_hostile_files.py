@@ -439,11 +439,19 @@ def test_a_domain_of_a_million_names_is_refused_in_a_few(place: Path) -> None:
     assert len(refused(lambda: read_domain(place / "file"))) < 500
 
 
-def test_a_run_of_many_files_is_not_read(place: Path) -> None:
+def test_a_run_of_many_files_is_read_without_those_that_no_run_writes(place: Path) -> None:
     shutil.copytree(GOLDEN / "weights", place / "run")
     for number in range(20):
-        (place / "run" / f"{number}.json").write_text("{}")
-    assert "has 22 files of JSON" in refused(lambda: fs.load(place / "run"))
+        (place / "run" / f"{number}.json").write_text("{")
+    fs.load(place / "run").save(place / "saved")
+    assert {path.name for path in (place / "saved").iterdir()} == {"manifest.json", "weights.json"}
+
+
+def test_a_pipe_in_a_files_place_is_refused(place: Path) -> None:
+    shutil.copytree(GOLDEN / "thresholds", place / "run")
+    (place / "run" / "thresholds.json").unlink()
+    os.mkfifo(place / "run" / "thresholds.json")
+    assert "thresholds.json" in refused(lambda: fs.load(place / "run"))
 
 
 @pytest.mark.parametrize(
