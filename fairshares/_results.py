@@ -413,7 +413,11 @@ class TrainResult(Result["LogisticModel"]):
         )
 
 
-def result_of(earlier: EarlierFiles, found: Answer, notes: Sequence[Part] = ()) -> Result[Any]:
+Released = WeightsResult | ConfusionResult | ThresholdsResult | GapResult | CountResult | CapResult
+"""The result of one release."""
+
+
+def result_of(earlier: EarlierFiles, found: Answer, notes: Sequence[Part] = ()) -> Released:
     """Return the result of a run, as its statistic gives it."""
     match found:
         case Weights():
@@ -432,7 +436,7 @@ def result_of(earlier: EarlierFiles, found: Answer, notes: Sequence[Part] = ()) 
             raise TypeError(f"{type(found).__name__} is the result of no call")
 
 
-def load(directory: Path) -> Result[Any]:
+def load(directory: Path) -> Released | TrainResult:
     """Return an earlier run's result, or raise ResultFileError."""
     manifest = read_manifest(directory)
     if manifest.task != "train":
@@ -452,11 +456,11 @@ def load(directory: Path) -> Result[Any]:
     )
 
 
-def _part(directory: Path) -> Result[Any] | None:
+def _part(directory: Path) -> Released | None:
     """Return the result of a training's part, None if it has none."""
     return _read(directory) if directory.is_dir() else None
 
 
-def _read(directory: Path) -> Result[Any]:
+def _read(directory: Path) -> Released:
     earlier = read_files(directory)
     return result_of(earlier, found_in(earlier, directory))

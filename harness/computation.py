@@ -1,16 +1,8 @@
 """A computation as manifests state it: program, engine, cost, hosts, and noise made ahead."""
 
-from typing import Annotated
+from msgspec import UNSET, Struct, UnsetType
 
-from msgspec import UNSET, Meta, Struct, UnsetType
-
-Seconds = Annotated[float, Meta(ge=0, le=1e9)]
-
-Size = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
-"""A number of things."""
-
-PerParty = Annotated[list[Size], Meta(max_length=64)]
-"""A figure of each party, in the order of the parties."""
+from harness.bounds import PerParty, Positive, Seconds, Size
 
 
 class Preprocessing(Struct, frozen=True, kw_only=True):
@@ -36,9 +28,9 @@ class EmulatedNetwork(Struct, frozen=True, kw_only=True):
 
     profile: str
     rtt_s: Seconds
-    bandwidth_bits_per_s: float
+    bandwidth_bits_per_s: Positive
     measured_rtt_s: Seconds
-    measured_bandwidth_bits_per_s: float
+    measured_bandwidth_bits_per_s: Positive
 
 
 class Computation(Struct, frozen=True, kw_only=True):

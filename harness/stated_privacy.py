@@ -9,12 +9,13 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from harness.computation import Size
+from harness.bounds import NotNegative, Size
 from harness.inputs.record_schema import MAX_CAP
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.guarantee import Guarantee
 
-MAX_SECURITY_BITS = 4096  # in a file
+SecurityBits = Annotated[int, Meta(ge=0, le=4096)]
+"""b: the engine's security fails with probability 2^-b at most."""
 
 
 class StatedLoss(Struct, frozen=True, kw_only=True):
@@ -37,14 +38,14 @@ class StatedPrivacy(Struct, frozen=True, kw_only=True):
     [test: tests/harness/system/test_hostile_files.py]
     """
 
-    epsilon: float
-    delta: Annotated[float, Meta(le=1)]
+    epsilon: NotNegative
+    delta: Annotated[float, Meta(ge=0, le=1)]
     epsilon_exact: Fraction
     delta_exact: Fraction
     epsilon_requested: Fraction
     neighboring_relation: NeighboringRelation
     privacy_unit: PrivacyUnit
-    mpc_statistical_security_bits: Annotated[int, Meta(ge=0, le=MAX_SECURITY_BITS)] | None
+    mpc_statistical_security_bits: SecurityBits | None
     input_form: str
     input_path: str
     revealed: list[str]

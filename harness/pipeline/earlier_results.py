@@ -29,13 +29,7 @@ from harness.privacy.manifest import (
     read_statement,
 )
 from harness.releases.base import Answer, statistic_class, statistic_of
-from harness.releases.files import (
-    ResultFile,
-    domain_in,
-    file_in,
-    needed_file,
-    read_file,
-)
+from harness.releases.files import ResultFile, domain_in, file_in, needed_file, read_file
 from harness.releases.score_curves import (
     CURVES,
     CurvesFile,

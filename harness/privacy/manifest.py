@@ -5,11 +5,12 @@ that later versions add are ignored.
 """
 
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 
-from harness.computation import Computation, HostsRun, Preprocessing, Seconds, Size
+from harness.bounds import Name, NotNegative, Positive, Seconds, Share, Size
+from harness.computation import Computation, HostsRun, Preprocessing
 from harness.inputs.record_schema import Cap, cap_from_json
 from harness.privacy.ledger.stated import StatedCharge
 from harness.privacy.statement import (
@@ -18,7 +19,7 @@ from harness.privacy.statement import (
     failure_of,
 )
 from harness.security_models import get_model
-from harness.stated_privacy import StatedPrivacy
+from harness.stated_privacy import SecurityBits, StatedPrivacy
 from harness.system.documents import as_json, as_type, read_json
 from harness.system.result_files import not_result, result_path
 
@@ -35,7 +36,7 @@ class Environment(Struct, frozen=True, kw_only=True):
     python: str
     platform: str
     cores: Size | None
-    load_average: list[float]
+    load_average: Annotated[list[NotNegative], Meta(max_length=3)]
     packages: dict[str, str]
 
 
@@ -64,7 +65,7 @@ class SamplePrivacy(Struct, frozen=True, kw_only=True):
     """What is said of samples of noise, which protect nothing once they are known."""
 
     warning: str
-    mpc_statistical_security_bits: Size | None
+    mpc_statistical_security_bits: SecurityBits | None
     input_form: str
     revealed: list[str]
     public: list[str]
@@ -82,15 +83,15 @@ class TrainingSettings(Struct, frozen=True, kw_only=True):
     """How a model was trained, and the loss of its rounds as approximate zCDP, rounded up."""
 
     rounds: Size
-    clip: float
-    largest_weight: float
-    learning_rate: float
-    momentum: float
-    fairness: str | UnsetType = UNSET
-    fairness_share: float | UnsetType = UNSET
-    fairness_step: float | UnsetType = UNSET
-    rho: float
-    rho_delta: float
+    clip: Positive
+    largest_weight: Positive
+    learning_rate: Positive
+    momentum: NotNegative
+    fairness: Name | UnsetType = UNSET
+    fairness_share: Share | UnsetType = UNSET
+    fairness_step: NotNegative | UnsetType = UNSET
+    rho: NotNegative
+    rho_delta: Share
 
 
 class Manifest(Computation, frozen=True, kw_only=True):

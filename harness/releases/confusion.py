@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from msgspec import Struct
 
+from harness.bounds import Count, Name, Names, Share
 from harness.inputs.record_schema import RecordDomain, RecordKind, scale_of
 from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
 from harness.releases.base import (
@@ -24,12 +25,8 @@ from harness.releases.base import (
     table_of,
 )
 from harness.releases.files import (
-    Count,
     EstimatedRates,
-    Name,
-    Names,
     ResultFile,
-    Share,
     domain_in,
     needed_file,
     rates_in,

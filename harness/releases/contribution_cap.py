@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
+from harness.bounds import Size
 from harness.errors import OutputError, RecordDomainError, named
 from harness.inputs.record_schema import (
     DEFAULT_THRESHOLDS,
@@ -28,7 +29,7 @@ from harness.releases.base import (
     fitting,
     plan_release,
 )
-from harness.releases.files import ResultFile, Size, needed_file
+from harness.releases.files import ResultFile, needed_file
 from harness.request.base import Request
 from harness.stated_privacy import StatedPrivacy
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, NoisePlan

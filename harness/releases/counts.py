@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
+from harness.bounds import Names, NotNegative, Share, Size
 from harness.errors import OptionError, named
 from harness.inputs.record_schema import RecordDomain
 from harness.postprocessing.noisy_counts import read_unbiased
@@ -21,16 +22,7 @@ from harness.releases.base import (
     plan_release,
     table_of,
 )
-from harness.releases.files import (
-    Names,
-    NotNegative,
-    ResultFile,
-    Share,
-    Size,
-    domain_in,
-    needed_file,
-    table_in,
-)
+from harness.releases.files import ResultFile, domain_in, needed_file, table_in
 from harness.request.base import Request
 from harness.stated_privacy import StatedPrivacy
 from protocols.accounting.calibration import NeighboringRelation

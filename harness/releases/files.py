@@ -6,11 +6,12 @@ mean. Fields that later versions add are ignored.
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
-from msgspec import Meta, Struct
+from msgspec import Struct
 
+from harness.bounds import Names, Share
 from harness.errors import ResultFileError
 from harness.inputs.record_schema import RecordDomain, RecordKind, cap_from_json
 from harness.postprocessing.thresholds.choose import RATES
@@ -18,26 +19,6 @@ from harness.stated_privacy import StatedPrivacy
 from harness.system.documents import as_json, as_type, read_json
 from harness.system.result_files import SCHEMA, not_result, result_path
 from protocols.arrays import Floats
-
-Name = Annotated[str, Meta(max_length=1 << 20)]
-"""A group, a label, or an option's value."""
-
-Names = Annotated[list[Name], Meta(max_length=1 << 20)]
-
-Count = Annotated[float, Meta(ge=-(2**80), le=2**80)]
-"""A noisy count of records or clients, or an end of its interval; revealed sums are below 2^62."""
-
-Deviation = Annotated[float, Meta(ge=0, le=2**80)]
-"""A standard error of a count."""
-
-Share = Annotated[float, Meta(ge=-1e-9, le=1 + 1e-9)]
-"""A rate or a probability, up to rounding."""
-
-Positive = Annotated[float, Meta(gt=0)]
-
-NotNegative = Annotated[float, Meta(ge=0)]
-
-Size = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 
 
 class ResultFile(Protocol):

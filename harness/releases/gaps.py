@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from msgspec import Meta, Struct
 
+from harness.bounds import Count, Name, Names, Share, Size
 from harness.inputs.record_schema import DEFAULT_STEPS, MAX_STEPS, RecordDomain, RecordKind, ValueGrid
 from harness.postprocessing.noisy_counts import read_unbiased
 from harness.releases.base import (
@@ -25,7 +26,7 @@ from harness.releases.base import (
     mean_errors,
     plan_release,
 )
-from harness.releases.files import Count, Name, Names, ResultFile, Share, Size, needed_file, table_in
+from harness.releases.files import ResultFile, needed_file, table_in
 from harness.request.base import Request
 from harness.reweighing.formulas import DIFFERENCE_FAILURE, difference_bound, share_intervals
 from harness.stated_privacy import StatedPrivacy

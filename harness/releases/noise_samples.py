@@ -11,8 +11,8 @@ from typing import ClassVar, Literal
 
 from msgspec import Struct
 
+from harness.bounds import NotNegative, Share, Size
 from harness.releases.base import fitting
-from harness.releases.files import NotNegative, Share, Size
 from harness.security_models import SecurityModel
 from protocols.accounting.calibration import (
     NeighboringRelation,

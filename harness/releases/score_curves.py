@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
+from harness.bounds import Count, Deviation, Name, Names, Share
 from harness.errors import (
     FairSharesError,
     InfeasibleError,
@@ -46,19 +47,7 @@ from harness.releases.base import (
     plan_release,
     table_of,
 )
-from harness.releases.files import (
-    Count,
-    Deviation,
-    EstimatedRates,
-    Name,
-    Names,
-    ResultFile,
-    Share,
-    file_in,
-    needed_file,
-    rates_in,
-    state_rates,
-)
+from harness.releases.files import EstimatedRates, ResultFile, file_in, needed_file, rates_in, state_rates
 from harness.request.base import Request
 from harness.stated_privacy import StatedPrivacy
 from protocols.accounting.calibration import Neighbors

@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
+from harness.bounds import Count, Name, Names, NotNegative, Positive, Share
 from harness.errors import OptionError, named, refuse
 from harness.inputs.record_schema import RecordDomain, scale_of
 from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
@@ -20,18 +21,7 @@ from harness.releases.base import (
     table_of,
     weight_errors,
 )
-from harness.releases.files import (
-    Count,
-    Name,
-    Names,
-    NotNegative,
-    Positive,
-    ResultFile,
-    Share,
-    domain_in,
-    needed_file,
-    table_in,
-)
+from harness.releases.files import ResultFile, domain_in, needed_file, table_in
 from harness.request.base import Request
 from harness.reweighing.formulas import FLOOR, REWEIGHINGS, GroupWeights
 from harness.stated_privacy import StatedPrivacy

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 from msgspec import UNSET, Struct, UnsetType
 
-from harness.computation import Size
+from harness.bounds import Size
 from harness.stated_privacy import StatedLoss
 from protocols.guarantee import Budget
 

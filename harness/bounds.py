@@ -1,0 +1,31 @@
+"""Numbers and texts with the bounds that they have in files."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+Size = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+"""A number of things."""
+
+Seconds = Annotated[float, Meta(ge=0, le=1e9)]
+
+PerParty = Annotated[list[Size], Meta(max_length=64)]
+"""A figure of each party, in the order of the parties."""
+
+Count = Annotated[float, Meta(ge=-(2**80), le=2**80)]
+"""A noisy count of records or clients, or an end of its interval; revealed sums are below 2^62."""
+
+Deviation = Annotated[float, Meta(ge=0, le=2**80)]
+"""A standard error of a count."""
+
+Share = Annotated[float, Meta(ge=-1e-9, le=1 + 1e-9)]
+"""A rate or a probability, up to rounding."""
+
+Positive = Annotated[float, Meta(gt=0)]
+
+NotNegative = Annotated[float, Meta(ge=0)]
+
+Name = Annotated[str, Meta(max_length=1 << 20)]
+"""A group, a label, or an option's value."""
+
+Names = Annotated[list[Name], Meta(max_length=1 << 20)]
