@@ -19,8 +19,8 @@ from harness.engines.parties.certificates import fingerprint, make_key
 from harness.engines.registry import choose_model, engine_of
 from harness.hosts import wire
 from harness.hosts.connection import Connection
+from harness.hosts.host_log import FILE as LOG, Event, read_log
 from harness.hosts.local_host import TURN
-from harness.hosts.host_log import Event, read_log
 from harness.hosts.policy import FILE, LEDGER
 from harness.inputs.rings import RINGS
 from harness.inputs.shares.file_format import SALT_BYTES, SEED_BYTES
@@ -64,8 +64,8 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 def below(hosts: Site) -> list[set[str]]:
-    """Return what is on each host, but for results, the ledger and the file of turns, which stay."""
-    stay = {"results", LEDGER, f"{LEDGER}-journal", TURN}
+    """Return what is on each host, but for results, the ledger, the log and the file of turns, which stay."""
+    stay = {"results", LEDGER, f"{LEDGER}-journal", TURN, LOG}
     return [files_below(hosts.directory(i)) - stay for i in range(MODEL.parties)]
 
 
