@@ -119,18 +119,22 @@ def chooses_cap(call: ReleaseCall) -> bool:
     return call.cap == AUTO and call.records is not None
 
 
+def _or_invitations() -> str:
+    return f", or {named('invite')} (a directory for invitations of clients)."
+
+
 def _check_sources(call: ReleaseCall, *, at_hosts: bool) -> None:
     refuse(
         OptionError,
         (
             at_hosts and (call.records or call.shares),
             f"Hosts hold the shares themselves; leave out {named('records' if call.records else 'shares')}, "
-            "or --hosts.",
+            f"or {named('hosts')}.",
         ),
         (
             not at_hosts and sum(map(bool, (call.records, call.shares, call.invite))) != 1,
             f"Give either {named('records')} (a file of clients' records) or {named('shares')} (what `share` "
-            f"wrote){', or --invite (a directory for invitations of clients).' if call.invite else '.'}",
+            f"wrote){_or_invitations() if call.invite else '.'}",
         ),
         (
             not call.records and grid_of(call),
@@ -145,18 +149,21 @@ def _check_sources(call: ReleaseCall, *, at_hosts: bool) -> None:
         (
             call.chain and (call.records or call.invite),
             f"{named('chain')} counts each upload once, and knows uploads alone: it goes with "
-            f"{named('shares')}, or with --hosts that have some.",
+            f"{named('shares')}, or with {named('hosts')} that have some.",
         ),
-        (bool(call.invite) != bool(call.clients), "--invite and --clients (how many) go together."),
+        (
+            bool(call.invite) != bool(call.clients),
+            f"{named('invite')} and {named('clients')} (how many) go together.",
+        ),
         (
             not (call.records or call.invite) and call.input_path is CLIENTS,
-            "Shares were sent before the run, not by --input-path clients; leave out --input-path, or say "
-            "replicated if they are.",
+            f"Shares were sent before the run, not by {named('input_path', 'clients')}; leave out "
+            f"{named('input_path')}, or say replicated if they are.",
         ),
         (
             call.invite and call.input_path is REPLICATED,
-            "--input-path replicated is of shares that wait for the run, and --invite has clients send "
-            "during it; leave out one of them.",
+            f"{named('input_path', 'replicated')} is of shares that wait for the run, and "
+            f"{named('invite')} has clients send during it; leave out one of them.",
         ),
     )
     if call.cap == AUTO and call.records is None:

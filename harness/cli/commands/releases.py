@@ -32,7 +32,7 @@ from harness.pipeline.sources import InvitedSource, SharesSource
 from harness.privacy.ledger.charge import UNCHARGED
 from harness.releases.base import statistic_of
 from harness.request.fields import as_text
-from harness.request.plans import Expected, in_plan
+from harness.request.plans import IN_PLAN, Expected
 from harness.system.result_files import check_new, default_out
 from harness.views import run as run_view
 from harness.views.ledger import charge
@@ -200,7 +200,7 @@ def _plan(options: Any) -> None:
     }
     if options.domain and not of_file:
         texts |= of_domain(declared_domain(options, of_values=options.task == "gap"), options.task)
-    with naming(in_plan):
+    with naming(IN_PLAN):
         plan = planned(
             options.request, Expected(**texts, **options.plan), started=partial(starting_s, _A_COMMAND)
         )
