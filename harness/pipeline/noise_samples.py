@@ -10,6 +10,7 @@ from harness.errors import OutputError
 from harness.pipeline.run import RunSettings, computation_of, environment
 from harness.privacy.manifest import (
     FILE as MANIFEST,
+    SAMPLES,
     SampleInputs,
     SampleManifest,
     SamplePrivacy,
@@ -37,7 +38,7 @@ def open_noise(
         summary = summarise(samples, sampler)
         manifest = SampleManifest(
             **structs.asdict(computation_of(result, time.monotonic() - started, share_s=0.0)),
-            task="noise",
+            task=SAMPLES,
             privacy=SamplePrivacy(
                 warning=WARNING,
                 mpc_statistical_security_bits=model.security_bits(compared=0),

@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from harness.bounds import Name, NotNegative, Positive, Seconds, Share, Size
 from harness.computation import Computation, HostsRun, Preprocessing
+from harness.errors import ResultFileError
 from harness.inputs.record_schema import Cap, cap_from_json
 from harness.privacy.ledger.stated import StatedCharge
 from harness.privacy.statement import (
@@ -26,6 +27,7 @@ from harness.system.result_files import not_result, result_path
 T = TypeVar("T")
 
 FILE = "manifest.json"
+SAMPLES = "noise"  # the task that reveals samples of noise
 SIGNATURES = "signatures.json"  # beside it, if hosts signed the results
 
 
@@ -181,11 +183,16 @@ def read_manifest(directory: Path | str) -> EarlierManifest:
     """Return the manifest of an earlier run, given its directory or the file itself.
 
     Raises:
-        ResultFileError: It is missing, or is not as a run left it.
+        ResultFileError: It is missing, is of samples of noise, or is not as a run left it.
     """
     path = result_path(directory, FILE)
     refusal = not_result(path, FILE)
     fields = read_json(path, refusal)
+    if isinstance(fields, dict) and fields.get("task") == SAMPLES:
+        raise ResultFileError(
+            f"{directory} is the result of {SAMPLES!r}; what can be read is that of a release, such as "
+            "'weights'."
+        )
     kind: type[Manifest] | type[SumManifest] | type[ChoiceManifest] = Manifest
     if isinstance(fields, dict) and "curves_of" in fields:
         kind = ChoiceManifest

@@ -13,6 +13,7 @@ from hypothesis import example, given, strategies as st
 from msgspec import structs
 
 from harness.engines.base import PROJECT, EngineResult, times_of
+from harness.errors import ResultFileError
 from harness.inputs.record_schema import Cap
 from harness.pipeline import run as report
 from harness.pipeline.run import manifest_of
@@ -347,3 +348,9 @@ def test_a_manifest_says_all_that_was_stated(
         both = report.combined_manifest("both", {"first": made, "second": made})
         assert read_statement(both).stated == both.privacy == one.plus(one).stated
         assert read_statement(both).releases == 2
+
+
+def test_samples_of_noise_are_no_result_to_read(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text('{"task": "noise", "inputs": {"samples": 3}}')
+    with pytest.raises(ResultFileError, match="is the result of 'noise'; what can be read is that"):
+        read_manifest(tmp_path)
