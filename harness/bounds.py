@@ -9,6 +9,9 @@ Size = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 
 Seconds = Annotated[float, Meta(ge=0, le=1e9)]
 
+ClockDifference = Annotated[float, Meta(ge=-1e9, le=1e9)]
+"""Seconds between two readings of clocks, which may be just below 0."""
+
 PerParty = Annotated[list[Size], Meta(max_length=64)]
 """A figure of each party, in the order of the parties."""
 

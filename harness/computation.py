@@ -2,7 +2,7 @@
 
 from msgspec import UNSET, Struct, UnsetType
 
-from harness.bounds import PerParty, Positive, Seconds, Size
+from harness.bounds import ClockDifference, PerParty, Positive, Seconds, Size
 
 
 class Preprocessing(Struct, frozen=True, kw_only=True):
@@ -44,7 +44,7 @@ class Computation(Struct, frozen=True, kw_only=True):
     mpc_s: Seconds | None
     party_mpc_s: list[Seconds] | None
     online_s: Seconds | None
-    offline_s: Seconds | None
+    offline_s: ClockDifference | None
     wall_s: Seconds | None
     compile_s: Seconds | None
     share_s: Seconds | None

@@ -124,6 +124,8 @@ class MpSpdzEngine(Engine):
         )
         megabytes, rounds = sent[-1]  # the machine's own come last, after lines that a program may print
         online, offline = map(float, phases[-1]) if phases else (None, None)
+        if offline is not None:
+            offline = max(0.0, offline)  # the difference of two clocks, which without preprocessing is near 0
         return PartyCosts(float(seconds[-1][0]), round(float(megabytes) * 1e6), int(rounds), online, offline)
 
 

@@ -242,6 +242,10 @@ def log_of(text: str) -> PartyState:
     [
         (RING_LOG, (0.00355212, 13, 701, 0.00160415, 0.000154849)),
         (SPDZ2K_LOG, (0.165572, 531, 3_359_320, 0.00316419, 0.159285)),
+        (  # two clocks differ by less than nothing where nothing is made ahead
+            RING_LOG.replace("0.000154849 seconds", "-2.1e-05 seconds"),
+            (0.00355212, 13, 701, 0.00160415, 0.0),
+        ),
         ("Time = 9.1e-05 seconds\nData sent = 1.6e-05 MB in ~1 rounds\n", (9.1e-05, 1, 16, None, None)),
     ],
 )

@@ -350,6 +350,13 @@ def test_a_manifest_says_all_that_was_stated(
         assert read_statement(both).releases == 2
 
 
+def test_an_offline_time_below_0_is_read(tmp_path: Path) -> None:
+    """As version 1.0 wrote it, from two clocks of MP-SPDZ."""
+    made = structs.replace(a_manifest(Fraction(1)), offline_s=-2.1e-05)
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest_to_json(made)))
+    assert read_manifest(tmp_path) == made
+
+
 def test_samples_of_noise_are_no_result_to_read(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text('{"task": "noise", "inputs": {"samples": 3}}')
     with pytest.raises(ResultFileError, match="is the result of 'noise'; what can be read is that"):
