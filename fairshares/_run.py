@@ -32,6 +32,7 @@ from harness.pipeline.sources import SharesSource
 from harness.privacy.ledger.charge import UNCHARGED, populations_of
 from harness.releases.base import statistic_of
 from harness.request.base import Account, Run as RunCall
+from harness.request.fields import refuse_unknown
 from harness.request.plans import Expected
 from harness.request.readers import parse_choice
 from harness.request.releases import CALLS
@@ -42,6 +43,7 @@ from harness.views.releases import weights as weights_view
 from harness.views.run import CAP_STEPS, STEPS, one_machine, view_of
 
 _OF_MOST = ("cap", "neighboring_relation", "privacy_unit")  # arguments of `plan` that not all tasks have
+_OF_BOTH = {"thresholds", "steps", "max_count"}  # of a call and of a plan
 _OF_RUNS = {*RunCall.declared, *Account.declared, "shares", "stock"}  # which a plan has not
 _OF_DOMAIN = ("groups", "labels", "max_count", "thresholds")  # as a dict
 
@@ -118,24 +120,31 @@ def planned(**given: Any) -> _shown.Plan:
     table, task, columns = given.pop("from_records"), given.pop("task"), _columns_of(given)
     with naming(as_keyword), steps(STEPS) as begin:
         kind = CALLS[parse_choice("task", task, list(CALLS))]
-        if unknown := set(given) - {*Expected.declared, *kind.declared, *_OF_MOST} | set(given) & _OF_RUNS:
-            raise TypeError(f"There is no argument {min(unknown)!r} here.")
+        for name in _OF_MOST:
+            if name not in kind.declared and (given[name] is None or name == "privacy_unit"):
+                del given[name]  # nobody gave it; a task without a choice of the unit has one
+        refuse_unknown(given, {*Expected.declared, *kind.declared} - _OF_RUNS)
         source = None if table is None else _source(table, columns)
         given = _read(given)
-        others = Expected.declared.keys() - {"thresholds", "steps", "max_count"}
-        call = kind(**{name: value for name, value in given.items() if name not in others})
+        of_call = kind.declared.keys() - (Expected.declared.keys() - _OF_BOTH)
+        call = kind(**{name: value for name, value in given.items() if name in of_call})
         if grid := grid_of(call):
             given["thresholds"] = len(grid)
         if call.domain and source is None:
             given |= of_domain(declared_domain(call, of_values=task == "gap"), task)
-        expected = Expected(**given, from_records=None if table is None else TABLE)
+        of_plan = {name: value for name, value in given.items() if name in Expected.declared}
+        expected = Expected(**of_plan, from_records=None if table is None else TABLE)
         begin("plan" if source is None else "records")
         plan = plan_of(call.request, expected, source)
         return _shown.Plan(plan_view.to_json(plan), list(plan_view.plan(plan)))
 
 
 def preprocessed(task: str, runs: int, **given: Any) -> pd.DataFrame:
-    """Make noise for later calls of a task."""
+    """Make noise for later calls of a task; raise TypeError if an argument is unknown.
+
+    Columns are arguments of these calls, and noise depends on none.
+    """
+    _columns_of(given)
     with naming(as_keyword), steps({}) as begin:
         if parse_choice("task", task, [*CALLS, "train"]) == "train":
             from harness.training.run import preprocessed as made_for  # as in `trained`

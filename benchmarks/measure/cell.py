@@ -265,7 +265,7 @@ def request_of(cell: Mapping[str, Level]) -> Request:
     if cell["protocol"] == PI_LAP.name:
         return NoiseRequest(**given)
     variant, kind = str(cell["variant"]), REQUEST_OF[str(cell["protocol"])]
-    if variant in kind.protocols:
+    if "variant" in kind.declared and variant in kind.protocols:
         given["variant"] = variant
     elif "input_form" in kind.declared:
         usual = next(iter(spec_of(cell).input_forms))

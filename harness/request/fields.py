@@ -1,7 +1,7 @@
 """Declarations of fields: a command's flag, a call's keyword, a file's key, a message to hosts."""
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -110,7 +110,12 @@ class Options:
         cls.declared = {name: member for name, member in members.items() if isinstance(member, Option)}
 
     def __init__(self, **given: Any) -> None:
-        """Read the given values by name; raise OptionError for the first that is missing or invalid."""
+        """Read the given values by name.
+
+        Raises OptionError for the first that is missing or invalid, and TypeError for a name that is not
+        declared: these come from code, as command lines and files are checked before.
+        """
+        refuse_unknown(given, self.declared)
         for name, option in self.declared.items():
             needed = option.example and _is_nothing(given.get(option.unless) or "")
             if needed and _is_nothing(given.get(name)):
@@ -142,6 +147,13 @@ class Options:
         """Return these options' values as texts; a given switch is True."""
         values = {name: getattr(self, name) for name in names}
         return {name: value if value is True else as_text(value) for name, value in values.items()}
+
+
+def refuse_unknown(given: Iterable[str], declared: Collection[str]) -> None:
+    """Raise TypeError for the first name, in order, that is not declared."""
+    unknown = sorted(name for name in given if name not in declared)
+    if unknown:
+        raise TypeError(f"There is no argument {unknown[0]!r} here.")
 
 
 def typed(**values: object) -> str:

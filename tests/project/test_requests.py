@@ -3,15 +3,20 @@
 import ast
 import inspect
 import re
+from inspect import isfunction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import fairshares
 from harness import __version__
+from harness.cli.user_commands import RELEASES
 from harness.engines.base import PROJECT
-from harness.request.base import Request
-from harness.request.fields import as_text
+from harness.errors import OptionError
+from harness.request.base import Account, Request
+from harness.request.fields import Options, as_text
+from harness.request.plans import Expected
 from harness.request.releases import CALLS, REQUESTS, request_from_json
 from harness.training.request import TrainRequest
 
@@ -19,6 +24,7 @@ from harness.training.request import TrainRequest
 MAY_DECLARE = {"Spending", "Privacy"}
 COLUMNS = {"records", "client_id", "group", "label", "score", "prediction", "value"}
 FIRST = {"epsilon": "1", "security": "mpyc"}
+DECLARED = [*REQUESTS.values(), *CALLS.values(), *RELEASES.values(), TrainRequest, Expected, Account]
 OF_TASK = {"cap": {"release_epsilon": "1"}}
 
 
@@ -72,6 +78,52 @@ def test_a_request_is_read_as_it_was_written(task: str) -> None:
     assert all(isinstance(text, str) for text in written.values())
     for name, option in request.declared.items():
         assert option.read(as_text(getattr(request, name))) == getattr(request, name), name
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in fairshares.__all__ if isfunction(getattr(fairshares, name))]
+)
+def test_a_call_refuses_an_unknown_name(name: str) -> None:
+    """Also those whose further arguments are of a task: nothing is swallowed."""
+    call = getattr(fairshares, name)
+    needed = {
+        parameter: "1"
+        for parameter, of in inspect.signature(call).parameters.items()
+        if of.default is of.empty and of.kind is not of.VAR_KEYWORD and of.kind is not of.VAR_POSITIONAL
+    }
+    with pytest.raises(TypeError, match="'detla'"):
+        call(**needed, detla="1e-6")
+
+
+@pytest.mark.parametrize("task", [*CALLS, "train"])
+def test_noise_made_ahead_refuses_an_unknown_name(task: str) -> None:
+    more: dict[str, Any] = {"features": {"x": {"low": 0, "high": 1}}} if task == "train" else {}
+    with pytest.raises(TypeError, match="no argument 'detla' here"):
+        fairshares.preprocess(task, epsilon=1, **more, detla="1e-6")
+
+
+@pytest.mark.parametrize(
+    ("task", "given"),
+    [("gap", {"cap": 3}), ("cap", {"neighboring_relation": "replace_one"}), ("count", {"cap": 1})],
+)
+def test_a_plan_refuses_what_its_task_has_not(task: str, given: dict[str, Any]) -> None:
+    """These are parameters of `plan`, since most tasks have them."""
+    with pytest.raises(TypeError, match=f"no argument '{min(given)}' here"):
+        fairshares.plan(task=task, clients=10, groups=2, epsilon=1, **given)
+
+
+@pytest.mark.parametrize("kind", DECLARED, ids=lambda kind: kind.__name__)
+def test_declared_options_refuse_an_unknown_name(kind: type[Options]) -> None:
+    with pytest.raises(TypeError, match="no argument 'detla' here"):
+        kind(**{name: option.example for name, option in kind.declared.items() if option.example}, detla="1")
+
+
+@pytest.mark.parametrize("task", REQUESTS)
+def test_the_wire_refuses_an_unknown_name(task: str) -> None:
+    written = REQUESTS[task](**FIRST, **OF_TASK.get(task, {})).to_json()
+    for unknown in ({"detla": "1e-6"}, {"ledger": "x"}, {"delta": 0.5}, {"task": "weight"}):
+        with pytest.raises(OptionError, match="none that this version knows"):
+            request_from_json({**written, **unknown})
 
 
 def test_a_request_does_not_change() -> None:
