@@ -20,10 +20,8 @@ from harness.pipeline.earlier_results import add_up
 from harness.pipeline.preprocessing import joint_noise_of, preprocess
 from harness.pipeline.release import (
     declared_domain,
-    grid_of,
     of_noise,
     run_on_records,
-    score_cut,
     settings_of,
     stock_of,
 )
@@ -31,7 +29,7 @@ from harness.pipeline.run import MANIFEST, run_release
 from harness.pipeline.sources import SharesSource
 from harness.privacy.ledger.charge import UNCHARGED, populations_of
 from harness.releases.base import statistic_of
-from harness.request.base import Account, Run as RunCall
+from harness.request.base import Account, Where
 from harness.request.fields import refuse_unknown
 from harness.request.plans import Expected
 from harness.request.readers import parse_choice
@@ -44,7 +42,7 @@ from harness.views.run import CAP_STEPS, STEPS, one_machine, view_of
 
 _OF_MOST = ("cap", "neighboring_relation", "privacy_unit")  # arguments of `plan` that not all tasks have
 _OF_BOTH = {"thresholds", "steps", "max_count"}  # of a call and of a plan
-_OF_RUNS = {*RunCall.declared, *Account.declared, "shares", "stock"}  # which a plan has not
+_OF_RUNS = {*Where.declared, *Account.declared, "shares"}  # which a plan has not
 _OF_DOMAIN = ("groups", "labels", "max_count", "thresholds")  # as a dict
 
 
@@ -56,18 +54,18 @@ def released(task: str, records: Any, **given: Any) -> Any:
         source = _source(records, columns)
         place = None if given.get("shares") and records is None else TABLE
         call = CALLS[task](**given, records=place)  # the source goes beside it
-        out = call.out or Path(scratch) / task
+        out = call.where.out or Path(scratch) / task
         settings = settings_of(call)
         with steps({**CAP_STEPS, **view_of(task).steps}) as begin:
-            if call.shares:
+            if call.source.shares:
                 statistic = statistic_of(settings.release)
-                run = run_release(statistic, SharesSource(call.shares), settings, out, begin)
+                run = run_release(statistic, SharesSource(call.source.shares), settings, out, begin)
                 notes = [*weights_view.chain(run.manifest), one_machine(False)]
             else:
                 run, notes = run_on_records(call, source, settings, out, begin), [one_machine(True)]
-        if cut := score_cut(call):
-            notes.insert(0, cut.described(run.found.counts.domain))
-        notes.append(ledger_view.charge(run.charging, call.population == UNCHARGED))
+        if call.cut:
+            notes.insert(0, call.cut.described(run.found.counts.domain))
+        notes.append(ledger_view.charge(run.charging, call.request.population == UNCHARGED))
         return _results.result_of(run.files, run.found, notes)
 
 
@@ -94,7 +92,7 @@ def trained(**given: Any) -> _results.TrainResult:
         source, features = _source(records, columns), _features_of(declared)
         request = TrainRequest(**given, records=TABLE, features=TABLE)
         with steps(STEPS) as begin:
-            model = train_on(request, source, features, request.out or Path(scratch) / TASK, begin)
+            model = train_on(request, source, features, request.where.out or Path(scratch) / TASK, begin)
         notes = [one_machine(True), ledger_view.charge(model.charging, request.population == UNCHARGED)]
         parts: dict[str, Any] = {
             name: _results.result_of(run.files, run.found)
@@ -128,10 +126,12 @@ def planned(**given: Any) -> _shown.Plan:
         given = _read(given)
         of_call = kind.declared.keys() - (Expected.declared.keys() - _OF_BOTH)
         call = kind(**{name: value for name, value in given.items() if name in of_call})
-        if grid := grid_of(call):
-            given["thresholds"] = len(grid)
-        if call.domain and source is None:
-            given |= of_domain(declared_domain(call, of_values=task == "gap"), task)
+        if call.grid:
+            given["thresholds"] = len(call.grid)
+        if call.declares.domain and source is None:
+            declared = declared_domain(call.declares, of_values=task == "gap")
+            assert declared is not None  # a file declares it
+            given |= of_domain(declared, task)
         of_plan = {name: value for name, value in given.items() if name in Expected.declared}
         expected = Expected(**of_plan, from_records=None if table is None else TABLE)
         begin("plan" if source is None else "records")
@@ -146,7 +146,8 @@ def preprocessed(task: str, runs: int, **given: Any) -> pd.DataFrame:
     """
     _columns_of(given)
     with naming(as_keyword), steps({}) as begin:
-        if parse_choice("task", task, [*CALLS, "train"]) == "train":
+        offered = [name for name, kind in CALLS.items() if "offline" in kind.declared]
+        if parse_choice("task", task, [*offered, "train"]) == "train":
             from harness.training.run import preprocessed as made_for  # as in `trained`
 
             features = _features_of(given.pop("features", {}))
@@ -154,7 +155,8 @@ def preprocessed(task: str, runs: int, **given: Any) -> pd.DataFrame:
             pieces = made_for(request, features, runs, begin)[1]
         else:
             call = CALLS[task](**_read(given))
-            pieces = preprocess(joint_noise_of(of_noise(call)), stock_of(call), runs, call.timeout, begin)
+            stock, seconds = stock_of(call.where, call.account), call.where.timeout
+            pieces = preprocess(joint_noise_of(of_noise(call)), stock, runs, seconds, begin)
         return pd.DataFrame(pieces, index=pd.RangeIndex(1, runs + 1, name="piece"))
 
 

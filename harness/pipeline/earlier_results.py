@@ -259,7 +259,7 @@ def _run_in(directory: Path, verify: Callable[[Path], object]) -> _Run:
         counts = NoisyCounts(domain, np.array(fields["noisy_counts"], dtype=np.float64), plan.noise)
         run = _Run(
             manifest,
-            (ledger["path"], ledger["charge"], request.population, request.chain, privacy, domain),
+            (ledger["path"], ledger["charge"], request.population, request.inputs.chain, privacy, domain),
             manifest["inputs"]["uploads_sha256"],
             counts,
             plan.noise,

@@ -17,7 +17,7 @@ def open_noise(
     sampler: Sampler, n: int, settings: RunSettings, out: Path, progress: Progress
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Run π_LAP, write its two files into `out`, and return the samples' summary and the manifest."""
-    started, model = time.monotonic(), settings.release.security
+    started, model = time.monotonic(), settings.release.model
     settings.check_supported(sampler.spec)
     with new_directory(out) as partial:
         result = settings.runner.run(

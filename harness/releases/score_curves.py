@@ -48,6 +48,7 @@ from harness.releases.base import (
     table_of,
 )
 from harness.request.base import Request
+from harness.request.releases import ThresholdsRequest
 from protocols.accounting.calibration import Neighbors
 from protocols.arrays import Floats
 from protocols.mechanisms.count_tree import MAX_LEVELS, CountTree, best_tree
@@ -178,9 +179,13 @@ class CurvesStatistic(Statistic[NoisyCurves]):
         if self.flat:
             return CountTree(bins, (1,))
         neighbors, share = release.neighbors_in(domain), domain.score_columns
-        with fitting(release.epsilon, release.delta):
+        with fitting(release.protect.epsilon, release.protect.delta):
             return best_tree(
-                bins, neighbors, release.epsilon / share, release.delta / share, release.own_distribution
+                bins,
+                neighbors,
+                release.protect.epsilon / share,
+                release.protect.delta / share,
+                release.randomness.distribution,
             )
 
     def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
@@ -312,8 +317,8 @@ class ThresholdChoice:
         )
 
 
-def choice_of(request: Any) -> ThresholdChoice:
-    """Return the choice that a `ThresholdsRequest` asks for."""
+def choice_of(request: ThresholdsRequest) -> ThresholdChoice:
+    """Return the choice that a request asks for."""
     return ThresholdChoice(request.constraint, request.objective, request.tolerance, request.deterministic)
 
 
@@ -377,7 +382,8 @@ class ThresholdsStatistic(Statistic[Thresholds]):
     audited: ClassVar = CurvesStatistic.audited
 
     @classmethod
-    def of(cls, request: Any) -> "ThresholdsStatistic":
+    def of(cls, request: Request) -> "ThresholdsStatistic":
+        assert isinstance(request, ThresholdsRequest)
         curves = CurvesStatistic(request.blocks == "flat", request.positive_label or "", request.spec)
         return ThresholdsStatistic(curves, choice_of(request))
 

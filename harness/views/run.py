@@ -13,6 +13,7 @@ from typing import Any
 from harness.errors import named
 from harness.inputs.shares.party import described
 from harness.privacy.statement import SHIFTED, bounds_shown, read_statement
+from harness.request.releases import ReleaseCall
 from harness.views.parts import PAGE, Bad, Findings, Good, Heading, Line, Part, Picture, Sentences, Table
 from harness.views.rendering.plots import deltas
 from protocols.accounting.rounding import digits_up
@@ -47,13 +48,13 @@ class ReleaseView:
     Attributes:
         what: The result, in the plural.
         show: Takes a result and its manifest.
-        hints: Takes options and a run; returns remarks.
+        hints: Takes a call, the file of hosts if any, and a run; returns remarks.
     """
 
     steps: Mapping[str, str]
     what: str
     show: Callable[[Any, Mapping[str, Any]], Iterator[Part]]
-    hints: Callable[[Any, Any], Sequence[Part]] = lambda *_: ()
+    hints: Callable[[ReleaseCall, Path | None, Any], Sequence[Part]] = lambda *_: ()
 
 
 def view_of(task: str) -> ReleaseView:
