@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.errors import PYTHON, naming
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -132,10 +134,11 @@ def load(directory: Path | str, *others: Path | str) -> Any:
     Raises:
         ResultFileError: The files belong to something else, or are damaged.
     """
-    if others:
-        from fairshares._run import added_up
+    with naming(PYTHON):
+        if others:
+            from fairshares._run import added_up
 
-        return added_up(*map(Path, (directory, *others)))
-    from fairshares import _results
+            return added_up(*map(Path, (directory, *others)))
+        from fairshares import _results
 
-    return _results.load(Path(directory))
+        return _results.load(Path(directory))

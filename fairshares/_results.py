@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from fairshares._shown import Shown
-from harness.errors import FairSharesError, OptionError, as_keyword, naming
+from harness.errors import PYTHON, FairSharesError, OptionError, naming
 from harness.inputs.columns import as_index
 from harness.pipeline.earlier_results import as_curves, choose_again, found_in, read_files
 from harness.pipeline.run import MANIFEST
@@ -320,7 +320,7 @@ class ThresholdsResult(Result):
         Raises:
             FairSharesError: The curves do not allow this choice.
         """
-        with naming(as_keyword):
+        with naming(PYTHON):
             request = ThresholdsRequest(
                 epsilon=1,
                 positive_label=positive_label,

@@ -12,7 +12,7 @@ import pandas as pd
 
 from fairshares import _results, _shown
 from fairshares._progress import steps
-from harness.errors import OptionError, RecordsError, as_keyword, named, naming
+from harness.errors import PYTHON, OptionError, RecordsError, named, naming
 from harness.forecast.requested import of_domain, planned as plan_of
 from harness.inputs.columns import ROLES, TABLE, as_names
 from harness.inputs.tables import Named, frame_of, table_of
@@ -49,7 +49,7 @@ _OF_DOMAIN = ("groups", "labels", "max_count", "thresholds")  # as a dict
 def released(task: str, records: Any, **given: Any) -> Any:
     """Run a release, a name in `CALLS`, on records, and return its result."""
     columns = _columns_of(given)
-    with naming(as_keyword), TemporaryDirectory(prefix="fairshares-") as scratch:
+    with naming(PYTHON), TemporaryDirectory(prefix="fairshares-") as scratch:
         given = _read(given)
         source = _source(records, columns)
         place = None if given.get("shares") and records is None else TABLE
@@ -87,7 +87,7 @@ def trained(**given: Any) -> _results.TrainResult:
     from harness.views.training import STEPS
 
     records, declared, columns = given.pop("records"), given.pop("features"), _columns_of(given)
-    with naming(as_keyword), TemporaryDirectory(prefix="fairshares-") as scratch:
+    with naming(PYTHON), TemporaryDirectory(prefix="fairshares-") as scratch:
         given = _read(given)
         source, features = _source(records, columns), _features_of(declared)
         request = TrainRequest(**given, records=TABLE, features=TABLE)
@@ -116,7 +116,7 @@ def _features_of(declared: Any) -> Features:
 def planned(**given: Any) -> _shown.Plan:
     """Plan a release; raise TypeError if an argument is unknown."""
     table, task, columns = given.pop("from_records"), given.pop("task"), _columns_of(given)
-    with naming(as_keyword), steps(STEPS) as begin:
+    with naming(PYTHON), steps(STEPS) as begin:
         kind = CALLS[parse_choice("task", task, list(CALLS))]
         for name in _OF_MOST:
             if name not in kind.declared and (given[name] is None or name == "privacy_unit"):
@@ -145,7 +145,7 @@ def preprocessed(task: str, runs: int, **given: Any) -> pd.DataFrame:
     Columns are arguments of these calls, and noise depends on none.
     """
     _columns_of(given)
-    with naming(as_keyword), steps({}) as begin:
+    with naming(PYTHON), steps({}) as begin:
         offered = [name for name, kind in CALLS.items() if "offline" in kind.declared]
         if parse_choice("task", task, [*offered, "train"]) == "train":
             from harness.training.run import preprocessed as made_for  # as in `trained`
@@ -162,7 +162,7 @@ def preprocessed(task: str, runs: int, **given: Any) -> pd.DataFrame:
 
 def spent(**given: Any) -> _shown.Spent:
     """Return the contents of a ledger."""
-    with naming(as_keyword):
+    with naming(PYTHON):
         population, retire, account = given.pop("population"), given.pop("retire"), Account(**given)
         path, populations = populations_of(population, account.budget, account.ledger, retire)
         return _shown.Spent(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from rich.console import Console
 
-from harness.errors import as_keyword, naming
+from harness.errors import PYTHON, naming
 from harness.views.parts import Part, Picture
 from harness.views.rendering.html import fragment
 from harness.views.rendering.plots import WIDTH
@@ -40,14 +40,14 @@ class Shown:
             force_jupyter=False,  # or it would be shown at once, a second time
             color_system=None,
         )
-        with naming(as_keyword):
+        with naming(PYTHON):
             render(self._view(), console)
         return console.file.getvalue().rstrip()  # type: ignore[attr-defined]
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        with naming(as_keyword):
+        with naming(PYTHON):
             return fragment(self._view())
 
     def plot(self, kind: str = "", ax: Axes | None = None) -> Axes:
@@ -68,7 +68,7 @@ class Shown:
                 f"There is no picture {kind!r} of this; there are: {', '.join(pictures) or 'none'}."
             )
         picture = pictures[kind or next(iter(pictures))]
-        with naming(as_keyword):
+        with naming(PYTHON):
             if ax is None:
                 from matplotlib import pyplot  # takes a second to load
 

@@ -8,6 +8,9 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
+
+from harness.command_name import as_called
 
 EXTRAS = {
     "dp_accounting": "accounting",
@@ -34,18 +37,54 @@ def as_keyword(field: str, value: object = "") -> str:
     return f"{field}=[{', '.join(values)}]" if len(values) > 1 else f"{field}={values[0]}"
 
 
-_WRITTEN: ContextVar[Callable[[str, object], str]] = ContextVar("how fields are written", default=as_flag)
+# Commands that users of Python call by the same name.
+CALLS = frozenset(
+    {"cap", "confusion", "count", "gap", "ledger", "plan", "preprocess", "thresholds", "train", "weights"}
+)
+
+
+def as_command(name: str) -> str:
+    """Return a command as its user types it in a checkout; see `harness.command_name`."""
+    return f"./inv {name}"
+
+
+def as_call(name: str) -> str:
+    """Return the function that does what a command does, else the command, as it is typed here."""
+    return f"fairshares.{name}" if name in CALLS else as_called(as_command(name))
+
+
+@dataclass(frozen=True)
+class Surface:
+    """How messages name what their reader writes.
+
+    Attributes:
+        field: A request's field, and its value if there is one.
+        command: A command, without what follows its name.
+    """
+
+    field: Callable[[str, object], str]
+    command: Callable[[str], str]
+
+
+SHELL = Surface(as_flag, as_command)
+PYTHON = Surface(as_keyword, as_call)
+_SURFACE: ContextVar[Surface] = ContextVar("the surface that messages are written for", default=SHELL)
 
 
 def named(field: str, value: object = "") -> str:
     """Return a field and its value as their user writes them."""
-    return _WRITTEN.get()(field, value)
+    return _SURFACE.get().field(field, value)
+
+
+def named_command(name: str) -> str:
+    """Return a command, or a function in its place, as their user writes it."""
+    return _SURFACE.get().command(name)
 
 
 @contextmanager
-def naming(written: Callable[[str, object], str]) -> Iterator[None]:
-    """Have messages name fields by `written` in the block; raise MissingPackageError for extras."""
-    token = _WRITTEN.set(written)
+def naming(surface: Surface) -> Iterator[None]:
+    """Have messages written for a surface in the block; raise MissingPackageError for extras."""
+    token = _SURFACE.set(surface)
     try:
         yield
     except ModuleNotFoundError as error:
@@ -57,7 +96,7 @@ def naming(written: Callable[[str, object], str]) -> Iterator[None]:
             f"run `pip install 'fairshares[{EXTRAS[package]}]'`."
         ) from None
     finally:
-        _WRITTEN.reset(token)
+        _SURFACE.reset(token)
 
 
 class FairSharesError(Exception):

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from harness.errors import OptionError
+from harness.errors import OptionError, named
 from harness.inputs.rings import FIELD, RING, Ring
 from protocols.spec import REPLICATED, InputPath
 
@@ -79,7 +79,8 @@ class SecurityModel:
             return None
         able = " or ".join(model.name for model in MODELS.values() if model.replicated)
         return (
-            f"Security model {self.name} takes no replicated shares; choose {able}, or --input-path shares."
+            f"Security model {self.name} takes no replicated shares; choose {able}, or "
+            f"{named('input_path', 'shares')}."
         )
 
 

@@ -16,8 +16,8 @@ if __name__ == "__main__":
 
 from harness import __version__
 from harness.cli.command_line import OF_ALL, ROLES, checked, fill_in
+from harness.command_name import as_called
 from harness.errors import OptionError
-from harness.system.command_name import as_called
 from harness.system.signals import end_at_once
 
 

@@ -8,10 +8,10 @@ from invoke import Context, Task
 from invoke.parser.argument import Argument
 from invoke.parser.context import ParserContext
 
+from harness.command_name import COMMAND
 from harness.errors import OptionError
 from harness.request.fields import Option, Options, as_text, check_not_empty
 from harness.request.readers import in_module
-from harness.system.command_name import COMMAND
 from harness.system.spelling import similar
 
 FILE = Path("fairshares.toml")  # in the working directory

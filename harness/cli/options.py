@@ -394,6 +394,14 @@ class HostsPolicyOptions(Options):
     prints = "JSON"
 
 
+class HostsLogOptions(Options):
+    """Show what a host's agents refused, and how parties failed there."""
+
+    directory = required(parse_path, "the host's own directory, on this machine", "/srv/fairshares")
+    last = usual("20", whole(1, 10**6), "how many of the last events are shown; in JSON, all are")
+    prints = "JSON"
+
+
 class VerifyOptions(Options):
     """Check the results of a run on hosts against what each host signed."""
 

@@ -15,9 +15,9 @@ from rich.markup import escape
 from rich.progress import Progress as RichProgress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from harness.errors import FairSharesError, as_flag, naming
+from harness.command_name import as_called
+from harness.errors import SHELL, FairSharesError, naming
 from harness.privacy.ledger.charge import NOTHING_SPENT, SPENT
-from harness.system.command_name import as_called
 from harness.system.progress import listening
 from harness.system.signals import take_interrupts
 from harness.views.parts import Part
@@ -119,7 +119,7 @@ def ending_well(of_command: Output) -> Iterator[None]:
     output, out.quiet, err.quiet = of_command, of_command.json, of_command.quiet
     before = len(SPENT)
     try:
-        with warnings.catch_warnings(), naming(as_flag):
+        with warnings.catch_warnings(), naming(SHELL):
             warnings.showwarning = lambda message, *_: announce(str(message))
             yield
         sys.stdout.flush()

@@ -172,6 +172,7 @@ HOSTS = Collection(
     Command("check", options.HostsCheckOptions, f"{_RUNS}.hosts:check", PARTY),
     Command("setup", options.HostsSetupOptions, f"{_RUNS}.hosts:setup", PARTY),
     Command("policy", options.HostsPolicyOptions, f"{_RUNS}.hosts:policy", PARTY),
+    Command("log", options.HostsLogOptions, f"{_RUNS}.hosts:log", PARTY),
     Command("restored", options.HostsRestoredOptions, f"{_RUNS}.hosts:restored", PARTY),
     Command("collect", options.HostsCollectOptions, f"{_RUNS}.hosts:collect", PARTY),
     Command("clean", options.HostsCleanOptions, f"{_RUNS}.hosts:clean", PARTY),

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from harness.clients import input_masks as masks, messages as wire
 from harness.clients.messages import Channel
 from harness.clients.session import Server, check_servers
-from harness.errors import ClientError, MaskError, OptionError, ShareError, WriteError
+from harness.errors import ClientError, MaskError, OptionError, ShareError, WriteError, named
 from harness.system.documents import DECLARATION, Refusal, as_type, read_json
 from harness.system.files import create_file, scratch_directory, writable_by_others
 from harness.system.signals import uninterrupted
@@ -244,12 +244,13 @@ def check_directory(directory: Path, clients: int) -> None:
     reason = writable_by_others(directory)
     if reason is not None:
         raise OptionError(
-            f"{reason}, so others could replace invitations; name another --invite, or chmod go-w it."
+            f"{reason}, so others could replace invitations; name another {named('invite')}, or chmod go-w "
+            "it."
         )
     for path in _paths(directory, clients):
         if os.path.lexists(path):
             raise OptionError(
-                f"{path} exists already; name another --invite, or remove it if no run waits for it."
+                f"{path} exists already; name another {named('invite')}, or remove it if no run waits for it."
             )
 
 

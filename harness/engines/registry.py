@@ -7,6 +7,7 @@ from typing import Any
 from harness.engines.engine import Engine
 from harness.engines.mpspdz.engine import MpSpdzEngine
 from harness.engines.mpyc.engine import EmbeddedEngine
+from harness.errors import named, named_command
 from harness.security_models import MODELS, SecurityModel, get_model
 
 PREFERRED, FALLBACK = "ring", "mpyc"
@@ -35,7 +36,10 @@ def chosen_model(model: SecurityModel | None, say: Callable[[str], None]) -> Sec
     """Return the given model, or announce and return the default."""
     chosen = model or choose_model(None)
     if model is None:
-        say(f"Security model: {chosen.name} (choose another with --security; ./inv security lists them)")
+        say(
+            f"Security model: {chosen.name} (choose another with {named('security')}; "
+            f"{named_command('security')} lists them)"
+        )
     return chosen
 
 

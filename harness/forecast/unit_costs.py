@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from harness.engines.emulated_network.profiles import Network
-from harness.errors import PlanError, ResultFileError
+from harness.errors import PlanError, ResultFileError, named_command
 from harness.forecast.operation_counts import Counts
 from harness.pipeline.run import sum_if_known
 from harness.security_models import MODELS, SecurityModel
@@ -87,7 +87,8 @@ class UnitCosts:
         units = self.models.get(model.name)
         if units is None:
             raise PlanError(
-                f"No unit costs of {model.name} are on file; ./inv bench.run units measures them."
+                f"No unit costs of {model.name} are on file; {named_command('bench.run units')} measures "
+                "them."
             )
         rounds = _total(units.figures[ROUNDS], amounts(counts)) if ROUNDS in units.figures else None
         things = amounts(counts, rounds or 0.0)
@@ -152,7 +153,8 @@ def read_units(directory: Path) -> UnitCosts:
         return UnitCosts(models, dict(fields["measured"]))
     except (KeyError, TypeError, ValueError, msgspec.ValidationError):
         raise ResultFileError(
-            f"{directory / UNITS} does not hold unit costs; measure them anew with ./inv bench.run units."
+            f"{directory / UNITS} does not hold unit costs; measure them anew with "
+            f"{named_command('bench.run units')}."
         ) from None
 
 

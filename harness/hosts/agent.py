@@ -20,6 +20,7 @@ from harness.errors import FairSharesError, HostUnfitError
 from harness.hosts import local_host, wire
 from harness.hosts.decision import Benchmark, Contact
 from harness.hosts.guard import Guard, once
+from harness.hosts.host_log import Event, HostLog, why_failed
 from harness.hosts.local_host import LocalHost
 from harness.hosts.party_run import BenchmarkRun, PartyRun, Preparation, ReleaseRun
 from harness.hosts.policy import FILE
@@ -56,11 +57,15 @@ class Agent(wire.Line):
         os.kill(os.getpid(), signal.SIGTERM)
 
     def _listen(self, incoming: BinaryIO) -> None:
-        with suppress(OSError, ValueError):  # the connection broke, or carries something else
+        try:
             for request in self.messages(incoming):
                 self.requests.put(request)
                 if request.get("do") == "bye":
                     return
+        except OSError:  # the connection broke
+            pass
+        except ValueError as error:
+            self._work.note(Event.ENDED, "", f"What the coordinator sent was no message: {error}.")
         self.lose()
 
     def serve(self) -> None:
@@ -74,8 +79,13 @@ class Agent(wire.Line):
 
     def _within(self, seconds: float, what: str) -> AbstractContextManager[None]:
         """End this process in an orderly way if the block, or sending what it says, takes longer."""
+
+        def end(why: str) -> None:
+            self._work.note(Event.ENDED, "", why)
+            local_host.end_agent(why)
+
         why = f"{what} took longer than its limit, {seconds:g} s, and the agent ended."
-        return wire.limited(seconds, local_host.end_agent, why)
+        return wire.limited(seconds, end, why)
 
     def _say(self, message: dict[str, Any]) -> None:
         self.longest = self._work.longest  # before the other side learns that it may send more
@@ -92,6 +102,8 @@ class Agent(wire.Line):
         with self._within(self._work.limit_s("state"), "The end of a run"):
             ended = self._work.run.ended()
             if ended is not None:
+                if ended["code"] != 0:
+                    self._work.note(Event.FAILED, "", why_failed(ended["code"], ended["lines"]))
                 self._say({"ended": ended})
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -115,6 +127,7 @@ class Agent(wire.Line):
             message = f"{error.strerror}{f' ({error.filename})' if error.filename else ''}."
         except Exception as error:  # noqa: BLE001  # of a request that nobody thought of; it ends nothing
             message = f"It failed at the request {asked[:40]!r} ({type(error).__name__})."
+        self._work.note(Event.REFUSED, asked[:40], message)
         return {"error": [kind.__name__, message]}
 
 
@@ -125,6 +138,7 @@ class Work(wire.Answers):
 
     def __init__(self, directory: Path, stack: ExitStack, coordinator: str = "") -> None:
         self.host = LocalHost(directory, stack, coordinator)
+        self._log = HostLog(directory, coordinator)
 
     @property
     def handlers(self) -> dict[str, Callable[..., Any]]:
@@ -154,6 +168,9 @@ class Work(wire.Answers):
 
     def limit_s(self, request: str) -> float:
         return limit_s(self.state, request)
+
+    def note(self, event: Event, request: str, said: str) -> None:
+        self._log.write(event, request, said)
 
     @property
     def state(self) -> State:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
+from harness.hosts.host_log import Event
 from harness.system.documents import MESSAGE, strict_json
 
 VERSION = 13  # of requests and answers; rises with each change of them
@@ -58,6 +59,9 @@ class Answers:
     def limit_s(self, request: str) -> float:  # noqa: ARG002
         """Return the seconds in which a request is answered, or else the connection ends."""
         return 3600.0
+
+    def note(self, event: Event, request: str, said: str) -> None:
+        """Tell this machine's owner what was refused or failed, and why."""
 
 
 class Line(ABC):

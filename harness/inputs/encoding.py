@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.errors import OptionError, RecordDomainError, named, refuse
+from harness.errors import OptionError, RecordDomainError, named, named_command, refuse
 from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, caps_to_choose_from
 from harness.inputs.rings import XOR, Ring
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit, default_relation
@@ -182,7 +182,7 @@ def _of_clients(
             not domain.cap and domain.kind is not RecordKind.SIZE,
             f"{named('privacy_unit', 'client')} needs to know how much of a client counts: "
             f"{named('cap', 10)}, "
-            f"for example, or {named('cap', 'weight-one')}; ./inv cap chooses a cap.",
+            f"for example, or {named('cap', 'weight-one')}; {named_command('cap')} chooses a cap.",
         ),
         (
             not form.capped,

@@ -237,7 +237,7 @@ def read_records(
         thresholds = (domain and domain.thresholds) or grid or even_grid()
     scores = names[len(_COLUMNS) :] if thresholds else ()
     counted = table.counted([name for name in table.dtypes if name not in scores], scores, thresholds, say)
-    return as_records(table, counted, domain, max_count, kind, cut, say, grid).in_order()
+    return as_records(table, counted, domain, max_count, kind=kind, cut=cut, say=say, grid=grid).in_order()
 
 
 def read_singly(
@@ -254,6 +254,7 @@ def as_records(
     counted: Counted,
     domain: RecordDomain | None,
     max_count: int = DEFAULT_MAX_COUNT,
+    *,
     kind: RecordKind = RecordKind.NONE,
     cut: ScoreCut | None = None,
     say: Say | None = None,
@@ -264,82 +265,192 @@ def as_records(
     Guarantees: with `say`, all names in client_id are clients, and no other value changes their number or
     whether this returns.  [test: tests/harness/inputs/test_uploaded_records.py]
     """
-    where, columns, dtypes = table.where, counted.texts, dict(table.dtypes)
+    where = table.where
     if not len(counted.records) and say is None:
         raise RecordsError(f"{where} has no records: there is no row below the header.")
     check = _Check(table, counted, say)
     read = [name for name in _columns(kind, cut, domain) if name in table.dtypes]
     bins = dict(zip(read[-counted.bins.shape[1] :], counted.bins.T, strict=False))
-    for name in read:
-        check(
-            bins[name] == MISSING
-            if name in bins
-            else [text.strip().lower() in ("", "nan") for text in columns[name]],
-            f"column {name} is empty or NaN",
-            "fill it in, or leave the row out",
-            name,
-        )
-    if kind is RecordKind.VALUE and domain is None:
-        raise RecordDomainError(
-            f"Performance values need a declared range: give {named('groups')} and {named('range', '0,1')}."
-        )
+    _check_filled(read, counted.texts, bins, check)
+    texts = _Texts(counted.texts, dict(table.dtypes))
     if domain is None:
-        for name in ("group", "label"):
-            inferred = sorted(set(columns[name]))
-            if len(inferred) > MOST_INFERRED:
-                raise RecordDomainError(
-                    f"{where} has {len(inferred):,} different {name}s, as an ID of rows would have; put the "
-                    f"{name}s in the column {name}, or declare all of them with {named('domain')}."
-                )
-            refuse_variants(inferred, f"{where} has the {name}s")
-            check_alike(table.by_file(name), name, inferred)
-        columns = {**columns}
-        for name in [name for name in columns if name in _NAMED and dtypes[name] == ""]:
-            distinct = [*dict.fromkeys(columns[name])]  # a CSV file's texts, as a frame would have them
+        if kind is RecordKind.VALUE:
+            raise RecordDomainError(
+                f"Performance values need a declared range: give {named('groups')} and "
+                f"{named('range', '0,1')}."
+            )
+        _check_can_be_inferred(table, texts)
+        texts = texts.as_in_frames()
+        domain = _inferred_domain(where, texts, max_count, kind, cut)
+    domain = domain.with_kind(kind, grid)
+    known = _known_names(domain, kind, cut)
+    places = {name: _places(texts.columns[name], name, known[name], check) for name in known}
+    types = {} if say else _types(table, texts, known)
+    detail: npt.NDArray[np.int64] | None = None
+    if cut is not None:
+        above = counted.bins[:, 0]
+        detail = above if cut.positive_in(domain, where) else 1 - above
+    elif kind is RecordKind.PREDICTION:
+        detail = places["prediction"]
+    elif domain.values:
+        detail = domain.values.nearest(_values(texts.columns["value"], domain.values, check))
+        places["label"] = np.zeros(len(counted.records), dtype=np.int64)
+    elif kind is RecordKind.SCORE:
+        detail = counted.bins[:, 0] if domain.score_columns == 1 else counted.bins
+    for name, of_score in bins.items():
+        check(of_score < 0, f"{name} {{}} is not a number from 0 to 1", "correct the row; 61 % is 0.61", name)
+    pairs = _Pairs(places["group"], places["label"], detail)
+    if "client_id" not in texts.columns:
+        return _each_of_its_own(domain, counted, pairs, types)
+    ids = texts.columns["client_id"]
+    return _by_client(domain, ids, counted, pairs, types, where=where, is_valid=check.kept, say=say)
+
+
+@dataclass(frozen=True)
+class _Texts:
+    """The texts of the counted lines, by column, and the columns' types; "" is that of a CSV file's texts."""
+
+    columns: Mapping[str, Sequence[str]]
+    dtypes: Mapping[str, str]
+
+    def as_in_frames(self) -> _Texts:
+        """Return the names of groups and labels as a frame would have them: a CSV file's 1.0 as 1."""
+        columns, dtypes = dict(self.columns), dict(self.dtypes)
+        for name in self.columns:
+            if name not in _NAMED or dtypes[name] != "":
+                continue
+            distinct = [*dict.fromkeys(columns[name])]
             dtypes[name] = dtype_of_texts(distinct)
             in_frame = dict(zip(distinct, as_text(values_of(distinct, dtypes[name])), strict=True))
             columns[name] = [in_frame[text] for text in columns[name]]
-        groups, labels = (tuple(sorted(set(columns[name]))) for name in ("group", "label"))
-        domain = RecordDomain(groups, labels, max_count, inferred=True)
-        if domain.with_kind(kind).score_columns > 1 and cut is None:
+        return _Texts(columns, dtypes)
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """Each line's places in a domain: shapes (lines,), and (lines, …) of `detail`, if records have any."""
+
+    group: npt.NDArray[np.int64]
+    label: npt.NDArray[np.int64]
+    detail: npt.NDArray[np.int64] | None
+
+    def at(self, lines: npt.NDArray[np.int64]) -> _Pairs:
+        """Return those of some lines."""
+        detail = None if self.detail is None else self.detail[lines]
+        return _Pairs(self.group[lines], self.label[lines], detail)
+
+
+def _check_filled(
+    read: Sequence[str],
+    texts: Mapping[str, Sequence[str]],
+    bins: Mapping[str, npt.NDArray[np.int64]],
+    check: _Check,
+) -> None:
+    """Check that each line has a value in each column that is read."""
+    for name in read:
+        if name in bins:
+            is_empty: npt.ArrayLike = bins[name] == MISSING
+        else:
+            is_empty = [_is_empty(text) for text in texts[name]]
+        check(is_empty, f"column {name} is empty or NaN", "fill it in, or leave the row out", name)
+
+
+def _is_empty(text: str) -> bool:
+    return text.strip().lower() in ("", "nan")
+
+
+def _check_can_be_inferred(table: Table, texts: _Texts) -> None:
+    """Raise RecordDomainError for groups or labels that are too many, or too similar, to be meant."""
+    for name in ("group", "label"):
+        inferred = sorted(set(texts.columns[name]))
+        if len(inferred) > MOST_INFERRED:
             raise RecordDomainError(
-                f"{where} has {len(labels)} labels, and each needs scores of its own: declare them with "
-                f"{named('labels')}, and give columns {', '.join(score_names(labels))}."
+                f"{table.where} has {len(inferred):,} different {name}s, as an ID of rows would have; put "
+                f"the {name}s in the column {name}, or declare all of them with {named('domain')}."
             )
-    domain = domain.with_kind(kind, grid)
-    known = {"group": domain.groups} | ({} if domain.values else {"label": domain.labels})
+        refuse_variants(inferred, f"{table.where} has the {name}s")
+        check_alike(table.by_file(name), name, inferred)
+
+
+def _inferred_domain(
+    where: str, texts: _Texts, max_count: int, kind: RecordKind, cut: ScoreCut | None
+) -> RecordDomain:
+    """Return the domain of the groups and labels that occur; RecordDomainError if scores need more."""
+    groups = tuple(sorted(set(texts.columns["group"])))
+    labels = tuple(sorted(set(texts.columns["label"])))
+    domain = RecordDomain(groups, labels, max_count, inferred=True)
+    if domain.with_kind(kind).score_columns > 1 and cut is None:
+        raise RecordDomainError(
+            f"{where} has {len(labels)} labels, and each needs scores of its own: declare them with "
+            f"{named('labels')}, and give columns {', '.join(score_names(labels))}."
+        )
+    return domain
+
+
+def _known_names(domain: RecordDomain, kind: RecordKind, cut: ScoreCut | None) -> dict[str, tuple[str, ...]]:
+    """Return the columns of declared names, with these."""
+    known = {"group": domain.groups}
+    if not domain.values:
+        known["label"] = domain.labels
     if kind is RecordKind.PREDICTION and cut is None:
         known["prediction"] = domain.labels
-    indices: dict[str, npt.NDArray[np.int64]] = {}
-    for name, declared in known.items():
-        places = {value: place for place, value in enumerate(declared)}
-        indices[name] = np.array([places.get(value, -1) for value in columns[name]], dtype=np.int64)
-        fault = f"{name} {{}} is not declared (declared: {', '.join(map(shown, declared))})"
-        check(indices[name] < 0, fault, "declare it, or correct the row", name, declared)
+    return known
+
+
+def _places(texts: Sequence[str], name: str, declared: Sequence[str], check: _Check) -> npt.NDArray[np.int64]:
+    """Return the index of each text among the declared names, after a check that it is one."""
+    places = {value: place for place, value in enumerate(declared)}
+    found = np.array([places.get(value, -1) for value in texts], dtype=np.int64)
+    fault = f"{name} {{}} is not declared (declared: {', '.join(map(shown, declared))})"
+    check(found < 0, fault, "declare it, or correct the row", name, declared)
+    return found
+
+
+def _types(table: Table, texts: _Texts, known: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Return the columns' types; RecordsError for one whose values are not what its names look like."""
     types: dict[str, str] = {}
-    for name in () if say else [name for name in _COLUMNS if name in table.dtypes]:
-        types[name] = dtypes[name] or dtype_of_texts(known.get(name, ()))
+    for name in _COLUMNS:
+        if name not in table.dtypes:
+            continue
+        types[name] = texts.dtypes[name] or dtype_of_texts(known.get(name, ()))
         if name in known:
-            check_dtype(types[name], known[name], f"{where} has the column {name}")
-    if cut is not None:
-        above = counted.bins[:, 0]
-        indices["prediction"] = above if cut.positive_in(domain, where) else 1 - above
-    elif domain.values:
-        indices["value"] = domain.values.nearest(_values(columns["value"], domain.values, check))
-        indices["label"] = np.zeros(len(counted.records), dtype=np.int64)
-    elif kind is RecordKind.SCORE:
-        indices["score"] = counted.bins[:, 0] if domain.score_columns == 1 else counted.bins
-    for name, of_score in bins.items():
-        check(of_score < 0, f"{name} {{}} is not a number from 0 to 1", "correct the row; 61 % is 0.61", name)
-    if "client_id" not in columns:
-        lines = np.repeat(np.arange(len(counted.records)), counted.records)
-        client, detail = np.arange(len(lines)), indices[kind][lines] if kind in indices else None
-        pair = indices["group"][lines], indices["label"][lines]
-        return ClientRecords(domain, client.astype(str), client, *pair, detail, columns=types)
-    names = sorted({name for name in columns["client_id"] if name.strip().lower() not in ("", "nan")})
+            check_dtype(types[name], known[name], f"{table.where} has the column {name}")
+    return types
+
+
+def _each_of_its_own(
+    domain: RecordDomain, counted: Counted, pairs: _Pairs, types: dict[str, str]
+) -> ClientRecords:
+    """Return records of which each is a client's own."""
+    of_record = pairs.at(np.repeat(np.arange(len(counted.records)), counted.records))
+    client = np.arange(len(of_record.group))
+    return ClientRecords(
+        domain,
+        client.astype(str),
+        client,
+        of_record.group,
+        of_record.label,
+        of_record.detail,
+        columns=types,
+    )
+
+
+def _by_client(
+    domain: RecordDomain,
+    texts: Sequence[str],
+    counted: Counted,
+    pairs: _Pairs,
+    types: dict[str, str],
+    *,
+    where: str,
+    is_valid: npt.NDArray[np.bool_],
+    say: Say | None,
+) -> ClientRecords:
+    """Return each client's records; with `say`, as many as it may have, drawn at random from too many."""
+    names = sorted({name for name in texts if not _is_empty(name)})
     places = {name: place for place, name in enumerate(names)}
-    client = np.array([places.get(name, -1) for name in columns["client_id"]], dtype=np.int64)[check.kept]
-    records = counted.records[check.kept]
+    client = np.array([places.get(name, -1) for name in texts], dtype=np.int64)[is_valid]
+    records = counted.records[is_valid]
     if say is not None and (_added_up(client, records, len(names)) > domain.max_count).any():
         drawn = _drawn(client, records, np.full(len(names), domain.max_count))
         say(
@@ -347,15 +458,16 @@ def as_records(
             f"are drawn at random; {(records - drawn).sum():,} left out."
         )
         records = drawn
-    kept = np.flatnonzero(check.kept)[records > 0]
+    counts = records > 0
+    of_line = pairs.at(np.flatnonzero(is_valid)[counts])
     return ClientRecords(
         domain,
         np.asarray(names or [where], dtype=object),
-        client[records > 0],
-        indices["group"][kept],
-        indices["label"][kept],
-        indices[kind][kept] if kind in indices else None,
-        records[records > 0],
+        client[counts],
+        of_line.group,
+        of_line.label,
+        of_line.detail,
+        records[counts],
         types,
     )
 

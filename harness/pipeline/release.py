@@ -127,6 +127,10 @@ def chooses_cap(call: ReleaseCall) -> bool:
     return call.request.protect.chooses_cap and call.source.records is not None
 
 
+def _or_invitations() -> str:
+    return f", or {named('invite')} (a directory for invitations of clients)."
+
+
 def _check_sources(call: ReleaseCall, invitations: Invitations, *, at_hosts: bool) -> None:
     records, shares, invite = call.source.records, call.source.shares, invitations.invite
     path, protect, declares = call.request.inputs.input_path, call.request.protect, call.declares
@@ -135,12 +139,12 @@ def _check_sources(call: ReleaseCall, invitations: Invitations, *, at_hosts: boo
         (
             at_hosts and (records or shares),
             f"Hosts hold the shares themselves; leave out {named('records' if records else 'shares')}, "
-            "or --hosts.",
+            f"or {named('hosts')}.",
         ),
         (
             not at_hosts and sum(map(bool, (records, shares, invite))) != 1,
             f"Give either {named('records')} (a file of clients' records) or {named('shares')} (what `share` "
-            f"wrote){', or --invite (a directory for invitations of clients).' if invite else '.'}",
+            f"wrote){_or_invitations() if invite else '.'}",
         ),
         (
             not records and call.grid,
@@ -155,18 +159,21 @@ def _check_sources(call: ReleaseCall, invitations: Invitations, *, at_hosts: boo
         (
             call.request.inputs.chain and (records or invite),
             f"{named('chain')} counts each upload once, and knows uploads alone: it goes with "
-            f"{named('shares')}, or with --hosts that have some.",
+            f"{named('shares')}, or with {named('hosts')} that have some.",
         ),
-        (bool(invite) != bool(invitations.clients), "--invite and --clients (how many) go together."),
+        (
+            bool(invite) != bool(invitations.clients),
+            f"{named('invite')} and {named('clients')} (how many) go together.",
+        ),
         (
             not (records or invite) and path is CLIENTS,
-            "Shares were sent before the run, not by --input-path clients; leave out --input-path, or say "
-            "replicated if they are.",
+            f"Shares were sent before the run, not by {named('input_path', 'clients')}; leave out "
+            f"{named('input_path')}, or say replicated if they are.",
         ),
         (
             invite and path is REPLICATED,
-            "--input-path replicated is of shares that wait for the run, and --invite has clients send "
-            "during it; leave out one of them.",
+            f"{named('input_path', 'replicated')} is of shares that wait for the run, and "
+            f"{named('invite')} has clients send during it; leave out one of them.",
         ),
     )
     if protect.chooses_cap and records is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from harness.errors import OptionError, as_flag, named
+from harness.errors import OptionError, Surface, as_command, as_flag, named
 from harness.request.fields import Options, optional, required_unless, usual
 from harness.request.readers import in_module, parse_error, parse_path, parse_shares, whole
 from harness.request.releases import DeclaredDomain
@@ -71,6 +71,7 @@ def in_plan(field: str, value: object = "") -> str:
     return f"{field}={value}" if field in ("network", "error", "units") else as_flag(field, value)
 
 
+IN_PLAN = Surface(in_plan, as_command)
 _SIZES = re.compile(f"({FILE}|[0-9^e]+)(?:,([0-9^e]+))?")
 _MORE = re.compile(",(?=(?:network|error|units)=)")
 

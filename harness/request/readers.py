@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from harness.errors import OptionError, named
+from harness.errors import OptionError, named, named_command
 from harness.request.fields import as_text
 from protocols import guarantee
 from protocols.accounting.rounding import exact_number
@@ -180,7 +180,7 @@ def parse_cap(text: str, option: str = "cap") -> Cap:
         return Cap(WEIGHT_SLOTS, weight_one=True)
     if text == AUTO:
         raise OptionError(
-            "Clients have to know the cap before they share: choose it by ./inv cap, then say "
+            f"Clients have to know the cap before they share: choose it by {named_command('cap')}, then say "
             f"{named(option)} with "
             f"the number. {named(option, AUTO)} does both where {named('records')} holds all clients' "
             "records."

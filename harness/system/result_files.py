@@ -66,7 +66,7 @@ def new_directory(out: Path) -> Iterator[Path]:
             partial = stack.enter_context(working_directory(out.parent))
         except (FileExistsError, NotADirectoryError):
             raise OptionError(
-                f"Cannot write to {out.parent}, which is not a directory; name a new --out."
+                f"Cannot write to {out.parent}, which is not a directory; name a new {named('out')}."
             ) from None
         except OSError as error:
             raise OptionError(f"Cannot write to {out.parent}: {error.strerror}.") from None
@@ -80,7 +80,8 @@ def new_directory(out: Path) -> Iterator[Path]:
         except OSError as error:
             if error.errno in (errno.EEXIST, errno.ENOTEMPTY) and out.exists():
                 raise WriteError(
-                    f"Another run made {out} meanwhile; no result of this was written. Name another --out."
+                    f"Another run made {out} meanwhile; no result of this was written. Name another "
+                    f"{named('out')}."
                 ) from None
             where = Path(error.filename or partial)
             if where.is_relative_to(partial):
@@ -110,7 +111,7 @@ def _deliver(made: Path, out: Path) -> None:
         if not ours or not os.path.samestat(out.lstat(), status):
             raise WriteError(
                 f"Another user put other files in the place of this run's results, as others can write to "
-                f"{out.parent}; use nothing there, and name a new --out that only you can change."
+                f"{out.parent}; use nothing there, and name a new {named('out')} that only you can change."
             )
     except BaseException:
         with uninterrupted(), suppress(OSError):

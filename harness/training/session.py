@@ -18,7 +18,7 @@ import numpy as np
 from harness.engines.base import PROGRAMS, DistributedNoiseInput, EngineResult, Job, Progress, times_of
 from harness.engines.parties.supervisor import Rounds
 from harness.engines.registry import choose_model, engine_of
-from harness.errors import FairSharesError, OptionError, UnsupportedError, as_keyword, naming
+from harness.errors import PYTHON, FairSharesError, OptionError, UnsupportedError, naming
 from harness.inputs.shares.client import split_into_shares
 from harness.pipeline.preprocessing import JointNoise, charging_for, preprocess, taken
 from harness.privacy.ledger.charge import Account, Entry, chosen_account, entry
@@ -210,7 +210,7 @@ class SumSession:
             if starting is None:
                 mark = stack.enter_context(entry(self._account))
                 mark.check(self.event)
-                with naming(as_keyword):
+                with naming(PYTHON):
                     event = replace(self.event, piece=self.take(work / "piece"))
                 starting = partial(_charge, self.stock, mark, event)  # not `self`, which may be forgotten
             self._rounds = stack.enter_context(
@@ -367,7 +367,7 @@ def _columns(encoded: Integers, model: SecurityModel) -> list[bytes]:
 def _account(
     population: str | None, budget: Number | tuple[Number, Number] | None, ledger: Path | str | None
 ) -> Account:
-    with naming(as_keyword):
+    with naming(PYTHON):
         given = Charged(budget=budget, ledger=ledger)
         return chosen_account(population, given.budget, given.ledger)
 

@@ -169,6 +169,37 @@ def policy(directory: Path, fields: Mapping[str, Any], spent: Sequence[Populatio
         yield "Nothing has been spent yet."
 
 
+def log(file: Path, events: Sequence[Mapping[str, Any]], most: int, unreadable: int) -> Iterator[Part]:
+    """Show the last events of a host's log, the latest last.
+
+    Args:
+        file: The log.
+        events: All lines of it, by field.
+        most: How many are shown.
+        unreadable: How many more lines it has.
+    """
+    if not events:
+        yield f"{file} names nothing that was refused or failed."
+    else:
+        yield Table(
+            ["time (UTC)", "event", "coordinator", "request", "why"],
+            [
+                [
+                    event["time"][:19].replace("T", " "),
+                    event["event"],
+                    event["coordinator"],
+                    event["request"],
+                    event["said"],
+                ]
+                for event in events[-most:]
+            ],
+            "lllll",
+            caption=f"{min(most, len(events))} of {_counted(len(events), 'event', 'events')} in {file}.",
+        )
+    if unreadable:
+        yield f"{_counted(unreadable, 'line', 'lines')} of it could not be read."
+
+
 def signers(
     statements: Sequence[Mapping[str, Any]],
     what: str,

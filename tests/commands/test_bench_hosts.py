@@ -15,6 +15,7 @@ from benchmarks.measure.cell import HERE, over_hosts
 from benchmarks.measure.samples import FAILED, OK, SKIPPED, Level, Sample, load
 from benchmarks.suites import Planned
 from harness.hosts.fleet import set_up
+from harness.hosts.host_log import FILE as LOG
 from harness.hosts.local_host import TURN
 from harness.security_models import MODELS, SecurityModel
 from tests.support.command import call, files_below, finish, processes_below, start, succeed
@@ -79,7 +80,7 @@ def hosts(four: Site) -> Iterator[Site]:
         until(lambda: not processes_below(Path(host.directory)))  # noqa: B023
         assert files_below(Path(host.directory) / "results") == set()
         left = {path.name for path in Path(host.directory).iterdir()} - {"results"}
-        assert left - {TURN} == {"keys", "policy.toml"}  # no run's files, and no ledger
+        assert left - {TURN, LOG} == {"keys", "policy.toml"}  # no run's files, and no ledger
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from harness.engines.parties.certificates import make_key
 from harness.engines.parties.supervisor import free_ports
 from harness.engines.parties.working_directory import DATA
 from harness.hosts.agent import Work
+from harness.hosts.host_log import FILE as LOG
 from harness.hosts.local_host import TURN
 from harness.inputs.synthetic import Federation
 from harness.pipeline.sources import request_of_run, terms_of
@@ -74,7 +75,7 @@ def test_hosts_run_what_all_agreed_on_once_and_charge_it_once(tmp_path: Path) ->
         for host, held in zip(hosts, before, strict=True)
         for name in files_below(host) - held
     }
-    assert kept == {"results", "results/RUN.json", "ledger.sqlite", TURN}
+    assert kept == {"results", "results/RUN.json", "ledger.sqlite", TURN, LOG}
 
 
 @pytest.mark.parametrize("corrupt", [False, True], ids=["of the coordinator's", "and a corrupt host"])

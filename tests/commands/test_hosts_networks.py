@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.engines.registry import choose_model
+from harness.hosts.host_log import FILE as LOG
 from harness.hosts.local_host import TURN
 from harness.hosts.policy import FILE, LEDGER
 from harness.security_models import MODELS, SecurityModel
@@ -57,8 +58,8 @@ def hosts(three: NetworkedSite) -> Iterator[NetworkedSite]:
 
 
 def below(site: NetworkedSite) -> list[set[str]]:
-    """Return what is on each host, but for its ledger, results, and the file of turns."""
-    stay = {LEDGER, "results", TURN}
+    """Return what is on each host, but for its ledger, log and results, and the file of turns."""
+    stay = {LEDGER, "results", TURN, LOG}
     return [files_below(site.directory(host.party)) - stay for host in site.hosts]
 
 

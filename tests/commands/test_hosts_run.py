@@ -19,6 +19,7 @@ from harness.engines.parties.certificates import fingerprint, make_key
 from harness.engines.registry import choose_model, engine_of
 from harness.hosts import wire
 from harness.hosts.connection import Connection
+from harness.hosts.host_log import FILE as LOG, Event, read_log
 from harness.hosts.local_host import TURN
 from harness.hosts.policy import FILE, LEDGER
 from harness.inputs.rings import RINGS
@@ -63,8 +64,8 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 def below(hosts: Site) -> list[set[str]]:
-    """Return what is on each host, but for results, the ledger and the file of turns, which stay."""
-    stay = {"results", LEDGER, f"{LEDGER}-journal", TURN}
+    """Return what is on each host, but for results, the ledger, the log and the file of turns, which stay."""
+    stay = {"results", LEDGER, f"{LEDGER}-journal", TURN, LOG}
     return [files_below(hosts.directory(i)) - stay for i in range(MODEL.parties)]
 
 
@@ -333,6 +334,9 @@ def test_what_is_killed_is_named_and_nothing_of_the_run_stays(killed: str, hosts
     run = Hit(hosts)
     os.kill(of(run), signal.SIGKILL)
     assert said in run.ends(code)
+    if killed == "party":  # its owner reads it, too
+        last = read_log(hosts.directory(1)).lines[-1]
+        assert (last.event, last.said) == (Event.FAILED, "The party ended with exit code -9.")
     if cleaned:
         (left,) = hosts.directory(1).glob(f"{PREFIX}*")
         key, of_owner = (

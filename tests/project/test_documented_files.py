@@ -17,6 +17,7 @@ from harness.engines.emulated_network.profiles import LAN
 from harness.engines.mpspdz.engine import MpSpdzEngine
 from harness.evaluation.metrics import METRICS
 from harness.hosts import fleet
+from harness.hosts.host_log import FILE as LOG, Event, HostLog
 from harness.hosts.inventory import Host
 from harness.hosts.policy import Policy, Table
 from harness.hosts.setup import exported, set_up_here
@@ -220,6 +221,8 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
     yield "<run>.json", fleet._together([statement, *others])
     yield "<run>.json", fleet._together([statement])
     set_up_here(place / "host", 0, renew=False, policy_text=None, others=[], models=["ring"])
+    HostLog(place / "host", "").write(Event.REFUSED, "propose", "why")
+    yield "log.jsonl", json.loads((place / "host" / LOG).read_text())
     own = place / "host" / "keys" / "embedded" / "P0.pem"
     yield "manifest.json", {"hosts": what_hosts_ran(intent)}
     signed = sign(statement, own)

@@ -1,6 +1,7 @@
 """`hosts.*`: parties on several hosts."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from harness.cli.options import (
     HostsCheckOptions,
     HostsCleanOptions,
     HostsCollectOptions,
+    HostsLogOptions,
     HostsPolicyOptions,
     HostsRestoredOptions,
     HostsSetupOptions,
@@ -18,6 +20,7 @@ from harness.cli.options import (
 from harness.engines.registry import choose_model
 from harness.errors import HostUnfitError, OptionError
 from harness.hosts.fleet import check_hosts, clean_up, leftover_runs, set_up
+from harness.hosts.host_log import FILE as LOG, read_log
 from harness.hosts.inventory import default_model, hosts_for, read_hosts
 from harness.hosts.policy import (
     DEFAULT_PORT,
@@ -135,10 +138,26 @@ def policy(options: HostsPolicyOptions) -> None:
     )
 
 
+def log(options: HostsLogOptions) -> None:
+    """Show a host's log."""
+    if not (options.directory / FILE).exists():
+        raise _no_host(options.directory)
+    found = read_log(options.directory)
+    events = [asdict(line) for line in found.lines]
+    cli.show_or_print(
+        {"events": events, "unreadable": found.unreadable},
+        *view.log(options.directory / LOG, events, options.last, found.unreadable),
+    )
+
+
+def _no_host(directory: Path) -> OptionError:
+    return OptionError(f"{directory} is no host's directory; name the one with its {FILE}.")
+
+
 def restored(options: HostsRestoredOptions) -> None:
     """Restore a ledger's lost charges."""
     if not (options.directory / FILE).exists():
-        raise OptionError(f"{options.directory} is no host's directory; name the one with its {FILE}.")
+        raise _no_host(options.directory)
     ledger, unit = Ledger(options.directory / LEDGER), options.privacy_unit
     relation = options.neighboring_relation or NeighboringRelation.ADD_OR_REMOVE_ONE
     for known in ledger.populations():

@@ -32,7 +32,7 @@ from harness.privacy.ledger.charge import UNCHARGED
 from harness.releases.base import statistic_of
 from harness.request.base import Request
 from harness.request.fields import Options, as_text
-from harness.request.plans import Expected, in_plan
+from harness.request.plans import IN_PLAN, Expected
 from harness.request.releases import Invitations, ReleaseCall
 from harness.system.result_files import check_new, default_out
 from harness.views import run as run_view
@@ -220,7 +220,7 @@ def _plan(options: ReleaseOptions, sizes: Mapping[str, str]) -> None:
         declared = declared_domain(call.declares, of_values=task == "gap")
         assert declared is not None  # a file declares it
         texts |= of_domain(declared, task)
-    with naming(in_plan):
+    with naming(IN_PLAN):
         plan = planned(call.request, Expected(**texts, **sizes), started=partial(starting_s, _A_COMMAND))
     shown, title = list(view.plan(plan)), f"Plan of {task}"
     tell("plan", title, shown, lambda: view.to_json(plan), plot=options.plot)

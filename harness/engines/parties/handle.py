@@ -50,7 +50,8 @@ _VARIABLE = re.compile(
 # Whole lines of a party's log that may be shown: opened (noisy) outputs, costs and our own messages.
 # Of other lines only a known error text is shown, as MP-SPDZ quotes inputs beside some.
 OWN = "fairshares: "
-KEPT = re.compile(rf"OUT |Time = |Data sent = |Global data sent = |Spent |Clients [a-z ]+ = |{OWN}")
+REPORT = re.compile(r"OUT |Time = |Data sent = |Global data sent = |Spent |Clients [a-z ]+ = ")  # of a run
+KEPT = re.compile(rf"{REPORT.pattern}|{OWN}")
 _LONGEST = 300
 _MOST_LOG = 1 << 26  # bytes of a party's log that are read, far more than any release's outputs take
 _MOST_KEPT = 1 << 14  # lines of it that are kept

@@ -20,9 +20,9 @@ from harness.clients.session import ClientInputs, Server
 from harness.engines.base import Address, Job, no_charge, parse_outputs
 from harness.engines.parties.handle import (
     FAILED_CHECK,
-    KEPT,
     LOST_PEER,
     OWN,
+    REPORT,
     LocalProcess,
     PartyProcess,
     PartyState,
@@ -260,10 +260,7 @@ def _watch(parties: Sequence[PartyProcess], deadline: float, timeout_s: float) -
         failed_at = min(failed_at, now) if failed else math.inf
         all_ended = len(codes) == len(parties)
         if failed and (all_ended or now - failed_at > _GRACE_S):
-            errors = [
-                [line for line in party.state().lines if line.startswith(OWN) or not KEPT.match(line)]
-                for party in parties
-            ]
+            errors = [[line for line in party.state().lines if not REPORT.match(line)] for party in parties]
             culprits = _culprits(codes, errors, failed)
             if culprits or all_ended or now > min(failed_at + _SEARCH_S, deadline):
                 raise _failure(parties, codes, errors, failed, culprits)

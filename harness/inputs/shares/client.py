@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.errors import RecordsError, ShareError, cannot, named
+from harness.errors import RecordsError, ShareError, cannot, named, named_command
 from harness.inputs.encoding import columns_of, count_columns, count_rows
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import Ring
@@ -85,7 +85,12 @@ def of_what_is_left(records: ClientRecords, source: Path, file: Path) -> ClientR
     bound of a client's records, if there is one, and come from different sources.
     [test: tests/harness/inputs/test_counted.py]
     """
-    refusal = Refusal(RecordsError, str(file), "what share --counted writes", "restore it, or name another")
+    refusal = Refusal(
+        RecordsError,
+        str(file),
+        f"what {named_command('share')} {named('counted')} writes",
+        "restore it, or name another",
+    )
     names = list(map(str, records.client_ids))
     before, cap = _Counted(), records.domain.cap
     if not source.is_file():
@@ -172,7 +177,8 @@ def share(task: Task, records: ClientRecords, out: Path, bounds: ClientPolicy | 
             (out / name).mkdir(mode=0o700, exist_ok=True)
             if (reason := writable_by_others(out / name)) is not None:
                 raise ShareError(
-                    f"{reason}, so others could replace shares; name another --out, or chmod go-w it."
+                    f"{reason}, so others could replace shares; name another {named('out')}, or chmod go-w "
+                    "it."
                 )
         with scratch_directory(out) as partial:
             for name in names:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.errors import ShareError, cannot
+from harness.errors import ShareError, cannot, named_command
 from harness.inputs.shares.aggregates import Header
 from harness.inputs.shares.client import identity_in, open_envelope
 from harness.inputs.shares.envelope_files import Envelope, LeftOut, envelopes_at_most, envelopes_in
@@ -393,8 +393,8 @@ class Count:
         clients = len(identities)
         if self._accepted is not None and clients < len(self._accepted):
             raise ShareError(
-                f"Party {self.opener.party} no longer has all uploads of the lists; run ./inv uploads again "
-                "at every party."
+                f"Party {self.opener.party} no longer has all uploads of the lists; run "
+                f"{named_command('uploads')} again at every party."
             )
         task.check_count(clients)
         for text in identities.texts():  # equals `hash_of`, in little memory

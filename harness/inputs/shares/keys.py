@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.hpke import (
     Suite,
 )
 
-from harness.errors import ShareError
+from harness.errors import ShareError, named_command
 from harness.system.documents import SMALL, Refusal, as_type, read_json
 from harness.system.files import create_file, read_bounded, write_whole
 
@@ -198,7 +198,7 @@ def has_too_many_keys(party: object) -> bool:
 
 def read_party(path: Path) -> SealingParty:
     """Return a party's published description, or raise ShareError."""
-    refusal = Refusal(ShareError, str(path), "what `./inv keys` writes", "ask the party for it")
+    refusal = Refusal(ShareError, str(path), f"what `{named_command('keys')}` writes", "ask the party for it")
     fields = read_json(path, refusal, limits=SMALL)
     if has_too_many_keys(fields):
         refusal.say(f"it has more than {MOST_KEYS} keys")
@@ -212,7 +212,7 @@ def signing_key(directory: Path) -> ec.EllipticCurvePrivateKey:
         assert isinstance(key, ec.EllipticCurvePrivateKey)
     except (OSError, ValueError, TypeError, AssertionError):
         raise ShareError(
-            f"{directory / SIGNING} is no key to sign by; restore what ./inv keys made there."
+            f"{directory / SIGNING} is no key to sign by; restore what {named_command('keys')} made there."
         ) from None
     return key
 
@@ -225,7 +225,11 @@ def secrets_in(directory: Path) -> dict[bytes, bytes]:
             _ = _secret(secret := read_bounded(path, SMALL.size))
             secrets[bytes.fromhex(path.stem)] = secret
         except (OSError, ValueError):
-            raise ShareError(f"{path} is no key that ./inv keys made; restore it, or take it away.") from None
+            raise ShareError(
+                f"{path} is no key that {named_command('keys')} made; restore it, or take it away."
+            ) from None
     if not secrets:
-        raise ShareError(f"{directory} holds no sealing keys; make one by ./inv keys, or name another.")
+        raise ShareError(
+            f"{directory} holds no sealing keys; make one by {named_command('keys')}, or name another."
+        )
     return secrets

@@ -9,7 +9,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from harness.errors import ShareError, cannot, named, refuse
+from harness.errors import ShareError, cannot, named, named_command, refuse
 from harness.inputs.encoding import count_columns, is_per_record
 from harness.inputs.record_schema import MAX_TOTAL, RecordDomain, domain_from_json
 from harness.inputs.rings import RINGS, Ring
@@ -200,9 +200,11 @@ def task_from_bytes(text: bytes, where: str) -> Task:
 
 def read_task(path: Path) -> Task:
     """Return the task in a file, or raise ShareError."""
-    with cannot(f"read {path}", ShareError, "name a file that ./inv task made"):
+    with cannot(f"read {path}", ShareError, f"name a file that {named_command('task')} made"):
         return task_from_bytes(read_bounded(path, DECLARATION.size), str(path))
 
 
 def _refusal(where: str) -> Refusal:
-    return Refusal(ShareError, where, "a task of this version", "fetch it again, or make one by ./inv task")
+    return Refusal(
+        ShareError, where, "a task of this version", f"fetch it again, or make one by {named_command('task')}"
+    )

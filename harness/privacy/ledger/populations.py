@@ -10,7 +10,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.errors import BudgetError, PopulationError, UsedNoiseError, UsedUploadsError, named
+from harness.errors import (
+    BudgetError,
+    PopulationError,
+    UsedNoiseError,
+    UsedUploadsError,
+    named,
+    named_command,
+)
 from harness.inputs.shares.file_format import ClientPolicy
 from harness.privacy.ledger.accountants import Accountant, Loss, NoiseEvent, accountant_of
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
@@ -152,7 +159,8 @@ def refuse_contradictions(population: Population, budget: Budget | None, release
     if budget is not None and population.budget not in (None, budget):
         raise PopulationError(
             f"Population {population.name!r} has a budget of {budget_text(population.budget)}, "
-            f"not {budget_text(budget)}. Leave {named('budget')} out, or change it with `./inv ledger`."
+            f"not {budget_text(budget)}. Leave {named('budget')} out, or change it with "
+            f"`{named_command('ledger')}`."
         )
 
 

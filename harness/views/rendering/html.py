@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from harness.system.command_name import as_called
+from harness.command_name import as_called
 from harness.views.parts import PAGE, Bad, Findings, Good, Paragraph, Part, Picture, Stacked, View
 from harness.views.rendering.plots import WIDTH
 

@@ -7,7 +7,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from harness.system.command_name import as_called
+from harness.command_name import as_called
 from harness.views.parts import (
     Bad,
     Findings,

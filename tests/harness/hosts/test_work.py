@@ -19,7 +19,7 @@ import pytest
 
 from harness.engines.base import PROJECT
 from harness.errors import HostUnfitError, PolicyError, ShareError, UsedUploadsError
-from harness.hosts import guard, local_host, wire
+from harness.hosts import guard, host_log, local_host, wire
 from harness.hosts.agent import Work
 from harness.hosts.guard import CHECKPOINT
 from harness.hosts.policy import FILE, LEDGER, first_policy, write_policy
@@ -246,7 +246,7 @@ def test_an_agent_refuses_what_it_does_not_know_and_removes_what_it_holds_when_i
         agent.ask("propose", asked=OF_SLOTS)
         assert list((tmp_path / "host").glob(PREFIX + "*"))
     assert agent.process.returncode == 1
-    assert {path.name for path in (tmp_path / "host").iterdir()} == {FILE, local_host.TURN}
+    assert {path.name for path in (tmp_path / "host").iterdir()} == {FILE, local_host.TURN, host_log.FILE}
 
 
 def test_no_other_user_can_keep_a_host_from_its_turn(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_what_is_kept_is_a_random_choice(tmp_path: Path) -> None:
 def test_a_file_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "counted.json"
     file.write_text(text)
-    with pytest.raises(RecordsError, match=r"is not what share --counted writes: .*; restore it"):
+    with pytest.raises(RecordsError, match=r"is not what ./inv share --counted writes: .*; restore it"):
         of_what_is_left(records(0), source(tmp_path), file)
     assert file.read_text() == text
 

@@ -23,6 +23,7 @@ from harness.cli.commands.choices import read_fingerprints
 from harness.clients.sender import read_invitation
 from harness.engines.parties.certificates import make_key
 from harness.errors import FairSharesError
+from harness.hosts.host_log import FILE as LOG, read_log
 from harness.hosts.inventory import read_hosts
 from harness.hosts.key_histories import read_history
 from harness.hosts.policy import checked_policy
@@ -159,6 +160,13 @@ def history(path: Path) -> object:
     return read_history(certificate)
 
 
+def host_log(path: Path) -> object:
+    """A line that no agent wrote is counted, and the others are shown."""
+    path.rename(path.with_name(LOG))
+    assert read_log(path.parent).unreadable
+    raise FairSharesError("it is left out, with its reason")
+
+
 def options(path: Path) -> object:
     return read_toml(path, Refusal(FairSharesError, str(path), "a file of options", "correct it"))
 
@@ -184,6 +192,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "signatures.json": signatures,
     "party-<i>.certificates": certificates,
     "P<i>.history": history,
+    "log.jsonl": host_log,
     # of docs/reference/share-files.md, and of other pages
     "task.json": read_task,
     "party.json": read_party,
@@ -302,10 +311,11 @@ WAYS = (
 RIGHT = {
     *(
         (kind, name)
-        for kind in ("<counted>.json", "ledger")
+        for kind in ("<counted>.json", "ledger", "log.jsonl")
         for name in ("link to nothing", "link to itself")
     ),
     ("ledger", "nothing in it"),
+    ("log.jsonl", "nothing in it"),
     ("fairshares.toml", "nothing in it"),
     ("<upload>.share", "nothing in it"),
 }

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-COMMAND = "./inv" if (Path(__file__).resolve().parents[2] / "inv").is_file() else "fairshares"
+COMMAND = "./inv" if (Path(__file__).resolve().parents[1] / "inv").is_file() else "fairshares"
 
 
 def as_called(text: str, command: str = COMMAND) -> str:

@@ -1,0 +1,134 @@
+"""Messages name fields and commands as their reader writes them: in a shell, or in Python."""
+
+import ast
+import re
+from collections.abc import Iterator
+from inspect import isfunction
+from pathlib import Path
+
+import pytest
+
+import fairshares as fs
+from harness.cli.user_commands import COMMANDS
+from harness.command_name import as_called
+from harness.errors import (
+    CALLS,
+    PYTHON,
+    SHELL,
+    OptionError,
+    ShareError,
+    Surface,
+    named,
+    named_command,
+    naming,
+)
+from harness.inputs.shares.task import read_task
+from harness.request.readers import parse_cap
+from harness.system.result_files import new_directory
+from tests.conftest import PROJECT
+
+OF_COMMANDS = ("harness/cli/", "harness/views/", "harness/hosts/")  # which no Python call reaches
+OF_A_COMMAND = re.compile(r"(?<![\w-])--[a-z]|\./inv|docs/")
+DECLARING = {
+    "Option",
+    "Part",
+    "but",
+    "one_of",
+    "optional",
+    "required",
+    "required_unless",
+    "switch",
+    "usual",
+    "whole",
+}  # a command's help
+# A stated guarantee stays as it was signed, word by word: another text would fail to verify.
+KEPT = {"harness/privacy/statement.py"}
+# Options of other programs, and a declaration's own text.
+OTHERS = {
+    "harness/command_name.py",
+    "harness/engines/mpspdz/compiler.py",
+    "harness/engines/mpyc/installed.py",
+    "harness/engines/mpyc/party.py",
+    "harness/errors.py",
+    "harness/evaluation/loanapp.py",
+    "harness/request/releases.py",
+}
+
+
+def texts(source: str) -> Iterator[str]:
+    """Yield a module's texts, without docstrings and the help of options."""
+    tree = ast.parse(source)
+    left_out: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            left_out.add(id(node.value))
+        if isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if name in DECLARING:
+                left_out.update(id(inner) for inner in ast.walk(node))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in left_out:
+            yield node.value
+
+
+def of_commands(source: str) -> list[str]:
+    """Return a module's texts that name a flag, a command or a page, as no Python call does."""
+    return [text for text in texts(source) if OF_A_COMMAND.search(text)]
+
+
+def test_no_text_that_a_python_call_reaches_names_a_flag_a_command_or_a_page() -> None:
+    found = {}
+    for path in [*PROJECT.glob("harness/**/*.py"), *PROJECT.glob("fairshares/*.py")]:
+        name = path.relative_to(PROJECT).as_posix()
+        if not name.startswith(OF_COMMANDS) and (said := of_commands(path.read_text(encoding="utf-8"))):
+            found[name] = said
+    assert found.keys() == KEPT | OTHERS, {name: found[name] for name in found.keys() - KEPT - OTHERS}
+
+
+def test_what_names_them_is_found() -> None:
+    found = of_commands(
+        'def f():\n    """Docs: --cap."""\n    raise E(f"{x} is no cap; say --cap 10, or ./inv cap.")\n'
+        'g = optional(parse, "see --cap")\nh = "a--b"\n'
+    )
+    assert found == [" is no cap; say --cap 10, or ./inv cap."]
+
+
+def test_calls_that_stand_for_commands_are_functions_of_the_package() -> None:
+    functions = {name for name in fs.__all__ if name.islower() and isfunction(getattr(fs, name))}
+    assert functions - {"load", "read_weights", "sample_weight"} == CALLS
+    commands = {command.name for command in COMMANDS}
+    assert CALLS - commands == {"plan", "preprocess"}  # options of commands
+
+
+@pytest.mark.parametrize(
+    ("surface", "field", "call", "command"),
+    [
+        (SHELL, "--cap 10", "./inv cap", "./inv keys"),
+        (PYTHON, "cap=10", "fairshares.cap", as_called("./inv keys")),
+    ],
+)
+def test_each_surface_writes_fields_and_commands(
+    surface: Surface, field: str, call: str, command: str
+) -> None:
+    with naming(surface):
+        assert (named("cap", 10), named_command("cap"), named_command("keys")) == (field, call, command)
+
+
+def test_errors_of_calls_and_of_commands(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    def said(surface: Surface) -> list[str]:
+        with naming(surface):
+            with pytest.raises(OptionError) as cap:
+                parse_cap("auto")
+            with pytest.raises(OptionError) as out, new_directory(tmp_path / "file" / "out"):
+                pass
+            with pytest.raises(ShareError) as task:
+                read_task(tmp_path / "task.json")
+        return [str(raised.value) for raised in (cap, out, task)]
+
+    of_shell, of_python = said(SHELL), said(PYTHON)
+    assert "by ./inv cap, then say --cap with" in of_shell[0]
+    assert "by fairshares.cap, then say cap= with" in of_python[0]
+    assert of_shell[1].endswith("name a new --out.") and of_python[1].endswith("name a new out=.")
+    assert "./inv task made" in of_shell[2]
