@@ -3,6 +3,7 @@
 import ast
 import inspect
 import re
+from fractions import Fraction
 from inspect import isfunction
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,14 @@ from harness import __version__
 from harness.cli.user_commands import RELEASES
 from harness.engines.base import PROJECT
 from harness.errors import OptionError
+from harness.inputs.record_schema import Cap
 from harness.request.base import Account, Request
-from harness.request.fields import Options, as_text
+from harness.request.fields import Options, Part, as_text
 from harness.request.plans import Expected
-from harness.request.releases import CALLS, REQUESTS, request_from_json
+from harness.request.releases import CALLS, REQUESTS, CapRequest, request_from_json
 from harness.training.request import TrainRequest
+from protocols.accounting.calibration import PrivacyUnit
+from protocols.guarantee import Budget, Guarantee
 
 # `Spending` is what requests declare it by, and `Privacy` the guarantee as a result of Python shows it.
 # Other classes take the declaration of `Spending`, with another help.
@@ -109,6 +113,44 @@ def test_the_wire_refuses_an_unknown_name(task: str) -> None:
     for unknown in ({"detla": "1e-6"}, {"ledger": "x"}, {"delta": 0.5}, {"task": "weight"}):
         with pytest.raises(OptionError, match="none that this version knows"):
             request_from_json({**written, **unknown})
+
+
+def test_a_fixed_field_is_no_choice_and_has_its_value() -> None:
+    request = CapRequest(**FIRST, release_epsilon="1")
+    assert request.protect.privacy_unit is PrivacyUnit.CLIENT
+    assert request.but(epsilon=Fraction(2)).protect.privacy_unit is PrivacyUnit.CLIENT
+    assert "privacy_unit" not in request.to_json()
+    for changed in (CapRequest, request.but):
+        with pytest.raises(TypeError, match="no argument 'privacy_unit' here"):
+            changed(**FIRST, release_epsilon="1", privacy_unit="record")
+
+
+def test_a_whole_holds_what_its_parts_read() -> None:
+    call = CALLS["weights"](epsilon="1/3", cap="10", privacy_unit="client", groups="a,b", budget="3", out="x")
+    assert call.request.protect.guarantee == Guarantee(Fraction(1, 3), Fraction(1, 2**40))
+    assert call.request.protect.bound == Cap(10) and not call.request.protect.chooses_cap
+    assert (call.declares.groups, call.account.budget, call.where.out) == (
+        ["a", "b"],
+        Budget(Fraction(3)),
+        Path("x"),
+    )
+    assert call.but(cap="auto").request.protect.chooses_cap and call.but(cap="auto").declares == call.declares
+    assert call.values().keys() == call.declared.keys()
+
+
+def test_two_parts_of_a_whole_have_no_field_in_common() -> None:
+    with pytest.raises(TypeError, match="two fields 'budget'"):
+
+        class _Twice(Options):
+            account = Part(Account)
+            other = Part(Account)
+
+
+def test_a_part_changes_fields_that_it_has() -> None:
+    with pytest.raises(TypeError, match="no argument 'bugdet' here"):
+        Part(Account, bugdet={"help": "a total"})
+    with pytest.raises(TypeError, match="no argument 'bugdet' here"):
+        Part(Account, without=("bugdet",))
 
 
 def test_a_request_does_not_change() -> None:
