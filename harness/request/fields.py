@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
@@ -20,7 +19,6 @@ Reader = Callable[[Any, str], T]
 """From what was given, a text or several values, and the field's name, to the value."""
 
 
-@dataclass
 class Option(Generic[T_co]):
     """A field of a request: the value on an instance, the option itself on the class.
 
@@ -28,12 +26,20 @@ class Option(Generic[T_co]):
     `unless` names the option that makes it optional.
     """
 
-    parse: Reader[T_co] | None
-    help: str
-    default: str = ""
-    example: str = ""
-    unless: str = ""
-    attribute: str = ""
+    def __init__(
+        self,
+        parse: Reader[T_co] | None,
+        help: str,
+        default: str = "",
+        example: str = "",
+        unless: str = "",
+    ) -> None:
+        self.parse = parse
+        self.help = help
+        self.default = default
+        self.example = example
+        self.unless = unless
+        self.attribute = ""
 
     def __set_name__(self, owner: type, attribute: str) -> None:
         self.attribute = attribute
@@ -59,13 +65,16 @@ class Option(Generic[T_co]):
         default_is_named = not self.default or "(default" in self.help or "default: " in self.help
         return self.help if default_is_named else f"{self.help}; default: {self.default}"
 
-    def but(self, **changes: Any) -> "Option[T_co]":
+    def but(self, **changes: object) -> "Option[T_co]":
         """Return a copy with changes."""
-        return replace(self, **changes)
+        refuse_unknown(changes, vars(self))
+        changed = Option(self.parse, self.help)
+        vars(changed).update({**vars(self), **changes})
+        return changed
 
-    def optional(self, **changes: Any) -> "Option[T_co | None]":
+    def optional(self, **changes: object) -> "Option[T_co | None]":
         """Return a copy with changes that has no default, and need not be given."""
-        return replace(self, **{"example": "", "default": "", **changes})
+        return self.but(**{"example": "", "default": "", **changes})
 
     def read(self, given: object) -> object:
         """Return the given value, or None if there is nothing; raise OptionError if invalid."""
@@ -129,7 +138,7 @@ class Part(Generic[P_co]):
         self.kind = kind
         self.fixed = fixed
         self.options = {
-            name: option.but(**changes.get(name, {}))
+            name: option.but(**changes[name]) if name in changes else option
             for name, option in kind.declared.items()
             if name not in without and name not in fixed
         }
@@ -160,12 +169,11 @@ class Part(Generic[P_co]):
 class Options:
     """Immutable values of declared and inherited options, and of those of parts.
 
-    `declared` has all of them by name, `places` the attributes that lead to the part that holds each.
+    `declared` has all of them by name.
     `./inv --list` prints a subclass's docstring as its command's summary.
     """
 
     declared: ClassVar[Mapping[str, Option[object]]] = {}
-    places: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     first: ClassVar[str] = ""  # the option whose value may be typed without its flag
     prints: ClassVar[str] = ""  # what its command prints with --json
     also: ClassVar[str] = ""  # the rest of help's example, after required options
@@ -175,25 +183,23 @@ class Options:
         """Collect the options; `changes` are of inherited ones, such as `epsilon={"help": "..."}`."""
         for name, change in changes.items():
             setattr(cls, name, getattr(cls, name).but(**change))
-        members = {name: member for base in reversed(cls.__mro__) for name, member in vars(base).items()}
+        members = dict[str, Option[object] | Part[Options]]()
+        for base in reversed(cls.__bases__):
+            if issubclass(base, Options):
+                members |= base._members
+        for name, member in vars(cls).items():
+            if isinstance(member, Option) or isinstance(member, Part):  # noqa: SIM101  # a union is slow to make
+                members[name] = member
+            elif name in members:
+                del members[name]  # something else has the name now
         declared = dict[str, Option[object]]()
-        places = dict[str, tuple[str, ...]]()
         for name, member in members.items():
-            if isinstance(member, Option):
-                offered = {name: member}
-            elif isinstance(member, Part):
-                offered = member.options
-            else:
-                continue
-            for field, option in offered.items():
-                if field in declared:
-                    raise TypeError(f"{cls.__name__} has two fields {field!r}.")
-                declared[field] = option
-                within = isinstance(member, Part)
-                places[field] = (name, *member.kind.places[field]) if within else ()
-        cls._members = {name: one for name, one in members.items() if isinstance(one, Option | Part)}
+            offered = member.options if isinstance(member, Part) else {name: member}
+            if twice := offered.keys() & declared.keys():
+                raise TypeError(f"{cls.__name__} has two fields {min(twice)!r}.")
+            declared |= offered
+        cls._members = members
         cls.declared = declared
-        cls.places = places
 
     def __init__(self, **given: object) -> None:
         """Read the given values by name.
@@ -236,14 +242,25 @@ class Options:
 
     def value(self, name: str) -> object:
         """Return an option's value, whichever part holds it."""
-        held = vars(self)
-        for part in self.places[name]:
-            held = vars(held[part])
-        return held[name]
+        for attribute, member in self._members.items():
+            held = vars(self)[attribute]
+            if isinstance(member, Part) and name in member.options:
+                return held.value(name)
+            if isinstance(member, Option) and name == attribute:
+                return held
+        raise KeyError(name)
 
     def values(self) -> dict[str, object]:
         """Return all options' values by name."""
-        return {name: self.value(name) for name in self.declared}
+        values = dict[str, object]()
+        for attribute, member in self._members.items():
+            held = vars(self)[attribute]
+            if isinstance(member, Part):
+                within = held.values()
+                values |= {name: within[name] for name in member.options}
+            else:
+                values[attribute] = held
+        return values
 
     def but(self, **values: object) -> Self:
         """Return a copy with other values, which are not read; TypeError for a name that is not declared."""
@@ -268,9 +285,9 @@ class Options:
 
 def refuse_unknown(given: Iterable[str], declared: Collection[str]) -> None:
     """Raise TypeError for the first name, in order, that is not declared."""
-    unknown = sorted(name for name in given if name not in declared)
+    unknown = [name for name in given if name not in declared]
     if unknown:
-        raise TypeError(f"There is no argument {unknown[0]!r} here.")
+        raise TypeError(f"There is no argument {min(unknown)!r} here.")
 
 
 def typed(**values: object) -> str:
