@@ -36,6 +36,8 @@ LEFT_OUT = {
 }
 # What a plan has by other names, and what its declaration has not: the task's own arguments.
 OF_A_PLAN = {"epsilon", "delta", "privacy_unit", "cap", "neighboring_relation", "security"}
+STATED_ONCE = dict(inspect.signature(fairshares.Session).parameters)  # by a session
+OF_UPLOADS = {"weights": {"shares", "chain"}}  # a session is of records
 NOT_SPELLED_OUT = {("security", model) for model in get_args(_types.Security)} | {
     ("neighboring_relation", "zero_out_one")
 }
@@ -131,6 +133,26 @@ def test_a_docstring_explains_each_argument_and_its_choices(call: str) -> None:
         assert name in said, name
         for choice in choices_of(parameter.annotation):
             assert (name, choice) in NOT_SPELLED_OUT or f'"{choice}"' in said[name], (name, choice)
+
+
+@pytest.mark.parametrize("call", DECLARED)
+def test_a_session_has_the_calls_with_all_that_it_does_not_state(call: str) -> None:
+    stated = {"privacy_unit" if name == "unit" else name for name in STATED_ONCE}
+    of_call = inspect.signature(getattr(fairshares, call)).parameters
+    of_method = dict(inspect.signature(getattr(fairshares.Session, call)).parameters)
+    del of_method["self"]
+    assert of_method.keys() == of_call.keys() - stated - OF_UPLOADS.get(call, set())
+    for name, parameter in of_method.items():
+        assert parameter.default == of_call[name].default, name
+        assert parameter.annotation == of_call[name].annotation, name
+
+
+def test_a_session_states_what_calls_take_with_the_same_defaults() -> None:
+    of_call = inspect.signature(fairshares.train).parameters
+    for name, parameter in STATED_ONCE.items():
+        other = of_call["privacy_unit" if name == "unit" else name]
+        assert parameter.annotation == other.annotation, name
+        assert name == "records" or parameter.default == other.default, name
 
 
 def test_a_difference_is_found() -> None:
