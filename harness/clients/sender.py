@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,8 @@ from harness.system.documents import DECLARATION, Refusal, as_type, read_json
 from harness.system.files import create_file, scratch_directory, writable_by_others
 from harness.system.signals import uninterrupted
 from protocols.circuits.clients import CHECKS, MOST_CHECKS
+
+T = TypeVar("T")
 
 
 def _no_account() -> None:
@@ -71,53 +73,10 @@ async def send_values(
 async def _converse(
     sender: Sender, servers: Sequence[Server], expected: Mapping[str, Any], missing: dict[int, Server]
 ) -> int:
-    trusted = "".join(server.certificate for server in servers)  # `connect` compares each one's own, too
-    context = wire.context(ssl.PROTOCOL_TLS_CLIENT, sender.certificate, trusted)
-    channels: list[Channel] = []
-
-    async def everywhere(step: Callable[[Channel], Coroutine[Any, Any, Any]]) -> list[Any]:
-        return await _all_or_none([step(channel) for channel in channels])
-
-    async def told(length: int) -> list[bytes]:
-        return await everywhere(lambda channel: _told(sender, channel, length))
-
-    async def connect(party: int, server: Server) -> None:
-        try:
-            channel = await wire.connected(
-                server.host, server.port, lambda: True, ssl=context, ssl_handshake_timeout=30.0
-            )
-            channels.append(channel)
-            if channel.peer_certificate != ssl.PEM_cert_to_DER_cert(server.certificate):
-                raise ConnectionAbortedError("another party's certificate")
-        except OSError as error:
-            unreachable = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT}
-            if error.errno not in unreachable | {socket.EAI_NONAME, socket.EAI_AGAIN}:
-                raise
-            raise ClientError(
-                f"Client {sender.number}: cannot reach party {party} at {server.host}:{server.port}: "
-                f"{error.strerror}."
-            ) from None
-        del missing[party]
-
+    conversation = _Conversation(sender, missing)
     try:
-        await _all_or_none([connect(i, server) for i, server in enumerate(servers)])
-        parts, sums = _check_terms(sender, await everywhere(Channel.receive_terms), expected)
-        own = _add_up(await told(len(sender.values) * masks.WORD_BYTES))
-        offsets = _add_up(await told(sums * parts * masks.WORD_BYTES))
-        seed = secrets.token_bytes(masks.SEED_BYTES)
-        await everywhere(lambda c: c.send(seed))
-        opened = await told(sums * parts * masks.WORD_BYTES)
-        try:
-            check_masks(sender.number, own, offsets, seed, parts, opened)
-        except MaskError:
-            await everywhere(lambda c: c.send(wire.COMPLAINT))
-            raise
-        sender.charge()
-        masked = masks.to_bytes(sender.values.astype(np.int64).view(np.uint64) + own)
-        await everywhere(lambda c: c.send(masked))
-        if set(await told(len(wire.ACCEPTED))) != {wire.ACCEPTED}:
-            raise ClientError(f"Client {sender.number}: a party did not confirm its values.")
-        return channels[0].sent
+        await _all_or_none([conversation.connect(i, server) for i, server in enumerate(servers)])
+        return await conversation.send(expected)
     except (OSError, asyncio.IncompleteReadError):
         raise ClientError(
             f"Client {sender.number}: a party refused or ended the connection; is this client part of the "
@@ -126,9 +85,75 @@ async def _converse(
     except (wire.WrongLengthError, ValueError):
         raise ClientError(f"Client {sender.number}: a party speaks another protocol or version.") from None
     finally:
-        for channel in channels:
+        await conversation.close()
+
+
+class _Conversation:
+    """A client's connections to all parties, over which it sends its values once."""
+
+    def __init__(self, sender: Sender, missing: dict[int, Server]) -> None:
+        """Args: missing: the parties' servers; each leaves it when it is connected."""
+        self._sender = sender
+        self._missing = missing
+        # `connect` compares each party's own certificate, too.
+        trusted = "".join(server.certificate for server in missing.values())
+        self._context = wire.context(ssl.PROTOCOL_TLS_CLIENT, sender.certificate, trusted)
+        self._channels: list[Channel] = []
+
+    async def connect(self, party: int, server: Server) -> None:
+        """Connect to a party, or raise ClientError, or an OSError where it may be asked again."""
+        try:
+            channel = await wire.connected(
+                server.host, server.port, lambda: True, ssl=self._context, ssl_handshake_timeout=30.0
+            )
+            self._channels.append(channel)
+            if channel.peer_certificate != ssl.PEM_cert_to_DER_cert(server.certificate):
+                raise ConnectionAbortedError("another party's certificate")
+        except OSError as error:
+            unreachable = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT}
+            if error.errno not in unreachable | {socket.EAI_NONAME, socket.EAI_AGAIN}:
+                raise
+            raise ClientError(
+                f"Client {self._sender.number}: cannot reach party {party} at {server.host}:{server.port}: "
+                f"{error.strerror}."
+            ) from None
+        del self._missing[party]
+
+    async def send(self, expected: Mapping[str, Any]) -> int:
+        """Send the values, once the masks are checked; return the bytes sent to each party."""
+        sender = self._sender
+        terms = await self._everywhere(Channel.receive_terms)
+        parts, sums = _check_terms(sender, terms, expected)
+        own = _add_up(await self._told(len(sender.values) * masks.WORD_BYTES))
+        offsets = _add_up(await self._told(sums * parts * masks.WORD_BYTES))
+        seed = secrets.token_bytes(masks.SEED_BYTES)
+        await self._tell(seed)
+        opened = await self._told(sums * parts * masks.WORD_BYTES)
+        try:
+            check_masks(sender.number, own, offsets, seed, parts, opened)
+        except MaskError:
+            await self._tell(wire.COMPLAINT)
+            raise
+        sender.charge()
+        await self._tell(masks.to_bytes(sender.values.astype(np.int64).view(np.uint64) + own))
+        if set(await self._told(len(wire.ACCEPTED))) != {wire.ACCEPTED}:
+            raise ClientError(f"Client {sender.number}: a party did not confirm its values.")
+        return self._channels[0].sent
+
+    async def close(self) -> None:
+        """End all connections."""
+        for channel in self._channels:
             channel.close()
-        await asyncio.gather(*(channel.wait_closed() for channel in channels))
+        await asyncio.gather(*(channel.wait_closed() for channel in self._channels))
+
+    async def _everywhere(self, step: Callable[[Channel], Coroutine[Any, Any, T]]) -> list[T]:
+        return await _all_or_none([step(channel) for channel in self._channels])
+
+    async def _tell(self, message: bytes) -> None:
+        await self._everywhere(lambda channel: channel.send(message))
+
+    async def _told(self, length: int) -> list[bytes]:
+        return await self._everywhere(lambda channel: _told(self._sender, channel, length))
 
 
 async def _told(sender: Sender, channel: Channel, length: int) -> bytes:
@@ -141,7 +166,7 @@ async def _told(sender: Sender, channel: Channel, length: int) -> bytes:
     return message
 
 
-async def _all_or_none(steps: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
+async def _all_or_none(steps: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     """Return the results of steps done at once; if one fails, end the others."""
     tasks = [asyncio.ensure_future(step) for step in steps]
     try:

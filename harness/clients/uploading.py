@@ -9,7 +9,7 @@ import ssl
 import time
 from collections import Counter
 from collections.abc import Sequence
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from pathlib import Path
 
 import urllib3
@@ -102,34 +102,51 @@ def put(pool: urllib3.PoolManager, url: str, body: bytes, *, unanswered: bool) -
     Guarantees: of an answer only status and headers are read, as its body could have no end.
     [test: tests/harness/clients/test_uploading.py]
     """
-    headers = {"Content-Type": "application/octet-stream", "If-None-Match": "*"}
+    answer = ""
     for pause in (*_PAUSES_S, None):
-        try:
-            response = pool.request(
-                "PUT", url, body=body, headers=headers, retries=False, redirect=False, preload_content=False
-            )
-            if response.length_remaining == 0:
-                response.read()  # nothing, and frees the connection for the next upload
-            else:
-                response.close()
-        except SSLError as error:
-            if isinstance(error.args[0], ssl.SSLCertVerificationError):
-                return Outcome.FAILED, f"its certificate is not trusted here: {error.args[0].verify_message}"
-            unanswered, answer = True, "the connection broke"
-        except (NewConnectionError, ConnectTimeoutError):
-            answer = "nobody answers"
-        except HTTPError:
-            unanswered, answer = True, "the connection broke"
-        else:
-            answer = f"HTTP {response.status}"
-            if 200 <= response.status < 300:
+        status, answer = _request(pool, url, body)
+        if status is _Broken.UNTRUSTED:
+            return Outcome.FAILED, answer
+        if isinstance(status, int):
+            if 200 <= status < 300:
                 return Outcome.STORED, answer
-            if response.status != 429 and response.status < 500:
+            if status != 429 and status < 500:
                 break
-            unanswered |= response.status >= 500
+        unanswered |= status is _Broken.UNANSWERED or (isinstance(status, int) and status >= 500)
         if pause is not None:
             time.sleep(pause * (1 + secrets.randbelow(1000) / 1000))
     return Outcome.UNKNOWN if unanswered else Outcome.FAILED, answer
+
+
+class _Broken(Enum):
+    """How a request ended without a status."""
+
+    UNTRUSTED = auto()  # the server's certificate is not trusted here
+    UNREACHED = auto()  # nobody took the connection, so nothing was sent
+    UNANSWERED = auto()  # the server may have taken the file
+
+
+def _request(pool: urllib3.PoolManager, url: str, body: bytes) -> tuple[int | _Broken, str]:
+    """Send a file once; return the answer's status, and the answer in words."""
+    headers = {"Content-Type": "application/octet-stream", "If-None-Match": "*"}
+    try:
+        response = pool.request(
+            "PUT", url, body=body, headers=headers, retries=False, redirect=False, preload_content=False
+        )
+        if response.length_remaining == 0:
+            response.read()  # nothing, and frees the connection for the next upload
+        else:
+            response.close()
+    except SSLError as error:
+        if isinstance(error.args[0], ssl.SSLCertVerificationError):
+            reason = error.args[0].verify_message
+            return _Broken.UNTRUSTED, f"its certificate is not trusted here: {reason}"
+        return _Broken.UNANSWERED, "the connection broke"
+    except (NewConnectionError, ConnectTimeoutError):
+        return _Broken.UNREACHED, "nobody answers"
+    except HTTPError:
+        return _Broken.UNANSWERED, "the connection broke"
+    return response.status, f"HTTP {response.status}"
 
 
 def put_in_store(url: str, body: bytes, *, unanswered: bool) -> tuple[Outcome, str]:

@@ -250,67 +250,101 @@ def _sql(files: Sequence[str]) -> str:
 
 def _of_csv(where: str, files: Sequence[str], names: Sequence[str], optional: str) -> Table:
     """Read CSV; rows are numbered as in a spreadsheet, from the header on."""
-    connection, kept = _engine().cursor(), [_kept_for_later(file) for file in files]
-    paths = [f"/dev/fd/{copy.fileno()}" if copy else file for file, copy in zip(files, kept, strict=True)]
-    shown = dict(zip(paths, files, strict=True))
-    header = _header(connection, where, paths[0])
-    names = present(where, header, names, optional)
-    for path in paths[1:]:
-        if (other := _header(connection, path, path)) != header:
-            present(shown[path], other, names, optional)
-            raise RecordsError(
-                f"{path} has the columns {', '.join(other)} where {paths[0]} has {', '.join(header)}; files "
-                "that are read together have the same, in the same order."
-            )
-    columns = [f"c{place}" for place in range(len(header))]
-    # An empty text is not null, since DuckDB would accept a superfluous empty value in a row.
-    rows = (
-        f"read_csv({_sql(paths)}, columns={dict.fromkeys(columns, 'VARCHAR')}, header=true, "
-        f"nullstr='\x01', delim=',', quote='\"', escape='\"', auto_detect=false, "
-        "strict_mode=true, store_rejects=true, compression='none'"
+    csv_files = _CsvFiles(where, files, names, optional)
+    dtypes = dict.fromkeys(csv_files.names, "")
+    table = Table(
+        where, csv_files.frame(), dtypes, csv_files.in_order, csv_files.report_faults, csv_files.by_file
     )
-    frame = nw.from_native(connection.sql(f"SELECT * FROM {rows})")).select(
-        **{name: nw.col(columns[header.index(name)]) for name in names}
-    )
+    # The engine, and the methods above, may read pipes' copies again as long as the table is there.
+    weakref.finalize(table, csv_files.close)
+    return table
 
-    def faults(say: Say | None) -> None:
-        rejected = connection.sql(
+
+class _CsvFiles:
+    """CSV files that are read together, with one header.
+
+    Attributes:
+        names: The columns that are read.
+    """
+
+    def __init__(self, where: str, files: Sequence[str], names: Sequence[str], optional: str) -> None:
+        """Read the headers; raise RecordsError if a column is missing, or the files differ."""
+        self._copies = [_kept_for_later(file) for file in files]
+        self._paths = [
+            f"/dev/fd/{copy.fileno()}" if copy else file
+            for file, copy in zip(files, self._copies, strict=True)
+        ]
+        self._shown = dict(zip(self._paths, files, strict=True))
+        self._connection = _engine().cursor()
+        self._header = _header(self._connection, where, self._paths[0])
+        self.names = present(where, self._header, names, optional)
+        for path in self._paths[1:]:
+            self._check_header(path, names, optional)
+        self._columns = [f"c{place}" for place in range(len(self._header))]
+        # An empty text is not null, since DuckDB would accept a superfluous empty value in a row.
+        self._rows = (
+            f"read_csv({_sql(self._paths)}, columns={dict.fromkeys(self._columns, 'VARCHAR')}, header=true, "
+            "nullstr='\x01', delim=',', quote='\"', escape='\"', auto_detect=false, "
+            "strict_mode=true, store_rejects=true, compression='none'"
+        )
+
+    def _check_header(self, path: str, names: Sequence[str], optional: str) -> None:
+        header = _header(self._connection, path, path)
+        if header == self._header:
+            return
+        present(self._shown[path], header, names, optional)
+        raise RecordsError(
+            f"{path} has the columns {', '.join(header)} where {self._paths[0]} has "
+            f"{', '.join(self._header)}; files that are read together have the same, in the same order."
+        )
+
+    def close(self) -> None:
+        """Close the copies of pipes."""
+        for copy in self._copies:
+            if copy is not None:
+                copy.close()
+
+    def frame(self) -> nw.LazyFrame[Any]:
+        """Return the rows, as texts."""
+        columns = {name: nw.col(self._column(name)) for name in self.names}
+        return nw.from_native(self._connection.sql(f"SELECT * FROM {self._rows})")).select(**columns)
+
+    def _column(self, name: str) -> str:
+        return self._columns[self._header.index(name)]
+
+    def report_faults(self, say: Say | None) -> None:
+        """Report the malformed rows that were left out so far; without `say`, RecordsError for the first."""
+        rejected = self._connection.sql(
             "SELECT DISTINCT file_path, line, csv_line, error_type FROM reject_errors JOIN reject_scans "
             r"USING (scan_id, file_id) WHERE coalesce(regexp_matches(csv_line, '\S'), true) ORDER BY ALL"
         ).fetchall()
         for path, row, text, kind in rejected:
+            file = self._shown[path]
             if kind == "INVALID ENCODING":
-                raise RecordsError(_NO_UTF8.format(shown[path]))
+                raise RecordsError(_NO_UTF8.format(file))
             if kind not in ("MISSING COLUMNS", "TOO MANY COLUMNS"):
-                raise RecordsError(_NO_CSV.format(shown[path], row - 1))
-            fault = (
-                f"{shown[path]}, row {row} has {len(next(csv.reader([text])))} values where the header has "
-                f"{len(header)}"
-            )
+                raise RecordsError(_NO_CSV.format(file, row - 1))
+            values = next(csv.reader([text]))
+            fault = f"{file}, row {row} has {len(values)} values where the header has {len(self._header)}"
             if say is None:
                 raise RecordsError(f"{fault}; put a value with a comma in it between quotation marks.")
             say(f"{fault}; left out.")
 
-    def in_order(name: str) -> Iterator[tuple[str, Any]]:
-        for path in paths:
+    def in_order(self, name: str) -> Iterator[tuple[str, Any]]:
+        """Yield each row's name, and its text in a column."""
+        place = self._header.index(name)
+        for path in self._paths:
             with suppress(FileNotFoundError), Path(path).open(encoding="utf-8-sig", newline="") as file:
                 for row, values in enumerate(csv.reader(file), 1):
-                    if row > 1 and len(values) == len(header):
-                        yield f"{shown[path]}, row {row}", values[header.index(name)]
+                    if row > 1 and len(values) == len(self._header):
+                        yield f"{self._shown[path]}, row {row}", values[place]
 
-    def by_file(name: str) -> Iterator[tuple[str, list[str]]]:
-        column = columns[header.index(name)]
-        by_path = dict(
-            connection.sql(
-                f"SELECT filename, list(DISTINCT {column}) FROM {rows}, filename=true) GROUP BY 1"
-            ).fetchall()
-        )
-        return ((shown[path], by_path[path]) for path in paths if path in by_path)
-
-    table = Table(where, frame, dict.fromkeys(names, ""), in_order, faults, by_file)
-    for copy in filter(None, kept):
-        weakref.finalize(table, copy.close)  # the engine may read it again until then
-    return table
+    def by_file(self, name: str) -> Iterator[tuple[str, list[str]]]:
+        """Yield each file that has rows, and a column's texts there."""
+        texts = f"list(DISTINCT {self._column(name)})"
+        found = self._connection.sql(f"SELECT filename, {texts} FROM {self._rows}, filename=true) GROUP BY 1")
+        by_path = dict(found.fetchall())
+        return ((self._shown[path], by_path[path]) for path in self._paths if path in by_path)
 
 
 def _kept_for_later(file: str) -> Any:

@@ -7,7 +7,7 @@ values. From here on, no message holds a value.
 import hashlib
 import json
 import secrets
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -172,40 +172,58 @@ def share(task: Task, records: ClientRecords, out: Path, bounds: ClientPolicy | 
     new = [path for path in (*(out / name for name in names), out, *out.parents) if not path.exists()]
     arrived: list[Path] = []
     try:
-        out.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for name in names:
-            (out / name).mkdir(mode=0o700, exist_ok=True)
-            if (reason := writable_by_others(out / name)) is not None:
-                raise ShareError(
-                    f"{reason}, so others could replace shares; name another {named('out')}, or chmod go-w "
-                    "it."
-                )
+        _make_places(out, names)
         with scratch_directory(out) as partial:
-            for name in names:
-                (partial / name).mkdir()
-            identities = []
-            for part in in_uploads(records, INPUT_FORMS[task.form], _PARTS):
-                for values in columns_of(part, INPUT_FORMS[task.form]).T:
-                    identity, envelopes = seal_upload(task, values, bounds)
-                    identities.append(identity)
-                    for name, envelope in zip(names, envelopes, strict=True):
-                        create_file(partial / name / f"{identity}{SUFFIX}", envelope)
+            identities = _seal_into(partial, names, task, records, bounds)
             for file in sorted(partial.glob("party-*/*")):
                 arrived.append(out / file.relative_to(partial))
                 file.rename(arrived[-1])
         return identities
     except BaseException as error:
         with uninterrupted():
-            for path in arrived:
-                path.unlink(missing_ok=True)
-            for directory in new:
-                with suppress(OSError):  # it holds other uploads, or was never made
-                    directory.rmdir()
+            _take_back(arrived, new)
         if isinstance(error, OSError):
             raise ShareError(
                 f"Cannot write shares to {out}: {error.strerror}; nothing was left there."
             ) from None
         raise
+
+
+def _make_places(out: Path, names: Sequence[str]) -> None:
+    """Make each party's directory; raise ShareError if others can change one that is there."""
+    out.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for name in names:
+        (out / name).mkdir(mode=0o700, exist_ok=True)
+        if (reason := writable_by_others(out / name)) is not None:
+            raise ShareError(
+                f"{reason}, so others could replace shares; name another {named('out')}, or chmod go-w it."
+            )
+
+
+def _seal_into(
+    partial: Path, names: Sequence[str], task: Task, records: ClientRecords, bounds: ClientPolicy | None
+) -> list[str]:
+    """Write all envelopes to new directories of these names; return the uploads' identities."""
+    form = INPUT_FORMS[task.form]
+    for name in names:
+        (partial / name).mkdir()
+    identities = []
+    for part in in_uploads(records, form, _PARTS):
+        for values in columns_of(part, form).T:
+            identity, envelopes = seal_upload(task, values, bounds)
+            identities.append(identity)
+            for name, envelope in zip(names, envelopes, strict=True):
+                create_file(partial / name / f"{identity}{SUFFIX}", envelope)
+    return identities
+
+
+def _take_back(arrived: Sequence[Path], new: Sequence[Path]) -> None:
+    """Remove files that arrived, and new directories that are empty then."""
+    for path in arrived:
+        path.unlink(missing_ok=True)
+    for directory in new:
+        with suppress(OSError):  # it holds other uploads, or was never made
+            directory.rmdir()
 
 
 def head_fault(task: Task, keys: Collection[bytes], head: bytes) -> str | None:

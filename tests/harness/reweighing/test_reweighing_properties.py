@@ -30,8 +30,8 @@ def quiet_aif360() -> None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            import aif360.algorithms.preprocessing
-            import aif360.datasets
+            import aif360.algorithms.preprocessing  # noqa: F401
+            import aif360.datasets  # noqa: F401
             import aif360.sklearn.preprocessing  # noqa: F401
     finally:
         logging.disable(logging.NOTSET)
