@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from harness.errors import OptionError, named, refuse
 from harness.request.base import AT_REST, Account, Inputs, Protect, Randomness, Request, Where
-from harness.request.fields import Options, Part, optional, required, switch, usual
+from harness.request.fields import Options, Part, as_text, optional, required, switch, usual
 from harness.request.readers import (
     as_given,
     in_module,
@@ -460,8 +460,11 @@ def request_from_json(fields: object) -> Request:
     task = given.pop("task", None)
     try:
         kind = REQUESTS[str(task)]
-        if given.keys() - kind.declared.keys() or not all(isinstance(text, str) for text in given.values()):
-            raise OptionError("a field that no such request has")
+        for name, text in given.items():
+            if name not in kind.declared or not isinstance(text, str):
+                raise OptionError("a field that no such request has")
+            if kind.declared[name].parse is None and text != as_text(True):
+                raise OptionError("a switch that is neither left out nor on")
         request = kind(**given)
         _ = request.form
     except (KeyError, OptionError):

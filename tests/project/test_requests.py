@@ -110,7 +110,13 @@ def test_declared_options_refuse_an_unknown_name(kind: type[Options]) -> None:
 @pytest.mark.parametrize("task", REQUESTS)
 def test_the_wire_refuses_an_unknown_name(task: str) -> None:
     written = REQUESTS[task](**FIRST, **OF_TASK.get(task, {})).to_json()
-    for unknown in ({"detla": "1e-6"}, {"ledger": "x"}, {"delta": 0.5}, {"task": "weight"}):
+    for unknown in (
+        {"detla": "1e-6"},
+        {"ledger": "x"},
+        {"delta": 0.5},
+        {"task": "weight"},
+        {"offline": "False"},
+    ):
         with pytest.raises(OptionError, match="none that this version knows"):
             request_from_json({**written, **unknown})
 
@@ -151,6 +157,8 @@ def test_a_part_changes_fields_that_it_has() -> None:
         Part(Account, bugdet={"help": "a total"})
     with pytest.raises(TypeError, match="no argument 'bugdet' here"):
         Part(Account, without=("bugdet",))
+    with pytest.raises(TypeError, match="no argument 'hlep' here"):
+        Part(Account, budget={"hlep": "a total"})
 
 
 def test_a_request_does_not_change() -> None:
