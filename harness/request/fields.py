@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic, Self, TypeVar, overload
+from typing import Any, ClassVar, Generic, Never, NoReturn, Self, TypeVar, overload
 
 from harness.errors import OptionError, as_flag, named
 from protocols.accounting.rounding import exact_text
@@ -53,6 +53,10 @@ class Option(Generic[T_co]):
             return self
         value: T_co = vars(instance)[self.attribute]
         return value
+
+    def __set__(self, instance: object, value: Never) -> NoReturn:
+        """Say to type checkers, too, that a field does not change."""
+        raise AttributeError(f"{self.attribute} does not change; use `but`.")
 
     @property
     def flag(self) -> str:
@@ -156,6 +160,10 @@ class Part(Generic[P_co]):
             return self
         value: P_co = vars(instance)[self.attribute]
         return value
+
+    def __set__(self, instance: object, value: Never) -> NoReturn:
+        """Say to type checkers, too, that a part does not change."""
+        raise AttributeError(f"{self.attribute} does not change; use `but`.")
 
     def holding(self, values: Mapping[str, object]) -> P_co:
         """Return the part with these values of the fields that are offered."""

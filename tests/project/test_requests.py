@@ -16,7 +16,7 @@ from harness.cli.user_commands import RELEASES
 from harness.engines.base import PROJECT
 from harness.errors import OptionError
 from harness.inputs.record_schema import Cap
-from harness.request.base import Account, Request
+from harness.request.base import Account, Protect, Request
 from harness.request.fields import Options, Part, as_text
 from harness.request.plans import Expected
 from harness.request.releases import CALLS, REQUESTS, CapRequest, request_from_json
@@ -164,7 +164,9 @@ def test_a_part_changes_fields_that_it_has() -> None:
 def test_a_request_does_not_change() -> None:
     request: Request = REQUESTS["weights"](**FIRST)
     with pytest.raises(AttributeError, match="does not change"):
-        request.population = "others"
+        request.population = "others"  # type: ignore[assignment]
+    with pytest.raises(AttributeError, match="does not change"):
+        request.protect = Protect(epsilon=2)  # type: ignore[assignment]
     assert request.but(population="loans") != request == REQUESTS["weights"](**FIRST)
     assert len({request, REQUESTS["weights"](**FIRST)}) == 1
 
