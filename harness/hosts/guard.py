@@ -80,6 +80,7 @@ class Guard:
         self.event: PrivacyEvent | None = None
         self._inputs: PartyInputs | None = None
         self._compared = 0
+        self._head = ""  # the ledger's, before the run took noise made ahead
         self._population = self._facts.charged_to
         self._ledger = Ledger(directory / policy.LEDGER)
         self.stock = Stock(directory / policy.STOCK)
@@ -144,6 +145,7 @@ class Guard:
 
         Raises PolicyError, BudgetError, PopulationError or LedgerError, or as `prepared`.
         """
+        self._head = self._ledger.head()
         prepared = self.prepared(inputs.domain)
         job = make_job(prepared, inputs)
         event = event_of(prepared, self.statistic.name, self._directory)
@@ -260,8 +262,19 @@ class Guard:
         return True
 
     def charge(self, run: str) -> None:
-        """Write the run's charge, with a digest that all hosts signed. Raises as `job`."""
+        """Write the run's charge, with a digest that all hosts signed.
+
+        Guarantees: noise that a run took before its ledger was restored is not used.
+        [test: tests/harness/hosts/test_restored_hosts.py]
+
+        Raises as `job`; HostUnfitError if the ledger changed since the run took its noise.
+        """
         assert self.event is not None
+        if self.event.piece and self._ledger.head() != self._head:
+            raise HostUnfitError(
+                "Its ledger was changed since this run took its noise, which may have been used before; "
+                f"start it again.{self._lost_piece()}"
+            )
         self.event = replace(self.event, run=run)
         self._entry.account = self._account(self.event)
         with charging_for(self.stock, self.event.piece):

@@ -1,5 +1,6 @@
 """`hosts.*`: parties on several hosts."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from fractions import Fraction
@@ -22,6 +23,7 @@ from harness.errors import HostUnfitError, OptionError
 from harness.hosts.fleet import check_hosts, clean_up, leftover_runs, set_up
 from harness.hosts.host_log import FILE as LOG, read_log
 from harness.hosts.inventory import default_model, hosts_for, read_hosts
+from harness.hosts.local_host import hold_turn
 from harness.hosts.policy import (
     DEFAULT_PORT,
     FILE,
@@ -38,7 +40,6 @@ from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent, exact_json, key_of, spent_text
 from harness.privacy.stock import Stock
 from harness.security_models import SecurityModel
-from harness.system.files import in_turn
 from harness.system.result_files import default_out, new_directory, write_json
 from harness.views import hosts as view
 from harness.views.run import results
@@ -164,9 +165,12 @@ def restored(options: HostsRestoredOptions) -> None:
         if key_of(known.name) == key_of(options.population):
             unit, relation = known.unit or unit, known.relation or relation
     lost = PrivacyEvent("lost", "", options.guarantee, unit, relation, options.directory)
-    with in_turn(options.directory):
+    turn = hold_turn(options.directory)  # as a run may have taken noise that was used before
+    try:
         Stock(options.directory / STOCK).destroy()  # first, as some of it may be a copy of used noise
         ledger.restore(options.population, lost, options.seen)
+    finally:
+        os.close(turn)
     cli.show(
         f"Charged to population {options.population!r}: {spent_text(lost.exact)}. "
         "Hosts that have seen this one's lost charges go on with it. Noise that was made ahead is removed."

@@ -22,6 +22,7 @@ from harness.hosts.trials import Noise, Trial
 from harness.inputs.shares.signatures import Signed
 from harness.inputs.synthetic import Federation
 from harness.pipeline.sources import BENCHMARK_TERMS, read_terms
+from harness.privacy.ledger.entries import Ledger
 from harness.privacy.stock import Stock
 from harness.request.releases import WeightsRequest
 from harness.security_models import get_model
@@ -401,6 +402,55 @@ def test_wherever_a_host_is_killed_no_noise_is_opened_twice(
     kill_at_random_steps(lambda _: took(hosts[0], hosts, opened), fill, stock, points)
     marks = opened.read_text().split()
     assert points // 10 < len(marks) == len(set(marks)) <= len(spent(hosts[0]))
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_run_that_took_noise_ends_before_a_lost_run_is_stated_or_at_its_charge(
+    moved: bool, hosts: list[Path], tmp_path: Path
+) -> None:
+    """The others kept their parts of noise that a lost run opened: host 0 alone keeps it from a second use.
+
+    While a run has the turn, `hosts.restored` is refused; where the owner moved the directory away from under
+    that run, its ledger is another than the run has seen.
+    """
+    write_rules(hosts[0], MANY)
+    opened = tmp_path / "opened"
+    with ExitStack() as stack:
+        terms = proposed(hosts[0], stack)[0].work.run.uploads.terms
+    keep_marked(Stock(hosts[0] / STOCK), terms, 1, 7)
+    shutil.copytree(hosts[0], tmp_path / "backup", symlinks=True)
+    took(hosts[0], hosts, opened)  # the run whose charge is lost
+    lost = Ledger(hosts[0] / LEDGER).head()
+    shutil.rmtree(hosts[0])
+    (tmp_path / "backup").rename(hosts[0])
+    restored = ("--directory", str(hosts[0]), "--population", "loans", "--epsilon", "1", "--delta", "2^-40")
+    with ExitStack() as stack:
+        coordinator, pieces = proposed(hosts[0], stack)
+        run = coordinator.work.run
+        run.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties, piece=pieces[0])
+        if moved:
+            hosts[0].rename(tmp_path / "away")
+            shutil.copytree(tmp_path / "away", hosts[0], symlinks=True)
+            succeed("hosts.restored", *restored, "--seen", lost, cwd=tmp_path)
+        else:
+            said = refused("hosts.restored", *restored, "--seen", lost, cwd=tmp_path)
+            assert "Another run is under way on it" in said
+        piece = run._piece
+        run._certificate = run_certificate(0)
+        nonces = [run.nonce, *(run.uploads.heard[i].nonce for i in (1, 2))]
+        run.agree(nonces, now(), piece.attempts, [lost])
+        run._party = Opens(piece.parties[0], opened)
+        run._party.number = 0
+        with pytest.raises(HostUnfitError, match=r"Its ledger was changed|does not go on from what"):
+            run.go(signed_by_all(run.intent, hosts, seen={"0": lost}))
+    assert opened.read_text().split() == ["7"]
+    if not moved:  # and afterwards the owner states it, which removes the noise
+        succeed("hosts.restored", *restored, "--seen", lost, cwd=tmp_path)
+        assert not pieces_of(hosts[0])
+
+
+def pieces_of(host: Path) -> list[Path]:
+    return [*(host / STOCK).glob("*/*")]
 
 
 def test_a_stock_of_another_host_is_none(hosts: list[Path], stack: ExitStack) -> None:
