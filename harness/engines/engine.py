@@ -37,6 +37,10 @@ _REASONS = (
 )
 
 
+_LONGEST_S = 1e9  # of a run: thirty years
+_MOST = 1 << 63  # bytes, or rounds
+
+
 @dataclass(frozen=True)
 class PartyCosts:
     """A party's own costs."""
@@ -48,8 +52,11 @@ class PartyCosts:
     offline_s: float | None = None
 
     def __post_init__(self) -> None:
-        if not all(math.isfinite(seconds or 0) for seconds in (self.seconds, self.online_s, self.offline_s)):
+        times = (self.seconds, self.online_s, self.offline_s)
+        if not all(math.isfinite(seconds or 0) and 0 <= (seconds or 0) < _LONGEST_S for seconds in times):
             raise ValueError("digits that are no time")
+        if not all(0 <= count < _MOST for count in (self.sent_bytes, self.rounds or 0)):
+            raise ValueError("digits that are no number of bytes or rounds")
 
 
 class Engine(Runner):
@@ -284,9 +291,12 @@ def _one_of(ways: Sequence[str]) -> str:
     return f"{', '.join(ways)}, or a passive model" if ways else "a passive model"
 
 
+_COUNT = "([0-9]{1,18})"  # below 2^63, however many digits a party prints
+
+
 def _of_clients(logs: Sequence[PartyState]) -> dict[str, Any]:
     traffic = [
-        _said_of_clients(party, log.lines, r"Clients sent = (\d+) bytes, received = (\d+) bytes")
+        _said_of_clients(party, log.lines, f"Clients sent = {_COUNT} bytes, received = {_COUNT} bytes")
         for party, log in enumerate(logs)
     ]
     left_out = [left_out_by(party, log.lines) for party, log in enumerate(logs)]
@@ -300,7 +310,9 @@ def left_out_by(party: int, lines: Sequence[str]) -> dict[str, int]:
     """Return how many clients a party left out, by reason, or raise OutputError."""
     counts = zip(
         _REASONS,
-        _said_of_clients(party, lines, r"Clients left out = (\d+) absent, (\d+) failed, (\d+) complained"),
+        _said_of_clients(
+            party, lines, f"Clients left out = {_COUNT} absent, {_COUNT} failed, {_COUNT} complained"
+        ),
         strict=True,
     )
     return {why: many for why, many in counts if many}

@@ -12,10 +12,13 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from harness.engines.base import EngineResult, Job, Prepared, Progress, Runner, no_charge
 from harness.engines.emulated_network.profiles import Network
+from harness.engines.parties.certificates import fingerprint
 from harness.engines.parties.handle import PartyProcess, PartyState
 from harness.engines.parties.supervisor import run_to_completion
 from harness.engines.parties.working_directory import LOOPBACK
@@ -33,7 +36,7 @@ from harness.hosts.connection import Connection, checked
 from harness.hosts.fleet import ask_of_others, at_once, connected, fit_hosts
 from harness.hosts.inventory import Host
 from harness.hosts.local_host import RunName
-from harness.hosts.signed_results import check_ended, noise_of, what_hosts_ran
+from harness.hosts.signed_results import check_ended, noise_of, verify, what_hosts_ran
 from harness.hosts.trials import Trial
 from harness.inputs.shares.signatures import Signed
 from harness.pipeline.preprocessing import joint_noise_of, noise_job, what_it_took
@@ -53,13 +56,17 @@ _DIFFERS = {
 }
 
 
+_Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]  # what hosts count: bytes, uploads, attempts
+_Seconds = Annotated[float, Meta(ge=0, lt=1e9)]
+
+
 @dataclass(frozen=True)
 class _Aggregated:
     """See `Uploads.aggregate`."""
 
     head: str
-    bytes: int
-    left_out: dict[str, int]
+    bytes: _Count
+    left_out: dict[str, _Count]
     pieces: list[str]
 
 
@@ -70,9 +77,9 @@ class _Facts:
     engine_version: str
     program_hash: str
     compile_options: tuple[str, ...]
-    compile_s: float
+    compile_s: _Seconds
     nonce: str
-    attempts: int
+    attempts: _Count
     seen: dict[str, str]
 
 
@@ -80,6 +87,7 @@ class _Facts:
 class _State(PartyState):
     """See `PartyRun.state` and `ended`."""
 
+    peak_memory_bytes: _Count | None = None
     code: int = 0
     signed: Signed | None = None
 
@@ -143,6 +151,8 @@ class HostsRunner(Runner):
     def __init__(self, hosts: Sequence[Host], model: SecurityModel) -> None:
         self.model, self._hosts = model, hosts
         self._connections: list[Connection] = []
+        self._ran = ""  # the last run's name
+        self._fingerprints: list[str] = []  # of the certificates by which its hosts signed
         self._offline, self._piece = False, ""  # whether the run takes noise made ahead, and its name
 
     def supports(self, spec: ProtocolSpec, model: SecurityModel, form: InputForm) -> str | None:
@@ -277,13 +287,25 @@ class HostsRunner(Runner):
         ended = [party.state().signed for party in parties]
         names = [host.name for host in self._hosts]
         ran = check_ended(names, [agreed[i] for i in range(len(names))], ended, result.outputs).ran
-        at_once(lambda one: one.ask("forget", run=run), self._connections)
+        self._ran = run
+        self._fingerprints = [fingerprint(agreed[i].certificate.encode()) for i in range(len(names))]
         return replace(
             result,
             signed=tuple(asdict(one) for one in ended if one),
             hosts=what_hosts_ran(ran),
             preprocessing=noise_of(ran),
         )
+
+    def finish(self, results: Path) -> None:
+        """Check the results against what hosts signed, and let these forget them.
+
+        Guarantees: a release writes only what `verify` accepts.
+        [test: tests/harness/hosts/test_hostile_hosts.py]
+
+        Raises SignatureError, as `verify`; the hosts keep what they signed then, for `hosts.collect`.
+        """
+        verify(results, self._fingerprints)
+        at_once(lambda one: one.ask("forget", run=self._ran), self._connections)
 
     def _agreed(self, facts: Sequence[_Facts]) -> dict[int, Signed]:
         """Have all hosts, whose parties are ready, sign the run; return their statements by party."""

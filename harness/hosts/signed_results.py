@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -306,9 +307,20 @@ def _check_alike(signers: Sequence[tuple[Statement, str]], refusal: Refusal) -> 
         }
         if statement.met != peers:
             refusal.say(f"party {party} met parties of other certificates")
+        if not is_time(statement.ended) or not is_time(statement.ran.started):
+            refusal.say(f"party {party} signed a start or an end that is no time")
         if shared(statement) != shared(first):
             refusal.say(f"parties {first.ran.party} and {party} signed different runs")
     return first
+
+
+def is_time(text: str) -> bool:
+    """Return whether a text is a time as hosts write it, in ISO 8601."""
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _certificates_of_links(signers: Sequence[tuple[Statement, str]], refusal: Refusal) -> list[str]:

@@ -177,6 +177,7 @@ def run_release(
             write_json(partial / SIGNATURES, {"schema": SCHEMA, "signed": list(result.signed)})
         files = {**result_files(statistic.files(answer), privacy), MANIFEST: manifest}
         write_all(partial, files)
+        settings.runner.finish(partial)
         return Run(answer, manifest, charging, out, files)
 
 

@@ -9,30 +9,36 @@ from typing import Any
 
 import pytest
 
+from fairshares import load
 from harness.cli.commands import hosts as commands
 from harness.cli.options import HostsCollectOptions
+from harness.engines.engine import left_out_by
 from harness.engines.parties.certificates import make_key
 from harness.engines.parties.handle import PartyState
 from harness.engines.registry import engines
-from harness.errors import CertificateError, FairSharesError, HostUnfitError, OutputError
+from harness.errors import CertificateError, FairSharesError, HostUnfitError, OutputError, SignatureError
 from harness.hosts import fleet, keys
 from harness.hosts.connection import checked
 from harness.hosts.fleet import Finding, _compare_certificates, check_connected
 from harness.hosts.inventory import Host
 from harness.hosts.local_host import RunName
 from harness.hosts.runner import HostsRunner, HostsSource
-from harness.hosts.signed_results import UPLOADS, Intent, Statement, sign
+from harness.hosts.signed_results import UPLOADS, Intent, Statement, sign, verify
+from harness.pipeline import run
 from harness.pipeline.run import SIGNATURES, RunSettings, run_release
 from harness.privacy.ledger.charge import Account
 from harness.privacy.ledger.entries import Ledger
 from harness.releases.weights import WeightsStatistic
+from harness.system.result_files import write_all
 from protocols.spec import PI_RW, SHARES
 from tests.support.command import files_below
 from tests.support.coordinators import MODEL, hosts_runner, make_hosts
 from tests.support.hostile import check_refuses, spoilt
 from tests.support.requests import request_of
 
-RELEASE = request_of(MODEL, PI_RW.input_forms["split"].by(SHARES), Fraction(1), Fraction(1, 2**40))
+RELEASE = request_of(MODEL, PI_RW.input_forms["split"].by(SHARES), Fraction(1), Fraction(1, 2**40)).but(
+    population="loans"
+)
 HOSTS = [Host(i, f"{name}.example", "/d", "/p", 9000 + i) for i, name in enumerate("abc")]
 ENDED = "ended"  # which no request is for
 EXTREMES: dict[type, tuple[Any, ...]] = {
@@ -86,7 +92,7 @@ def said(hosts_of_said: list[Path]) -> list[Answers]:
         return note
 
     after = {i: noted(i) for i in range(MODEL.parties)}
-    with hosts_runner(hosts_of_said, MODEL, RELEASE.but(population="loans"), after) as runner:
+    with hosts_runner(hosts_of_said, MODEL, RELEASE, after) as runner:
         findings = [Finding(one.host, one) for one in runner._connections]
         check_connected(findings, MODEL, lambda step: None)
         release(runner, at / "out")
@@ -126,7 +132,7 @@ REQUESTS = ("check_uploads", "aggregate", "prepare", "agree", "certificate", END
 def test_a_run_with_a_host_that_says_anything(request_: str, said: list[Answers], tmp_path: Path) -> None:
     """It ends well, as what is not of the coordinator's concern is nonsense, or in one sentence."""
 
-    def run(answer: Any) -> None:
+    def run_with(answer: Any) -> None:
         runner = HostsRunner(HOSTS, MODEL)
         runner._connections = replay(said, 1, request_, answer)  # type: ignore[assignment]
         release(runner, tmp_path / "out")
@@ -136,7 +142,9 @@ def test_a_run_with_a_host_that_says_anything(request_: str, said: list[Answers]
     optional = set(good) if request_ == ENDED else ()
     cases = spoilt(good, optional=optional, either=("peak_memory_bytes",))
     may_be_none = request_ in ("check_uploads", ENDED)  # it has aggregates; its party still runs
-    check_refuses(run, FairSharesError, (case for case in cases if case[1] is not None or not may_be_none))
+    check_refuses(
+        run_with, FairSharesError, (case for case in cases if case[1] is not None or not may_be_none)
+    )
     for number, wrong in enumerate(extreme(good)):
         runner = HostsRunner(HOSTS, MODEL)
         runner._connections = replay(said, 1, request_, wrong)  # type: ignore[assignment]
@@ -145,6 +153,8 @@ def test_a_run_with_a_host_that_says_anything(request_: str, said: list[Answers]
             release(runner, out)
         except FairSharesError:
             assert not out.exists()
+        else:  # and what is written stands, whatever else that host said
+            assert verify(out) and load(out).manifest["hosts"]
 
 
 def signed_again(said: list[Answers], by: Path, change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
@@ -165,6 +175,8 @@ def signed_again(said: list[Answers], by: Path, change: Callable[[dict[str, Any]
         (lambda one: one["ran"].update(head="0" * 64), "signed another run than the one that it had agreed"),
         (lambda one: one["met"].pop("2"), "party 1 met parties of other certificates"),
         (lambda one: one.update(spent=["1/100", "0"]), "parties 0 and 1 signed different runs"),
+        (lambda one: one.update(ended="never"), "party 1 signed a start or an end that is no time"),
+        (lambda one: one.update(ended='"' * 10**6), "party 1 signed a start or an end that is no time"),
         (None, "signed nothing"),
         ("another key", "signed another run than the one that it had agreed to"),
     ],
@@ -202,6 +214,30 @@ def test_nothing_is_written_unless_all_hosts_sign_the_run_that_took_place(
     assert forgotten == HOSTS and (tmp_path / "second" / "out" / SIGNATURES).exists()
 
 
+def test_results_that_nobody_could_verify_are_not_put_in_place(
+    said: list[Answers], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever makes them so: hosts keep what they signed then."""
+    runner = HostsRunner(HOSTS, MODEL)
+    asked: list[str] = []
+
+    class Noting(Replaying):
+        def ask(self, request: str, _patience_s: float = 0.0, kind: Any = None, **details: Any) -> Any:
+            asked.append(request)
+            return super().ask(request, kind=kind, **details)
+
+    replayed = replay(said, 1, ENDED, said[1][ENDED][0])
+    runner._connections = [Noting(one.host, one._answers) for one in replayed]  # type: ignore[misc]
+    monkeypatch.setattr(run, "write_all", lambda directory, files: write_all(directory, changed(files)))
+    with pytest.raises(SignatureError, match="its 'weights' is another"):
+        release(runner, tmp_path / "out")
+    assert files_below(tmp_path) == {"ledger.sqlite"} and "forget" not in asked
+
+
+def changed(files: dict[str, Any]) -> dict[str, Any]:
+    return {**files, "weights.json": {**files["weights.json"], "weights": [[-1.0, 1.0], [1.0, 1.0]]}}
+
+
 def test_a_run_to_which_a_host_does_not_agree_is_charged_nowhere(said: list[Answers], tmp_path: Path) -> None:
     """Not even at the coordinator, whose ledger is charged before any party begins."""
     runner = HostsRunner(HOSTS, MODEL)
@@ -223,7 +259,7 @@ def test_a_host_of_which_any_facts_are_told(said: list[Answers]) -> None:
 
 
 @pytest.mark.parametrize("engine", engines().values(), ids=lambda engine: engine.name)
-@pytest.mark.parametrize("digits", [".", "9" * 400 + ".0", "9" * 5000, "1e999", "-", "e"])
+@pytest.mark.parametrize("digits", [".", "9" * 400 + ".0", "9" * 5000, "9" * 30, "1e999", "-", "e"])
 def test_digits_that_are_no_number_are_no_cost(engine: Any, digits: str) -> None:
     for seconds, sent in ((digits, "1"), ("1.0", digits)):
         spent = f"Spent {digits} seconds (1 MB, 1 rounds) on the online phase and {digits} seconds (1 MB)"
@@ -231,6 +267,12 @@ def test_digits_that_are_no_number_are_no_cost(engine: Any, digits: str) -> None
         lines = (f"Time = {seconds} seconds", *of_data, spent)
         with pytest.raises(OutputError, match="Party 0 ended well but did not report its time and traffic"):
             engine.costs([PartyState(lines)])
+
+
+@pytest.mark.parametrize("digits", ["9" * 19, "9" * 5000, "\u0661", "-1"])
+def test_digits_that_are_no_number_are_no_clients(digits: str) -> None:
+    with pytest.raises(OutputError, match="Party 0 ended well but did not report its clients' traffic"):
+        left_out_by(0, [f"Clients left out = 0 absent, {digits} failed, 0 complained"])
 
 
 RUN = "0a" * 16
