@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         TrainResult,
         WeightsResult,
     )
+    from fairshares._session import Session
     from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
     from harness.reweighing.sample_weight import read_weights, sample_weight
     from harness.training.logistic import LogisticModel
@@ -45,6 +46,7 @@ __all__ = [
     "GapResult",
     "GroupThresholdPredictor",
     "LogisticModel",
+    "Session",
     "SumSession",
     "ThresholdsResult",
     "TrainResult",
@@ -68,6 +70,7 @@ __all__ = [
 _LATE = {  # their libraries take seconds to load
     "GroupThresholdPredictor": "harness.postprocessing.thresholds.predictor",
     "LogisticModel": "harness.training.logistic",
+    "Session": "fairshares._session",
     "SumSession": "harness.training.session",
     "read_weights": "harness.reweighing.sample_weight",
     "sample_weight": "harness.reweighing.sample_weight",

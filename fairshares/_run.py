@@ -20,10 +20,8 @@ from harness.pipeline.earlier_results import EarlierFiles, add_up
 from harness.pipeline.preprocessing import joint_noise_of, preprocess
 from harness.pipeline.release import (
     declared_domain,
-    grid_of,
     of_noise,
     run_on_records,
-    score_cut,
     settings_of,
     stock_of,
 )
@@ -31,7 +29,8 @@ from harness.pipeline.run import run_release
 from harness.pipeline.sources import SharesSource
 from harness.privacy.ledger.charge import UNCHARGED, populations_of
 from harness.releases.base import statistic_of
-from harness.request.base import Account, Run as RunCall
+from harness.request.base import Account, Where
+from harness.request.fields import refuse_unknown
 from harness.request.plans import Expected
 from harness.request.readers import parse_choice
 from harness.request.releases import CALLS
@@ -42,7 +41,8 @@ from harness.views.releases import weights as weights_view
 from harness.views.run import CAP_STEPS, STEPS, one_machine, view_of
 
 _OF_MOST = ("cap", "neighboring_relation", "privacy_unit")  # arguments of `plan` that not all tasks have
-_OF_RUNS = {*RunCall.declared, *Account.declared, "shares", "stock"}  # which a plan has not
+_OF_BOTH = {"thresholds", "steps", "max_count"}  # of a call and of a plan
+_OF_RUNS = {*Where.declared, *Account.declared, "shares"}  # which a plan has not
 _OF_DOMAIN = ("groups", "labels", "max_count", "thresholds")  # as a dict
 
 
@@ -54,18 +54,18 @@ def released(task: str, records: Any, **given: Any) -> Any:
         source = _source(records, columns)
         place = None if given.get("shares") and records is None else TABLE
         call = CALLS[task](**given, records=place)  # the source goes beside it
-        out = call.out or Path(scratch) / task
+        out = call.where.out or Path(scratch) / task
         settings = settings_of(call)
         with steps({**CAP_STEPS, **view_of(task).steps}) as begin:
-            if call.shares:
+            if call.source.shares:
                 statistic = statistic_of(settings.release)
-                run = run_release(statistic, SharesSource(call.shares), settings, out, begin)
+                run = run_release(statistic, SharesSource(call.source.shares), settings, out, begin)
                 notes = [*weights_view.chain(run.manifest), one_machine(False)]
             else:
                 run, notes = run_on_records(call, source, settings, out, begin), [one_machine(True)]
-        if cut := score_cut(call):
-            notes.insert(0, cut.described(run.found.counts.domain))
-        notes.append(ledger_view.charge(run.charging, call.population == UNCHARGED))
+        if call.cut:
+            notes.insert(0, call.cut.described(run.found.counts.domain))
+        notes.append(ledger_view.charge(run.charging, call.request.population == UNCHARGED))
         return _results.result_of(EarlierFiles(run.manifest, run.files), run.found, notes)
 
 
@@ -92,7 +92,7 @@ def trained(**given: Any) -> _results.TrainResult:
         source, features = _source(records, columns), _features_of(declared)
         request = TrainRequest(**given, records=TABLE, features=TABLE)
         with steps(STEPS) as begin:
-            model = train_on(request, source, features, request.out or Path(scratch) / TASK, begin)
+            model = train_on(request, source, features, request.where.out or Path(scratch) / TASK, begin)
         notes = [one_machine(True), ledger_view.charge(model.charging, request.population == UNCHARGED)]
         weights = model.weights
         thresholds = model.thresholds
@@ -127,26 +127,36 @@ def planned(**given: Any) -> _shown.Plan:
     table, task, columns = given.pop("from_records"), given.pop("task"), _columns_of(given)
     with naming(PYTHON), steps(STEPS) as begin:
         kind = CALLS[parse_choice("task", task, list(CALLS))]
-        if unknown := set(given) - {*Expected.declared, *kind.declared, *_OF_MOST} | set(given) & _OF_RUNS:
-            raise TypeError(f"There is no argument {min(unknown)!r} here.")
+        for name in _OF_MOST:
+            if name not in kind.declared and (given[name] is None or name == "privacy_unit"):
+                del given[name]  # nobody gave it; a task without a choice of the unit has one
+        refuse_unknown(given, {*Expected.declared, *kind.declared} - _OF_RUNS)
         source = None if table is None else _source(table, columns)
         given = _read(given)
-        others = Expected.declared.keys() - {"thresholds", "steps", "max_count"}
-        call = kind(**{name: value for name, value in given.items() if name not in others})
-        if grid := grid_of(call):
-            given["thresholds"] = len(grid)
-        if call.domain and source is None:
-            given |= of_domain(declared_domain(call, of_values=task == "gap"), task)
-        expected = Expected(**given, from_records=None if table is None else TABLE)
+        of_call = kind.declared.keys() - (Expected.declared.keys() - _OF_BOTH)
+        call = kind(**{name: value for name, value in given.items() if name in of_call})
+        if call.grid:
+            given["thresholds"] = len(call.grid)
+        if call.declares.domain and source is None:
+            declared = declared_domain(call.declares, of_values=task == "gap")
+            assert declared is not None  # a file declares it
+            given |= of_domain(declared, task)
+        of_plan = {name: value for name, value in given.items() if name in Expected.declared}
+        expected = Expected(**of_plan, from_records=None if table is None else TABLE)
         begin("plan" if source is None else "records")
         plan = plan_of(call.request, expected, source)
         return _shown.Plan(plan_view.to_json(plan), list(plan_view.plan(plan)))
 
 
 def preprocessed(task: str, runs: int, **given: Any) -> pd.DataFrame:
-    """Make noise for later calls of a task."""
+    """Make noise for later calls of a task; raise TypeError if an argument is unknown.
+
+    Columns are arguments of these calls, and noise depends on none.
+    """
+    _columns_of(given)
     with naming(PYTHON), steps({}) as begin:
-        if parse_choice("task", task, [*CALLS, "train"]) == "train":
+        offered = [name for name, kind in CALLS.items() if "offline" in kind.declared]
+        if parse_choice("task", task, [*offered, "train"]) == "train":
             from harness.training.run import preprocessed as made_for  # as in `trained`
 
             features = _features_of(given.pop("features", {}))
@@ -154,7 +164,8 @@ def preprocessed(task: str, runs: int, **given: Any) -> pd.DataFrame:
             pieces = made_for(request, features, runs, begin)[1]
         else:
             call = CALLS[task](**_read(given))
-            pieces = preprocess(joint_noise_of(of_noise(call)), stock_of(call), runs, call.timeout, begin)
+            stock, seconds = stock_of(call.where, call.account), call.where.timeout
+            pieces = preprocess(joint_noise_of(of_noise(call)), stock, runs, seconds, begin)
         return pd.DataFrame(pieces, index=pd.RangeIndex(1, runs + 1, name="piece"))
 
 

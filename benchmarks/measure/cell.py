@@ -131,7 +131,7 @@ class Place:
         federation = federation_of(cell, statistic)
         here = self._hosts is None  # else each host makes up the same records itself
         source = RecordsSource(federation.made_up()) if here else SyntheticSource(federation)
-        if not settings.release.offline:
+        if not settings.release.randomness.offline:
             return run_release(statistic, source, settings, out, _silent).manifest
         stock, prepared = (
             Stock(out.with_name("stock")),
@@ -224,7 +224,10 @@ def trial_of(cell: Mapping[str, Level]) -> Trial:
     """Return a cell's trial on hosts."""
     model, request = model_of(cell).name, request_of(cell)
     if cell["protocol"] == PI_LAP.name:
-        return Trial(model, noise=Noise((str(request.epsilon), str(request.delta)), int(cell["samples"])))
+        return Trial(
+            model,
+            noise=Noise((str(request.protect.epsilon), str(request.protect.delta)), int(cell["samples"])),
+        )
     return Trial(model, request.to_json(), federation_of(cell, statistic_of(cell)))
 
 
@@ -288,7 +291,7 @@ def request_of(cell: Mapping[str, Level]) -> Request:
     if cell["protocol"] == PI_LAP.name:
         return NoiseRequest(**given)
     variant, kind = str(cell["variant"]), REQUEST_OF[str(cell["protocol"])]
-    if variant in kind.protocols:
+    if "variant" in kind.declared and variant in kind.protocols:
         given["variant"] = variant
     elif "input_form" in kind.declared:
         usual = next(iter(spec_of(cell).input_forms))
@@ -300,7 +303,8 @@ def request_of(cell: Mapping[str, Level]) -> Request:
     noise = str(cell.get("noise", JOINT))
     if "noise" in kind.declared:
         given["noise"] = JOINT if noise == AHEAD else noise
-    return kind(**given).but(input_path=PATHS[str(cell["input_path"])], offline=noise == AHEAD)
+    request = kind(**given).but(input_path=PATHS[str(cell["input_path"])])
+    return request.but(offline=True) if noise == AHEAD else request
 
 
 def source_of(cell: Mapping[str, Level]) -> Path:

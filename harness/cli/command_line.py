@@ -40,7 +40,7 @@ class Command(Task[Callable[..., None]]):
         def body(_context: Context, **texts: str | bool) -> None:
             in_module(place)()(options(**texts))
 
-        body.__doc__ = options.__doc__
+        body.__doc__ = options.summary()
         super().__init__(body, name=name, positional=[], auto_shortflags=False)
 
     def get_arguments(self, ignore_unknown_help: bool | None = None) -> list[Argument]:  # noqa: ARG002

@@ -1,14 +1,25 @@
 """The options of all commands, a class for each."""
 
-from typing import Any
-
 from harness.errors import OptionError, named
-from harness.request.base import OUT, Account, Request, Run, Spending
-from harness.request.fields import Options, optional, required, switch, usual
+from harness.request.base import (
+    CAP_HELP,
+    INPUT_FORM_HELP,
+    NOISES,
+    OUT,
+    Account,
+    Inputs,
+    Protect,
+    Randomness,
+    Request,
+    Spending,
+    Where,
+)
+from harness.request.fields import Options, Part, optional, required, required_unless, switch, usual
 from harness.request.readers import (
     as_given,
     in_module,
     one_of,
+    parse_cap,
     parse_heads,
     parse_lost,
     parse_models,
@@ -20,15 +31,7 @@ from harness.request.readers import (
     parse_unit,
     whole,
 )
-from harness.request.releases import (
-    CAP_OF_SHARES,
-    INPUT_FORM,
-    NOISES,
-    RANGE,
-    STEPS,
-    Records,
-    SumsRequest,
-)
+from harness.request.releases import DeclaredDomain
 from harness.training.request import TrainRequest
 
 
@@ -66,20 +69,26 @@ UNIT_OF_A_POLICY = optional(
 _OF_CLIENTS = "CSV or Parquet, a file, directory or glob, with client_id, group, label"
 
 
+class Allowance(Options):
+    """The privacy budget that somebody allows runs to spend, if they say so."""
+
+    epsilon = Spending.epsilon.optional()
+    delta = Spending.delta.optional()
+
+
 class ShareOptions(
-    Spending,
+    Allowance,
     epsilon={
-        "example": "",
         "help": "the most ε that all runs on this upload may spend together, if less than the task allows",
     },
-    delta={"default": "", "help": f"with --epsilon: the most δ, likewise; default: {ACCEPTED_DELTA}"},
+    delta={"help": f"with --epsilon: the most δ, likewise; default: {ACCEPTED_DELTA}"},
 ):
     """Split and seal records for a task's parties, and send them: a client's step."""
 
     also = "--to task"
     task = required(parse_path, "the file that `task` made", "task.json")
-    records: Any = required(parse_path, _OF_CLIENTS, "my.csv").but(unless="to")
-    out = required(parse_path, "directory for one file per party and client", "results").but(unless="check")
+    records = required_unless("to", parse_path, _OF_CLIENTS, "my.csv")
+    out = required_unless("check", parse_path, "directory for one file per party and client", "results")
     to = optional(
         as_given,
         "where uploads are sent: task (the addresses in it), or a URL per party (https://…, s3://…, gs://…, "
@@ -98,20 +107,16 @@ class ShareOptions(
     privacy_unit = UNIT_OF_A_POLICY
 
 
-class TaskOptions(
-    Records,
-    Spending,
-    epsilon={
-        "example": "",
-        "default": "1",
-        "help": "the most ε that all runs on an upload may spend together",
-    },
-    delta={"default": "", "help": f"the most δ, likewise; default: {ACCEPTED_DELTA}"},
-):
+class TaskOptions(Options):
     """Make a task, which clients upload for and leave; or check one that is there, and say what it means."""
 
     first = "file"
     also = "--parties keys-0/party.json,keys-1/party.json,keys-2/party.json --until 2027-12-31"
+    epsilon = Spending.epsilon.but(
+        example="", default="1", help="the most ε that all runs on an upload may spend together"
+    )
+    delta = Spending.delta.optional(help=f"the most δ, likewise; default: {ACCEPTED_DELTA}")
+    declares = Part(DeclaredDomain)
     file = required(parse_path, "the task: shown if it is there, else made by the other options", "task.json")
     parties = optional(parse_names, "what the parties' `keys` wrote, party 0 first")
     until = optional(parse_last_day, "the last day on which clients share, for example 2027-12-31")
@@ -127,17 +132,13 @@ class TaskOptions(
         "need the same kind of records"
     )
     privacy_unit = UNIT_OF_A_POLICY.but(help="what a run has to protect at least: record (default) or client")
-    shares: Any = None
-    range = RANGE
-    steps = STEPS
-    cap = CAP_OF_SHARES
+    cap = optional(parse_cap, CAP_HELP)
     security = Request.security
-    input_path = Request.input_path
-    input_form = INPUT_FORM.but(
-        help=f"{INPUT_FORM.help}; with --cap slots (default for weights, confusion and gap), or keys, for "
+    input_path = Inputs.input_path
+    input_form = Inputs.input_form.but(
+        help=f"{INPUT_FORM_HELP}; with --cap slots (default for weights, confusion and gap), or keys, for "
         "thresholds"
     )
-    records: Any = None
     plan = optional(whole(1, 10**12), "says what so many uploads would take each party and all clients")
 
 
@@ -163,13 +164,12 @@ PARTY = required(parse_party, "number of the party, from 0", "0")
 
 
 class OfTask(
-    Spending,
+    Allowance,
     epsilon={
-        "example": "",
         "help": "what runs will spend in all on these uploads; those whose clients allow less are left out; "
         "default: all that the task allows",
     },
-    delta={"default": "", "help": f"with --epsilon: likewise; default: {ACCEPTED_DELTA}"},
+    delta={"help": f"with --epsilon: likewise; default: {ACCEPTED_DELTA}"},
 ):
     """Common options of counting uploads."""
 
@@ -215,23 +215,20 @@ class AggregateOptions(OfTask):
     )
 
 
-class SendOptions(
-    Spending,
-    epsilon={
-        "example": "",
-        "help": "the largest ε that this client accepts; nothing is sent to a run that spends more",
-    },
-    delta={"default": ACCEPTED_DELTA, "help": "the largest δ that it accepts, likewise"},
-):
+class SendOptions(Options):
     """Show a run's terms, then send one client's values, masked, to the parties: a client's step."""
 
+    epsilon = Spending.epsilon.optional(
+        help="the largest ε that this client accepts; nothing is sent to a run that spends more"
+    )
+    delta = Spending.delta.but(default=ACCEPTED_DELTA, help="the largest δ that it accepts, likewise")
     records = required(parse_path, f"{_OF_CLIENTS} of one client", "my.csv")
     invitation = required(
         parse_path,
         "the invitation that this client was given: addresses of the parties, and a key",
         "client-0.json",
     )
-    timeout = Run.timeout.but(help="seconds until all parties have to be there")
+    timeout = Where.timeout.but(help="seconds until all parties have to be there")
     fingerprints = optional(
         parse_path,
         "a file with the SHA-256 of each party's certificate, a line each, party 0 first; nothing is sent to "
@@ -266,22 +263,22 @@ class LedgerOptions(Options):
     prints = "JSON"
 
 
-class NoiseOptions(
-    Spending,
-    epsilon={"help": "the ε that each sample would give a count, of which a record changes 1"},
-    delta={"default": "", "help": "the δ of such a count; default: 2^-40"},
-):
+class NoiseOptions(Options):
     """Reveal samples of noise, which then protect nothing, for audits and benchmarks (π_LAP)."""
 
+    epsilon = Spending.epsilon.but(
+        help="the ε that each sample would give a count, of which a record changes 1"
+    )
+    delta = Spending.delta.optional(help="the δ of such a count; default: 2^-40")
     n = required(
         whole(1, in_module("harness.releases.noise_samples:MOST_SAMPLES")),
         "how many samples, up to 100000",
         "1000",
     )
-    noise = SumsRequest.noise
+    noise = Randomness.noise
     security = Request.security
     out = OUT
-    timeout = Run.timeout
+    timeout = Where.timeout
     prints = "noise.json"
 
 
@@ -289,10 +286,9 @@ _SIZE = whole(2, 4096)
 
 
 class AuditOptions(
-    Spending,
-    epsilon={"example": "", "help": "the ε that the noise is made for; default: 1"},
+    Allowance,
+    epsilon={"help": "the ε that the noise is made for; default: 1"},
     delta={
-        "default": "",
         "help": "the δ that it is made for; default: 2^-40 (not for the published sampler)",
     },
 ):
@@ -317,7 +313,7 @@ class AuditOptions(
     labels = optional(_SIZE, "of a release: how many; default: 2")
     thresholds = optional(_SIZE, "of the release `thresholds`: how many; default: 101")
     steps = optional(_SIZE, "of the release gap: how many on each side of the range's center; default: 1000")
-    neighboring_relation = SumsRequest.neighboring_relation.but(
+    neighboring_relation = Protect.neighboring_relation.but(
         help="of a release: add_or_remove_one (default), replace_one or zero_out_one"
     )
     noise = optional(
@@ -428,7 +424,7 @@ class HostsRestoredOptions(
     population = required(parse_population, "the one that the lost runs were on", "loans")
     seen = required(parse_heads, "the heads that others have seen of it, as the refusal says", f"{0:064x}")
     privacy_unit = usual("record", parse_unit, "what the lost runs protected: record (default) or client")
-    neighboring_relation = SumsRequest.neighboring_relation.but(
+    neighboring_relation = Protect.neighboring_relation.but(
         help="under which relation; default: that of runs that are there"
     )
 
@@ -446,9 +442,14 @@ class HostsCleanOptions(Options):
     hosts = HOSTS
 
 
-class TrainOptions(TrainRequest, records={"unless": "preprocess"}):
-    """Train a model under differential privacy, with weights and thresholds if wanted, on one budget."""
+class TrainOptions(Options):
+    """The options of `train`."""
 
+    training = Part(TrainRequest, records={"unless": "preprocess"})
     prints = "model.json"
     preprocess = PREPROCESS
     plot = PLOT
+
+    @classmethod
+    def summary(cls) -> str:
+        return cls.training.kind.summary()

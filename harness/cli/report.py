@@ -43,7 +43,7 @@ def write_beside(directory: Path, title: str, subtitle: str, view: Sequence[Part
 
 
 def present(
-    options: Any,
+    plot: bool,
     manifest: ReleaseManifest,
     target: Path,
     title: str,
@@ -57,9 +57,9 @@ def present(
     terminal.show(*answer)
     if not terminal.output.quiet:
         terminal.show(*(full if terminal.output.verbose else short))
-    if options.plot:
+    if plot:
         write_beside(target, title, run_view.subtitle(manifest), [*answer, *full])
-    results = run_view.results(target, options.plot)
+    results = run_view.results(target, plot)
     if not terminal.output.quiet:
         terminal.show(results)
     if terminal.output.json:

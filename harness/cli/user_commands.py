@@ -1,6 +1,7 @@
 """The users' commands."""
 
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import ClassVar
 
 from invoke import Collection
 
@@ -8,23 +9,24 @@ from harness.cli import options
 from harness.cli.command_line import ANALYST, CLIENT, PARTY, Command
 from harness.cli.options import PLOT, PREPROCESS
 from harness.errors import OptionError, named
-from harness.request.fields import Options, optional
+from harness.request.fields import Options, Part, optional
 from harness.request.plans import parse_plan
-from harness.request.readers import in_module, parse_names, parse_path, whole
-from harness.request.releases import CALLS
+from harness.request.readers import parse_names, parse_path
+from harness.request.releases import (
+    CapCall,
+    ConfusionCall,
+    CountCall,
+    GapCall,
+    Invitations,
+    ReleaseCall,
+    ThresholdsCall,
+    WeightsCall,
+)
 
 
-class ReleaseOptions(Options):
-    """A command's options besides its call's; `earlier` are those for earlier results."""
+class InsteadOfARun(Options):
+    """A plan, or noise for later runs, in place of a run."""
 
-    earlier: ClassVar[tuple[str, ...]] = ()
-    preprocess: Any = None
-
-    hosts = optional(
-        parse_path,
-        "a file that describes hosts, of which each runs one party on the shares that it has "
-        "(docs/how-to/hosts.md)",
-    )
     plan = optional(
         parse_plan,
         "say what it would cost and how far off it would be, and run nothing: how many clients there would "
@@ -32,61 +34,119 @@ class ReleaseOptions(Options):
         "network=wan (or lan, or 40ms,100Mbit), error=0.01, units=DIR; groups and labels are numbers then, "
         "or names, with shares of the records if these differ (a:0.7,b:0.3)",
     )
+    preprocess = PREPROCESS
+
+
+class Earlier(Options):
+    """What earlier runs revealed, with which a command goes on in place of a run."""
+
+    add = optional(
+        parse_names,
+        "instead of --records: the directories of runs of one --chain, as runs/a,runs/b; adds up what "
+        "they counted, for no ε",
+    )
+    curves = optional(
+        parse_path,
+        "instead of --records: the directory of an earlier run; chooses on its curves again, for no ε",
+    )
+
+
+class ReleaseOptions(Options):
+    """A command's options: those of its call, and others. `again` are those that go with earlier results."""
+
+    again: ClassVar[tuple[str, ...]] = ()
+
+    call = Part(ReleaseCall)
+    invitations = Part(Invitations, without=("invite", "clients"))
+    instead = Part(InsteadOfARun)
+    earlier = Part(Earlier, without=("add", "curves"))
+    hosts = optional(
+        parse_path,
+        "a file that describes hosts, of which each runs one party on the shares that it has "
+        "(docs/how-to/hosts.md)",
+    )
     plot = PLOT
 
-    def __init__(self, **given: Any) -> None:
+    def __init_subclass__(cls, **changes: Mapping[str, object]) -> None:
+        super().__init_subclass__(**changes)
+        cls.also = cls.call.kind.also
+        cls.prints = f"{cls.call.kind.request.kind.task}.json"
+
+    def __init__(self, **given: object) -> None:
         """Read the options, or refuse a new run's beside earlier results."""
-        again, of_both = self.earlier[:1], (*self.earlier, "out", "plot")
-        for name, text in given.items() if any(map(given.get, again)) else ():
-            if text not in ("", False, self.declared[name].default) and name not in of_both:
-                raise OptionError(
-                    f"{named(name)} is for a new run, and {named(again[0])} for what earlier runs revealed: "
-                    "leave one of them out."
-                )
+        earlier = [name for name in type(self).earlier.options if given.get(name)]
+        of_both = (*earlier, *self.again, "out", "plot")
+        of_new_runs = [
+            name
+            for name, text in given.items()
+            if name in self.declared
+            and name not in of_both
+            and text not in ("", False, self.declared[name].default)
+        ]
+        if earlier and of_new_runs:
+            raise OptionError(
+                f"{named(of_new_runs[0])} is for a new run, and {named(earlier[0])} for what earlier runs "
+                "revealed: leave one of them out."
+            )
         super().__init__(**given)
 
+    @classmethod
+    def summary(cls) -> str:
+        return cls.call.kind.request.kind.summary()
 
-_OF_TASK: dict[str, dict[str, Any]] = {
-    "weights": {
-        "earlier": ("add",),
-        "add": optional(
-            parse_names,
-            "instead of --records: the directories of runs of one --chain, as runs/a,runs/b; adds up what "
-            "they counted, for no ε",
-        ),
-    },
-    "thresholds": {
-        "earlier": ("curves", "constraint", "objective", "tolerance", "deterministic", "positive_label"),
-        "curves": optional(
-            parse_path,
-            "instead of --records: the directory of an earlier run; chooses on its curves again, for no ε",
-        ),
-    },
+
+class WeightsOptions(ReleaseOptions):
+    """The options of `weights`."""
+
+    call = Part(WeightsCall, epsilon={"unless": "add"})
+    invitations = Part(Invitations)
+    earlier = Part(Earlier, without=("curves",))
+
+
+class ConfusionOptions(ReleaseOptions):
+    """The options of `confusion`."""
+
+    call = Part(ConfusionCall)
+
+
+class ThresholdsOptions(ReleaseOptions):
+    """The options of `thresholds`."""
+
+    again = ("constraint", "objective", "tolerance", "deterministic", "positive_label")
+    call = Part(ThresholdsCall, epsilon={"unless": "curves"})
+    earlier = Part(Earlier, without=("add",))
+
+
+class GapOptions(ReleaseOptions):
+    """The options of `gap`."""
+
+    call = Part(GapCall)
+
+
+class CountOptions(ReleaseOptions):
+    """The options of `count`."""
+
+    call = Part(CountCall)
+
+
+class CapOptions(ReleaseOptions):
+    """The options of `cap`, whose noise is not made ahead."""
+
+    call = Part(CapCall)
+    instead = Part(InsteadOfARun, without=("preprocess",))
+
+
+RELEASES: Mapping[str, type[ReleaseOptions]] = {
+    options.call.kind.request.kind.task: options
+    for options in (
+        WeightsOptions,
+        ConfusionOptions,
+        ThresholdsOptions,
+        GapOptions,
+        CountOptions,
+        CapOptions,
+    )
 }
-
-
-def _options_of(task: str) -> Any:
-    call, own = CALLS[task], _OF_TASK.get(task, {})
-    members: dict[str, Any] = {"__doc__": call.__doc__, "prints": f"{task}.json"}
-    if "offline" in call.declared:
-        members["preprocess"] = PREPROCESS
-    if call.online:
-        members |= {
-            "invite": optional(
-                parse_path,
-                "instead of --records: a new directory for the clients' invitations, by which each sends "
-                "during the run (needs MP-SPDZ)",
-            ),
-            "clients": optional(
-                whole(1, in_module("harness.clients.session:MAX_CONNECTIONS")), "how many clients are invited"
-            ),
-        }
-    if again := own.get("earlier"):
-        members["epsilon"] = call.epsilon.but(unless=again[0])
-    return type(f"{task.capitalize()}Options", (ReleaseOptions, call), {**members, **own})
-
-
-RELEASES: dict[str, Any] = {task: _options_of(task) for task in CALLS}
 
 
 _RUNS = "harness.cli.commands"

@@ -89,10 +89,10 @@ def parties_start_s(release: Request) -> float:
     """Return how long a run's parties take to start here."""
     modules = (
         *_OF_A_PARTY,
-        *(() if release.security.virtual_machine else _OF_MPYC),
-        *(_OF_DISTRIBUTED_NOISE if release.own_distribution else ()),
+        *(() if release.model.virtual_machine else _OF_MPYC),
+        *(_OF_DISTRIBUTED_NOISE if release.randomness.distribution else ()),
     )
-    parties: int = release.security.parties
+    parties: int = release.model.parties
     return starting_s(f"import {', '.join(modules)}") * parties / min(parties, os.cpu_count() or 1)
 
 
@@ -134,7 +134,7 @@ def sharing_s(federation: Federation, release: Request) -> float:
         records = replace(federation, clients=clients, records=some).made_up()
         with TemporaryDirectory() as scratch:
             before = thread_time()
-            share_and_add_up(records, release.form, release.security, Path(scratch), lambda _: None)
+            share_and_add_up(records, release.form, release.model, Path(scratch), lambda _: None)
             took = thread_time() - before
         if took >= 0.03 or clients == federation.clients:
             return took * federation.clients / clients
@@ -264,9 +264,9 @@ class PlannedRelease:
         """Return the job of a run, without clients' values."""
         domain, release = self.domain, self.request
         rows = self.records if is_per_record(domain, release.form.name) else self.clients
-        nothing = [None] * release.security.parties
+        nothing = [None] * release.model.parties
         job = make_job(self.prepared, PartyInputs(domain, self.clients, 1, rows, nothing))
-        return replace(job, pieces=tuple(Path() for _ in nothing)) if release.offline else job
+        return replace(job, pieces=tuple(Path() for _ in nothing)) if release.randomness.offline else job
 
 
 def expected_cap(clients: int, records: int, max_count: int) -> Cap:
@@ -336,8 +336,8 @@ def errors_by_noise(asked: PlannedRelease) -> dict[str, float]:
     errors[SQUARE_ROOT] = square_root_error(
         len(domain.thresholds),
         request.neighbors_in(domain),
-        request.epsilon / share,
-        request.delta / share,
+        request.protect.epsilon / share,
+        request.protect.delta / share,
     )
     return errors
 
@@ -356,7 +356,7 @@ def guarantee_for(asked: PlannedRelease, error: float) -> Guarantee | None:
         return isinstance(expected, ExpectedError) and expected.worst <= error
 
     least = bisect_left(grid, True, key=enough)
-    return Guarantee(grid[least], asked.request.delta) if least < len(grid) else None
+    return Guarantee(grid[least], asked.request.protect.delta) if least < len(grid) else None
 
 
 @dataclass(frozen=True)
@@ -404,7 +404,7 @@ def plan_model(
         try:
             job = asked.job()
             costs.append(units.predict(model, counts_of(job, model), network))
-            if asked.request.offline:
+            if asked.request.randomness.offline:
                 making = noise_job(joint_noise_of(asked.prepared), [Path()] * model.parties)
                 ahead.append(units.predict(model, counts_of(making, model), network))
         except PlanError as error:

@@ -95,15 +95,17 @@ def _stages(request: Request, expected: Expected, table: Any) -> list[PlannedRel
     _refuse_strangers(request, expected)
     kind = statistic_class(request.task).kind
     counts, groups, labels = None, expected.groups, expected.labels
+    clients, records = expected.clients, expected.records or expected.clients
     if table is not None:
         counts, groups, labels = _counted(request, expected, kind, table)
-
-    clients = expected.clients if counts is None else len(counts)
-    records = expected.records or (clients if counts is None else int(counts.sum()))
+        clients, records = len(counts), int(counts.sum())
+    assert clients is not None and records is not None and groups is not None  # `Expected` asks for them
     max_count = expected.max_count or DEFAULT_MAX_COUNT
-    cap = Cap(1) if kind is RecordKind.VALUE and request.privacy_unit is PrivacyUnit.CLIENT else None
-    if request.cap:
-        cap = expected_cap(clients, records, max_count) if request.cap == AUTO else request.cap
+    protect, cap = request.protect, request.protect.bound
+    if protect.chooses_cap:
+        cap = expected_cap(clients, records, max_count)
+    elif cap is None and kind is RecordKind.VALUE and protect.privacy_unit is PrivacyUnit.CLIENT:
+        cap = Cap(1)
     stage = PlannedRelease(
         request if request.security else request.but(security=next(iter(MODELS.values()))),
         statistic_of(request),
@@ -117,7 +119,7 @@ def _stages(request: Request, expected: Expected, table: Any) -> list[PlannedRel
         cap,
         counts,
     )
-    return _after_cap(stage) if request.cap == AUTO else [stage]
+    return _after_cap(stage) if protect.chooses_cap else [stage]
 
 
 def _counted(
@@ -129,7 +131,7 @@ def _counted(
         raise OptionError(f"{named('from_records')} replaces {', '.join(given)}; leave out one or the other.")
     valued = kind is RecordKind.VALUE
     records = read_records(Named(table, {"label": "group"} if valued else {}), None)
-    records.check_unit(request.privacy_unit, request.cap)
+    records.check_unit(request.protect.privacy_unit, request.protect.cap)
     domain, size = records.domain, int(records.sizes.sum())
     counts = np.moveaxis(records.counts_per_client().reshape(*domain.shape, -1), -1, 0)
     if valued:
@@ -171,7 +173,7 @@ def _refuse_strangers(request: Request, expected: Expected) -> None:
     task = request.task
     of = {"thresholds": ("thresholds", "cap"), "steps": ("gap",)}
     given = {named(name): tasks for name, tasks in of.items() if getattr(expected, name) is not None}
-    if request.cap == AUTO:
+    if request.protect.cap == AUTO:
         given[named("cap", AUTO)] = CAPPED_RELEASES
     for field, tasks in given.items():
         if task not in tasks:
@@ -188,5 +190,5 @@ def _refuse_strangers(request: Request, expected: Expected) -> None:
         )
     if task == "count" and expected.error:
         raise OptionError(f"count has {named('relative_error')} in place of an error; leave error out.")
-    if request.cap_epsilon and request.cap != AUTO:
+    if request.protect.cap_epsilon and request.protect.cap != AUTO:
         raise OptionError(f"{named('cap_epsilon')} is for {named('cap', AUTO)}; give both, or neither.")

@@ -70,10 +70,10 @@ class Guard:
         self.release = request_of_run(asked)
         self._facts = Release(
             task=self.release.task,
-            model=self.release.security.name,
-            unit=str(self.release.privacy_unit),
+            model=self.release.model.name,
+            unit=str(self.release.protect.privacy_unit),
             population=self.release.population,
-            chain=self.release.chain,
+            chain=self.release.inputs.chain or "",
             clients_send=self.release.form.path is CLIENTS,
         )
         self._ask()
@@ -127,7 +127,8 @@ class Guard:
 
         Raises UsedUploadsError if none is left by earlier runs, or as `prepared`.
         """
-        report = new_uploads(report, partial(self._ledger.counted, self._population, self.release.chain))
+        chain = self.release.inputs.chain or ""
+        report = new_uploads(report, partial(self._ledger.counted, self._population, chain))
         event = event_of(self.prepared(domain), self.statistic.name, self._directory)
         return report.without(uncovered(policies, event, self._ledger.spent_on(policies)))
 
@@ -166,7 +167,7 @@ class Guard:
         _, domain = read_terms(terms, "What clients are told")
         if terms_of(self.release, domain) != terms:
             raise HostUnfitError("It was asked to run something else than clients are told.")
-        return sent_inputs(domain, certificates, self.release.form, self.release.security, terms)
+        return sent_inputs(domain, certificates, self.release.form, self.release.model, terms)
 
     def intent(
         self,
@@ -374,7 +375,7 @@ class Uploads:
         once(self._count, "listed its uploads")
         self._keys.check(party)
         release, task = self._guard.release, read_task(self._directory / TASK)
-        check_task(task, release.form, release.security)
+        check_task(task, release.form, release.model)
         self._guard.check_task(task.name)
         self._count = self._counted(Opener(task, party, task.secrets(party, self._directory / SEALING)))
         self._policies, self._own = self._count.policies, self._list_of(party)
@@ -412,7 +413,7 @@ class Uploads:
 
         Raises HostUnfitError.
         """
-        if of not in range(self._guard.release.security.parties):
+        if of not in range(self._guard.release.model.parties):
             raise HostUnfitError("It was told of uploads of a party that its model does not have.")
         if self._count is None:
             raise HostUnfitError(_NOT_LISTED)
@@ -462,7 +463,7 @@ class Uploads:
             self._add_up(party, aggregated)
         header = check_own(aggregated, party)
         self._guard.check_task(header.task.name)
-        inputs = inputs_in(header, aggregated, release.form, release.security)
+        inputs = inputs_in(header, aggregated, release.form, release.model)
         if not ready:  # each client's own policy, in place of the common one
             inputs = replace(inputs, policies={client: self._policies[client] for client in inputs.batches})
         self.source = AGGREGATE if ready else UPLOADS
@@ -474,7 +475,7 @@ class Uploads:
             "head": head.decode(),
             "bytes": sum(path.lstat().st_size for path in shares.glob(f"*{SUFFIX}")),
             "left_out": header.excluded,
-            "pieces": self._pieces(party, inputs.domain) if release.offline else [],
+            "pieces": self._pieces(party, inputs.domain) if release.randomness.offline else [],
         }
 
     def _pieces(self, party: int, domain: RecordDomain) -> list[str]:

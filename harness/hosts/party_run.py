@@ -358,7 +358,7 @@ class SignedRun(PartyRun[Intent]):
     """A run whose end hosts sign, too."""
 
     def __init__(self, host: LocalHost, guard: Guard) -> None:
-        super().__init__(host, guard.release.security)
+        super().__init__(host, guard.release.model)
         self.guard = guard
 
     def known(self, party: int) -> dict[str, Any]:
@@ -417,7 +417,7 @@ class ReleaseRun(SignedRun):
         if inputs is None or (clients is None) == (guard.release.form.path is CLIENTS):
             raise HostUnfitError(_NO_INPUTS)
         job = guard.job(inputs)
-        if guard.release.offline:
+        if guard.release.randomness.offline:
             place = self.scratch / "piece"
             self._piece = guard.stock.take(uploads.terms, self.model.parties, place, only=piece)
             job = replace(job, pieces=self._piece.parties)

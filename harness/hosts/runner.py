@@ -175,7 +175,7 @@ class HostsRunner(Runner):
 
     def propose(self, request: Request) -> None:
         """Propose a release to each host; PolicyError or HostUnfitError."""
-        self._offline = request.offline
+        self._offline = request.randomness.offline
         at_once(lambda one: one.ask("propose", asked=request.to_json()), self._connections)
 
     def preprocess(

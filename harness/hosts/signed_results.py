@@ -337,8 +337,8 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
         answer = prepared.read(outputs, inputs.clients)
     except (FairSharesError, ArithmeticError, LookupError, TypeError, ValueError) as error:
         refusal.say(f"no result follows from what they signed ({str(error)[:_SHOWN]})")
-    if parties != list(range(release.security.parties)):
-        refusal.say(f"not each of the {release.security.parties} parties signed, once")
+    if parties != list(range(release.model.parties)):
+        refusal.say(f"not each of the {release.model.parties} parties signed, once")
     privacy = privacy_of(prepared, ran.compared, ran.attempts).stated
     if (str(privacy.epsilon_exact), str(privacy.delta_exact)) != first.spent:
         refusal.say("they signed another ε or δ than this version computes for that run")
@@ -347,8 +347,8 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
         "schema": MANIFEST_SCHEMA,
         "task": release.task,
         "request": ran.asked,
-        "security": release.security.name,
-        "engine": release.security.engine,
+        "security": release.model.name,
+        "engine": release.model.engine,
         "engine_version": ran.engine_version,
         "program_hash": ran.program_hash,
         "privacy": as_json(privacy),

@@ -298,7 +298,7 @@ def _run_in(directory: Path, verify: Callable[[Path], object]) -> _Run:
                 manifest.ledger.path,
                 manifest.ledger.charge,
                 request.population,
-                request.chain,
+                request.inputs.chain,
                 manifest.privacy,
                 domain,
             ),

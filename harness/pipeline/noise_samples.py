@@ -27,7 +27,7 @@ def open_noise(
     sampler: Sampler, n: int, settings: RunSettings, out: Path, progress: Progress
 ) -> tuple[SampleSummary, SampleManifest]:
     """Run π_LAP, write its two files into `out`, and return the samples' summary and the manifest."""
-    started, model = time.monotonic(), settings.release.security
+    started, model = time.monotonic(), settings.release.model
     settings.check_supported(sampler.spec)
     with new_directory(out) as partial:
         result = settings.runner.run(

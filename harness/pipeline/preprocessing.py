@@ -35,7 +35,7 @@ def joint_noise_of(prepared: PreparedRelease[Any]) -> JointNoise:
     """Return the noise that a release needs."""
     plan = prepared.plan
     return JointNoise(
-        prepared.release.security,
+        prepared.release.model,
         plan.nodes,
         (str(plan.node_epsilon), str(plan.node_delta_bits)),
         fair_bits_per_sample(plan.coins),

@@ -17,15 +17,13 @@ from harness.inputs.record_schema import (
     DEFAULT_STEPS,
     DEFAULT_THRESHOLDS,
     Cap,
-    Grid,
     RecordDomain,
     RecordKind,
     ValueGrid,
     caps_to_choose_from,
-    grid_from_json,
     read_domain,
 )
-from harness.inputs.records import ClientRecords, ScoreCut, read_records
+from harness.inputs.records import ClientRecords, read_records
 from harness.pipeline.run import Run, RunSettings, event_of, run_release
 from harness.pipeline.sources import RecordsSource
 from harness.privacy.ledger.charge import Entry, Say, chosen_account, chosen_ledger, entry, nothing_said
@@ -33,10 +31,10 @@ from harness.privacy.ledger.populations import PrivacyEvent
 from harness.privacy.stock import Stock
 from harness.releases.base import PreparedRelease, Statistic, statistic_of
 from harness.releases.contribution_cap import CAP_SHARE, CapStatistic, CapTarget, ChosenCap, sizes_alone
-from harness.request.base import Request
+from harness.request.base import Account, Request, Where
 from harness.request.fields import as_text
 from harness.request.readers import parse_cap, parse_choice
-from harness.request.releases import CapRequest, Records, ReleaseCall, ThresholdsRequest
+from harness.request.releases import CapRequest, DeclaredDomain, Invitations, ReleaseCall, ThresholdsRequest
 from harness.system.result_files import check_new
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.guarantee import Guarantee, compose
@@ -45,35 +43,44 @@ from protocols.spec import CLIENTS, PI_CAP, REPLICATED, SHARES
 _ANY = ("a", "b")  # groups or labels, where names do not matter
 
 
-def settings_of(call: ReleaseCall, hosts: Runner | None = None, say: Say = nothing_said) -> RunSettings:
+def settings_of(
+    call: ReleaseCall,
+    hosts: Runner | None = None,
+    say: Say = nothing_said,
+    invitations: Invitations | None = None,
+) -> RunSettings:
     """Check how a call's fields combine, and return the settings; with `hosts` the call names a model.
 
     Raises OptionError, or UnsupportedError if the model cannot run this.
     """
     request = call.request
-    if call.invite:
+    if invitations is not None and invitations.invite:
         request = request.but(input_path=CLIENTS)
     if not any(form.capped for form in request.spec.input_forms.values()):
-        parse_choice("privacy_unit", str(request.privacy_unit), [str(PrivacyUnit.RECORD)])
-    _check_sources(call, at_hosts=hosts is not None)
+        parse_choice("privacy_unit", str(request.protect.privacy_unit), [str(PrivacyUnit.RECORD)])
+    _check_sources(call, invitations or Invitations(), at_hosts=hosts is not None)
     request = request.but(security=chosen_model(request.security, say))
-    if request.offline:
+    if request.randomness.offline:
         _check_undivided(call)
     if chooses_cap(call):
         _, left = cap_and_release(request)
         request = request.spending(left)
     settings = RunSettings(
         request,
-        timeout_s=call.timeout,
+        timeout_s=call.where.timeout,
         account=chosen_account(
-            call.population, call.budget, call.ledger, say, of_records=call.records is not None
+            request.population,
+            call.account.budget,
+            call.account.ledger,
+            say,
+            of_records=call.source.records is not None,
         ),
         hosts=hosts,
-        stock=stock_of(call) if request.offline and not hosts else None,
+        stock=stock_of(call.where, call.account) if request.randomness.offline and not hosts else None,
     )
     settings.check_supported(request.spec)
-    if request.task == "cap" and request.curves:  # the model has to support the curves too
-        curves = ThresholdsRequest(epsilon=1, security=request.security, variant=request.variant)
+    if isinstance(request, CapRequest) and request.curves:  # the model has to support the curves too
+        curves = ThresholdsRequest(epsilon=1, security=request.model.name, variant=request.variant)
         replace(settings, release=curves).check_supported(request.curves)
     return settings
 
@@ -81,17 +88,18 @@ def settings_of(call: ReleaseCall, hosts: Runner | None = None, say: Say = nothi
 def of_noise(call: ReleaseCall, hosts: Runner | None = None) -> PreparedRelease[Any]:
     """Return the release whose noise is made ahead, or raise OptionError."""
     _check_undivided(call)
-    request = call.request.but(offline=True, security=call.security or choose_model(None))
+    request = call.request.but(offline=True, security=call.request.security or choose_model(None))
     of_values = request.task == "gap"
-    kept = with_cap(domain_of_noise(call, of_values=of_values), call.cap, request.privacy_unit)
+    declared = domain_of_noise(call.declares, of_values=of_values)
+    kept = with_cap(declared, request.protect.bound, request.protect.privacy_unit)
     statistic = statistic_of(request)
     RunSettings(request, hosts=hosts).check_supported(statistic.spec)
-    return statistic.prepare(request, kept if of_values else kept.with_kind(statistic.kind, grid_of(call)))
+    return statistic.prepare(request, kept if of_values else kept.with_kind(statistic.kind, call.grid))
 
 
-def domain_of_noise(records: Records, *, of_values: bool = False) -> RecordDomain:
+def domain_of_noise(declares: DeclaredDomain, *, of_values: bool = False) -> RecordDomain:
     """Return the declared domain; OptionError if there is none, as noise depends on it."""
-    domain: RecordDomain | None = declared_domain(records, of_values=of_values)
+    domain = declared_domain(declares, of_values=of_values)
     if domain is None:
         raise OptionError(
             f"Noise depends on the domain; declare it by {named('domain')}, or {named('groups')} and "
@@ -102,82 +110,84 @@ def domain_of_noise(records: Records, *, of_values: bool = False) -> RecordDomai
 
 def _check_undivided(call: ReleaseCall) -> None:
     """Refuse to divide ε between two releases: noise for all of ε fits neither."""
-    if call.cap == AUTO:
+    if call.request.protect.chooses_cap:
         raise OptionError(
             f"Noise is made ahead for one release that spends all of ε, and {named('cap', AUTO)} divides ε; "
             f"leave that out, or {named('offline')}."
         )
 
 
-def stock_of(call: Any) -> Stock:
+def stock_of(where: Where, account: Account) -> Stock:
     """Return the stock of runs on this machine."""
-    return Stock(call.stock or chosen_ledger(call.ledger).path.parent / "stock")
+    return Stock(where.stock or chosen_ledger(account.ledger).path.parent / "stock")
 
 
 def chooses_cap(call: ReleaseCall) -> bool:
     """Return whether a first release chooses the contribution bound."""
-    return call.cap == AUTO and call.records is not None
+    return call.request.protect.chooses_cap and call.source.records is not None
 
 
 def _or_invitations() -> str:
     return f", or {named('invite')} (a directory for invitations of clients)."
 
 
-def _check_sources(call: ReleaseCall, *, at_hosts: bool) -> None:
+def _check_sources(call: ReleaseCall, invitations: Invitations, *, at_hosts: bool) -> None:
+    records, shares, invite = call.source.records, call.source.shares, invitations.invite
+    path, protect, declares = call.request.inputs.input_path, call.request.protect, call.declares
     refuse(
         OptionError,
         (
-            at_hosts and (call.records or call.shares),
-            f"Hosts hold the shares themselves; leave out {named('records' if call.records else 'shares')}, "
+            at_hosts and (records or shares),
+            f"Hosts hold the shares themselves; leave out {named('records' if records else 'shares')}, "
             f"or {named('hosts')}.",
         ),
         (
-            not at_hosts and sum(map(bool, (call.records, call.shares, call.invite))) != 1,
+            not at_hosts and sum(map(bool, (records, shares, invite))) != 1,
             f"Give either {named('records')} (a file of clients' records) or {named('shares')} (what `share` "
-            f"wrote){_or_invitations() if call.invite else '.'}",
+            f"wrote){_or_invitations() if invite else '.'}",
         ),
         (
-            not call.records and grid_of(call),
+            not records and call.grid,
             f"{named('thresholds')} goes with {named('records')}: shares have those of the domain they were "
             "made for.",
         ),
         (
-            call.threshold is not None and call.shares,
+            call.cut is not None and shares,
             f"With {named('shares')} the predictions are those that were shared; leave out "
             f"{named('threshold')}.",
         ),
         (
-            call.chain and (call.records or call.invite),
+            call.request.inputs.chain and (records or invite),
             f"{named('chain')} counts each upload once, and knows uploads alone: it goes with "
             f"{named('shares')}, or with {named('hosts')} that have some.",
         ),
         (
-            bool(call.invite) != bool(call.clients),
+            bool(invite) != bool(invitations.clients),
             f"{named('invite')} and {named('clients')} (how many) go together.",
         ),
         (
-            not (call.records or call.invite) and call.input_path is CLIENTS,
+            not (records or invite) and path is CLIENTS,
             f"Shares were sent before the run, not by {named('input_path', 'clients')}; leave out "
             f"{named('input_path')}, or say replicated if they are.",
         ),
         (
-            call.invite and call.input_path is REPLICATED,
+            invite and path is REPLICATED,
             f"{named('input_path', 'replicated')} is of shares that wait for the run, and "
             f"{named('invite')} has clients send during it; leave out one of them.",
         ),
     )
-    if call.cap == AUTO and call.records is None:
+    if protect.chooses_cap and records is None:
         parse_cap(AUTO)  # raises with the reason
-    declared = (call.domain, call.groups, call.labels, call.max_count, call.range, call.steps, call.cap)
+    declared = [*declares.values().values(), protect.cap]
     refuse(
         OptionError,
         (
-            not (call.records or call.invite) and any(declared),
+            not (records or invite) and any(declared),
             "The domain of uploads is that of the task that clients shared for; leave out the options for "
             "it.",
         ),
         (
-            call.cap_epsilon and not chooses_cap(call),
+            protect.cap_epsilon and not chooses_cap(call),
             f"{named('cap_epsilon')} is for {named('cap', AUTO)}; give both, or neither.",
         ),
     )
@@ -185,56 +195,44 @@ def _check_sources(call: ReleaseCall, *, at_hosts: bool) -> None:
 
 def cap_and_release(request: Request) -> tuple[Guarantee, Guarantee]:
     """Divide the budget of `cap="auto"` between bound and release."""
-    total = request.guarantee
-    of_cap = Guarantee(request.cap_epsilon or total.epsilon * CAP_SHARE, total.delta * CAP_SHARE)
+    total, chosen = request.protect.guarantee, request.protect.cap_epsilon
+    of_cap = Guarantee(chosen or total.epsilon * CAP_SHARE, total.delta * CAP_SHARE)
     if of_cap.epsilon >= total.epsilon:
         raise OptionError(
-            f"{named('cap_epsilon', as_text(request.cap_epsilon))} leaves nothing of "
-            f"{named('epsilon', as_text(request.epsilon))}, the total."
+            f"{named('cap_epsilon', as_text(chosen))} leaves nothing of "
+            f"{named('epsilon', as_text(total.epsilon))}, the total."
         )
     return of_cap, total - of_cap
 
 
-def grid_of(call: ReleaseCall) -> Grid:
-    """Return the thresholds beside a call's domain, or ()."""
-    declared = getattr(call, "thresholds", None) if call.task == "thresholds" else None
-    return grid_from_json(declared) if declared else ()
-
-
-def declared_domain(records: Records, *, of_values: bool = False) -> Any:
+def declared_domain(declares: DeclaredDomain, *, of_values: bool = False) -> RecordDomain | None:
     """Return the declared domain, or None; OptionError or RecordDomainError."""
-    if of_values and (records.range or records.steps or not records.domain):
-        return _declared_values(records)
-    if records.domain:
-        if records.groups or records.labels or records.max_count:
+    if of_values and (declares.range or declares.steps or not declares.domain):
+        return _declared_values(declares)
+    if declares.domain:
+        if declares.groups or declares.labels or declares.max_count:
             raise OptionError(
                 f"Declare the domain either by {named('domain')} or by {named('groups')}, {named('labels')} "
                 f"and {named('max_count')}."
             )
-        return read_domain(records.domain)
-    if bool(records.groups) != bool(records.labels):
-        raise OptionError(f"{named('groups')} and {named('labels')} go together: declare both.")
-    if not records.groups:
+        return read_domain(declares.domain)
+    if not declares.groups and not declares.labels:
         return None
-    return RecordDomain(
-        tuple(sorted(records.groups)), tuple(sorted(records.labels)), records.max_count or DEFAULT_MAX_COUNT
-    )
+    if not declares.groups or not declares.labels:
+        raise OptionError(f"{named('groups')} and {named('labels')} go together: declare both.")
+    groups, labels = tuple(sorted(declares.groups)), tuple(sorted(declares.labels))
+    return RecordDomain(groups, labels, declares.max_count or DEFAULT_MAX_COUNT)
 
 
-def _declared_values(records: Records) -> RecordDomain:
-    if records.domain or records.labels or records.max_count or not (records.groups and records.range):
+def _declared_values(declares: DeclaredDomain) -> RecordDomain:
+    if declares.domain or declares.labels or declares.max_count or not (declares.groups and declares.range):
         raise OptionError(
             f"Declare performance values by {named('groups')} and {named('range')} and, if wanted, "
             f"{named('steps')}; or all by {named('domain')}."
         )
-    low, high = records.range
-    values = ValueGrid(low, high, records.steps or DEFAULT_STEPS)
-    return RecordDomain(tuple(sorted(records.groups)), (), 1, kind=RecordKind.VALUE, values=values)
-
-
-def score_cut(call: ReleaseCall) -> ScoreCut | None:
-    """Return the rule that makes predictions from scores, if any."""
-    return ScoreCut(call.threshold, call.positive_label or "") if call.threshold is not None else None
+    low, high = declares.range
+    values = ValueGrid(low, high, declares.steps or DEFAULT_STEPS)
+    return RecordDomain(tuple(sorted(declares.groups)), (), 1, kind=RecordKind.VALUE, values=values)
 
 
 def with_cap(domain: RecordDomain, cap: Cap | None, unit: PrivacyUnit) -> RecordDomain:
@@ -273,17 +271,17 @@ def run_on_records(
 
     `chosen` receives the bound, the number of clients, and the remaining budget.
     """
-    request, cut = settings.release, score_cut(call)
+    request = settings.release
+    protect, most = call.request.protect, call.declares.max_count or DEFAULT_MAX_COUNT
     statistic = _statistic(call, request)
-    domain, grid = declared_domain(call, of_values=statistic.kind is RecordKind.VALUE), grid_of(call)
+    domain = declared_domain(call.declares, of_values=statistic.kind is RecordKind.VALUE)
     _check_unread(call, statistic, settings, domain, out)
     progress("records")
-    records = read_records(
-        source, domain, call.max_count or DEFAULT_MAX_COUNT, kind=statistic.kind, cut=cut, grid=grid
-    )
-    records.check_unit(request.privacy_unit, call.cap or records.domain.cap)
+    records = read_records(source, domain, most, kind=statistic.kind, cut=call.cut, grid=call.grid)
+    records.check_unit(protect.privacy_unit, protect.cap or records.domain.cap)
     if not chooses_cap(call):
-        records = replace(records, domain=with_cap(records.domain, call.cap, request.privacy_unit))
+        capped = with_cap(records.domain, protect.bound, protect.privacy_unit)
+        records = replace(records, domain=capped)
         return run_release(statistic, RecordsSource(records), settings, out, progress)
     of_cap, left = cap_and_release(call.request)
     return run_with_chosen_cap(
@@ -324,8 +322,8 @@ def run_with_chosen_cap(
         raise OptionError(f"The domain file says how much of a client counts; leave out {named('cap')}.")
     largest = Cap(caps_to_choose_from(domain.max_count)[-1])
     plan = statistic.prepare(release, replace(domain, cap=largest)).plan
-    both = compose([of_cap.release.guarantee, release.guarantee])
-    event = PrivacyEvent(statistic.name, release.security.name, both, plan.unit, plan.relation, out)
+    both = compose([of_cap.release.protect.guarantee, release.protect.guarantee])
+    event = PrivacyEvent(statistic.name, release.model.name, both, plan.unit, plan.relation, out)
     Entry(settings.account).check(event)
     with entry(settings.account) if settings.account.declared else nullcontext() as within:
         if within is not None:
@@ -334,7 +332,7 @@ def run_with_chosen_cap(
             CapStatistic(
                 CapTarget(
                     statistic.name,
-                    release.guarantee,
+                    release.protect.guarantee,
                     len(domain.thresholds) or DEFAULT_THRESHOLDS,
                     release.malleable_slots,
                 )
@@ -354,18 +352,20 @@ def run_with_chosen_cap(
 
 def request_of_cap(request: Request, spends: Guarantee) -> CapRequest:
     """Return the request that chooses the bound."""
+    path = request.inputs.input_path
     any_release = CapRequest(epsilon=1, release_epsilon=1, release=request.task)
     return any_release.but(
-        release_epsilon=request.epsilon,
+        release_epsilon=request.protect.epsilon,
         security=request.security,
         population=request.population,
-        input_path=request.input_path if request.input_path in PI_CAP.input_paths else SHARES,
+        input_path=path if path in PI_CAP.input_paths else SHARES,
     ).spending(spends)
 
 
 def _statistic(call: ReleaseCall, request: Request) -> Statistic[Any]:
-    if request.task == "cap" and getattr(request, "release", "") == "thresholds" and call.domain:
-        request = request.but(thresholds=len(read_domain(call.domain).thresholds) or None)
+    of_thresholds = isinstance(request, CapRequest) and request.release == "thresholds"
+    if of_thresholds and call.declares.domain:
+        request = request.but(thresholds=len(read_domain(call.declares.domain).thresholds) or None)
     return statistic_of(request)
 
 
@@ -381,16 +381,16 @@ def _check_unread(
     Any names stand in for undeclared ones.  [test: tests/commands/test_output.py]
     """
     request, total = settings.release, None
-    positive = str(call.positive_label or _ANY[0])
+    positive = next(iter(request.labels_named), _ANY[0])
     labels = tuple(sorted((positive, _ANY[positive == _ANY[0]])))  # any other
-    domain = declared or RecordDomain(_ANY, labels, call.max_count or DEFAULT_MAX_COUNT)
+    domain = declared or RecordDomain(_ANY, labels, call.declares.max_count or DEFAULT_MAX_COUNT)
     if not domain.values:
-        domain = domain.with_kind(statistic.kind, grid_of(call))
-    cap = None if call.cap == AUTO else call.cap
+        domain = domain.with_kind(statistic.kind, call.grid)
+    cap = request.protect.bound
     if chooses_cap(call) and not domain.cap:
-        cap, total = Cap(caps_to_choose_from(domain.max_count)[-1]), call.request.guarantee
+        cap, total = Cap(caps_to_choose_from(domain.max_count)[-1]), call.request.protect.guarantee
         check_new(cap_directory(out))
-    domain = with_cap(domain, cap, request.privacy_unit)
+    domain = with_cap(domain, cap, request.protect.privacy_unit)
     check_new(out)
     if settings.account.population is not None:
         event = event_of(statistic.prepare(request, domain), statistic.name, out)

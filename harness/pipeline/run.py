@@ -70,11 +70,11 @@ class RunSettings:
     @property
     def runner(self) -> Runner:
         """The hosts, or the engine on this machine."""
-        return self.hosts or engine_of(self.release.security)
+        return self.hosts or engine_of(self.release.model)
 
     def check_supported(self, spec: ProtocolSpec) -> None:
         """Raise UnsupportedError or OptionError unless the model can run the protocol here."""
-        model = self.release.security
+        model = self.release.model
         reason = self.runner.supports(self.release.program_of(spec), model, self.release.form)
         if reason is not None:
             raise UnsupportedError(f"Security model {model.name} cannot do this. {reason}")
@@ -134,7 +134,7 @@ def run_release(
             progress,
             settings.timeout_s,
             not_covered,
-            part_of(account.ledger.counted, account.population, release.chain),
+            part_of(account.ledger.counted, account.population, release.inputs.chain or ""),
             taken_piece,
         )
         described = source.describe(context)
@@ -142,7 +142,7 @@ def run_release(
         event = event_of(prepared, task, out)
         event = replace(event, uploads=described.batches, policies=described.policies)
         if earlier:  # charge the full budget too: the actual loss would tell what they opened
-            event = replace(event, exact=release.guarantee, noise=None)
+            event = replace(event, exact=release.protect.guarantee, noise=None)
         charging.check(event)  # refused before anything is shared, and again when the parties start
         inputs = source.deliver(context, described)
         job = make_job(prepared, inputs)
@@ -155,7 +155,7 @@ def run_release(
 
         result = settings.runner.run(
             job,
-            release.security,
+            release.model,
             partial / "parties",
             settings.timeout_s,
             progress,
@@ -183,7 +183,7 @@ def run_release(
             preprocessing=UNSET if noise is None else noise,
         )
         if earlier:
-            manifest = combined_manifest(task, {**earlier, task: manifest}, release.guarantee)
+            manifest = combined_manifest(task, {**earlier, task: manifest}, release.protect.guarantee)
         for leftover in partial.iterdir():  # the engine has removed the rest
             leftover.unlink() if leftover.is_file() else shutil.rmtree(leftover)
         if result.signed:
@@ -207,10 +207,10 @@ def privacy_of(prepared: PreparedRelease[Any], compared: int, attempts: int = 0)
     """Return a release's privacy statement; see `state_privacy`."""
     release, plan, domain = prepared.release, prepared.plan, prepared.domain
     stated = state_privacy(
-        *(prepared.program, release.form, release.security, plan, domain.inferred, domain.cap),
+        *(prepared.program, release.form, release.model, plan, domain.inferred, domain.cap),
         *(domain.max_count, compared, attempts),
     )
-    if release.chain and domain.cap:  # the encoding bounds one upload, and a client may have several
+    if release.inputs.chain and domain.cap:  # the encoding bounds one upload, and a client may have several
         return replace(stated, cap_kept_by=HONEST)
     return stated
 
@@ -220,14 +220,14 @@ def event_of(prepared: PreparedRelease[Any], task: str, out: Path) -> PrivacyEve
     plan, release = prepared.plan, prepared.release
     return PrivacyEvent(
         task=task,
-        model=release.security.name,
+        model=release.model.name,
         exact=plan.exact,
         unit=plan.unit,
         relation=plan.relation,
         out=out,
         noise=NoiseEvent(plan.noise, plan.changed) if plan.release and plan.largest == 1 else None,
-        chain=release.chain or "",
-        domain=json.dumps(prepared.domain.to_json(), sort_keys=True) if release.chain else "",
+        chain=release.inputs.chain or "",
+        domain=json.dumps(prepared.domain.to_json(), sort_keys=True) if release.inputs.chain else "",
     )
 
 
@@ -238,11 +238,11 @@ def make_job(prepared: PreparedRelease[Any], inputs: PartyInputs) -> Job:
     arguments = {
         "form": release.form.name,
         "path": release.form.path.name,
-        "parties": release.security.parties,
+        "parties": release.model.parties,
         "clients": rows,
         "records": inputs.entries if release.form.name == KEYS.name else rows,
         "slots": inputs.entries,
-        "per_lane": release.security.slots_per_lane,
+        "per_lane": release.model.slots_per_lane,
         "parts": inputs.sending.parts if inputs.sending else 0,
         "epsilon": plan.node_epsilon,
         "delta_bits": plan.node_delta_bits,

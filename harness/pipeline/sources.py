@@ -190,11 +190,11 @@ class RecordsSource(Source):
 
     def describe(self, run: RunContext) -> PartyInputs:
         records, rows = self.records, count_rows(self.records, run.release.form.name)
-        values = [None] * run.release.security.parties
+        values = [None] * run.release.model.parties
         return PartyInputs(records.domain, records.clients, 1, rows, values, columns=records.columns)
 
     def deliver(self, run: RunContext, described: PartyInputs) -> PartyInputs:
-        form, model = run.release.form, run.release.security
+        form, model = run.release.form, run.release.model
         if form.path is CLIENTS:
             rows = columns_of(self.records, form).T  # per client, or per record
             check_sent(rows.size)
@@ -222,7 +222,7 @@ class SharesSource(Source):
     directory: Path
 
     def describe(self, run: RunContext) -> PartyInputs:
-        form, model = run.release.form, run.release.security
+        form, model = run.release.form, run.release.model
         aggregates = sorted(self.directory.glob("party-*.aggregate"))
         run.progress("aggregate")
         if aggregates:
@@ -273,7 +273,7 @@ class InvitedSource(Source):
 
     def describe(self, run: RunContext) -> PartyInputs:
         check_sent(count_columns(self.domain, run.release.form.name) * self.clients)
-        nothing = [None] * run.release.security.parties
+        nothing = [None] * run.release.model.parties
         return PartyInputs(self.domain, self.clients, self.clients, self.clients, nothing)
 
     def deliver(self, run: RunContext, described: PartyInputs) -> PartyInputs:
@@ -284,7 +284,7 @@ class InvitedSource(Source):
             self.domain,
             [certificate for certificate, _ in pairs],
             release.form,
-            release.security,
+            release.model,
             terms,
             partial(invitations, pairs, terms, self.directory),
         )
@@ -297,7 +297,7 @@ class SyntheticSource(Source):
     federation: Federation
 
     def describe(self, run: RunContext) -> PartyInputs:
-        return synthetic_inputs(self.federation, run.release.form, run.release.security)
+        return synthetic_inputs(self.federation, run.release.form, run.release.model)
 
     def deliver(self, run: RunContext, described: PartyInputs) -> PartyInputs:
         if run.release.form.path is not CLIENTS:
@@ -360,10 +360,13 @@ def read_terms(terms: Any, where: str) -> tuple[Request, RecordDomain]:
         if not request.online or request.security is None:
             raise KeyError(request.task)
         if request.form.path is not CLIENTS:
-            raise KeyError(request.input_path)
-        if request.neighboring_relation is None or request.to_json().keys() != terms["request"].keys():
+            raise KeyError(request.inputs.input_path)
+        if (
+            request.protect.neighboring_relation is None
+            or request.to_json().keys() != terms["request"].keys()
+        ):
             refusal.say("it leaves out what a client is to agree with")
-        if type(terms["attempts"]) is not int or (terms["attempts"] > 0) != request.offline:
+        if type(terms["attempts"]) is not int or (terms["attempts"] > 0) != request.randomness.offline:
             refusal.say("it does not say how often making its noise was begun")
         request.program_of(request.spec)
     except (AttributeError, KeyError, TypeError, OptionError):

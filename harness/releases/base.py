@@ -250,7 +250,7 @@ class Statistic(ABC, Generic[R]):
     spec: ProtocolSpec
 
     @classmethod
-    def of(cls, request: Any) -> Self:
+    def of(cls, request: Request) -> Self:
         """Return the statistic that a request asks for."""
         return cls(**{field.name: getattr(request, field.name) for field in fields(cls)})  # type: ignore[arg-type]
 
@@ -308,20 +308,20 @@ def plan_release(
             f"{spec.name} does not declare what a record changes in what it reveals, so no guarantee can be "
             "stated; add `release` to its ProtocolSpec."
         )
-    with fitting(release.epsilon, release.delta):
+    with fitting(release.protect.epsilon, release.protect.delta):
         queries = spec.release({name: str(value) for name, value in arguments.items()})
         terms = (
             queries,
             release.neighbors_in(domain),
-            release.epsilon if epsilon is None else epsilon,
-            release.delta,
+            release.protect.epsilon if epsilon is None else epsilon,
+            release.protect.delta,
         )
         if release.own is None:
             plan = plan_noise(*terms)
         else:
             assert isinstance(queries, LinearQueries)  # as `program_of` found
             plan = plan_distributed_noise(*terms, *release.own)
-        return replace(plan, requested_epsilon=release.epsilon)
+        return replace(plan, requested_epsilon=release.protect.epsilon)
 
 
 @contextmanager

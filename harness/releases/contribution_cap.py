@@ -31,6 +31,7 @@ from harness.releases.base import (
 )
 from harness.releases.files import ResultFile, needed_file
 from harness.request.base import Request
+from harness.request.releases import CapRequest
 from harness.stated_privacy import StatedPrivacy
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, NoisePlan
 from protocols.arrays import Floats
@@ -141,10 +142,11 @@ class CapStatistic(Statistic[ChosenCap]):
     audited: ClassVar = {"cap": AuditTarget({}, lambda _: 1, _largest_grid, OF_CLIENTS)}
 
     @classmethod
-    def of(cls, request: Any) -> "CapStatistic":
+    def of(cls, request: Request) -> "CapStatistic":
+        assert isinstance(request, CapRequest)
         target = CapTarget(
             request.release,
-            Guarantee(request.release_epsilon, request.delta),
+            Guarantee(request.release_epsilon, request.protect.delta),
             request.thresholds or DEFAULT_THRESHOLDS,
             next(iter((request.curves or request.spec).input_forms.values())).exchangeable,
             request.counts or 1,
@@ -153,8 +155,8 @@ class CapStatistic(Statistic[ChosenCap]):
 
     def allowed_above(self, release: Request, domain: RecordDomain) -> int:
         """Return how many clients may exceed the bound, or raise OptionError."""
-        malleable = self.target.malleable_slots and release.security.tolerates == "active"
-        with fitting(release.epsilon, release.delta):
+        malleable = self.target.malleable_slots and release.model.tolerates == "active"
+        with fitting(release.protect.epsilon, release.protect.delta):
             return replace(self.target, malleable_slots=malleable).allowed_above(domain)
 
     @classmethod

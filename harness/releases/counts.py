@@ -152,12 +152,12 @@ class CountStatistic(Statistic[GroupCounts]):
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[GroupCounts]:
         try:
             distribution, epsilon = plan_logarithm(
-                self.target, release.neighbors_in(domain), release.epsilon, release.delta
+                self.target, release.neighbors_in(domain), release.protect.epsilon, release.protect.delta
             )
         except ValueError as error:
             raise OptionError(
-                f"{named('epsilon', exact_text(release.epsilon))} is not enough: {error}. Allow a larger "
-                f"{named('epsilon')}, {named('relative_error')} or {named('error_from')}."
+                f"{named('epsilon', exact_text(release.protect.epsilon))} is not enough: {error}. Allow a "
+                f"larger {named('epsilon')}, {named('relative_error')} or {named('error_from')}."
             ) from None
         arguments = {
             "groups": len(domain.groups),

@@ -49,6 +49,7 @@ from harness.releases.base import (
 )
 from harness.releases.files import EstimatedRates, ResultFile, file_in, needed_file, rates_in, state_rates
 from harness.request.base import Request
+from harness.request.releases import ThresholdsRequest
 from harness.stated_privacy import StatedPrivacy
 from protocols.accounting.calibration import Neighbors
 from protocols.arrays import Floats
@@ -286,9 +287,13 @@ class CurvesStatistic(Statistic[NoisyCurves]):
         if self.flat:
             return CountTree(bins, (1,))
         neighbors, share = release.neighbors_in(domain), domain.score_columns
-        with fitting(release.epsilon, release.delta):
+        with fitting(release.protect.epsilon, release.protect.delta):
             return best_tree(
-                bins, neighbors, release.epsilon / share, release.delta / share, release.own_distribution
+                bins,
+                neighbors,
+                release.protect.epsilon / share,
+                release.protect.delta / share,
+                release.randomness.distribution,
             )
 
     def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
@@ -442,8 +447,8 @@ class ThresholdChoice:
         )
 
 
-def choice_of(request: Any) -> ThresholdChoice:
-    """Return the choice that a `ThresholdsRequest` asks for."""
+def choice_of(request: ThresholdsRequest) -> ThresholdChoice:
+    """Return the choice that a request asks for."""
     return ThresholdChoice(request.constraint, request.objective, request.tolerance, request.deterministic)
 
 
@@ -511,7 +516,8 @@ class ThresholdsStatistic(Statistic[Thresholds]):
     audited: ClassVar = CurvesStatistic.audited
 
     @classmethod
-    def of(cls, request: Any) -> "ThresholdsStatistic":
+    def of(cls, request: Request) -> "ThresholdsStatistic":
+        assert isinstance(request, ThresholdsRequest)
         curves = CurvesStatistic(request.blocks == "flat", request.positive_label or "", request.spec)
         return ThresholdsStatistic(curves, choice_of(request))
 

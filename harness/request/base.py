@@ -1,14 +1,17 @@
-"""The fields that all releases share."""
+"""A request's parts, and what all releases have in common."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from harness.errors import OptionError, named
-from harness.request.fields import Option, Options, as_text, optional, required, usual
+from harness.request.fields import Options, Part, as_text, optional, required, switch, usual
 from harness.request.readers import (
+    as_given,
+    one_of,
     parse_budget,
+    parse_cap_or_auto,
     parse_choice,
     parse_delta,
     parse_epsilon,
@@ -16,13 +19,15 @@ from harness.request.readers import (
     parse_path,
     parse_path_of_shares,
     parse_population,
+    parse_relation,
     parse_seconds,
     parse_unit,
 )
 from protocols.guarantee import Guarantee
 
 if TYPE_CHECKING:  # slow imports are in functions
-    from harness.inputs.record_schema import RecordDomain
+    from harness.inputs.record_schema import Cap, RecordDomain
+    from harness.security_models import SecurityModel
     from protocols.accounting.calibration import NeighboringRelation, Neighbors
     from protocols.noise.added import NoiseDistribution
     from protocols.spec import InputForm, InputPath, ProtocolSpec
@@ -40,6 +45,13 @@ AT_REST = (
     "all, in ps-rep-ring and rep4-ring"
 )
 OUT = optional(parse_path, "a new directory for the results; default: runs/<task>-<time>")
+CAP_HELP = (
+    "how many records of a client count, for example 10; or weight-one: all count, with a total weight of 1"
+)
+INPUT_FORM_HELP = (
+    "split (default: counts per group and label) or product (group indicator times label counts)"
+)
+NOISES = one_of(lambda: (JOINT, DISTRIBUTED, DISTRIBUTED_GAUSSIAN))
 
 
 class Spending(Options):
@@ -57,9 +69,74 @@ class Spending(Options):
         """Both numbers as one value."""
         return Guarantee(self.epsilon, self.delta)
 
-    def spending(self, guarantee: Guarantee) -> Self:
-        """Return a copy with another budget."""
-        return self.but(epsilon=guarantee.epsilon, delta=guarantee.delta)
+
+class Protect(Spending):
+    """What a release protects, and how well.
+
+    Without a choice of the unit, records are protected; without a relation, the one of the domain counts.
+    """
+
+    privacy_unit = usual(
+        "record",
+        parse_unit,
+        "what is protected: record (default: one record of a client) or client (all its records)",
+    )
+    neighboring_relation = optional(
+        parse_relation, "add_or_remove_one or replace_one; default: the latter where --max-count is 1"
+    )
+    cap = optional(
+        parse_cap_or_auto,
+        f"with --privacy-unit client: {CAP_HELP}; or auto, with --records: π_CAP chooses it first, "
+        "in a release of its own",
+    )
+    cap_epsilon = optional(
+        parse_epsilon, "the part of ε that --cap auto spends on choosing the cap; default: a fifth"
+    )
+
+    @property
+    def of_clients(self) -> bool:
+        """Whether all records of a client are protected together."""
+        return self.privacy_unit == "client"
+
+    @property
+    def chooses_cap(self) -> bool:
+        """Whether a release of its own is to choose the contribution bound."""
+        return isinstance(self.cap, str)
+
+    @property
+    def bound(self) -> Cap | None:
+        """The contribution bound, if one is named."""
+        return None if isinstance(self.cap, str) else self.cap
+
+
+class Randomness(Options):
+    """Who makes the noise, and when."""
+
+    noise = usual(
+        JOINT,
+        NOISES,
+        "joint (default: made in the computation, known to nobody) or distributed (each party adds its own: "
+        "much faster, with larger errors; a party that deviates can shift the result unnoticed), which adds "
+        "up to Laplace's; or distributed-gaussian, which adds up to Gauss's",
+    )
+    offline = switch("take joint noise that --preprocess made before; refused where none fits")
+
+    @property
+    def distribution(self) -> NoiseDistribution | None:
+        """The distribution of distributed noise's sum; None for joint noise."""
+        return distribution_of(self.noise)
+
+
+class Inputs(Options):
+    """How clients' values reach the parties, and which uploads count."""
+
+    input_form = optional(as_given, INPUT_FORM_HELP)
+    input_path = usual("shares", parse_path_of_shares, AT_REST)
+    chain = optional(
+        parse_population,
+        "a name of your choice, with --shares or --hosts: runs that have it count new uploads each, and "
+        "spend ε once together, if clients share each record once",
+    )
 
 
 class Account(Options):
@@ -76,18 +153,23 @@ class Account(Options):
     )
 
 
-class Run(Options):
-    """A run's time limit, and the directory of its files."""
+class Where(Options):
+    """The directories of a run's files and of its noise, and its time limit."""
 
     out = OUT
     timeout = usual("600", parse_seconds, "seconds that the parties may take")
+    stock = optional(
+        parse_path,
+        "the directory of noise made ahead, by --preprocess, for --offline; default: stock, beside the "
+        "ledger",
+    )
 
 
-class Request(Spending):
+class Request(Options):
     """A release: what is revealed, about whom, and with which guarantee.
 
     `protocols` are names by variant, the default first; `slots` is the one where clients are the unit.
-    `statistic` is `module:class` in `harness.releases`, `of_call` the fields that a call adds or changes.
+    `statistic` is `module:class` in `harness.releases`. A release offers as much of each part as it has.
     """
 
     task: ClassVar[str]
@@ -95,39 +177,31 @@ class Request(Spending):
     slots: ClassVar[str] = ""
     online: ClassVar[bool] = False
     statistic: ClassVar[str] = ""
-    of_call: ClassVar[Mapping[str, Any]] = {}
-    also = "--records my.csv"
 
-    security: Any = Option[Any](  # a `Model`, None until one is chosen
-        parse_model, "see `./inv security`; default: ring if available, else mpyc"
-    )
-    input_path: Any = usual("shares", parse_path_of_shares, AT_REST)
+    protect = Part(Protect, without=("cap", "cap_epsilon"))
+    randomness = Part(Randomness, without=("noise", "offline"))
+    inputs = Part(Inputs, without=("input_form", "chain"))
+    security = optional(parse_model, "see `./inv security`; default: ring if available, else mpyc")
     population = optional(
         parse_population,
         "whose records these are, a name of your choice, which is charged; none: nobody counts",
     )
-    # Fields of some releases only.
-    privacy_unit: Any = usual(
-        "record",
-        parse_unit,
-        "what is protected: record (default: one record of a client) or client (all its records)",
-    )
-    neighboring_relation: Any = None
-    input_form: Any = None
-    noise: Any = JOINT
-    offline: Any = False
-    cap: Any = None
-    cap_epsilon: Any = None
-    variant: Any = ""
-    chain: Any = None
-    positive_label: Any = None
 
-    @classmethod
-    def of(cls, options: Options) -> Self:
-        """Return the request within other options."""
-        request = object.__new__(cls)
-        vars(request).update({name: getattr(options, name) for name in cls.declared})
-        return request
+    @property
+    def model(self) -> SecurityModel:
+        """The chosen security model; OptionError if none was chosen, as none was for a plan of all."""
+        if self.security is None:
+            raise OptionError(f"No security model is chosen; name one by {named('security')}.")
+        return self.security
+
+    @property
+    def labels_named(self) -> Sequence[str]:
+        """The labels that the request names, which the records have to have."""
+        return ()
+
+    def spending(self, guarantee: Guarantee) -> Self:
+        """Return a copy with another budget."""
+        return self.but(epsilon=guarantee.epsilon, delta=guarantee.delta)
 
     @classmethod
     def specs(cls) -> dict[str, ProtocolSpec]:
@@ -146,44 +220,38 @@ class Request(Spending):
 
     @property
     def spec(self) -> ProtocolSpec:
-        """The protocol of the chosen variant.
+        """The protocol that runs.
 
         Where clients are the unit and shares wait for the run, it counts slots unless another encoding is
         chosen.
         """
         from protocols.spec import CLIENTS, PROTOCOLS, SLOTS
 
-        default = next(iter(self.protocols))
-        variant = self.variant or default
-        of_clients = self.privacy_unit == "client" and self.input_path is not CLIENTS
-        form = self.input_form or (SLOTS.name if of_clients else "")
-        if self.slots and variant == default and form == SLOTS.name:
+        of_clients = self.protect.of_clients and self.inputs.input_path is not CLIENTS
+        form = self.inputs.input_form or (SLOTS.name if of_clients else "")
+        if self.slots and form == SLOTS.name:
             return PROTOCOLS[self.slots]
-        return PROTOCOLS[self.protocols[variant]]
+        return PROTOCOLS[next(iter(self.protocols.values()))]
 
     @property
     def form(self) -> InputForm:
         """The input encoding; raises OptionError if the protocol lacks it."""
-        return chosen_form(self.spec.input_forms, self.input_form, self.input_path)
-
-    @property
-    def own_distribution(self) -> NoiseDistribution | None:
-        """The distribution of distributed noise's sum; None for joint noise."""
-        return distribution_of(self.noise)
+        return chosen_form(self.spec.input_forms, self.inputs.input_form, self.inputs.input_path)
 
     def program_of(self, spec: ProtocolSpec) -> ProtocolSpec:
         """Return a protocol with this noise and input path, or raise OptionError."""
         from protocols.spec import REPLICATED, with_distributed_noise, with_noise_made_ahead
 
-        if self.offline:
-            ahead = with_noise_made_ahead(spec, self.form) if self.own_distribution is None else None
+        distribution = self.randomness.distribution
+        if self.randomness.offline:
+            ahead = with_noise_made_ahead(spec, self.form) if distribution is None else None
             if ahead is None:
                 raise OptionError(
                     f"{named('offline')} is for joint noise, and not for replicated shares, which lie where "
                     "the noise would; leave it out, or leave out what asks for these or for other noise."
                 )
             return ahead
-        if self.own_distribution is None:
+        if distribution is None:
             return spec.by(self.form.path)
         if self.form.path is REPLICATED:
             raise OptionError(
@@ -198,20 +266,23 @@ class Request(Spending):
     @property
     def malleable_slots(self) -> bool:
         """Whether a party can move clients' records between cells."""
-        of_clients = self.privacy_unit == "client"
-        return of_clients and self.form.exchangeable and self.security.tolerates == "active"
+        exchangeable = self.protect.of_clients and self.form.exchangeable
+        return exchangeable and self.model.tolerates == "active"
 
     @property
     def own(self) -> tuple[NoiseDistribution, int, int] | None:
         """Distributed noise's distribution, and the numbers of parties and of corrupt ones."""
-        distribution = self.own_distribution
-        return (distribution, self.security.parties, self.security.corruptions) if distribution else None
+        distribution = self.randomness.distribution
+        if distribution is None:
+            return None
+        return distribution, self.model.parties, self.model.corruptions
 
     def relation_in(self, domain: RecordDomain) -> NeighboringRelation:
         """Return the chosen relation or the default; errors as `relation_for`."""
         from harness.inputs.encoding import relation_for
 
-        return relation_for(domain, self.form, self.neighboring_relation, self.privacy_unit)
+        protect = self.protect
+        return relation_for(domain, self.form, protect.neighboring_relation, protect.privacy_unit)
 
     def neighbors_in(self, domain: RecordDomain) -> Neighbors:
         """Return the neighbors that noise is made for; errors as `relation_for`."""
@@ -223,7 +294,7 @@ class Request(Spending):
 
     def to_json(self) -> dict[str, str]:
         """Return the fields with values, for `request_from_json`."""
-        texts = {name: as_text(getattr(self, name)) for name in self.declared}
+        texts = {name: as_text(value) for name, value in self.values().items()}
         return {"task": self.task, **{name: text for name, text in texts.items() if text}}
 
 

@@ -1,11 +1,11 @@
 """Declarations of fields: a command's flag, a call's keyword, a file's key, a message to hosts."""
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar, overload
+from types import MappingProxyType
+from typing import Any, ClassVar, Generic, Never, NoReturn, Self, TypeVar, overload
 
 from harness.errors import OptionError, as_flag, named
 from protocols.accounting.rounding import exact_text
@@ -13,37 +13,50 @@ from protocols.accounting.rounding import exact_text
 _LEAST_POWER = 20  # larger powers of 2 are written as 2^-bits
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+P_co = TypeVar("P_co", bound="Options", covariant=True)
 Reader = Callable[[Any, str], T]
 """From what was given, a text or several values, and the field's name, to the value."""
 
 
-@dataclass
-class Option(Generic[T]):
+class Option(Generic[T_co]):
     """A field of a request: the value on an instance, the option itself on the class.
 
     `parse` is None for a switch. `default` counts if nothing is given. A required field has an `example`, and
     `unless` names the option that makes it optional.
     """
 
-    parse: Reader[T] | None
-    help: str
-    default: str = ""
-    example: str = ""
-    unless: str = ""
-    attribute: str = ""
+    def __init__(
+        self,
+        parse: Reader[T_co] | None,
+        help: str,
+        default: str = "",
+        example: str = "",
+        unless: str = "",
+    ) -> None:
+        self.parse = parse
+        self.help = help
+        self.default = default
+        self.example = example
+        self.unless = unless
+        self.attribute = ""
 
     def __set_name__(self, owner: type, attribute: str) -> None:
         self.attribute = attribute
 
     @overload
-    def __get__(self, instance: None, owner: type) -> "Option[T]": ...
+    def __get__(self, instance: None, owner: type) -> "Option[T_co]": ...
     @overload
-    def __get__(self, instance: object, owner: type) -> T: ...
-    def __get__(self, instance: object | None, owner: type) -> "Option[T] | T":
+    def __get__(self, instance: object, owner: type) -> T_co: ...
+    def __get__(self, instance: object | None, owner: type) -> "Option[T_co] | T_co":
         if instance is None:
             return self
-        value: T = vars(instance)[self.attribute]
+        value: T_co = vars(instance)[self.attribute]
         return value
+
+    def __set__(self, instance: object, value: Never) -> NoReturn:
+        """Say to type checkers, too, that a field does not change."""
+        raise AttributeError(f"{self.attribute} does not change; use `but`.")
 
     @property
     def flag(self) -> str:
@@ -56,11 +69,18 @@ class Option(Generic[T]):
         default_is_named = not self.default or "(default" in self.help or "default: " in self.help
         return self.help if default_is_named else f"{self.help}; default: {self.default}"
 
-    def but(self, **changes: Any) -> "Option[T]":
+    def but(self, **changes: object) -> "Option[T_co]":
         """Return a copy with changes."""
-        return replace(self, **changes)
+        refuse_unknown(changes, vars(self))
+        changed = Option(self.parse, self.help)
+        vars(changed).update({**vars(self), **changes})
+        return changed
 
-    def read(self, given: Any) -> Any:
+    def optional(self, **changes: object) -> "Option[T_co | None]":
+        """Return a copy with changes that has no default, and need not be given."""
+        return self.but(**{"example": "", "default": "", **changes})
+
+    def read(self, given: object) -> object:
         """Return the given value, or None if there is nothing; raise OptionError if invalid."""
         if self.parse is None:
             return bool(given)
@@ -74,6 +94,11 @@ class Option(Generic[T]):
 def required(parse: Reader[T], help: str, example: str) -> Option[T]:
     """Return an option that has to be given."""
     return Option(parse, help, example=example)
+
+
+def required_unless(other: str, parse: Reader[T], help: str, example: str) -> Option[T | None]:
+    """Return an option that has to be given unless the option `other` is; it is None then."""
+    return Option(parse, help, example=example, unless=other)
 
 
 def usual(default: str, parse: Reader[T], help: str) -> Option[T]:
@@ -91,57 +116,186 @@ def switch(help: str) -> Option[bool]:
     return Option(None, help)
 
 
-class Options:
-    """Immutable values of declared and inherited options.
+class Part(Generic[P_co]):
+    """A part of options, such as their account.
 
+    It is a value of `kind` on an instance, and the part itself on the class.
+
+    The part's fields are fields of the whole, by the same names.
+
+    Args:
+        kind: The part's class.
+        without: Fields that are not offered here, and have their defaults.
+        fixed: Fields that are not offered here, and have these values.
+        changes: What differs here in a field's declaration, by the field's name, such as its help.
+    """
+
+    def __init__(
+        self,
+        kind: type[P_co],
+        *,
+        without: Collection[str] = (),
+        fixed: Mapping[str, str] = MappingProxyType({}),
+        **changes: Mapping[str, object],
+    ) -> None:
+        refuse_unknown([*without, *fixed, *changes], kind.declared)
+        self.kind = kind
+        self.fixed = fixed
+        self.options = {
+            name: option.but(**changes[name]) if name in changes else option
+            for name, option in kind.declared.items()
+            if name not in without and name not in fixed
+        }
+        self.attribute = ""
+
+    def __set_name__(self, owner: type, attribute: str) -> None:
+        self.attribute = attribute
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> "Part[P_co]": ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> P_co: ...
+    def __get__(self, instance: object | None, owner: type) -> "Part[P_co] | P_co":
+        if instance is None:
+            return self
+        value: P_co = vars(instance)[self.attribute]
+        return value
+
+    def __set__(self, instance: object, value: Never) -> NoReturn:
+        """Say to type checkers, too, that a part does not change."""
+        raise AttributeError(f"{self.attribute} does not change; use `but`.")
+
+    def holding(self, values: Mapping[str, object]) -> P_co:
+        """Return the part with these values of the fields that are offered."""
+        part = object.__new__(self.kind)
+        own = {name: values[name] for name in self.options}
+        fixed = {name: self.kind.declared[name].read(text) for name, text in self.fixed.items()}
+        part._hold({**own, **fixed})
+        return part
+
+
+class Options:
+    """Immutable values of declared and inherited options, and of those of parts.
+
+    `declared` has all of them by name.
     `./inv --list` prints a subclass's docstring as its command's summary.
     """
 
-    declared: ClassVar[Mapping[str, Option[Any]]] = {}
+    declared: ClassVar[Mapping[str, Option[object]]] = {}
     first: ClassVar[str] = ""  # the option whose value may be typed without its flag
     prints: ClassVar[str] = ""  # what its command prints with --json
     also: ClassVar[str] = ""  # the rest of help's example, after required options
+    _members: ClassVar[Mapping[str, Option[object] | Part["Options"]]] = {}
 
-    def __init_subclass__(cls, **changes: Mapping[str, Any]) -> None:
+    def __init_subclass__(cls, **changes: Mapping[str, object]) -> None:
         """Collect the options; `changes` are of inherited ones, such as `epsilon={"help": "..."}`."""
         for name, change in changes.items():
             setattr(cls, name, getattr(cls, name).but(**change))
-        members = {name: member for base in reversed(cls.__mro__) for name, member in vars(base).items()}
-        cls.declared = {name: member for name, member in members.items() if isinstance(member, Option)}
+        members = dict[str, Option[object] | Part[Options]]()
+        for base in reversed(cls.__bases__):
+            if issubclass(base, Options):
+                members |= base._members
+        for name, member in vars(cls).items():
+            if isinstance(member, Option) or isinstance(member, Part):  # noqa: SIM101  # a union is slow to make
+                members[name] = member
+            elif name in members:
+                del members[name]  # something else has the name now
+        declared = dict[str, Option[object]]()
+        for name, member in members.items():
+            offered = member.options if isinstance(member, Part) else {name: member}
+            if twice := offered.keys() & declared.keys():
+                raise TypeError(f"{cls.__name__} has two fields {min(twice)!r}.")
+            declared |= offered
+        cls._members = members
+        cls.declared = declared
 
-    def __init__(self, **given: Any) -> None:
-        """Read the given values by name; raise OptionError for the first that is missing or invalid."""
+    def __init__(self, **given: object) -> None:
+        """Read the given values by name.
+
+        Raises OptionError for the first that is missing or invalid, and TypeError for a name that is not
+        declared: these come from code, as command lines and files are checked before.
+        """
+        refuse_unknown(given, self.declared)
+        values = dict[str, object]()
         for name, option in self.declared.items():
             needed = option.example and _is_nothing(given.get(option.unless) or "")
             if needed and _is_nothing(given.get(name)):
                 raise OptionError(
                     f"{named(name)} is missing; give it a value, for example {named(name, option.example)}."
                 )
-            vars(self)[name] = option.read(given.get(name))
+            values[name] = option.read(given.get(name))
+        self._hold(values)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def _hold(self, values: Mapping[str, object]) -> None:
+        """Take read values by name; fields that have none take their defaults."""
+        for name, member in self._members.items():
+            if isinstance(member, Part):
+                vars(self)[name] = member.holding(values)
+            else:
+                vars(self)[name] = values[name] if name in values else member.read(None)
+
+    def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} does not change; use `but`.")
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)
 
     def __hash__(self) -> int:
-        return hash((type(self), *map(str, vars(self).items())))
+        return hash((type(self), *map(str, self.values().items())))
 
-    def but(self, **values: Any) -> Self:
-        """Return a copy with other values, which are not read."""
+    @classmethod
+    def summary(cls) -> str:
+        """Return what a command with these options does, in a line."""
+        return cls.__doc__ or ""
+
+    def value(self, name: str) -> object:
+        """Return an option's value, whichever part holds it."""
+        for attribute, member in self._members.items():
+            held = vars(self)[attribute]
+            if isinstance(member, Part) and name in member.options:
+                return held.value(name)
+            if isinstance(member, Option) and name == attribute:
+                return held
+        raise KeyError(name)
+
+    def values(self) -> dict[str, object]:
+        """Return all options' values by name."""
+        values = dict[str, object]()
+        for attribute, member in self._members.items():
+            held = vars(self)[attribute]
+            if isinstance(member, Part):
+                within = held.values()
+                values |= {name: within[name] for name in member.options}
+            else:
+                values[attribute] = held
+        return values
+
+    def but(self, **values: object) -> Self:
+        """Return a copy with other values, which are not read; TypeError for a name that is not declared."""
+        refuse_unknown(values, self.declared)
         changed = object.__new__(type(self))
-        vars(changed).update({**vars(self), **values})
+        changed._hold({**self.values(), **values})
         return changed
 
     def is_usual(self, name: str) -> bool:
         """Return whether an option has its default value."""
-        return bool(getattr(self, name) == self.declared[name].read(None))
+        return self.value(name) == self.declared[name].read(None)
 
-    def written(self, *names: str) -> dict[str, Any]:
+    def stated(self, *names: str) -> list[str]:
+        """Return those of these names that are declared here, and have a value."""
+        return [name for name in names if name in self.declared and self.value(name)]
+
+    def written(self, *names: str) -> dict[str, str | bool]:
         """Return these options' values as texts; a given switch is True."""
-        values = {name: getattr(self, name) for name in names}
+        values = {name: self.value(name) for name in names}
         return {name: value if value is True else as_text(value) for name, value in values.items()}
+
+
+def refuse_unknown(given: Iterable[str], declared: Collection[str]) -> None:
+    """Raise TypeError for the first name, in order, that is not declared."""
+    unknown = [name for name in given if name not in declared]
+    if unknown:
+        raise TypeError(f"There is no argument {min(unknown)!r} here.")
 
 
 def typed(**values: object) -> str:
@@ -151,7 +305,7 @@ def typed(**values: object) -> str:
     return "".join(f" {as_flag(name, text)}" for name, text in texts.items())
 
 
-def as_text(value: Any) -> str:
+def as_text(value: object) -> str:
     """Return a value as users type it: a list with commas, shares as name:share."""
     if value is None or value is False:
         return ""
@@ -175,7 +329,7 @@ def _as_number(value: Fraction) -> str:
     return exact_text(value) if 0 < value < 1 << _LEAST_POWER else str(value)
 
 
-def _is_nothing(given: Any) -> bool:
+def _is_nothing(given: object) -> bool:
     return given is None or (isinstance(given, str) and not given)
 
 

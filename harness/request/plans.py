@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.errors import OptionError, Surface, as_command, as_flag, named
-from harness.request.fields import Option, Options, optional, usual
+from harness.request.fields import Options, optional, required_unless, usual
 from harness.request.readers import in_module, parse_error, parse_path, parse_shares, whole
-from harness.request.releases import STEPS, Records
+from harness.request.releases import DeclaredDomain
 
 if TYPE_CHECKING:
     from harness.engines.emulated_network.profiles import Network
@@ -33,20 +33,20 @@ class Expected(Options):
         "instead of clients, records, groups and labels: a file of records, to see whether its smallest "
         "group survives the noise; what is printed is not protected, and for the file's owner only",
     )
-    clients = Option[int](whole(1, MOST_PLANNED), "number of clients", example="100", unless="from_records")
+    clients = required_unless("from_records", whole(1, MOST_PLANNED), "number of clients", "100")
     records = optional(whole(1, MOST_PLANNED), "number of records of all clients together; default: one each")
-    groups = Option[dict[str, Any]](
+    groups = required_unless(
+        "from_records",
         parse_shares,
         "a number of groups (2), their names (a,b), or names with shares of the records (a:0.7,b:0.3)",
-        example="2",
-        unless="from_records",
+        "2",
     )
     labels = optional(parse_shares, "the same for labels; default: 2")
     thresholds = optional(
         whole(2, in_module("harness.inputs.record_schema:MAX_THRESHOLDS")), "how many; default: 101"
     )
-    steps = STEPS
-    max_count = Records.max_count
+    steps = DeclaredDomain.steps
+    max_count = DeclaredDomain.max_count
     network = usual(
         "none",
         parse_link,

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
 
 from harness.errors import OptionError, named, refuse
-from harness.request.base import AT_REST, DISTRIBUTED, DISTRIBUTED_GAUSSIAN, JOINT, Account, Request, Run
-from harness.request.fields import Option, Options, optional, required, switch, usual
+from harness.request.base import AT_REST, Account, Inputs, Protect, Randomness, Request, Where
+from harness.request.fields import Options, Part, as_text, optional, required, switch, usual
 from harness.request.readers import (
     as_given,
     in_module,
     one_of,
-    parse_cap,
-    parse_cap_or_auto,
     parse_choice,
     parse_epsilon,
     parse_grid,
@@ -21,9 +19,7 @@ from harness.request.readers import (
     parse_max_count,
     parse_names,
     parse_path,
-    parse_population,
     parse_range,
-    parse_relation,
     parse_share,
     parse_threshold,
     parse_tolerance,
@@ -31,28 +27,19 @@ from harness.request.readers import (
 )
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from harness.inputs.record_schema import Grid
+    from harness.inputs.records import ScoreCut
     from protocols.mechanisms.shifted_log import ErrorTarget
     from protocols.spec import ProtocolSpec
 
-RANGE = optional(
-    parse_range, "ends of the range of clients' performance values, for example 0,1; with --groups"
-)
-STEPS = optional(
-    whole(1, in_module("harness.inputs.record_schema:MAX_STEPS")),
-    "values are rounded to so many steps on each side of the range's center; default: 1000",
-)
-STOCK = optional(
-    parse_path,
-    "the directory of noise made ahead, by --preprocess, for --offline; default: stock, beside the ledger",
-)
+CAPPED_RELEASES = ("weights", "confusion", "thresholds")
+CAPPED_CURVES = ("histogram", "records")  # variants of thresholds with a bound, the default first
 
 
-class Records(Options):
-    """The source of clients' records, and their domain."""
+class Source(Options):
+    """The source of clients' records."""
 
-    records: Option[Path | None] = optional(
+    records = optional(
         parse_path,
         "CSV or Parquet, a file, directory or glob, with group, label, and client_id where clients have "
         "several",
@@ -60,84 +47,69 @@ class Records(Options):
     shares = optional(
         parse_path, "instead of --records: what parties' `aggregate` wrote; or uploads with all keys"
     )
+
+
+class DeclaredDomain(Options):
+    """A declaration of the groups, labels and sizes that records may have; or a file's name that has it."""
+
     domain = optional(
         parse_path,
         'JSON file: {"groups": [...], "labels": [...], "max_count": n, "thresholds": t}, the last two '
         "optional; t: a list of thresholds, or how many, evenly from 0 to 1 (default: 101)",
     )
     groups = optional(parse_names, "all groups, for example a,b; with --labels, instead of --domain")
-    labels: Any = optional(parse_names, "all labels, for example 0,1")
-    max_count: Any = optional(parse_max_count, "most records of one client; default: 2^31")
-    # Fields of some releases only.
-    range: Any = None
-    steps: Any = None
-    threshold: Any = None
-    invite: Any = None
-    clients: Any = None
+    labels = optional(parse_names, "all labels, for example 0,1")
+    max_count = optional(parse_max_count, "most records of one client; default: 2^31")
+    range = optional(
+        parse_range, "ends of the range of clients' performance values, for example 0,1; with --groups"
+    )
+    steps = optional(
+        whole(1, in_module("harness.inputs.record_schema:MAX_STEPS")),
+        "values are rounded to so many steps on each side of the range's center; default: 1000",
+    )
 
 
-class ReleaseCall(Run, Account, Records, Request):
+class Invitations(Options):
+    """Clients that are invited to send during the run."""
+
+    invite = optional(
+        parse_path,
+        "instead of --records: a new directory for the clients' invitations, by which each sends "
+        "during the run (needs MP-SPDZ)",
+    )
+    clients = optional(
+        whole(1, in_module("harness.clients.session:MAX_CONNECTIONS")), "how many clients are invited"
+    )
+
+
+class ReleaseCall(Options):
     """A request with everything needed to run it."""
 
-    requested: ClassVar[type[Request]]
+    also = "--records my.csv"
 
-    stock: Any = None
+    request = Part(Request)
+    source = Part(Source)
+    declares = Part(DeclaredDomain, without=("range", "steps"))
+    account = Part(Account)
+    where = Part(Where)
 
     @property
-    def request(self) -> Any:
-        """The request alone."""
-        return self.requested.of(self)
+    def grid(self) -> Grid:
+        """The thresholds beside the domain, or ()."""
+        return ()
+
+    @property
+    def cut(self) -> ScoreCut | None:
+        """The rule that makes predictions from scores, if any."""
+        return None
 
 
-CAPPED_RELEASES = ("weights", "confusion", "thresholds")
-CAPPED_CURVES = ("histogram", "records")  # variants of thresholds with a bound, the default first
-
-INPUT_FORM = optional(
-    as_given,
-    "split (default: counts per group and label) or product (group indicator times label counts)",
-)
-CAP_OF_SHARES = optional(
-    parse_cap,
-    "how many records of a client count, for example 10; or weight-one: all count, with a total weight of 1",
-)
-NOISES = one_of(lambda: (JOINT, DISTRIBUTED, DISTRIBUTED_GAUSSIAN))
-
-
-def _form(usually: str, other: str) -> Option[str | None]:
+def _form_help(usually: str, other: str) -> str:
     slots = "or slots (default with --privacy-unit client: no client can exceed the cap)"
-    return INPUT_FORM.but(help=f"split (default: {usually}), product ({other}) {slots}")
+    return f"split (default: {usually}), product ({other}) {slots}"
 
 
-class SumsRequest(Request):
-    """A release of sums, to which the parties add noise."""
-
-    neighboring_relation = optional(
-        parse_relation, "add_or_remove_one or replace_one; default: the latter where --max-count is 1"
-    )
-    noise = usual(
-        JOINT,
-        NOISES,
-        "joint (default: made in the computation, known to nobody) or distributed (each party adds its own: "
-        "much faster, with larger errors; a party that deviates can shift the result unnoticed), which adds "
-        "up to Laplace's; or distributed-gaussian, which adds up to Gauss's",
-    )
-    offline = switch("take joint noise that --preprocess made before; refused where none fits")
-
-
-class CappedRequest(SumsRequest):
-    """A release that can protect all records of a client, up to a cap."""
-
-    cap = optional(
-        parse_cap_or_auto,
-        f"with --privacy-unit client: {CAP_OF_SHARES.help}; or auto, with --records: π_CAP chooses it first, "
-        "in a release of its own",
-    )
-    cap_epsilon = optional(
-        parse_epsilon, "the part of ε that --cap auto spends on choosing the cap; default: a fifth"
-    )
-
-
-class WeightsRequest(CappedRequest):
+class WeightsRequest(Request):
     """Compute DP sample weights per group and label (π_RW)."""
 
     task = "weights"
@@ -146,67 +118,65 @@ class WeightsRequest(CappedRequest):
     slots = "pi_rw_slots"
     online = True
 
-    input_form = _form("counts per group and label", "group indicator times label counts")
-    input_path = usual(
-        "shares",
-        parse_input_path,
-        f"{AT_REST}; or clients: each sends during the run. By the last two active models take product, too",
+    protect = Part(Protect)
+    randomness = Part(Randomness)
+    inputs = Part(
+        Inputs,
+        input_form={"help": _form_help("counts per group and label", "group indicator times label counts")},
+        input_path={
+            "parse": parse_input_path,
+            "help": f"{AT_REST}; or clients: each sends during the run. By the last two active models take "
+            "product, too",
+        },
     )
     reweighing = usual(
         "kamiran-calders",
         one_of(in_module("harness.reweighing.formulas:REWEIGHINGS")),
         "kamiran-calders (default), balanced or label; all from the same noisy counts",
     )
-    chain = optional(
-        parse_population,
-        "a name of your choice, with --shares or --hosts: runs that have it count new uploads each, and "
-        "spend ε once together, if clients share each record once",
-    )
 
 
-class ConfusionRequest(CappedRequest):
+class ConfusionRequest(Request):
     """Compute a DP confusion matrix per group (π_CF)."""
 
     task = "confusion"
     statistic = "confusion:ConfusionStatistic"
-    of_call: ClassVar = {
-        "records": Records.records.but(
-            help=f"{Records.records.help}; prediction (a label); with --threshold: score"
-        ),
-        "threshold": optional(parse_threshold, "predict the positive label from this score on"),
-    }
     protocols: ClassVar = {"counts": "pi_cf"}
     slots = "pi_cf_slots"
 
-    input_form = _form("counts per group, label and prediction", "indicators of each record")
+    protect = Part(Protect)
+    randomness = Part(Randomness)
+    inputs = Part(
+        Inputs,
+        without=("chain",),
+        input_form={
+            "help": _form_help("counts per group, label and prediction", "indicators of each record")
+        },
+    )
     positive_label = optional(
         as_given,
         "the label whose rates are shown, and which --threshold predicts; default: the last in order; "
         "of more than two labels, each one's rates",
     )
 
+    @property
+    def labels_named(self) -> Sequence[str]:
+        return [self.positive_label] if self.positive_label else []
 
-class ThresholdsRequest(CappedRequest):
+
+class ThresholdsRequest(Request):
     """Compute DP score curves per group and thresholds that treat groups alike (π_ROC)."""
 
     task = "thresholds"
     statistic = "score_curves:ThresholdsStatistic"
-    of_call: ClassVar = {
-        "records": Records.records.but(
-            help=f"{Records.records.help}; score (from 0 to 1, of records that the model was not trained on)"
-        ),
-        "thresholds": optional(
-            parse_grid,
-            "where scores are cut: how many thresholds, evenly from 0 to 1, or these, for example 0.3,0.5; "
-            "default: those of --domain, else 101",
-        ),
-    }
     protocols: ClassVar = {
         "histogram": "pi_roc",
         "records": "pi_roc_records",
     }
 
-    input_form = INPUT_FORM.but(help="follows from --variant: split or keys")
+    protect = Part(Protect)
+    randomness = Part(Randomness)
+    inputs = Part(Inputs, without=("chain",), input_form={"help": "follows from --variant: split or keys"})
     variant = usual(
         "histogram",
         one_of(lambda: ThresholdsRequest.protocols),
@@ -237,64 +207,69 @@ class ThresholdsRequest(CappedRequest):
         "tree (default: counts in blocks of bins, for the least error) or flat (counts in single bins)",
     )
 
+    @property
+    def labels_named(self) -> Sequence[str]:
+        return [self.positive_label] if self.positive_label else []
 
-class GapRequest(SumsRequest):
+    @property
+    def spec(self) -> ProtocolSpec:
+        return self.specs()[self.variant]
+
+
+class GapRequest(Request):
     """Compute DP gaps between groups' mean performance values (π_GAP)."""
 
     task = "gap"
     statistic = "gaps:GapStatistic"
-    of_call: ClassVar = {
-        "records": Records.records.but(
-            help="CSV or Parquet with group, value: a number, or a fraction of counts as 17/20"
-        ),
-        "domain": Records.domain.but(
-            help='JSON file: {"groups": [...], "values": {"low": x, "high": y, "steps": n}}, steps optional'
-        ),
-        "groups": Records.groups.but(help="all groups, for example a,b; with --range, instead of --domain"),
-        "labels": None,
-        "max_count": None,
-        "range": RANGE,
-        "steps": STEPS,
-    }
-    also = "--records values.csv --groups a,b --range 0,1"
     protocols: ClassVar = {"sums": "pi_gap"}
     slots = "pi_gap_slots"
 
-    input_form = INPUT_FORM.but(
-        help="split (default: the value and the size, in the client's group) or slots (default with "
-        "--privacy-unit client: no client can go beyond the range)"
+    protect = Part(
+        Protect,
+        without=("cap", "cap_epsilon"),
+        privacy_unit={
+            "help": "record (default: a client's value replaced or removed), or client (all it sends, there "
+            "or not)"
+        },
+        neighboring_relation={
+            "help": "replace_one (default: a client's group and value) or add_or_remove_one"
+        },
     )
-    neighboring_relation = SumsRequest.neighboring_relation.but(
-        help="replace_one (default: a client's group and value) or add_or_remove_one"
-    )
-    privacy_unit = Request.privacy_unit.but(
-        help="record (default: a client's value replaced or removed), or client (all it sends, there or not)"
+    randomness = Part(Randomness)
+    inputs = Part(
+        Inputs,
+        without=("chain",),
+        input_form={
+            "help": "split (default: the value and the size, in the client's group) or slots (default with "
+            "--privacy-unit client: no client can go beyond the range)"
+        },
     )
 
 
 _COUNT = whole(1, in_module("protocols.mechanisms.shifted_log:MOST_COUNT"))
 
 
-class CountRequest(
-    Request,
-    epsilon={
-        "help": "the ε of a record in a small group, which is charged; in larger groups a record's ε is "
-        "smaller"
-    },
-):
+class CountRequest(Request):
     """Count records per group and label, with more privacy for larger groups (π_COUNT)."""
 
     task = "count"
     statistic = "counts:CountStatistic"
     protocols: ClassVar = {"logarithms": "pi_count"}
 
+    protect = Part(
+        Protect,
+        without=("cap", "cap_epsilon"),
+        epsilon={
+            "help": "the ε of a record in a small group, which is charged; in larger groups a record's ε is "
+            "smaller"
+        },
+    )
+    randomness = Part(Randomness, without=("noise",))
     relative_error = usual(
         "0.1", parse_share, "average relative error of a count: 0.1 (default) is a tenth of it"
     )
     error_from = usual("100", _COUNT, "the smallest count that has to keep to --relative-error")
     error_to = usual("1048576", _COUNT, "the largest")
-    neighboring_relation = SumsRequest.neighboring_relation
-    offline = SumsRequest.offline
 
     @property
     def target(self) -> ErrorTarget:
@@ -314,11 +289,13 @@ class CapRequest(Request):
 
     task = "cap"
     statistic = "contribution_cap:CapStatistic"
-    of_call: ClassVar = {
-        "max_count": Records.max_count.but(help="most records of one client, and the largest cap, up to 1000")
-    }
     protocols: ClassVar = {"index": "pi_cap"}
 
+    protect = Part(
+        Protect,
+        without=("neighboring_relation", "cap", "cap_epsilon"),
+        fixed={"privacy_unit": "client"},
+    )
     release = usual(
         "weights",
         one_of(lambda: (*CAPPED_RELEASES, "counts")),
@@ -340,17 +317,6 @@ class CapRequest(Request):
         whole(2, in_module("harness.inputs.record_schema:MAX_THRESHOLDS")),
         "with --release thresholds: how many; default: those of --domain, else 101",
     )
-
-    @property
-    def privacy_unit(self) -> Any:
-        """The client."""
-        from protocols.accounting.calibration import PrivacyUnit
-
-        return PrivacyUnit.CLIENT
-
-    @property
-    def spec(self) -> ProtocolSpec:
-        return next(iter(self.specs().values()))
 
     @property
     def curves(self) -> ProtocolSpec | None:
@@ -388,41 +354,117 @@ class NoiseRequest(Request):
     task = "noise"
     protocols: ClassVar = {"default": "pi_lap"}
 
-    population: Any = None
-    privacy_unit: Any = None
+    protect = Part(Protect, without=("privacy_unit", "neighboring_relation", "cap", "cap_epsilon"))
 
 
-REQUESTS: Mapping[str, type[Request]] = {
-    request.task: request
-    for request in (
-        WeightsRequest,
-        ConfusionRequest,
-        ThresholdsRequest,
-        GapRequest,
-        CountRequest,
-        CapRequest,
+class WeightsCall(ReleaseCall):
+    """A call of `weights`."""
+
+    request = Part(WeightsRequest)
+
+
+class ConfusionCall(ReleaseCall):
+    """A call of `confusion`, of predictions or of scores that are cut."""
+
+    request = Part(ConfusionRequest)
+    source = Part(
+        Source,
+        records={"help": f"{Source.records.help}; prediction (a label); with --threshold: score"},
     )
+    threshold = optional(parse_threshold, "predict the positive label from this score on")
+
+    @property
+    def cut(self) -> ScoreCut | None:
+        from harness.inputs.records import ScoreCut
+
+        if self.threshold is None:
+            return None
+        return ScoreCut(self.threshold, self.request.positive_label or "")
+
+
+class ThresholdsCall(ReleaseCall):
+    """A call of `thresholds`, which may declare where scores are cut."""
+
+    request = Part(ThresholdsRequest)
+    source = Part(
+        Source,
+        records={
+            "help": f"{Source.records.help}; score (from 0 to 1, of records that the model was not trained "
+            "on)"
+        },
+    )
+    thresholds = optional(
+        parse_grid,
+        "where scores are cut: how many thresholds, evenly from 0 to 1, or these, for example 0.3,0.5; "
+        "default: those of --domain, else 101",
+    )
+
+    @property
+    def grid(self) -> Grid:
+        from harness.inputs.record_schema import grid_from_json
+
+        return grid_from_json(self.thresholds) if self.thresholds else ()
+
+
+class GapCall(ReleaseCall):
+    """A call of `gap`, of performance values."""
+
+    also = "--records values.csv --groups a,b --range 0,1"
+
+    request = Part(GapRequest)
+    source = Part(
+        Source,
+        records={"help": "CSV or Parquet with group, value: a number, or a fraction of counts as 17/20"},
+    )
+    declares = Part(
+        DeclaredDomain,
+        without=("labels", "max_count"),
+        domain={
+            "help": 'JSON file: {"groups": [...], "values": {"low": x, "high": y, "steps": n}}, steps '
+            "optional"
+        },
+        groups={"help": "all groups, for example a,b; with --range, instead of --domain"},
+    )
+
+
+class CountCall(ReleaseCall):
+    """A call of `count`."""
+
+    request = Part(CountRequest)
+
+
+class CapCall(ReleaseCall):
+    """A call of `cap`, whose noise is not made ahead."""
+
+    request = Part(CapRequest)
+    declares = Part(
+        DeclaredDomain,
+        without=("range", "steps"),
+        max_count={"help": "most records of one client, and the largest cap, up to 1000"},
+    )
+    where = Part(Where, without=("stock",))
+
+
+CALLS: Mapping[str, type[ReleaseCall]] = {
+    call.request.kind.task: call
+    for call in (WeightsCall, ConfusionCall, ThresholdsCall, GapCall, CountCall, CapCall)
 }
 
 
-def _call_of(request: type[Request]) -> type[ReleaseCall]:
-    stock = {"stock": STOCK} if "offline" in request.declared else {}
-    members = {"__doc__": request.__doc__, "requested": request, **stock, **request.of_call}
-    call: type[ReleaseCall] = type(f"{request.task.capitalize()}Call", (ReleaseCall, request), members)
-    return call
+REQUESTS: Mapping[str, type[Request]] = {task: call.request.kind for task, call in CALLS.items()}
 
 
-CALLS = {task: _call_of(request) for task, request in REQUESTS.items()}
-
-
-def request_from_json(fields: Any) -> Request:
+def request_from_json(fields: object) -> Request:
     """Return the request that `Request.to_json` wrote, or raise OptionError."""
     given = dict(fields) if isinstance(fields, Mapping) else {}
     task = given.pop("task", None)
     try:
         kind = REQUESTS[str(task)]
-        if given.keys() - kind.declared.keys() or not all(isinstance(text, str) for text in given.values()):
-            raise OptionError("a field that no such request has")
+        for name, text in given.items():
+            if name not in kind.declared or not isinstance(text, str):
+                raise OptionError("a field that no such request has")
+            if kind.declared[name].parse is None and text != as_text(True):
+                raise OptionError("a switch that is neither left out nor on")
         request = kind(**given)
         _ = request.form
     except (KeyError, OptionError):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING
 
 from harness.errors import OptionError, named
-from harness.request.base import Account, Request, Run, Spending
-from harness.request.fields import as_text, optional, required, usual
+from harness.request.base import CAP_HELP, Account, Protect, Randomness, Request, Spending, Where
+from harness.request.fields import Options, Part, as_text, optional, required, usual
 from harness.request.readers import (
     in_module,
     one_of,
+    parse_cap,
     parse_choice,
     parse_epsilon,
     parse_momentum,
@@ -22,15 +23,16 @@ from harness.request.readers import (
 )
 from harness.request.releases import (
     CALLS,
-    CAP_OF_SHARES,
-    STOCK,
-    Records,
+    DeclaredDomain,
     ReleaseCall,
-    SumsRequest,
+    Source,
     ThresholdsRequest,
     WeightsRequest,
 )
 from protocols.guarantee import NOTHING, Guarantee
+
+if TYPE_CHECKING:
+    from harness.security_models import SecurityModel
 
 UNCHARGED = "none"
 _SHARE = Fraction(1, 5)  # of epsilon and delta for weights, unless told
@@ -41,13 +43,32 @@ def _parse_with(text: str, option: str) -> list[str]:
     return [parse_choice(option, name, known) for name in parse_names(text, option)]
 
 
-class TrainRequest(Run, Account, Records, Spending, delta={"default": "1e-5"}):
+class TrainRequest(Options):
     """Train a model under differential privacy, with weights and thresholds if wanted, on one budget."""
 
-    records = required(
-        parse_path,
-        "CSV or Parquet with group, label, a column for each feature, and client_id if there",
-        "my.csv",
+    protect = Part(
+        Protect,
+        without=("neighboring_relation", "cap_epsilon"),
+        delta={"default": "1e-5"},
+        cap={
+            "parse": parse_cap,
+            "help": f"for --with, where clients are the privacy unit: {CAP_HELP}",
+        },
+    )
+    source = Part(
+        Source,
+        without=("shares",),
+        records={
+            "help": "CSV or Parquet with group, label, a column for each feature, and client_id if there",
+            "example": "my.csv",
+        },
+    )
+    declares = Part(DeclaredDomain, without=("range", "steps"))
+    account = Part(Account)
+    where = Part(Where)
+    randomness = Part(
+        Randomness,
+        offline={"help": f"{Randomness.offline.help}; for the rounds, not for what --with adds"},
     )
     features = required(
         parse_path,
@@ -84,14 +105,6 @@ class TrainRequest(Run, Account, Records, Spending, delta={"default": "1e-5"}):
     constraint = ThresholdsRequest.constraint
     objective = ThresholdsRequest.objective
     positive_label = ThresholdsRequest.positive_label
-    shares: Any = None
-    privacy_unit = Request.privacy_unit
-    cap = CAP_OF_SHARES.but(help=f"for --with, where clients are the privacy unit: {CAP_OF_SHARES.help}")
-    noise = SumsRequest.noise
-    offline = SumsRequest.offline.but(
-        help=f"{SumsRequest.offline.help}; for the rounds, not for what --with adds"
-    )
-    stock = STOCK
     security = Request.security
     population = Request.population
 
@@ -116,6 +129,13 @@ class TrainRequest(Run, Account, Records, Spending, delta={"default": "1e-5"}):
         return self.fairness or "equalized_odds"
 
     @property
+    def model(self) -> SecurityModel:
+        """The chosen security model; OptionError if none was chosen."""
+        if self.security is None:
+            raise OptionError(f"No security model is chosen; name one by {named('security')}.")
+        return self.security
+
+    @property
     def of_weights(self) -> Guarantee:
         """The budget of weights; OptionError if it has no use, or leaves nothing."""
         if "weights" not in self.parts:
@@ -124,29 +144,34 @@ class TrainRequest(Run, Account, Records, Spending, delta={"default": "1e-5"}):
                     f"{named('weights_epsilon')} is for {named('with_', 'weights')}; give both, or neither."
                 )
             return NOTHING
-        epsilon = self.weights_epsilon or self.epsilon * _SHARE
-        if epsilon >= self.epsilon:
+        total = self.protect.guarantee
+        epsilon = self.weights_epsilon or total.epsilon * _SHARE
+        if epsilon >= total.epsilon:
             raise OptionError(
                 f"{named('weights_epsilon', as_text(self.weights_epsilon))} leaves nothing of "
-                f"{named('epsilon', as_text(self.epsilon))}, the total."
+                f"{named('epsilon', as_text(total.epsilon))}, the total."
             )
-        return Guarantee(epsilon, self.delta * _SHARE)
+        return Guarantee(epsilon, total.delta * _SHARE)
 
     @property
     def of_model(self) -> Guarantee:
         """The budget of the model, and of the thresholds, which are of other clients."""
-        return self.guarantee - self.of_weights
+        return self.protect.guarantee - self.of_weights
 
     def of_release(self, task: str) -> ReleaseCall:
         """Return the call of weights or thresholds, with its budget, charged to nobody by itself."""
         from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 
         part = CALLS[task]
-        release = part(epsilon=1, security=self.security.name, population=UNCHARGED, records=self.records)
-        own = ("security", "population", "records", "out", "offline", "stock")
-        left_out = (*Spending.declared, *Account.declared, *own)
-        shared = {name: getattr(self, name) for name in part.declared.keys() & self.declared.keys()}
-        same = {name: value for name, value in shared.items() if name not in left_out}
-        if self.privacy_unit is PrivacyUnit.RECORD:
+        budget = self.of_weights if task == "weights" else self.of_model
+        own = ("out", "offline", "stock")
+        left_out = (*Spending.declared, *Account.declared, "population", *own)
+        same = {
+            name: self.value(name)
+            for name in part.declared.keys() & self.declared.keys()
+            if name not in left_out
+        }
+        if self.protect.privacy_unit is PrivacyUnit.RECORD:
             same["neighboring_relation"] = NeighboringRelation.ADD_OR_REMOVE_ONE
-        return release.but(**same).spending(self.of_weights if task == "weights" else self.of_model)
+        spent = {"epsilon": budget.epsilon, "delta": budget.delta}
+        return part(epsilon=1, population=UNCHARGED).but(**same, **spent)

@@ -201,7 +201,7 @@ def train(
         )
         progress("train")
         with session:
-            parameters = fit(examples, session.add, chosen.how, chosen.request.privacy_unit, fairgrad)
+            parameters = fit(examples, session.add, chosen.how, chosen.request.protect.privacy_unit, fairgrad)
         thresholds = None
         if chosen.thresholds:
             positive = domain.positive(chosen.request.positive_label)
@@ -292,19 +292,19 @@ def _session(
     if fairgrad is not None:
         norm, coordinates = math.hypot(norm, fairgrad.unit(norm)), coordinates + fairgrad.cells
     return SumSession(
-        request.security.name,
-        clients=clients * (domain.max_count if request.privacy_unit is PrivacyUnit.RECORD else 1),
+        request.model.name,
+        clients=clients * (domain.max_count if request.protect.privacy_unit is PrivacyUnit.RECORD else 1),
         coordinates=coordinates,
         rounds=chosen.how.rounds,
         clip=norm,
         epsilon=chosen.guarantee.epsilon,
         delta=chosen.guarantee.delta,
-        unit=str(request.privacy_unit),
-        noise=request.noise,
-        offline=request.offline,
-        stock=stock_of(request).directory,
+        unit=str(request.protect.privacy_unit),
+        noise=request.randomness.noise,
+        offline=request.randomness.offline,
+        stock=stock_of(request.where, request.account).directory,
         starting=starting,
-        timeout=request.timeout,
+        timeout=request.where.timeout,
     )
 
 
@@ -315,13 +315,13 @@ def _manifest(
     domain: RecordDomain,
 ) -> Manifest:
     manifest = combined_manifest(TASK, parts)
-    existence_only = domain.max_count == 1 and chosen.request.privacy_unit is PrivacyUnit.RECORD
+    existence_only = domain.max_count == 1 and chosen.request.protect.privacy_unit is PrivacyUnit.RECORD
     # What a client's only record says is protected as one record that is removed and another that is added.
     replaced = Guarantee(2 * total.epsilon, (1 + exp_bounds(total.epsilon)[1]) * total.delta)
     stated = replace(
         read_statement(manifest),
         exact=total,
-        epsilon_requested=chosen.request.epsilon,
+        epsilon_requested=chosen.request.protect.epsilon,
         if_replaced=replaced if existence_only else None,
     )
     return structs.replace(manifest, privacy=stated.stated)
@@ -335,12 +335,12 @@ def _own_manifest(
     if chosen.fairness is not None:
         counted = " and of the records that the model gets right and wrong, by group and label"
     stated = PrivacyStatement(
-        model=request.security,
+        model=request.model,
         exact=session.plan.exact,
         epsilon_requested=chosen.guarantee.epsilon,
         relation=session.event.relation,
-        unit=request.privacy_unit,
-        failure=failure_of(request.security.security_bits(0)) * (1 + (piece.attempts if piece else 0)),
+        unit=request.protect.privacy_unit,
+        failure=failure_of(request.model.security_bits(0)) * (1 + (piece.attempts if piece else 0)),
         made_ahead=piece is not None,
         input_form="sums",
         input_path=SHARES.described,
@@ -379,12 +379,17 @@ def trained(
 ) -> Trained:
     """Train on records (see `table_at`) into a new directory."""
     check_new(target)
-    account = chosen_account(request.population, request.budget, request.ledger, say, of_records=True)
-    chosen, domain = _chosen(request, account), declared_domain(request)
+    account = chosen_account(
+        request.population, request.account.budget, request.account.ledger, say, of_records=True
+    )
+    chosen, domain = _chosen(request, account), declared_domain(request.declares)
     begin("records")
-    records, rows = read_singly(source, [*features.by_name], domain, request.max_count or DEFAULT_MAX_COUNT)
-    records.check_unit(request.privacy_unit, request.cap or records.domain.cap)
-    records = replace(records, domain=with_cap(records.domain, request.cap, request.privacy_unit))
+    records, rows = read_singly(
+        source, [*features.by_name], domain, request.declares.max_count or DEFAULT_MAX_COUNT
+    )
+    protect = request.protect
+    records.check_unit(protect.privacy_unit, protect.cap or records.domain.cap)
+    records = replace(records, domain=with_cap(records.domain, protect.bound, protect.privacy_unit))
     return train(records, features, features.encode(rows.texts), chosen, target, begin)
 
 
@@ -395,7 +400,8 @@ def preprocessed(
 
     After an error, finished noise stays.
     """
-    request, domain = request.but(offline=True, records=TABLE), domain_of_noise(request)  # of any records
+    domain = domain_of_noise(request.declares)
+    request = request.but(offline=True, records=TABLE)  # of any records
     chosen = _chosen(request, Account())
     session = _session(chosen, domain, features, chosen.fairgrad(domain), 1, no_charge)
     session.check_supported()
@@ -403,7 +409,8 @@ def preprocessed(
 
 
 def _chosen(request: TrainRequest, account: Account) -> Training:
-    request, domain = request.but(security=request.security or choose_model(None)), declared_domain(request)
+    request = request.but(security=request.security or choose_model(None))
+    domain = declared_domain(request.declares)
     usual = 2.0 if "weights" in request.parts else 1.25 if request.sought else 1.0
     return Training(
         request,

@@ -45,8 +45,8 @@ def plan(asked_for: Plan) -> Iterator[Part]:
     if len(stages) > 1:
         of_cap, after = stages
         yield (
-            f"Two releases: ε = {digits_up(of_cap.request.epsilon, 4)} is for choosing the cap, ε = "
-            f"{digits_up(after.request.epsilon, 4)} for the {after.request.task} with it."
+            f"Two releases: ε = {digits_up(of_cap.request.protect.epsilon, 4)} is for choosing the cap, ε = "
+            f"{digits_up(after.request.protect.epsilon, 4)} for the {after.request.task} with it."
         )
     if stages[-1].held is not None:
         yield Findings([_UNPROTECTED])
@@ -307,7 +307,7 @@ def _release_json(release: ReleasePlan) -> dict[str, Any]:
         "task": stage.request.task,
         "models": [model.name for model in release.models],
         "privacy": {
-            "epsilon_requested": str(stage.request.epsilon),
+            "epsilon_requested": str(stage.request.protect.epsilon),
             "epsilon": float_up(noise.exact.epsilon),
             "delta": float_up(noise.exact.delta),
             "neighboring_relation": str(noise.relation),

@@ -17,6 +17,7 @@ from harness.errors import named
 from harness.inputs.shares.party import described
 from harness.privacy.manifest import Columns, Manifest, ReleaseManifest, given, read_statement
 from harness.privacy.statement import SHIFTED, bounds_shown
+from harness.request.releases import ReleaseCall
 from harness.views.parts import PAGE, Bad, Findings, Good, Heading, Line, Part, Picture, Sentences, Table
 from harness.views.rendering.plots import deltas
 from protocols.accounting.rounding import digits_up
@@ -51,13 +52,13 @@ class ReleaseView:
     Attributes:
         what: The result, in the plural.
         show: Takes a result and its manifest.
-        hints: Takes options and a run; returns remarks.
+        hints: Takes a call, the file of hosts if any, and a run; returns remarks.
     """
 
     steps: Mapping[str, str]
     what: str
     show: Callable[[Any, ReleaseManifest], Iterator[Part]]
-    hints: Callable[[Any, Any], Sequence[Part]] = lambda *_: ()
+    hints: Callable[[ReleaseCall, Path | None, Any], Sequence[Part]] = lambda *_: ()
 
 
 def view_of(task: str) -> ReleaseView:

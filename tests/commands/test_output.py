@@ -149,7 +149,8 @@ def test_what_the_budget_does_not_cover_is_refused_before_anything_is_read(
 def test_what_a_run_spends_does_not_depend_on_groups_and_labels(task: str) -> None:
     """So a budget can be asked before the records say which there are."""
     kind, more = statistic_class(task).kind, {"release_epsilon": "1"} if task == "cap" else {}
-    options = RELEASES[task](epsilon="1", records="r.csv", **more)
+    request = RELEASES[task](epsilon="1", records="r.csv", **more).call.request
+    protect = request.protect
     spent = set()
     for groups, labels in ((2, 2), (40, 2), *([(5, 7)] * (task != "thresholds"))):
         names, others = tuple(f"g{i}" for i in range(groups)), tuple(f"l{i}" for i in range(labels))
@@ -160,8 +161,8 @@ def test_what_a_run_spends_does_not_depend_on_groups_and_labels(task: str) -> No
         unit = PrivacyUnit.CLIENT if task == "cap" else PrivacyUnit.RECORD
         spec = next(iter(REQUESTS[task].specs().values()))
         form = next(iter(spec.input_forms.values()))
-        release = request_of(MODELS["ring"], form, options.epsilon, options.delta, unit=unit)
-        spent.add(statistic_of(options.request).prepare(release, domain).plan.exact)
+        release = request_of(MODELS["ring"], form, protect.epsilon, protect.delta, unit=unit)
+        spent.add(statistic_of(request).prepare(release, domain).plan.exact)
     assert len(spent) == 1
 
 

@@ -545,6 +545,7 @@ SHOWN = {
     if name in fairshares.__all__
 }
 SHOWN["SumSession"] = fairshares.SumSession
+SHOWN["Session"] = fairshares.Session
 WITHOUT_EXAMPLE = {"load"}  # its example is in `save`'s
 
 

@@ -3,28 +3,39 @@
 import ast
 import inspect
 import re
+from fractions import Fraction
+from inspect import isfunction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import fairshares
 from harness import __version__
+from harness.cli.user_commands import RELEASES
 from harness.engines.base import PROJECT
-from harness.request.base import Request
-from harness.request.fields import as_text
-from harness.request.releases import CALLS, REQUESTS, request_from_json
+from harness.errors import OptionError
+from harness.inputs.record_schema import Cap
+from harness.request.base import Account, Protect, Request
+from harness.request.fields import Options, Part, as_text
+from harness.request.plans import Expected
+from harness.request.releases import CALLS, REQUESTS, CapRequest, request_from_json
 from harness.training.request import TrainRequest
+from protocols.accounting.calibration import PrivacyUnit
+from protocols.guarantee import Budget, Guarantee
 
 # `Spending` is what requests declare it by, and `Privacy` the guarantee as a result of Python shows it.
+# Other classes take the declaration of `Spending`, with another help.
 MAY_DECLARE = {"Spending", "Privacy"}
 STATED = {"StatedLoss", "StatedPrivacy", "StatedBudget", "PrivacyOfSize", "SampleGuarantee"}  # in files
 COLUMNS = {"records", "client_id", "group", "label", "score", "prediction", "value"}
 FIRST = {"epsilon": "1", "security": "mpyc"}
+DECLARED = [*REQUESTS.values(), *CALLS.values(), *RELEASES.values(), TrainRequest, Expected, Account]
 OF_TASK = {"cap": {"release_epsilon": "1"}}
 
 
 def declaring(text: str, field: str) -> set[str]:
-    """Return the classes of a module that declare a field of this name."""
+    """Return the classes of a module that declare a field of this name, other than by `Spending`'s."""
     return {
         node.name
         for node in ast.walk(ast.parse(text))
@@ -33,6 +44,7 @@ def declaring(text: str, field: str) -> set[str]:
         if isinstance(statement, ast.AnnAssign | ast.Assign)
         for target in ([statement.target] if isinstance(statement, ast.AnnAssign) else statement.targets)
         if isinstance(target, ast.Name) and target.id == field
+        if not ast.unparse(statement.value or target).startswith(f"Spending.{field}.")
     }
 
 
@@ -46,23 +58,7 @@ def test_no_class_but_request_guarantee_and_what_files_state_declares_epsilon() 
         "A",
         "B",
     }
-
-
-@pytest.mark.parametrize("task", [*CALLS, "train"])
-def test_a_call_has_the_fields_of_its_request_and_their_defaults(task: str) -> None:
-    kind = TrainRequest if task == "train" else CALLS[task]
-    parameters = inspect.signature(getattr(fairshares, task)).parameters
-    for name, parameter in parameters.items():
-        if name in COLUMNS | {"features"}:
-            continue
-        option = kind.declared[name]
-        required = bool(option.example) and not option.unless
-        if parameter.default is inspect.Parameter.empty:
-            assert option.example or name == "range", name  # which a command can have from a domain file
-        elif parameter.default not in (None, False):
-            assert option.read(parameter.default) == option.read(None), name
-        else:
-            assert not required, name
+    assert not declaring("class A:\n    epsilon = Spending.epsilon.optional()", "epsilon")
 
 
 @pytest.mark.parametrize("task", REQUESTS)
@@ -72,13 +68,107 @@ def test_a_request_is_read_as_it_was_written(task: str) -> None:
     assert request_from_json(written) == request and request_from_json(written).to_json() == written
     assert all(isinstance(text, str) for text in written.values())
     for name, option in request.declared.items():
-        assert option.read(as_text(getattr(request, name))) == getattr(request, name), name
+        assert option.read(as_text(request.value(name))) == request.value(name), name
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in fairshares.__all__ if isfunction(getattr(fairshares, name))]
+)
+def test_a_call_refuses_an_unknown_name(name: str) -> None:
+    """Also those whose further arguments are of a task: nothing is swallowed."""
+    call = getattr(fairshares, name)
+    needed = {
+        parameter: "1"
+        for parameter, of in inspect.signature(call).parameters.items()
+        if of.default is of.empty and of.kind is not of.VAR_KEYWORD and of.kind is not of.VAR_POSITIONAL
+    }
+    with pytest.raises(TypeError, match="'detla'"):
+        call(**needed, detla="1e-6")
+
+
+@pytest.mark.parametrize("task", [*(task for task in CALLS if task != "cap"), "train"])
+def test_noise_made_ahead_refuses_an_unknown_name(task: str) -> None:
+    more: dict[str, Any] = {"features": {"x": {"low": 0, "high": 1}}} if task == "train" else {}
+    with pytest.raises(TypeError, match="no argument 'detla' here"):
+        fairshares.preprocess(task, epsilon=1, **more, detla="1e-6")
+
+
+@pytest.mark.parametrize(
+    ("task", "given"),
+    [("gap", {"cap": 3}), ("cap", {"neighboring_relation": "replace_one"}), ("count", {"cap": 1})],
+)
+def test_a_plan_refuses_what_its_task_has_not(task: str, given: dict[str, Any]) -> None:
+    """These are parameters of `plan`, since most tasks have them."""
+    with pytest.raises(TypeError, match=f"no argument '{min(given)}' here"):
+        fairshares.plan(task=task, clients=10, groups=2, epsilon=1, **given)
+
+
+@pytest.mark.parametrize("kind", DECLARED, ids=lambda kind: kind.__name__)
+def test_declared_options_refuse_an_unknown_name(kind: type[Options]) -> None:
+    with pytest.raises(TypeError, match="no argument 'detla' here"):
+        kind(**{name: option.example for name, option in kind.declared.items() if option.example}, detla="1")
+
+
+@pytest.mark.parametrize("task", REQUESTS)
+def test_the_wire_refuses_an_unknown_name(task: str) -> None:
+    written = REQUESTS[task](**FIRST, **OF_TASK.get(task, {})).to_json()
+    for unknown in (
+        {"detla": "1e-6"},
+        {"ledger": "x"},
+        {"delta": 0.5},
+        {"task": "weight"},
+        {"offline": "False"},
+    ):
+        with pytest.raises(OptionError, match="none that this version knows"):
+            request_from_json({**written, **unknown})
+
+
+def test_a_fixed_field_is_no_choice_and_has_its_value() -> None:
+    request = CapRequest(**FIRST, release_epsilon="1")
+    assert request.protect.privacy_unit is PrivacyUnit.CLIENT
+    assert request.but(epsilon=Fraction(2)).protect.privacy_unit is PrivacyUnit.CLIENT
+    assert "privacy_unit" not in request.to_json()
+    for changed in (CapRequest, request.but):
+        with pytest.raises(TypeError, match="no argument 'privacy_unit' here"):
+            changed(**FIRST, release_epsilon="1", privacy_unit="record")
+
+
+def test_a_whole_holds_what_its_parts_read() -> None:
+    call = CALLS["weights"](epsilon="1/3", cap="10", privacy_unit="client", groups="a,b", budget="3", out="x")
+    assert call.request.protect.guarantee == Guarantee(Fraction(1, 3), Fraction(1, 2**40))
+    assert call.request.protect.bound == Cap(10) and not call.request.protect.chooses_cap
+    assert (call.declares.groups, call.account.budget, call.where.out) == (
+        ["a", "b"],
+        Budget(Fraction(3)),
+        Path("x"),
+    )
+    assert call.but(cap="auto").request.protect.chooses_cap and call.but(cap="auto").declares == call.declares
+    assert call.values().keys() == call.declared.keys()
+
+
+def test_two_parts_of_a_whole_have_no_field_in_common() -> None:
+    with pytest.raises(TypeError, match="two fields 'budget'"):
+
+        class _Twice(Options):
+            account = Part(Account)
+            other = Part(Account)
+
+
+def test_a_part_changes_fields_that_it_has() -> None:
+    with pytest.raises(TypeError, match="no argument 'bugdet' here"):
+        Part(Account, bugdet={"help": "a total"})
+    with pytest.raises(TypeError, match="no argument 'bugdet' here"):
+        Part(Account, without=("bugdet",))
+    with pytest.raises(TypeError, match="no argument 'hlep' here"):
+        Part(Account, budget={"hlep": "a total"})
 
 
 def test_a_request_does_not_change() -> None:
     request: Request = REQUESTS["weights"](**FIRST)
     with pytest.raises(AttributeError, match="does not change"):
-        request.epsilon = 2  # type: ignore[assignment]
+        request.population = "others"  # type: ignore[assignment]
+    with pytest.raises(AttributeError, match="does not change"):
+        request.protect = Protect(epsilon=2)  # type: ignore[assignment]
     assert request.but(population="loans") != request == REQUESTS["weights"](**FIRST)
     assert len({request, REQUESTS["weights"](**FIRST)}) == 1
 

@@ -31,10 +31,12 @@ OF_COMMANDS = ("harness/cli/", "harness/views/", "harness/hosts/")  # which no P
 OF_A_COMMAND = re.compile(r"(?<![\w-])--[a-z]|\./inv|docs/")
 DECLARING = {
     "Option",
+    "Part",
     "but",
     "one_of",
     "optional",
     "required",
+    "required_unless",
     "switch",
     "usual",
     "whole",
@@ -49,7 +51,6 @@ OTHERS = {
     "harness/engines/mpyc/party.py",
     "harness/errors.py",
     "harness/evaluation/loanapp.py",
-    "harness/request/base.py",
     "harness/request/releases.py",
 }
 

@@ -16,7 +16,9 @@ def plan_of(task: str = "weights", **texts: Any) -> Plan:
     unknown = {name for name, text in texts.items() if text} - kind.declared.keys() - Expected.declared.keys()
     assert unknown <= {"privacy_unit"}, f"{task} has no {unknown}"
     request = kind(**{name: text for name, text in texts.items() if name in kind.declared})
-    return planned(request, Expected(**texts))
+    return planned(
+        request, Expected(**{name: text for name, text in texts.items() if name in Expected.declared})
+    )
 
 
 def show_plan(**texts: Any) -> None:

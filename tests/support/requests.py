@@ -1,7 +1,7 @@
 """Requests for tests: of any input form, whatever their release's own forms are."""
 
 from fractions import Fraction
-from typing import Any
+from functools import cache
 
 from harness.request.base import DISTRIBUTED, DISTRIBUTED_GAUSSIAN, JOINT
 from harness.request.releases import WeightsRequest
@@ -11,10 +11,16 @@ from protocols.noise.added import NoiseDistribution
 from protocols.spec import InputForm
 
 
-class AnyForm(WeightsRequest):
-    """A request whose form is the one that a test names."""
+@cache
+def _of_form(exact: InputForm) -> type[WeightsRequest]:
+    class AnyForm(WeightsRequest):
+        """A request whose form is the one that a test names, whatever its release's own forms are."""
 
-    form: Any = None
+        @property
+        def form(self) -> InputForm:
+            return exact
+
+    return AnyForm
 
 
 def request_of(
@@ -25,13 +31,12 @@ def request_of(
     relation: NeighboringRelation | None = None,
     unit: PrivacyUnit = PrivacyUnit.RECORD,
     distribution: NoiseDistribution | None = None,
-) -> AnyForm:
+) -> WeightsRequest:
     """Return a request. Args: distribution: of distributed noise; None: joint noise."""
-    return AnyForm(epsilon=1).but(
+    return _of_form(form)(epsilon=1).but(
         epsilon=epsilon,
         delta=delta,
         security=model,
-        form=form,
         input_form=form.name,
         input_path=form.path,
         neighboring_relation=relation,

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.cli.report import present
+from harness.cli.user_commands import ReleaseOptions
 from harness.pipeline.earlier_results import add_up, choose_again, read_curves
 from harness.privacy.manifest import (
     FILE as MANIFEST,
@@ -14,30 +15,34 @@ from harness.privacy.manifest import (
 )
 from harness.releases.files import files_to_json
 from harness.releases.score_curves import choice_of
+from harness.request.releases import ThresholdsRequest
 from harness.system.result_files import default_out, write_files
 from harness.views.releases.thresholds import chosen_again
 from harness.views.releases.weights import chain
 from harness.views.run import in_short, privacy, view_of
 
 
-def again(options: Any) -> None:
+def again(options: ReleaseOptions) -> None:
     """Add up a chain's counts, or choose thresholds again."""
     found: Any
     own: SumManifest | ChoiceManifest
-    target, task = options.out or default_out(options.task), options.task
-    if task == "weights":
+    request, earlier = options.call.request, options.earlier
+    task = request.task
+    target = options.call.where.out or default_out(task)
+    if earlier.add:
         from harness.hosts.signed_results import verify  # slow to load
 
-        found, own, files = add_up([*map(Path, options.add)], verify)
+        found, own, files = add_up([*map(Path, earlier.add)], verify)
         notes = chain(own)
     else:
-        curves = read_curves(options.curves)
-        found, own, files = choose_again(curves, choice_of(options), options.positive_label or "")
+        assert isinstance(request, ThresholdsRequest) and earlier.curves is not None
+        curves = read_curves(earlier.curves)
+        found, own, files = choose_again(curves, choice_of(request), request.positive_label or "")
         notes = [chosen_again(curves.run)]
     write_files(target, {**files_to_json(files), MANIFEST: manifest_to_json(own)})
     manifest = opened_by(own)
     present(
-        options,
+        options.plot,
         manifest,
         target,
         task.capitalize(),

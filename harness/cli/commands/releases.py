@@ -11,6 +11,7 @@ from harness.cli import terminal as cli
 from harness.cli.command_line import OF_RUNS
 from harness.cli.commands.choices import chosen_hosts
 from harness.cli.report import present, tell
+from harness.cli.user_commands import ReleaseOptions
 from harness.clients.sender import check_directory
 from harness.engines.base import Progress
 from harness.errors import OptionError, cannot, named, naming, refuse
@@ -19,20 +20,20 @@ from harness.pipeline.release import (
     cap_directory,
     chooses_cap,
     declared_domain,
-    grid_of,
     of_noise,
     run_on_records,
-    score_cut,
     settings_of,
     stock_of,
     with_cap,
 )
 from harness.pipeline.run import Run, RunSettings, run_release
-from harness.pipeline.sources import InvitedSource, SharesSource
+from harness.pipeline.sources import InvitedSource, SharesSource, Source
 from harness.privacy.ledger.charge import UNCHARGED
 from harness.releases.base import statistic_of
-from harness.request.fields import as_text
+from harness.request.base import Request
+from harness.request.fields import Options, as_text
 from harness.request.plans import IN_PLAN, Expected
+from harness.request.releases import Invitations, ReleaseCall
 from harness.system.result_files import check_new, default_out
 from harness.views import run as run_view
 from harness.views.ledger import charge
@@ -56,27 +57,28 @@ except SystemExit: pass
 """
 
 
-def release(options: Any) -> None:
+def release(options: ReleaseOptions) -> None:
     """Run a release, or go on with earlier results, and show the result."""
-    if options.earlier and getattr(options, options.earlier[0]):
+    if options.earlier.add or options.earlier.curves:
         from harness.cli.commands.earlier import again  # a new run needs none of it
 
         again(options)
         return
-    view, cut = run_view.view_of(options.task), score_cut(options)
+    request, cut = options.call.request, options.call.cut
+    view = run_view.view_of(request.task)
     run = released(options, view.steps)
     if run is None:
         return
-    manifest, typed = run.manifest, as_text(options.epsilon)
+    manifest, typed = run.manifest, as_text(request.protect.epsilon)
     # The coordinator's view and power, which the model does not cover.
-    at_hosts = [run_view.on_hosts(bool(options.invite))] if options.hosts else []
+    at_hosts = [run_view.on_hosts(bool(options.invitations.invite))] if options.hosts else []
     after = [
-        *(run_view.chosen_cap(manifest, cap_directory(run.out)) if chooses_cap(options) else ()),
-        *view.hints(options, run),
-        charge(run.charging, options.population == UNCHARGED),
+        *(run_view.chosen_cap(manifest, cap_directory(run.out)) if chooses_cap(options.call) else ()),
+        *view.hints(options.call, options.hosts, run),
+        charge(run.charging, request.population == UNCHARGED),
     ]
     present(
-        options,
+        options.plot,
         manifest,
         run.out,
         view.what.capitalize(),
@@ -90,30 +92,30 @@ def release(options: Any) -> None:
         ],
         [
             *run_view.statement(manifest, view.what, typed),
-            *(at_hosts or [run_view.one_machine(bool(options.records))]),
+            *(at_hosts or [run_view.one_machine(bool(options.call.source.records))]),
             *after,
         ],
         getattr(run.found, "problem", None),  # why the result falls short although its ε is spent
     )
 
 
-def released(options: Any, steps: Mapping[str, str]) -> Run[Any] | None:
+def released(options: ReleaseOptions, steps: Mapping[str, str]) -> Run[Any] | None:
     """Run a release; return None after a plan, or noise made ahead."""
-    if options.plan is not None:
-        _plan(options)
+    if options.instead.plan is not None:
+        _plan(options, options.instead.plan)
         return None
-    if options.preprocess is not None:
-        make_noise(options, steps, _made_for_release)
+    if options.instead.preprocess is not None:
+        make_noise(options, steps, partial(_made_for_release, options, options.instead.preprocess))
         return None
-    hosts, at_rest = None, SharesSource(options.shares)
+    call, hosts = options.call, None
     if options.hosts:
-        options, hosts, at_rest = _at_hosts(options)
-    settings = settings_of(options, hosts, cli.announce)
-    out = options.out or default_out(options.task)
+        call, hosts = _at_hosts(call, options.hosts)
+    settings = settings_of(call, hosts, cli.announce, options.invitations)
+    out = call.where.out or default_out(call.request.task)
     with cli.steps({**run_view.HOST_STEPS, **run_view.CAP_STEPS, **steps}) as begin:
-        if options.records:
-            return run_on_records(options, options.records, settings, out, begin, _say_cap)
-        source = _invited(options, settings) if options.invite else at_rest
+        if call.source.records:
+            return run_on_records(call, call.source.records, settings, out, begin, _say_cap)
+        source = _source(call, hosts, options.invitations, settings)
         if hosts is None:
             return run_release(statistic_of(settings.release), source, settings, out, begin)
         request = settings.release.but(population=settings.account.population)
@@ -123,24 +125,36 @@ def released(options: Any, steps: Mapping[str, str]) -> Run[Any] | None:
             return run_release(statistic_of(request), source, replace(settings, release=request), out, begin)
 
 
-def _at_hosts(options: Any) -> tuple[Any, "HostsRunner", Any]:
-    from harness.hosts.runner import HostsRunner, HostsSource  # slow to load
+def _at_hosts(call: ReleaseCall, file: Path) -> tuple[ReleaseCall, "HostsRunner"]:
+    from harness.hosts.runner import HostsRunner  # slow to load
 
-    fleet, model = chosen_hosts(options.hosts, options.security)
-    hosts = HostsRunner(fleet, model)
-    return options.but(security=model), hosts, HostsSource(hosts)
+    fleet, model = chosen_hosts(file, call.request.security)
+    return call.but(security=model), HostsRunner(fleet, model)
+
+
+def _source(
+    call: ReleaseCall, hosts: "HostsRunner | None", invitations: Invitations, settings: RunSettings
+) -> Source:
+    """Return the source of a run without records, which the settings' checks have found."""
+    if invitations.invite and invitations.clients:
+        return _invited(call, invitations.invite, invitations.clients, settings.release)
+    if hosts is not None:
+        from harness.hosts.runner import HostsSource  # slow to load
+
+        return HostsSource(hosts)
+    assert call.source.shares is not None
+    return SharesSource(call.source.shares)
 
 
 def _say_cap(*chosen: Any) -> None:
     cli.announce(*cap_view.going_on_with(*chosen))
 
 
-def _invited(options: Any, settings: RunSettings) -> InvitedSource:
-    directory, clients = options.invite, options.clients
-    domain = declared_domain(options)
+def _invited(call: ReleaseCall, directory: Path, clients: int, request: Request) -> InvitedSource:
+    domain = declared_domain(call.declares)
     if domain is None:
         raise OptionError("--invite needs --domain, or --groups and --labels: nobody has all records.")
-    domain = with_cap(domain, options.cap, settings.release.privacy_unit)
+    domain = with_cap(domain, request.protect.bound, request.protect.privacy_unit)
     with cannot(f"write to --invite {directory}", OptionError):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     check_directory(directory, clients)
@@ -151,58 +165,62 @@ def _invited(options: Any, settings: RunSettings) -> InvitedSource:
     return InvitedSource(domain, directory, clients)
 
 
-def make_noise(options: Any, steps: Mapping[str, str], make: Callable[[Any, Progress], Made]) -> None:
+def make_noise(options: Options, steps: Mapping[str, str], make: Callable[[Progress], Made]) -> None:
     """Make noise of several runs by `make`, and show its costs."""
-    others = [name for name in ("records", *OF_RUNS) if name != "hosts" and getattr(options, name, None)]
+    others = [name for name in options.stated("records", *OF_RUNS) if name != "hosts"]
     if others:
         raise OptionError(
             f"--preprocess makes noise and reads no record: leave out {', '.join(map(named, others))}."
         )
     with cli.steps({**run_view.HOST_STEPS, **steps}) as begin:
-        place, pieces = make(options, begin)
+        place, pieces = make(begin)
     shown = run_view.preprocessed(str(place), pieces)
     cli.show_or_print({"stock": str(place), "pieces": pieces}, *shown)
 
 
-def _made_for_release(options: Any, begin: Progress) -> Made:
-    runs, stock = options.preprocess, stock_of(options)
+def _made_for_release(options: ReleaseOptions, runs: int, begin: Progress) -> Made:
+    call, seconds = options.call, options.call.where.timeout
     if options.hosts:
-        options, hosts, _ = _at_hosts(options)
+        call, hosts = _at_hosts(call, options.hosts)
         with hosts.connected(begin):
-            made = hosts.preprocess(of_noise(options, hosts), runs, options.timeout, begin)
+            made = hosts.preprocess(of_noise(call, hosts), runs, seconds, begin)
         return "each host's directory", made
-    made = preprocess(joint_noise_of(of_noise(options)), stock, runs, options.timeout, begin)
+    stock = stock_of(call.where, call.account)
+    made = preprocess(joint_noise_of(of_noise(call)), stock, runs, seconds, begin)
     return stock.directory, made
 
 
-def _plan(options: Any) -> None:
+def _plan(options: ReleaseOptions, sizes: Mapping[str, str]) -> None:
     from harness.forecast.plan import starting_s
     from harness.forecast.requested import of_domain, planned
     from harness.views import plan as view
 
-    others = [name for name in (*OF_RUNS, "preprocess") if getattr(options, name, None)]
-    of_file = not options.plan["clients"]
+    call = options.call
+    records, task = call.source.records, call.request.task
+    others = options.stated(*OF_RUNS, "preprocess")
+    of_file = not sizes["clients"]
     refuse(
         OptionError,
         (others, f"--plan runs nothing: leave out {', '.join(map(named, others))}."),
         (
-            bool(options.records) != of_file,
+            bool(records) != of_file,
             "--plan file is of the clients of --records: give both; or give a number of clients, and no "
             "records.",
         ),
     )
     texts = {
-        **{
-            name: as_text(getattr(options, name, None)) for name in ("groups", "labels", "steps", "max_count")
-        },
-        "thresholds": as_text(len(grid_of(options)) or None),
-        "from_records": as_text(options.records),
+        "groups": as_text(call.declares.groups),
+        "labels": as_text(call.declares.labels),
+        "steps": as_text(call.declares.steps),
+        "max_count": as_text(call.declares.max_count),
+        "thresholds": as_text(len(call.grid) or None),
+        "from_records": as_text(records),
     }
-    if options.domain and not of_file:
-        texts |= of_domain(declared_domain(options, of_values=options.task == "gap"), options.task)
+    if call.declares.domain and not of_file:
+        declared = declared_domain(call.declares, of_values=task == "gap")
+        assert declared is not None  # a file declares it
+        texts |= of_domain(declared, task)
     with naming(IN_PLAN):
-        plan = planned(
-            options.request, Expected(**texts, **options.plan), started=partial(starting_s, _A_COMMAND)
-        )
-    shown, title = list(view.plan(plan)), f"Plan of {options.task}"
+        plan = planned(call.request, Expected(**texts, **sizes), started=partial(starting_s, _A_COMMAND))
+    shown, title = list(view.plan(plan)), f"Plan of {task}"
     tell("plan", title, shown, lambda: view.to_json(plan), plot=options.plot)

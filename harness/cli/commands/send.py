@@ -37,14 +37,15 @@ def send(options: SendOptions) -> None:
     invited = read_invitation(options.invitation)
     invitation = str(options.invitation)
     request, domain = read_terms(invited.terms, invitation)
-    form = request.form
+    form, protect = request.form, request.protect
+    assert protect.neighboring_relation is not None  # else the terms would have been refused
     for sentence in (
         *_sentences(request, invited.terms["attempts"]),
         *_servers(invited.servers, invitation, known),
     ):
         say(plain(sentence))  # before anything is sent
     for name, letter in (("epsilon", "ε"), ("delta", "δ")):
-        spent, most = getattr(request, name), getattr(options, name)
+        spent, most = getattr(protect, name), getattr(options, name)
         if most is not None and spent > most:
             raise OptionError(
                 f"This run spends {letter} = {digits_up(spent, 4)}, and {named(name, as_text(most))} is "
@@ -57,10 +58,10 @@ def send(options: SendOptions) -> None:
         )
     event = PrivacyEvent(
         request.task,
-        request.security.name,
-        request.guarantee,  # runs on these terms spend at most this
-        request.privacy_unit,
-        request.neighboring_relation,
+        request.model.name,
+        protect.guarantee,  # runs on these terms spend at most this
+        protect.privacy_unit,
+        protect.neighboring_relation,
         options.invitation,
     )
     with _nothing_sent():
@@ -95,7 +96,9 @@ def _nothing_sent() -> Iterator[None]:
 
 
 def _sentences(request: Request, attempts: int = 0) -> list[str]:
-    model, distribution = request.security, request.own_distribution
+    model, distribution = request.model, request.randomness.distribution
+    protect, relation = request.protect, request.protect.neighboring_relation
+    assert relation is not None  # else the terms would have been refused
     learns = who_learns_nothing(model, distribution is not None)
     if model.tolerates == "active":
         learns += f", or changes a value unnoticed, but for a probability of 2^-{CHECKS} each"
@@ -115,8 +118,8 @@ def _sentences(request: Request, attempts: int = 0) -> list[str]:
     )
     return [
         f"The run reveals: {'; '.join(request.spec.revealed)}. Guarantee: (ε, δ)-differential privacy with ε "
-        f"= {digits_up(request.epsilon, 4)} and δ = {digits_up(request.delta, 4)} in total, for "
-        f"{_CHANGES[request.neighboring_relation]}.",
+        f"= {digits_up(protect.epsilon, 4)} and δ = {digits_up(protect.delta, 4)} in total, for "
+        f"{_CHANGES[relation]}.",
         f"Computation: {model.parties} parties, model {model.name}: {learns}. Whoever runs more than "
         f"{model.corruptions} of them can see your values.",
         *([noise] if distribution else []),

@@ -76,7 +76,7 @@ def task(options: TaskOptions) -> None:
 def _made(options: TaskOptions) -> Task:
     tasks = options.for_tasks or ["weights"]
     request = REQUESTS.get(tasks[0])
-    domain = declared_domain(options, of_values=tasks[0] == "gap")
+    domain = declared_domain(options.declares, of_values=tasks[0] == "gap")
     if not (request and domain and options.parties and options.until):
         raise OptionError(
             f"A task needs {named('parties')}, {named('until')}, {named('for_tasks')} that there are, and "
@@ -155,7 +155,7 @@ def share(options: ShareOptions) -> None:
     meaning = _meaning(task)
     if options.records:
         task.check_open()
-        _seal(options, task, meaning)
+        _seal(options, options.records, task, meaning)
     if options.to and not options.check:
         addresses = [party.address for party in task.parties] if options.to == "task" else options.to.split()
         refuse(
@@ -174,6 +174,7 @@ def share(options: ShareOptions) -> None:
                 f"The task has a URL of its own for each upload; name those of yours by {named('to')}.",
             ),
         )
+        assert options.out is not None  # it goes without for --check alone
         with steps(STEPS) as begin:
             begin("share")
             ends = send(options.out, addresses, options.certificate)
@@ -187,7 +188,7 @@ def share(options: ShareOptions) -> None:
             )
 
 
-def _seal(options: ShareOptions, task: Task, meaning: str) -> None:
+def _seal(options: ShareOptions, file: Path, task: Task, meaning: str) -> None:
     domain, bounds = task.domain, _stricter(options, task)
     if options.counted and domain.cap and domain.cap.weight_one:
         raise OptionError(
@@ -195,16 +196,17 @@ def _seal(options: ShareOptions, task: Task, meaning: str) -> None:
         )
     with steps(STEPS) as begin:
         begin("records")
-        records = read_records(options.records, domain, kind=domain.kind, say=announce)
+        records = read_records(file, domain, kind=domain.kind, say=announce)
         records = as_upload(records, INPUT_FORMS[task.form], announce)
         clients = counted(records.clients, "client")
         if options.check:
             say(meaning)
             say(f"{records.sizes.sum():,} records of {clients} would be shared; nothing was.")
             return
+        assert options.out is not None  # it goes without for --check alone
         begin("share")
         if options.counted:
-            records = of_what_is_left(records, options.records, options.counted)
+            records = of_what_is_left(records, file, options.counted)
         sealed = share_records(task, records, options.out, bounds)
     say(
         f"Sealed {clients} for task {task.name[:16]}: {plain(str(options.out))}/party-<i>/<upload>{SUFFIX}. "

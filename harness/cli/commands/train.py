@@ -1,6 +1,6 @@
 """`train`."""
 
-from typing import Any
+from functools import partial
 
 from harness.cli import terminal as cli
 from harness.cli.commands.releases import Made, make_noise
@@ -12,6 +12,7 @@ from harness.request.fields import as_text
 from harness.system.result_files import default_out
 from harness.training.features import read_features
 from harness.training.logistic import FILE
+from harness.training.request import TrainRequest
 from harness.training.run import TASK, preprocessed, trained
 from harness.views import run as run_view, training as view
 from harness.views.ledger import charge
@@ -21,21 +22,22 @@ from harness.views.parts import Part
 def train(options: TrainOptions) -> None:
     """Train a model, or make its noise ahead."""
     if options.preprocess is not None:
-        make_noise(options, view.STEPS, _made_for_rounds)
+        make_noise(options, view.STEPS, partial(_made_for_rounds, options.training, options.preprocess))
         return
-    target = options.out or default_out(TASK)
+    request = options.training
+    target = request.where.out or default_out(TASK)
     with cli.steps(view.STEPS) as begin:
         trained_model = trained(
-            options, options.records, read_features(options.features), target, begin, cli.announce
+            request, request.source.records, read_features(request.features), target, begin, cli.announce
         )
-    typed, manifest = as_text(options.epsilon), trained_model.manifest
-    after = [charge(trained_model.charging, options.population == UNCHARGED)]
+    typed, manifest = as_text(request.protect.epsilon), trained_model.manifest
+    after = [charge(trained_model.charging, request.population == UNCHARGED)]
     short: list[Part] = ["", run_view.in_short(manifest, typed, here=True), *after]
     full = [*run_view.statement(manifest, "the model", typed), run_view.one_machine(True), *after]
     thresholds = trained_model.thresholds.found if trained_model.thresholds else None
     weights = trained_model.weights.found.weights if trained_model.weights else None
     present(
-        options,
+        options.plot,
         manifest,
         target,
         "Training",
@@ -47,5 +49,5 @@ def train(options: TrainOptions) -> None:
     )
 
 
-def _made_for_rounds(options: Any, begin: Progress) -> Made:
-    return preprocessed(options, read_features(options.features), options.preprocess, begin)
+def _made_for_rounds(request: TrainRequest, runs: int, begin: Progress) -> Made:
+    return preprocessed(request, read_features(request.features), runs, begin)

@@ -1,12 +1,13 @@
 """A chosen contribution bound, and its use."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from harness.errors import named
 from harness.releases.contribution_cap import CONFIDENCE, ChosenCap
 from harness.request.fields import typed
-from harness.request.releases import CAPPED_CURVES
+from harness.request.releases import CAPPED_CURVES, CapRequest, ReleaseCall
 from harness.views import run
 from harness.views.parts import Findings, Line, Part, Table
 from protocols.accounting.calibration import PrivacyUnit
@@ -75,24 +76,26 @@ def doubt_of(above: int, noise: int, clients: int) -> Iterator[str]:
         yield f"There are {clients:,} clients, so the cap is mostly noise; a larger ε for it helps."
 
 
-def following(options: Any, done: Any) -> list[Line]:
+def following(call: ReleaseCall, hosts: Path | None, done: Any) -> list[Line]:
     """Return the commands that use a run's cap."""
-    task, cap, curves = options.release, str(done.found.cap), options.request.curves
+    request, cap = call.request, str(done.found.cap)
+    assert isinstance(request, CapRequest)
+    task, curves = request.release, request.curves
     if task == "counts":
         return [
             Line("Next", f"name it where clients are the privacy unit: --privacy-unit client --cap {cap}")
         ]
-    kept = options.written("security", "population", "ledger")
-    unit = {"epsilon": exact_text(options.release_epsilon), "privacy_unit": str(PrivacyUnit.CLIENT)}
+    kept = call.written("security", "population", "ledger")
+    unit = {"epsilon": exact_text(request.release_epsilon), "privacy_unit": str(PrivacyUnit.CLIENT)}
     form = {}
-    if curves and options.variant and options.variant != CAPPED_CURVES[0]:
-        unit["variant"] = options.variant
+    if curves and request.variant and request.variant != CAPPED_CURVES[0]:
+        unit["variant"] = request.variant
         form = {"input_form": next(iter(curves.input_forms))}
-    if options.records:
-        shared = options.written("records", "domain", "groups", "labels", "max_count")
+    if call.source.records:
+        shared = call.written("records", "domain", "groups", "labels", "max_count")
         return [Line("Next", f"./inv {task}{typed(**shared, **kept, **unit, cap=cap)}")]
     again = {"records": "FILE", "domain": "FILE", "task": task, "security": done.manifest.security}
-    where = options.written("hosts") if options.hosts else {"shares": "SHARES"}
+    where = {"hosts": str(hosts)} if hosts else {"shares": "SHARES"}
     return [
         Line(
             "Next, each client, as what it shared for this is a cap's only",

@@ -129,5 +129,5 @@ VIEW = run.ReleaseView(
     STEPS,
     "thresholds",
     lambda result, _: thresholds(result),
-    lambda _, done: [another_choice(done.out)],
+    lambda _, __, done: [another_choice(done.out)],
 )

@@ -84,5 +84,5 @@ def of_what(domain: RecordDomain) -> str:
 
 
 VIEW = run.ReleaseView(
-    STEPS, "weights", lambda result, _: weights(result.weights), lambda _, done: chain(done.manifest)
+    STEPS, "weights", lambda result, _: weights(result.weights), lambda _, __, done: chain(done.manifest)
 )

@@ -191,12 +191,14 @@ def test_a_ledger_has_the_noise_of_values_that_move_by_one_alone(
 def test_clients_are_told_of_the_distribution_and_of_who_can_shift_the_result() -> None:
     terms = terms_of(release(SPLIT.by(CLIENTS)), DOMAIN)
     read, _ = read_terms(terms, "Terms")
-    assert read.own_distribution is NoiseDistribution.GAUSSIAN
+    assert read.randomness.distribution is NoiseDistribution.GAUSSIAN
     assert any("own (gaussian)" in sentence and SHIFTED in sentence for sentence in _sentences(read))
     with pytest.raises(ShareError, match="names others than are known here"):
         read_terms({**terms, "request": {**terms["request"], "noise": "own-cauchy"}}, "Terms")
     joint, _ = read_terms(terms_of(release(SPLIT.by(CLIENTS), None), DOMAIN), "Terms")
-    assert joint.own_distribution is None and not any(SHIFTED in sentence for sentence in _sentences(joint))
+    assert joint.randomness.distribution is None and not any(
+        SHIFTED in sentence for sentence in _sentences(joint)
+    )
 
 
 def test_clients_are_told_of_all_attempts_to_make_the_noise(tmp_path: Path) -> None:

@@ -182,7 +182,7 @@ def keep_on_engine(noise: JointNoise, stock: Stock) -> None:
 def test_each_way_of_input_adds_the_noise_that_it_took(model: str, request_: Request, tmp_path: Path) -> None:
     asked, stock = request_.but(security=MODELS[model]), Stock(tmp_path / "stock")
     (tmp_path / "records.csv").write_text(RECORDS)
-    domain = DOMAIN if asked.privacy_unit is PrivacyUnit.RECORD else replace(DOMAIN, cap=Cap(1))
+    domain = DOMAIN if asked.protect.privacy_unit is PrivacyUnit.RECORD else replace(DOMAIN, cap=Cap(1))
     source, statistic = RecordsSource(read_records(tmp_path / "records.csv", domain, 1)), statistic_of(asked)
     prepared = statistic.prepare(asked, domain)
     keep_on_engine(joint_noise_of(prepared), stock)

@@ -1,0 +1,232 @@
+"""Calls on the same records, which share what is said of these."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from fairshares import _calls, _lookups
+from harness.errors import PYTHON, naming
+from harness.request.readers import parse_unit
+
+if TYPE_CHECKING:
+    from fairshares._calls import Budget, Column, Number, Records
+    from fairshares._results import (
+        CapResult,
+        ConfusionResult,
+        CountResult,
+        GapResult,
+        ThresholdsResult,
+        TrainResult,
+        WeightsResult,
+    )
+    from fairshares._shown import Spent
+    from fairshares._types import Constraint, Objective, Relation, Reweighing, Security, Unit
+
+R = TypeVar("R")
+
+_NOT_OF_VALUES = ("domain",)  # its file of values is another than that of groups and labels
+
+
+class Session:
+    """Calls on the same records, of one population, with one unit of privacy.
+
+        >>> import fairshares as fs
+        >>> df = dict(client_id=[*range(100)] * 2, group=["a", "b"] * 100, label=[0, 0, 1, 1] * 50)
+        >>> session = fs.Session(df, population="loans", budget=12, unit="client", cap=2, security="mpyc")
+        >>> session.weights(epsilon=10).weights.shape
+        (4,)
+        >>> session.confusion(prediction=df["label"], epsilon=2).privacy.unit
+        'client'
+        >>> len(session.ledger().charges)
+        2
+
+    A session keeps what it is given, and neither reads records nor spends anything by itself: each of its
+    methods is the call of the same name, which takes as much of this as it has. So `gap`, `count` and `cap`
+    take no cap, and `gap`, whose clients have values in place of labels, no domain and no maximum count.
+    `count` protects records only, and refuses another unit.
+
+    Args: as in `weights`, and
+        unit: The `privacy_unit` of all calls.
+        cap: The `cap` of calls that have one. Choose it by the method `cap` of another session, or "auto".
+    Raises:
+        FairSharesError: There is no such unit. Whatever else is wrong is found when a call is made.
+    """
+
+    def __init__(
+        self,
+        records: Records = None,
+        *,
+        population: str | None = None,
+        budget: Budget = None,
+        ledger: Path | str | None = None,
+        unit: Unit = "record",
+        cap: int | str | None = None,
+        security: Security | None = None,
+        client_id: Column = None,
+        group: Column = None,
+        label: Column = None,
+        groups: Sequence[Any] | None = None,
+        labels: Sequence[Any] | None = None,
+        domain: Mapping[str, Any] | Path | str | None = None,
+        max_count: int | None = None,
+        stock: Path | str | None = None,
+        timeout: float = 600,
+    ) -> None:
+        with naming(PYTHON):
+            parse_unit(str(unit), "unit")
+        self._shared: dict[str, Any] = {
+            "records": records,
+            "population": population,
+            "budget": budget,
+            "ledger": ledger,
+            "privacy_unit": unit,
+            "cap": cap,
+            "security": security,
+            "client_id": client_id,
+            "group": group,
+            "label": label,
+            "groups": groups,
+            "labels": labels,
+            "domain": domain,
+            "max_count": max_count,
+            "stock": stock,
+            "timeout": timeout,
+        }
+
+    def weights(
+        self,
+        *,
+        epsilon: Number,
+        reweighing: Reweighing = "kamiran-calders",
+        delta: Number = "2^-40",
+        cap_epsilon: Number | None = None,
+        neighboring_relation: Relation | None = None,
+        offline: bool = False,
+        out: Path | str | None = None,
+    ) -> WeightsResult:
+        """Compute DP sample weights, as `fairshares.weights`."""
+        return self._made(_calls.weights, locals())
+
+    def thresholds(
+        self,
+        *,
+        epsilon: Number,
+        score: Column = None,
+        thresholds: int | Sequence[float] | None = None,
+        positive_label: Any = None,
+        constraint: Constraint = "equalized_odds",
+        objective: Objective = "accuracy_score",
+        tolerance: float | None = None,
+        deterministic: bool = False,
+        variant: Literal["histogram", "records"] = "histogram",
+        delta: Number = "2^-40",
+        cap_epsilon: Number | None = None,
+        neighboring_relation: Relation | None = None,
+        offline: bool = False,
+        out: Path | str | None = None,
+    ) -> ThresholdsResult:
+        """Compute DP score curves and decision rules, as `fairshares.thresholds`."""
+        return self._made(_calls.thresholds, locals())
+
+    def confusion(
+        self,
+        *,
+        epsilon: Number,
+        prediction: Column = None,
+        score: Column = None,
+        threshold: float | None = None,
+        positive_label: Any = None,
+        delta: Number = "2^-40",
+        cap_epsilon: Number | None = None,
+        neighboring_relation: Relation | None = None,
+        offline: bool = False,
+        out: Path | str | None = None,
+    ) -> ConfusionResult:
+        """Compute a DP confusion matrix per group, as `fairshares.confusion`."""
+        return self._made(_calls.confusion, locals())
+
+    def gap(
+        self,
+        *,
+        epsilon: Number,
+        range: tuple[float, float],
+        value: Column = None,
+        steps: int | None = None,
+        delta: Number = "2^-40",
+        neighboring_relation: Relation | None = None,
+        offline: bool = False,
+        out: Path | str | None = None,
+    ) -> GapResult:
+        """Compute DP gaps between groups, as `fairshares.gap`."""
+        return self._made(_calls.gap, locals())
+
+    def count(
+        self,
+        *,
+        epsilon: Number,
+        relative_error: float = 0.1,
+        error_from: int = 100,
+        error_to: int = 1048576,
+        delta: Number = "2^-40",
+        neighboring_relation: Relation | None = None,
+        offline: bool = False,
+        out: Path | str | None = None,
+    ) -> CountResult:
+        """Count records per group and label, as `fairshares.count`."""
+        return self._made(_calls.count, locals())
+
+    def cap(
+        self,
+        *,
+        epsilon: Number,
+        release_epsilon: Number,
+        release: str = "weights",
+        counts: int | None = None,
+        variant: str | None = None,
+        delta: Number = "2^-40",
+        out: Path | str | None = None,
+    ) -> CapResult:
+        """Choose how many records of a client are to count, as `fairshares.cap`."""
+        return self._made(_calls.cap, locals())
+
+    def train(
+        self,
+        *,
+        features: Mapping[str, Any] | Path | str,
+        epsilon: Number,
+        with_: Sequence[str] | None = None,
+        fairness: str | None = None,
+        rounds: int = 40,
+        delta: Number = "1e-5",
+        weights_epsilon: Number | None = None,
+        largest_weight: float | None = None,
+        clip: float = 1,
+        learning_rate: float = 1,
+        momentum: float = 0.9,
+        reweighing: Reweighing = "kamiran-calders",
+        constraint: Constraint = "equalized_odds",
+        objective: Objective = "accuracy_score",
+        positive_label: Any = None,
+        noise: Literal["joint", "distributed"] = "joint",
+        offline: bool = False,
+        out: Path | str | None = None,
+    ) -> TrainResult:
+        """Train logistic regression under differential privacy, as `fairshares.train`."""
+        return self._made(_calls.train, locals())
+
+    def ledger(self) -> Spent:
+        """Return what the population has spent, or all have if the session names none."""
+        return _lookups.ledger(self._shared["population"], ledger=self._shared["ledger"])
+
+    def _made(self, call: Callable[..., R], given: Mapping[str, Any]) -> R:
+        """Return a call's result on its own arguments, and on those of the session that it has."""
+        own = {name: value for name, value in given.items() if name != "self"}
+        parameters = inspect.signature(call).parameters
+        left_out = _NOT_OF_VALUES if call is _calls.gap else ()
+        shared = {
+            name: value for name, value in self._shared.items() if name in parameters and name not in left_out
+        }
+        return call(**shared, **own)
