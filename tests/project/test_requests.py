@@ -28,7 +28,6 @@ from protocols.guarantee import Budget, Guarantee
 # Other classes take the declaration of `Spending`, with another help.
 MAY_DECLARE = {"Spending", "Privacy"}
 STATED = {"StatedLoss", "StatedPrivacy", "StatedBudget", "PrivacyOfSize", "SampleGuarantee"}  # in files
-COLUMNS = {"records", "client_id", "group", "label", "score", "prediction", "value"}
 FIRST = {"epsilon": "1", "security": "mpyc"}
 DECLARED = [*REQUESTS.values(), *CALLS.values(), *RELEASES.values(), TrainRequest, Expected, Account]
 OF_TASK = {"cap": {"release_epsilon": "1"}}
