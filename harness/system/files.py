@@ -168,7 +168,7 @@ def held_alone(file: Path) -> int | None:
 
 
 @contextmanager
-def in_turn(directory: Path) -> Iterator[None]:
+def in_turn(directory: Path) -> Iterator[int]:
     """Run the block while no other process of this user is in one for this directory.
 
     Whoever may read a directory can lock it, for ever. So the lock is that of a file in it that no other user
@@ -177,6 +177,8 @@ def in_turn(directory: Path) -> Iterator[None]:
 
     Args:
         directory: An existing directory, in which this user can make files.
+    Yields:
+        The descriptor of the file. The turn lasts until each process that inherited it has ended.
     Raises:
         PermissionError: Others can open the file, or it is another user's.
         OSError: The file cannot be made.
@@ -193,7 +195,7 @@ def in_turn(directory: Path) -> Iterator[None]:
         time.sleep(_POLL_S)
         descriptor = _turn(file)
     try:
-        yield
+        yield descriptor
     finally:
         with suppress(OSError):  # whoever has removed it meanwhile may
             file.unlink()
