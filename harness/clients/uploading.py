@@ -25,9 +25,9 @@ from urllib3.exceptions import (
 from harness.clients import limited_connections
 from harness.errors import ShareError
 from harness.inputs.shares.file_format import SUFFIX
+from harness.system import stores
 from harness.system.files import in_turn
 from harness.system.progress import tell
-from harness.system.stores import store_of
 
 SCHEMES = ("https://", "s3://", "gs://", "sftp://")
 _SENDING, _SENT = ".sending", ".sent"
@@ -179,9 +179,11 @@ def put_in_store(url: str, body: bytes, *, unanswered: bool) -> tuple[Outcome, s
 
     A store's library cannot tell whose bytes have a taken name. Raises MissingPackageError without it.
     """
-    store, path = store_of(url)
+    store, path = stores.store_of(url)
     try:
-        store.pipe_file(path, body, mode="create")
+        stores.put(store, path, body)
+    except TimeoutError:
+        return Outcome.UNKNOWN, _LATE
     except FileExistsError:
         return Outcome.UNKNOWN, "something has the name"
     except (PermissionError, FileNotFoundError) as error:
