@@ -3,7 +3,6 @@
 It runs before any package is installed.
 """
 
-import fcntl
 import hashlib
 import importlib
 import io
@@ -11,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -119,14 +119,13 @@ def _hand_over(environment: Path, project: Path, words: Sequence[str]) -> NoRetu
 
 
 def _make_alone(environment: Path, locks: Sequence[Path]) -> None:
-    # The project's directory is the lock, so no file is left behind, or replaced by git.
-    locked = os.open(environment.parent, os.O_RDONLY)
-    try:
-        fcntl.flock(locked, fcntl.LOCK_EX)
-        if not _is_current(environment, locks):
-            _make(environment, locks, locked)
-    finally:
-        os.close(locked)
+    from harness.system.files import in_turn  # slow to load, and seldom needed
+
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_: _say(str(message))
+        with in_turn(environment.parent) as held:
+            if not _is_current(environment, locks):
+                _make(environment, locks, held)
 
 
 def _make(environment: Path, locks: Sequence[Path], held: int) -> None:

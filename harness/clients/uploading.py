@@ -13,17 +13,27 @@ from enum import Enum, StrEnum, auto
 from pathlib import Path
 
 import urllib3
-from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError, SSLError
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    HTTPError,
+    NewConnectionError,
+    ProtocolError,
+    ReadTimeoutError,
+    SSLError,
+)
 
+from harness.clients import limited_connections
 from harness.errors import ShareError
 from harness.inputs.shares.file_format import SUFFIX
+from harness.system import stores
 from harness.system.files import in_turn
 from harness.system.progress import tell
-from harness.system.stores import store_of
 
 SCHEMES = ("https://", "s3://", "gs://", "sftp://")
 _SENDING, _SENT = ".sending", ".sent"
 _PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)  # between attempts, and up to twice as long
+_LATE = "it did not answer in time"
+_NOT_TRIED = "not tried, as the server did not answer an earlier one in time"
 
 
 class Outcome(StrEnum):
@@ -78,10 +88,15 @@ def _sent(out: Path, addresses: Sequence[str], pool: urllib3.PoolManager) -> lis
         raise ShareError(f"{out} holds no uploads; share first, or name another.")
     ends: list[Counter[str]] = [Counter() for _ in addresses]
     for end, address, paths in zip(ends, addresses, left, strict=True):
+        late = False
         for path in paths:
+            before = path.suffix == _SENDING
+            if late:  # else a server that keeps each upload waiting would keep its client for days
+                end[f"{Outcome.UNKNOWN if before else Outcome.FAILED} ({_NOT_TRIED})"] += 1
+                continue
             url = f"{address}{path.stem}{SUFFIX}" if address.endswith("/") else address
             sending = path.rename(path.with_suffix(_SENDING))
-            body, before = sending.read_bytes(), path.suffix == _SENDING
+            body = sending.read_bytes()
             outcome, answer = (
                 put(pool, url, body, unanswered=before)
                 if url.startswith(SCHEMES[0])
@@ -90,6 +105,7 @@ def _sent(out: Path, addresses: Sequence[str], pool: urllib3.PoolManager) -> lis
             suffixes = {Outcome.STORED: _SENT, Outcome.FAILED: SUFFIX, Outcome.UNKNOWN: _SENDING}
             sending.rename(path.with_suffix(suffixes[outcome]))
             end[f"{outcome} ({answer})"] += 1
+            late = answer == _LATE
             tell(sum(end.total() for end in ends), sum(map(len, left)))
     return ends
 
@@ -99,9 +115,11 @@ def put(pool: urllib3.PoolManager, url: str, body: bytes, *, unanswered: bool) -
 
     A taken name (409 or 412) is no success, as it may hold a stranger's bytes. After an own request without
     an answer (`unanswered`) their owner is unknown.
-    Guarantees: of an answer only status and headers are read, as its body could have no end.
+    Guarantees: of an answer only status and headers are read, as its body could have no end. Each attempt
+    ends, whatever the server sends and however slowly.
     [test: tests/harness/clients/test_uploading.py]
     """
+    limited_connections.limit(pool, url)
     answer = ""
     for pause in (*_PAUSES_S, None):
         status, answer = _request(pool, url, body)
@@ -144,9 +162,16 @@ def _request(pool: urllib3.PoolManager, url: str, body: bytes) -> tuple[int | _B
         return _Broken.UNANSWERED, "the connection broke"
     except (NewConnectionError, ConnectTimeoutError):
         return _Broken.UNREACHED, "nobody answers"
-    except HTTPError:
-        return _Broken.UNANSWERED, "the connection broke"
+    except HTTPError as error:
+        return _Broken.UNANSWERED, _LATE if _was_late(error) else "the connection broke"
     return response.status, f"HTTP {response.status}"
+
+
+def _was_late(error: HTTPError) -> bool:
+    """Return whether a request ended as its time was over, and not by the other side."""
+    if isinstance(error, ProtocolError):  # is what urllib3 makes of what sending raises
+        return any(isinstance(reason, TimeoutError) for reason in error.args)
+    return isinstance(error, ReadTimeoutError)
 
 
 def put_in_store(url: str, body: bytes, *, unanswered: bool) -> tuple[Outcome, str]:
@@ -154,9 +179,11 @@ def put_in_store(url: str, body: bytes, *, unanswered: bool) -> tuple[Outcome, s
 
     A store's library cannot tell whose bytes have a taken name. Raises MissingPackageError without it.
     """
-    store, path = store_of(url)
+    store, path = stores.store_of(url)
     try:
-        store.pipe_file(path, body, mode="create")
+        stores.put(store, path, body)
+    except TimeoutError:
+        return Outcome.UNKNOWN, _LATE
     except FileExistsError:
         return Outcome.UNKNOWN, "something has the name"
     except (PermissionError, FileNotFoundError) as error:

@@ -10,6 +10,8 @@ import secrets
 import shutil
 import stat
 import tempfile
+import time
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,7 +21,9 @@ from harness.errors import WriteError
 from harness.system.signals import uninterrupted
 
 PREFIX = ".fairshares-partial-"
+TURN = ".fairshares-turn"  # the file in a directory that whoever is in turn there holds
 _MOST_LINKS = 40  # that a path leads through, as in Linux
+_SILENCE_S, _POLL_S = 1.0, 0.05  # until it is said that another one's turn is waited for; between attempts
 
 
 @contextmanager
@@ -164,11 +168,51 @@ def held_alone(file: Path) -> int | None:
 
 
 @contextmanager
-def in_turn(directory: Path) -> Iterator[None]:
-    """Run the block while no other process is in one for this directory."""
-    with _opened(directory) as descriptor:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
+def in_turn(directory: Path) -> Iterator[int]:
+    """Run the block while no other process of this user is in one for this directory.
+
+    Whoever may read a directory can lock it, for ever. So the lock is that of a file in it that no other user
+    can open, which is gone afterwards. While another process has it, a sentence says what is waited for.
+    [test: tests/harness/system/test_turns.py]
+
+    Args:
+        directory: An existing directory, in which this user can make files.
+    Yields:
+        The descriptor of the file. The turn lasts until each process that inherited it has ended.
+    Raises:
+        PermissionError: Others can open the file, or it is another user's.
+        OSError: The file cannot be made.
+    """
+    file = directory / TURN
+    descriptor = _turn(file)
+    said_at = time.monotonic() + _SILENCE_S
+    said = False
+    while descriptor is None:
+        if not said and time.monotonic() >= said_at:
+            said = True
+            waiting = f"Waiting for another process of yours to end, which holds {file}."
+            warnings.warn_explicit(waiting, UserWarning, __file__, 0)  # each time, unlike `warn`
+        time.sleep(_POLL_S)
+        descriptor = _turn(file)
+    try:
+        yield descriptor
+    finally:
+        with suppress(OSError):  # whoever has removed it meanwhile may
+            file.unlink()
+        os.close(descriptor)
+
+
+def _turn(file: Path) -> int | None:
+    """Return a descriptor of a held file that is still there, or None while another process holds it."""
+    try:
+        descriptor = held_alone(file)
+    except PermissionError:
+        reason = f"{file} is another user's, or others can open it and hold it for ever, so it has to go"
+        raise PermissionError(errno.EPERM, reason, os.fspath(file)) from None
+    if descriptor is not None and not _is_still(file, descriptor):  # its last holder has removed it
+        os.close(descriptor)
+        return None
+    return descriptor
 
 
 @contextmanager

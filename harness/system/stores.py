@@ -3,16 +3,22 @@
 import io
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from threading import Thread
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 from harness.errors import MissingPackageError, ShareError
 from harness.system.files import open_regular
 
 _LARGE = 1 << 20  # bytes of a file that is read as a stream
 _AT_ONCE = 64  # requests to a store
+CONNECT_S = 60.0  # to log in at a store
+FILE_S, LEAST_RATE = 60.0, 1 << 14  # to send or fetch a file, and bytes a second that it may take in addition
+LIST_S = 3600.0  # to list a store
+
+T = TypeVar("T")
 
 
 class File(NamedTuple):
@@ -43,20 +49,54 @@ def files_in(place: Path | str, suffix: str, *, fetch: bool = True) -> Iterator[
         store.invalidate_cache()  # forgets earlier listings
         listed = [
             one
-            for one in store.ls(root, detail=True)
+            for one in within(LIST_S, store, partial(store.ls, root, detail=True))
             if one["name"].endswith(suffix) and one["type"] == "file"
         ]
         with ThreadPoolExecutor(_AT_ONCE if store.async_impl else 1) as pool:  # sftp has one connection
             for start in range(0, len(listed), _AT_ONCE):
                 some = {one["name"]: one["size"] for one in listed[start : start + _AT_ONCE]}
                 small = [path for path, size in some.items() if fetch and size <= _LARGE]
-                bodies = dict(zip(small, pool.map(store.cat_file, small), strict=True))
+                bodies = dict(zip(small, pool.map(partial(_fetched, store), small), strict=True))
                 for path, size in some.items():
                     read = partial(io.BytesIO, bodies[path]) if path in bodies else partial(store.open, path)
                     yield File(path.rpartition("/")[2], size, read)
     except Exception as error:  # noqa: BLE001  libraries of stores raise what they like
         why = str(error) or type(error).__name__
+        if isinstance(error, TimeoutError):
+            why = "it did not answer in time"
         raise ShareError(f"Cannot read {place}: {why}; see that it is there, and may be read.") from None
+
+
+def _fetched(store: Any, path: str) -> bytes:
+    """Return a small file of a store."""
+    fetched: bytes = within(FILE_S + _LARGE / LEAST_RATE, store, partial(store.cat_file, path))
+    return fetched
+
+
+def put(store: Any, path: str, body: bytes) -> None:
+    """Write a new file into a store; raise FileExistsError, TimeoutError, or what its library raises."""
+    write = partial(store.pipe_file, path, body, mode="create")
+    within(FILE_S + len(body) / LEAST_RATE, store, write)
+
+
+def within(seconds: float, store: Any, act: Callable[..., T]) -> T:
+    """Return what a call of a store's method returns, or raise TimeoutError where it takes too long.
+
+    Libraries of stores limit silence, if anything. Those that are asynchronous end the call then. Others go
+    on with it in a thread that nobody waits for, and that ends with this process.
+    [test: tests/harness/clients/test_stores.py]
+    """
+    options = {"timeout": seconds} if store is not None and store.async_impl else {}
+    ended: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            ended.set_result(act(**options))
+        except BaseException as error:  # noqa: BLE001  is raised where it is waited for
+            ended.set_exception(error)
+
+    Thread(target=run, daemon=True).start()
+    return ended.result(seconds)
 
 
 def store_of(url: str) -> tuple[Any, str]:
@@ -71,13 +111,15 @@ def store_of(url: str) -> tuple[Any, str]:
         from fsspec import url_to_fs
 
         options = {"host_key_policy": _known_keys_only()} if url.startswith("sftp://") else {}
-        store, path = url_to_fs(url, **options)
+        store, path = within(CONNECT_S, None, partial(url_to_fs, url, **options))
     except ImportError:
         raise MissingPackageError(
             f"What reaches {url} is not installed; run `pip install 'fairshares[stores]'`."
         ) from None
     except ValueError as error:
         raise ShareError(f"{url} cannot be used: {error}; name s3://, gs:// or sftp://.") from None
+    except TimeoutError:
+        raise ShareError(f"{url} did not answer in time; see that it runs, and try again.") from None
     except Exception as error:  # noqa: BLE001  libraries of stores raise what they like
         raise ShareError(f"{url} cannot be reached: {error}; see that it runs, and lets you in.") from None
     return store, path

@@ -14,9 +14,14 @@ from pathlib import Path
 import pytest
 
 from harness.cli.bootstrap import LOCK, TEST_LOCK, spelled_out
+from harness.system.files import TURN, held_alone
 from tests.support.running import signals_not_ignored, until
 
-BOOTSTRAP = ("inv", "harness/__init__.py", "harness/cli/bootstrap.py", "harness/cli/app.py", LOCK, TEST_LOCK)
+BOOTSTRAP = (
+    *("inv", "harness/__init__.py", "harness/cli/bootstrap.py", "harness/cli/app.py", LOCK, TEST_LOCK),
+    *("harness/command_name.py", "harness/errors.py"),
+    *("harness/system/__init__.py", "harness/system/files.py", "harness/system/signals.py"),
+)
 
 # Stands in for the standard library's venv: its Python is a script that plays pip and invoke.
 FAKE_VENV = """\
@@ -184,14 +189,25 @@ def test_killed_set_up_is_not_taken_for_complete(number: signal.Signals, copy: P
         process.send_signal(number)
         assert process.wait(timeout=100) == -number
     assert not (copy / ".venv").exists()
-    held = os.open(copy, os.O_RDONLY)
     try:
-        with pytest.raises(BlockingIOError):
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        assert held_alone(copy / TURN) is None
     finally:
-        os.close(held)
         (copy / "go-on").touch()
     assert run(copy, env=env)[0] == 0 and [path.name for path in copy.glob(".venv*")] == [".venv"]
+    assert not (copy / TURN).exists()
+
+
+def test_no_other_user_can_hold_up_a_start(copy: Path) -> None:
+    """Though others may read the project's directory, and so lock it."""
+    env = with_fake_pip(copy, "exit 0")
+    reading = os.open(copy, os.O_RDONLY)
+    fcntl.flock(reading, fcntl.LOCK_EX)
+    command = [sys.executable, str(copy / "inv")]
+    try:
+        done = subprocess.run(command, cwd=copy, env=env, capture_output=True, text=True, timeout=60)
+    finally:
+        os.close(reading)
+    assert done.returncode == 0, done.stderr
 
 
 def is_there(pid: int) -> bool:

@@ -1,9 +1,10 @@
 """Web servers of tests, on loopback, and a certificate that clients of this process trust."""
 
 import ipaddress
+import socket
 import ssl
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -75,3 +76,49 @@ def serving(certificate: Path, answer: Answer, body: Iterable[bytes] = ()) -> It
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+@contextmanager
+def talking(certificate: Path, talk: Callable[[ssl.SSLSocket], None]) -> Iterator[str]:
+    """Run a TLS server that talks with each connection as it likes; yield its address.
+
+    A conversation ends when its client is gone; all have to end before this does.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, certificate.with_suffix(".key"))
+
+    def serve(connection: socket.socket) -> None:
+        with connection, suppress(OSError), context.wrap_socket(connection, server_side=True) as secured:
+            talk(secured)
+
+    def accept() -> None:
+        while True:
+            try:
+                connection, _ = listening.accept()
+            except OSError:  # the test is over
+                return
+            threads.append(Thread(target=serve, args=[connection]))
+            threads[-1].start()
+
+    listening, threads = socket.create_server((HOST, 0)), list[Thread]()
+    accepting = Thread(target=accept)
+    accepting.start()
+    try:
+        yield f"https://{HOST}:{listening.getsockname()[1]}/"
+    finally:
+        listening.shutdown(socket.SHUT_RDWR)
+        accepting.join()
+        listening.close()
+        for thread in threads:
+            thread.join()
+
+
+def head_of(connection: ssl.SSLSocket) -> bytes:
+    """Read a request's head, byte by byte; OSError if its client left."""
+    head = b""
+    while not head.endswith(b"\r\n\r\n"):
+        byte = connection.recv(1)
+        if not byte:
+            raise ConnectionError("the client left")
+        head += byte
+    return head

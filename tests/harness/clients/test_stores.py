@@ -1,13 +1,17 @@
 """Uploads in object stores, against moto's server, the fake S3 that its users test with, and an sshd."""
 
+import asyncio
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from getpass import getuser
 from pathlib import Path
 from secrets import token_hex
+from threading import Event
 
 import pytest
+from fsspec.asyn import sync
 from fsspec.implementations.sftp import SFTPFileSystem
 from moto.server import ThreadedMotoServer
 
@@ -144,3 +148,59 @@ def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "fsspec", None)
     with pytest.raises(MissingPackageError, match=r"fairshares\[stores\]"):
         stores.store_of("s3://uploads/")
+
+
+class Silent:
+    """A store whose methods do not end before the test does."""
+
+    async_impl = False
+
+    def __init__(self, over: Event) -> None:
+        self._over = over
+
+    def invalidate_cache(self) -> None:
+        """Forget nothing."""
+
+    def ls(self, _path: str, *, detail: bool) -> list[dict[str, object]]:
+        """List nothing."""
+        assert detail and not self._over.wait(20)
+        return []
+
+    def pipe_file(self, _path: str, _body: bytes, *, mode: str) -> None:
+        """Write nothing."""
+        assert mode == "create" and not self._over.wait(20)
+
+
+def test_a_store_that_does_not_answer_is_left(
+    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over = Event()
+    monkeypatch.setattr(stores, "store_of", lambda url: (Silent(over), url))
+    monkeypatch.setattr(stores, "FILE_S", 0.1)
+    monkeypatch.setattr(stores, "LEAST_RATE", 1 << 40)
+    monkeypatch.setattr(stores, "LIST_S", 0.1)
+    upload(task, [1, 0, 0, 0], tmp_path / "shares")
+    upload(task, [0, 1, 0, 0], tmp_path / "shares")
+    (end,) = send(tmp_path / "shares", ["s3://silent/"])
+    why = "not tried, as the server did not answer an earlier one in time"
+    assert end == Counter(
+        {f"{Outcome.UNKNOWN} (it did not answer in time)": 1, f"{Outcome.FAILED} ({why})": 1}
+    )
+    with pytest.raises(ShareError, match="Cannot read s3://silent/: it did not answer in time"):
+        Count(opener(task, 0, tmp_path)).add("s3://silent/", 0)
+    over.set()
+
+
+def test_an_asynchronous_store_ends_what_took_too_long(bucket: str) -> None:
+    store, _ = stores.store_of(bucket)
+    ended = Event()
+
+    async def never() -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            ended.set()
+
+    with pytest.raises(TimeoutError):
+        stores.within(0.1, store, partial(sync, store.loop, never))
+    assert ended.wait(30)
