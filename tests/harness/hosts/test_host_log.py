@@ -190,11 +190,14 @@ def test_agents_that_write_at_once_lose_no_line(host: Path, monkeypatch: pytest.
 def test_an_agent_that_comes_late_to_a_full_file_goes_on_in_the_new_one(
     host: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And writes while it holds the lock, so that the file is as long then as it was found."""
-    HostLog(host, "alice").write(Event.REFUSED, "propose", "1")
-    monkeypatch.setattr(host_log, "MOST_BYTES", (host / FILE).stat().st_size + 1)
-    wait, write = fcntl.flock, os.write
-    others, held = ["2", "3"], list[bool]()
+    """And writes while it alone holds the lock, so that the file is as long then as it was found."""
+    for number in (1, 2, 3):
+        HostLog(host, "alice").write(Event.REFUSED, "propose", f"{number}")
+    monkeypatch.setattr(host_log, "MOST_BYTES", (host / FILE).stat().st_size)
+    wait = fcntl.flock
+    write = os.write
+    others = ["4"]
+    held: list[bool] = []
 
     def after_others(descriptor: int, operation: int) -> None:
         if others:
@@ -204,7 +207,7 @@ def test_an_agent_that_comes_late_to_a_full_file_goes_on_in_the_new_one(
     def noting(descriptor: int, line: bytes) -> int:
         with (host / FILE).open("rb") as file:
             try:
-                wait(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+                wait(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
                 held.append(True)
             else:
@@ -213,8 +216,8 @@ def test_an_agent_that_comes_late_to_a_full_file_goes_on_in_the_new_one(
 
     monkeypatch.setattr(fcntl, "flock", after_others)
     monkeypatch.setattr(os, "write", noting)
-    HostLog(host, "alice").write(Event.REFUSED, "propose", "4")
-    assert numbers(read_log(host).lines) == [2, 4] and held == [True] * 3
+    HostLog(host, "alice").write(Event.REFUSED, "propose", "5")
+    assert numbers(read_log(host).lines) == [1, 2, 3, 4, 5] and held == [True, True]
 
 
 def test_a_line_is_written_as_a_whole_or_not_at_all(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
