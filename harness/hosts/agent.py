@@ -10,6 +10,7 @@ import os
 import queue
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import asdict
@@ -20,7 +21,7 @@ from harness.errors import FairSharesError, HostUnfitError
 from harness.hosts import local_host, wire
 from harness.hosts.decision import Benchmark, Contact
 from harness.hosts.guard import Guard, once
-from harness.hosts.host_log import Event, HostLog, why_failed
+from harness.hosts.host_log import Event
 from harness.hosts.local_host import LocalHost
 from harness.hosts.party_run import BenchmarkRun, PartyRun, Preparation, ReleaseRun
 from harness.hosts.policy import FILE
@@ -30,12 +31,16 @@ from harness.system.documents import Refusal, call
 from harness.system.signals import take_interrupts
 
 _WAITING = 1  # request beside the one being answered, to save memory
+_AS_ASKED = "as its coordinator asked"
+_BROKE = "which broke off"
 
 
 class Agent(wire.Line):
     """Answers requests by `work`; when the other side is gone, it terminates this process.
 
-    Guarantees: short requests take little memory.  [test: tests/harness/hosts/test_connection.py]
+    Guarantees: short requests take little memory. If the host, and not its coordinator, ends the connection,
+    its owner's log says why, once.
+    [tests: tests/harness/hosts/test_connection.py, tests/harness/hosts/test_host_log.py]
     """
 
     longest = wire.SHORT
@@ -45,6 +50,7 @@ class Agent(wire.Line):
         self._incoming, self._outgoing = incoming, outgoing
         self._work, self._role = work, role
         self.requests: queue.Queue[dict[str, Any]] = queue.Queue(_WAITING)
+        self._losing = threading.Lock()
 
     def write(self, line: bytes) -> None:
         try:
@@ -53,8 +59,20 @@ class Agent(wire.Line):
         except OSError:
             self.lose()
 
-    def lose(self, why: str = "") -> None:  # noqa: ARG002
+    def lose(self, why: str = "") -> None:
+        """End this process, as the coordinator is gone, or else as `why` says. Later calls do nothing."""
+        with self._losing:
+            if self.over.is_set():
+                return
+            self.over.set()
+        if why:
+            self._note_end(f"The host ended the connection: {why}.")
+        self._work.ends("", _BROKE)
         os.kill(os.getpid(), signal.SIGTERM)
+
+    def _note_end(self, why: str) -> None:
+        self._work.note(Event.ENDED, "", why)
+        self._work.ends("", local_host.BY_HOST)
 
     def _listen(self, incoming: BinaryIO) -> None:
         try:
@@ -63,10 +81,11 @@ class Agent(wire.Line):
                 if request.get("do") == "bye":
                     return
         except OSError:  # the connection broke
-            pass
+            self.lose()
         except ValueError as error:
-            self._work.note(Event.ENDED, "", f"What the coordinator sent was no message: {error}.")
-        self.lose()
+            self.lose(f"what the coordinator sent was no message: {error}")
+        else:
+            self.lose()
 
     def serve(self) -> None:
         """Answer until told to end."""
@@ -76,12 +95,13 @@ class Agent(wire.Line):
             asked = str(request.get("do", ""))[:40]
             with self._within(self._work.limit_s(asked), f"The request {asked!r}"):
                 self._say(self._answer(request))
+        self._work.ends("bye", _AS_ASKED)
 
     def _within(self, seconds: float, what: str) -> AbstractContextManager[None]:
         """End this process in an orderly way if the block, or sending what it says, takes longer."""
 
         def end(why: str) -> None:
-            self._work.note(Event.ENDED, "", why)
+            self._note_end(why)
             local_host.end_agent(why)
 
         why = f"{what} took longer than its limit, {seconds:g} s, and the agent ended."
@@ -102,8 +122,6 @@ class Agent(wire.Line):
         with self._within(self._work.limit_s("state"), "The end of a run"):
             ended = self._work.run.ended()
             if ended is not None:
-                if ended["code"] != 0:
-                    self._work.note(Event.FAILED, "", why_failed(ended["code"], ended["lines"]))
                 self._say({"ended": ended})
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -138,7 +156,6 @@ class Work(wire.Answers):
 
     def __init__(self, directory: Path, stack: ExitStack, coordinator: str = "") -> None:
         self.host = LocalHost(directory, stack, coordinator)
-        self._log = HostLog(directory, coordinator)
 
     @property
     def handlers(self) -> dict[str, Callable[..., Any]]:
@@ -170,7 +187,10 @@ class Work(wire.Answers):
         return limit_s(self.state, request)
 
     def note(self, event: Event, request: str, said: str) -> None:
-        self._log.write(event, request, said)
+        self.host.log.write(event, request, said)
+
+    def ends(self, request: str, how: str) -> None:
+        self.host.ends(request, how)
 
     @property
     def state(self) -> State:
@@ -226,7 +246,10 @@ class Work(wire.Answers):
 
     def clean(self) -> local_host.Removed:
         """End other connections' processes, remove their remains; return the numbers."""
-        return local_host.clean(self.host.directory, self.run.scratch if self.run is not None else None)
+        removed = local_host.clean(self.host.directory, self.run.scratch if self.run is not None else None)
+        if removed["processes"]:
+            self.note(Event.ENDED, "clean", f"It ended other connections: {removed['processes']}.")
+        return removed
 
 
 def serve(role: str, made: Callable[[ExitStack], wire.Answers]) -> int:
@@ -250,7 +273,12 @@ def main(arguments: list[str]) -> int:
     if home:
         os.environ["MP_SPDZ_HOME"] = home
 
-    return serve("agent", lambda stack: Work(Path(directory), stack, coordinator))
+    def made(stack: ExitStack) -> Work:
+        work = Work(Path(directory), stack, coordinator)
+        work.host.expect_turn()
+        return work
+
+    return serve("agent", made)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """A host's log: what its agents refused, and how they and their parties failed, for the host's owner.
 
 Each line of the file is an object in JSON. No line has a secret: its sentences are those that the coordinator
-was told, too.
+was told, too, or name what ended a run.
 """
 
+import fcntl
 import json
 import os
 import stat
@@ -18,23 +19,26 @@ from pathlib import Path
 from harness.engines.parties.handle import OWN, REPORT
 from harness.errors import HostUnfitError, cannot
 from harness.system.documents import Limits, Refusal, as_type, parse_json
-from harness.system.files import read_bounded
+from harness.system.files import open_regular
 
 FILE = "log.jsonl"  # in a host's directory
-MOST_BYTES = 1 << 24  # of the file, after which nothing is written until its owner moves it away
-MOST_OF_A_CONNECTION = 1000  # lines
+OLDER = "log.jsonl.1"  # beside it, with the lines before
+MOST_BYTES = 1 << 24  # of the file, which then becomes the older one
+MOST_OF_A_CONNECTION = 1000  # refusals
 _MOST_REASONS = 3  # of a failed party
 _LONGEST_TEXT = 1000  # characters of a sentence
 _LINE = Limits.of(1 << 14)
-_NO_MORE = f"This connection has {MOST_OF_A_CONNECTION:,} lines here; no more of it is written."
+_NO_MORE = f"This connection has {MOST_OF_A_CONNECTION:,} refusals here; no more of them are written."
+_OF_OTHERS = 0o077  # rights of others than a file's owner
+_TRIES = 100  # to read both files without a change between them
 
 
 class Event(StrEnum):
     """The kinds of lines."""
 
     REFUSED = "refused"  # a request, which changed nothing
-    FAILED = "failed"  # a party that had begun, or was to begin
-    ENDED = "ended"  # an agent, before its coordinator let it go
+    FAILED = "failed"  # a party that had begun
+    ENDED = "ended"  # a connection by the host, or a party that had begun and would have gone on
 
 
 @dataclass(frozen=True)
@@ -61,25 +65,28 @@ class LogLine:
 class HostLog:
     """The log of one connection.
 
-    Guarantees: a coordinator makes the file no longer than `MOST_BYTES` and a line. A disk without room, or a
-    file of another kind in its place, changes no answer to the coordinator.
+    Guarantees: each of the two files has at most `MOST_BYTES`. A line is written as a whole or not at all,
+    however many agents write at once, and stays until `MOST_BYTES` of later lines have been written. How a
+    run ended is written, however many requests of the connection were refused. A disk without room, or a file
+    of another kind in its place, changes no answer to the coordinator.
     [test: tests/harness/hosts/test_host_log.py]
     """
 
     def __init__(self, directory: Path, coordinator: str) -> None:
-        self._file = directory / FILE
+        self._file, self._older = directory / FILE, directory / OLDER
         self._coordinator = coordinator
-        self._written = 0
+        self._refused = 0
         self._writing = threading.Lock()  # time limits end in threads of their own
 
     def write(self, event: Event, request: str, said: str) -> None:
-        """Add a line about this connection, unless it has too many, or the file is full."""
+        """Add a line about this connection, unless it is one refusal too many."""
         with self._writing:
-            self._written += 1
-            if self._written > MOST_OF_A_CONNECTION:
-                return
-            if self._written == MOST_OF_A_CONNECTION:
-                said = _NO_MORE
+            if event is Event.REFUSED:
+                self._refused += 1
+                if self._refused > MOST_OF_A_CONNECTION:
+                    return
+                if self._refused == MOST_OF_A_CONNECTION:
+                    said = _NO_MORE
             time = datetime.now(UTC).isoformat(timespec="seconds")
             text = " ".join(said.split())[:_LONGEST_TEXT]
             line = LogLine(time, event, self._coordinator, os.getpid(), request, text)
@@ -87,14 +94,54 @@ class HostLog:
                 self._append(json.dumps(asdict(line)).encode() + b"\n")
 
     def _append(self, line: bytes) -> None:
+        """Write a line at the end of the file, or of a new one if the line does not fit."""
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        descriptor = os.open(self._file, flags, 0o600)
-        try:
-            found = os.fstat(descriptor)
-            if stat.S_ISREG(found.st_mode) and found.st_size < MOST_BYTES:
-                os.write(descriptor, line)  # at once, so that lines of several agents do not mix
-        finally:
-            os.close(descriptor)
+        is_written = False
+        while not is_written:
+            descriptor = os.open(self._file, flags, 0o600)
+            try:
+                is_written = self._write_alone(descriptor, line)
+            finally:
+                os.close(descriptor)
+
+    def _write_alone(self, descriptor: int, line: bytes) -> bool:
+        """Write a line to an open file while no other agent does.
+
+        Whoever can open a file for reading can hold its lock, for ever. So nothing is written to a file that
+        others than this user can open.
+
+        Args:
+            descriptor: Of the file.
+            line: With its line feed.
+        Returns:
+            Whether this is done. If not, the file is the older one by now, and there is a newer one to open.
+        Raises:
+            PermissionError: Others can open it.
+            OSError: It cannot be written.
+        """
+        status = os.fstat(descriptor)
+        is_own = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+        if not is_own or status.st_mode & _OF_OTHERS:
+            raise PermissionError(self._file)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)  # until it is closed
+        if _identity(self._file) != (status.st_dev, status.st_ino):  # another agent was faster
+            return False
+        size = os.fstat(descriptor).st_size
+        if size and size + len(line) > MOST_BYTES:
+            self._file.rename(self._older)
+            return False
+        if os.write(descriptor, line) < len(line):  # the disk is full
+            os.ftruncate(descriptor, size)
+        return True
+
+
+def _identity(file: Path) -> tuple[int, int] | None:
+    """Return what tells a file from others, None if it is not there."""
+    try:
+        status = file.lstat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def why_failed(code: int, lines: Sequence[str]) -> str:
@@ -109,24 +156,62 @@ class ReadLog:
 
     Attributes:
         lines: The events, the oldest first.
-        unreadable: How many lines no agent wrote as they are; a full disk or a reboot may cut a line off.
+        unreadable: How many lines no agent wrote as they are; a reboot may cut a line off.
+        is_open: Whether others than its owner can open the file, for which agents write nothing to it.
     """
 
     lines: list[LogLine]
     unreadable: int
+    is_open: bool = False
 
 
 def read_log(directory: Path) -> ReadLog:
-    """Return a host's log, which is empty if there is no file. Raises HostUnfitError if it cannot be read."""
+    """Return a host's log, the last `MOST_BYTES` of each file; it is empty if there is none.
+
+    Raises:
+        HostUnfitError: A file cannot be read.
+    """
     file = directory / FILE
     lines: list[LogLine] = []
     unreadable = 0
     refusal = Refusal(HostUnfitError, f"A line of {file}", "of a host's log", "remove it")
-    with cannot(f"read {file}", HostUnfitError):
-        content = read_bounded(file, MOST_BYTES + _LINE.size) if file.exists() else b""
-    for line in content.splitlines():
-        try:
-            lines.append(as_type(LogLine, parse_json(line, refusal, limits=_LINE), refusal))
-        except HostUnfitError:
-            unreadable += 1
-    return ReadLog(lines, unreadable)
+    for content in _contents(directory):
+        for line in content.splitlines():
+            try:
+                lines.append(as_type(LogLine, parse_json(line, refusal, limits=_LINE), refusal))
+            except HostUnfitError:
+                unreadable += 1
+    return ReadLog(lines, unreadable, _is_open(file))
+
+
+def _is_open(file: Path) -> bool:
+    """Return whether others than its owner have rights at a file."""
+    try:
+        return bool(file.stat().st_mode & _OF_OTHERS)
+    except OSError:  # it is not there
+        return False
+
+
+def _contents(directory: Path) -> list[bytes]:
+    """Return the ends of both files, the older one's first, as they were at one time."""
+    files = [directory / OLDER, directory / FILE]
+    found: list[bytes] = []
+    for _ in range(_TRIES):
+        before = [_identity(file) for file in files]
+        found = [_last_bytes(file) for file in files]
+        if [_identity(file) for file in files] == before:
+            break
+    return found
+
+
+def _last_bytes(file: Path) -> bytes:
+    """Return the last `MOST_BYTES` of a file, nothing if there is none. Raises HostUnfitError."""
+    try:
+        with cannot(f"read {file}", HostUnfitError), open_regular(file, links=True) as content:
+            size = content.seek(0, os.SEEK_END)
+            content.seek(max(0, size - MOST_BYTES))
+            return content.read(MOST_BYTES)
+    except HostUnfitError:
+        if file.exists():
+            raise
+    return b""

@@ -26,6 +26,7 @@ from harness.engines.registry import engine_of
 from harness.errors import FairSharesError, HostUnfitError
 from harness.hosts import keys
 from harness.hosts.decision import Action, Benchmark, Look, Ports
+from harness.hosts.host_log import Event, HostLog
 from harness.hosts.policy import ask_owner, read_policy
 from harness.inputs.shares.signatures import Signed
 from harness.pipeline.run import environment, machine
@@ -42,6 +43,9 @@ SOURCES = {
 TURN = "turn"  # the file in a host's directory that its runs lock, which nobody else can open
 NONCE_BYTES = 16
 _IDLE_S = 3600.0  # for a run to begin, from its turn or the end of the last run
+_TURNLESS_S = 600.0  # for a connection to take the turn
+BY_HOST = "which the host ended"
+_BY_A_SIGNAL = "by a signal to its agent"  # as another connection's `clean` sends it, or this machine
 _AT_ONCE = 64  # connections to a listening agent, so that they take little memory
 RUN = re.compile(r"[0-9a-f]{32}")  # a run's name; also an agent's greeting at its port
 RunName = Annotated[str, Meta(pattern=rf"^{RUN.pattern}\Z")]
@@ -59,6 +63,8 @@ class LocalHost:
     def __init__(self, directory: Path, stack: ExitStack, coordinator: str) -> None:
         self.directory, self.stack, self.coordinator = directory, stack, coordinator
         self._until_the_end = stack.enter_context(ExitStack())  # closed after all else on the stack
+        self.log = HostLog(directory, coordinator)
+        self.ending: tuple[str, str] | None = None  # the request by which the connection ends, and how
         self._has_turn = False
         self._idle: threading.Timer | None = None
         self._listening: list[socket.socket] = []
@@ -76,19 +82,51 @@ class LocalHost:
         self._has_turn = True
         self.expect_run()
 
+    def expect_turn(self) -> None:
+        """End this connection unless it takes the turn within ten minutes.
+
+        Else connections of which nothing but signs of life come would take memory for good.
+        """
+        self._end_after(
+            _TURNLESS_S,
+            f"The connection did not take the host's turn within {_TURNLESS_S:g} s, and the agent ended.",
+        )
+
     def expect_run(self) -> None:
         """End this connection unless a run begins within an hour."""
-        self.run_begins()
-        why = f"No run began within {_IDLE_S:g} s, for which the host kept its turn, and the agent ended."
-        self._idle = threading.Timer(_IDLE_S, end_agent, [why])
-        self._until_the_end.callback(self._idle.cancel)
-        self._idle.daemon = True
-        self._idle.start()
+        self._end_after(
+            _IDLE_S,
+            f"No run began within {_IDLE_S:g} s, for which the host kept its turn, and the agent ended.",
+        )
 
     def run_begins(self) -> None:
         """Stop waiting for a run."""
         if self._idle is not None:
             self._idle.cancel()
+
+    def ends(self, request: str, how: str) -> None:
+        """Learn how the connection ends, as `Answers.ends`."""
+        if self.ending is None:
+            self.ending = request, how
+
+    def note_ended_party(self) -> None:
+        """Note that a party that had begun was ended with the connection."""
+        request, how = self.ending or ("", _BY_A_SIGNAL)
+        self.log.write(Event.ENDED, request, f"A party that had begun was ended with its connection, {how}.")
+
+    def _end_after(self, seconds: float, why: str) -> None:
+        """End this connection after some time, in place of what it waited for."""
+
+        def end() -> None:
+            self.log.write(Event.ENDED, "", why)
+            self.ends("", BY_HOST)
+            end_agent(why)
+
+        self.run_begins()
+        self._idle = threading.Timer(seconds, end)
+        self._until_the_end.callback(self._idle.cancel)
+        self._idle.daemon = True
+        self._idle.start()
 
     def check(self, party: int, security: str, port: int, client_ports: list[int]) -> dict[str, Any]:
         """Take the turn, so that a run's parties meet this host's; return facts on which it depends."""

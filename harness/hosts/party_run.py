@@ -12,7 +12,7 @@ import secrets
 import socket
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -29,6 +29,7 @@ from harness.engines.registry import engine_of
 from harness.errors import HostUnfitError
 from harness.hosts import keys, local_host
 from harness.hosts.guard import Guard, Uploads, once
+from harness.hosts.host_log import Event, why_failed
 from harness.hosts.inventory import ADDRESS
 from harness.hosts.local_host import NONCE_BYTES, LocalHost, check_directory, check_ports
 from harness.hosts.policy import read_policy
@@ -159,7 +160,7 @@ class PartyRun(ABC, Generic[RunAhead]):
         if clients is not None and job.clients is not None:
             config["front"] = job.clients.front("0.0.0.0", *clients.ports, clients.seconds)
         self._party = LocalProcess(job, config, self.scratch / "party", values)
-        self._stack.callback(self.kill)
+        self._stack.callback(self._end, self._host.note_ended_party)
         facts = {
             "engine_version": prepared.engine_version,
             "program_hash": prepared.program_hash,
@@ -285,19 +286,42 @@ class PartyRun(ABC, Generic[RunAhead]):
         code = party.exit_code()
         if code is None:
             return None
-        self._is_over()
+        with uninterrupted():  # else what is over would not be noted, or twice
+            self._is_over()
+            self._note_failure()
         return {"code": code, **self.state()}
 
     def kill(self) -> None:
         """End the party, if there is one, and with it a run that has begun."""
+        why = "A party that had begun was ended, as its coordinator asked."
+        self._end(lambda: self._host.log.write(Event.ENDED, "kill", why))
+
+    def _end(self, note: Callable[[], None]) -> None:
+        """End the party, if there is one.
+
+        Args:
+            note: Tells the host's owner that a party that had begun would have gone on.
+        """
         if self._party is None:
             return
         with uninterrupted():
+            has_ended = not self.is_running or self._party.exit_code() is not None
             self._party.kill()
             self._party.close()
             self._is_done = True
-            if self.is_running:
-                self._is_over()
+            if not self.is_running:
+                return
+            self._is_over()
+            if has_ended:
+                self._note_failure()
+            else:
+                note()
+
+    def _note_failure(self) -> None:
+        """Tell the host's owner why the party failed that has ended, if it did."""
+        code = self.laid_out().exit_code()
+        if code:
+            self._host.log.write(Event.FAILED, "", why_failed(code, self.state()["lines"]))
 
     def _look(self) -> None:
         """Remember what is known of a running run by now; called before anything of its party is told."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from harness.errors import CertificateError, OptionError
 from harness.hosts import keys, policy, wire
 from harness.hosts.agent import serve
+from harness.hosts.host_log import Event, HostLog
 from harness.inputs.shares.signatures import Signed
 from harness.system.documents import SMALL, Refusal, as_type, read_json
 from harness.system.files import write_whole
@@ -26,6 +27,12 @@ class Setup(wire.Answers):
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
+        self._log = HostLog(directory, coordinator="")
+
+    def note(self, event: Event, request: str, said: str) -> None:
+        """Write into the host's log, once this is a host's directory."""
+        if (self._directory / policy.FILE).exists():
+            self._log.write(event, request, said)
 
     def setup(
         self,

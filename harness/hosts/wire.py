@@ -61,7 +61,15 @@ class Answers:
         return 3600.0
 
     def note(self, event: Event, request: str, said: str) -> None:
-        """Tell this machine's owner what was refused or failed, and why."""
+        """Tell this machine's owner what was refused, failed or ended, and why."""
+
+    def ends(self, request: str, how: str) -> None:
+        """Learn how the connection ends, before what it holds is closed; what is told first counts.
+
+        Args:
+            request: The coordinator's request that ends it, or "".
+            how: The end of a sentence about what is ended with the connection.
+        """
 
 
 class Line(ABC):

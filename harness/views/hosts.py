@@ -169,7 +169,9 @@ def policy(directory: Path, fields: Mapping[str, Any], spent: Sequence[Populatio
         yield "Nothing has been spent yet."
 
 
-def log(file: Path, events: Sequence[Mapping[str, Any]], most: int, unreadable: int) -> Iterator[Part]:
+def log(
+    file: Path, events: Sequence[Mapping[str, Any]], most: int, unreadable: int, *, is_open: bool
+) -> Iterator[Part]:
     """Show the last events of a host's log, the latest last.
 
     Args:
@@ -177,7 +179,13 @@ def log(file: Path, events: Sequence[Mapping[str, Any]], most: int, unreadable: 
         events: All lines of it, by field.
         most: How many are shown.
         unreadable: How many more lines it has.
+        is_open: Whether others than its owner can open it.
     """
+    if is_open:
+        yield (
+            f"Others can open {file}, so the host writes nothing to it; make it its owner's alone, by "
+            f"chmod 600 {file}."
+        )
     if not events:
         yield f"{file} names nothing that was refused or failed."
     else:

@@ -148,8 +148,8 @@ def log(options: HostsLogOptions) -> None:
     found = read_log(options.directory)
     events = [asdict(line) for line in found.lines]
     cli.show_or_print(
-        {"events": events, "unreadable": found.unreadable},
-        *view.log(options.directory / LOG, events, options.last, found.unreadable),
+        {"events": events, "unreadable": found.unreadable, "open_to_others": found.is_open},
+        *view.log(options.directory / LOG, events, options.last, found.unreadable, is_open=found.is_open),
     )
 
 

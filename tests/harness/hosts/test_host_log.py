@@ -1,24 +1,56 @@
 """A host's log: its owner reads what was refused and what failed, and no coordinator fills the disk by it."""
 
+import fcntl
 import io
 import json
 import os
+import signal
+import subprocess
+import sys
 import threading
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.errors import HostUnfitError
-from harness.hosts import host_log, wire
+from harness.engines.base import PROJECT
+from harness.engines.parties.handle import PartyState
+from harness.engines.parties.supervisor import free_ports
+from harness.hosts import host_log, keys, local_host, wire
 from harness.hosts.agent import Agent, Work
-from harness.hosts.host_log import FILE, MOST_OF_A_CONNECTION, Event, HostLog, ReadLog, read_log, why_failed
+from harness.hosts.host_log import (
+    FILE,
+    MOST_OF_A_CONNECTION,
+    OLDER,
+    Event,
+    HostLog,
+    LogLine,
+    ReadLog,
+    read_log,
+    why_failed,
+)
+from harness.hosts.local_host import TURN
 from harness.hosts.policy import LEDGER
-from harness.hosts.states import State
+from harness.hosts.setup import Setup
 from harness.privacy.ledger.entries import Ledger
+from harness.privacy.ledger.populations import Status
 from tests.support.command import refused, succeed
-from tests.support.coordinators import RULE, asked, make_hosts, write_rules
+from tests.support.coordinators import (
+    RULE,
+    Agent as Process,
+    Coordinator,
+    Party,
+    agents,
+    agreed,
+    asked,
+    fed,
+    let_go,
+    make_hosts,
+    spent,
+    write_rules,
+)
 
 REFUSED = {"do": "propose", "asked": asked(population="others")}
 WHY = "Its policy names no population 'others'"
@@ -73,23 +105,145 @@ def test_the_command_shows_the_last_events(host: Path, tmp_path: Path) -> None:
     assert "no host's directory" in refused("hosts.log", "--directory", str(tmp_path), cwd=tmp_path)
 
 
-def test_no_connection_and_no_number_of_them_fills_the_disk(
-    host: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def numbers(lines: list[LogLine]) -> list[int]:
+    """Return what `number` lines say, the oldest first."""
+    return [int(line.said) for line in lines]
+
+
+def test_no_connection_writes_refusals_without_end(host: Path) -> None:
+    """Though it cannot keep the end of its run out of the log by them."""
     log = HostLog(host, "alice")
     for number in range(MOST_OF_A_CONNECTION + 5):
         log.write(Event.REFUSED, "propose", f"reason {number}")
     lines = read_log(host).lines
     assert len(lines) == MOST_OF_A_CONNECTION
     assert [line.said[:15] for line in lines[-2:]] == ["reason 998", "This connection"]
-    monkeypatch.setattr(host_log, "MOST_BYTES", (host / FILE).stat().st_size + 1)
-    for _ in range(5):
-        HostLog(host, "alice").write(Event.REFUSED, "propose", "x" * 10**6)
-    assert len(read_log(host).lines) == MOST_OF_A_CONNECTION + 1
-    assert len(read_log(host).lines[-1].said) == 1000
-    (host / FILE).write_bytes(b" " * (host_log.MOST_BYTES + 10**6))
-    with pytest.raises(HostUnfitError, match="Cannot read"):
-        read_log(host)
+    log.write(Event.FAILED, "", "x" * 10**6)
+    log.write(Event.ENDED, "kill", "It was ended.")
+    (*_, failed, ended) = read_log(host).lines
+    assert (failed.event, len(failed.said), ended.request) == (Event.FAILED, 1000, "kill")
+
+
+def test_no_number_of_connections_fills_the_disk_or_keeps_new_lines_out(
+    host: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    HostLog(host, "alice").write(Event.REFUSED, "propose", "1000")
+    size = (host / FILE).stat().st_size
+    monkeypatch.setattr(host_log, "MOST_BYTES", 10 * size)
+    (host / FILE).unlink()
+    for number in range(1000, 1200):
+        HostLog(host, "alice").write(Event.REFUSED, "propose", f"{number}")
+        kept = numbers(read_log(host).lines)
+        assert kept == [*range(number + 1 - len(kept), number + 1)]
+        assert len(kept) >= min(10, number - 999)
+        assert all(path.stat().st_size <= 10 * size for path in host.glob(f"{FILE}*"))
+    assert {path.name for path in host.glob(f"{FILE}*")} == {FILE, OLDER}
+    assert (host / OLDER).stat().st_size == 10 * size
+    (host / FILE).write_bytes(b" " * 10**6 + b"\n" + (host / OLDER).read_bytes())
+    assert numbers(read_log(host).lines) == [*range(1180, 1190), *range(1180, 1190)]  # the end of each file
+
+
+# Writes lines of the numbers from its first argument on, once it may.
+WRITING = """
+import sys
+from pathlib import Path
+from harness.hosts import host_log
+host_log.MOST_BYTES = int(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.readline()
+log = host_log.HostLog(Path(sys.argv[2]), "alice")
+for number in range(int(sys.argv[3]), int(sys.argv[3]) + 250):
+    log.write(host_log.Event.REFUSED, "propose", f"{number}")
+"""
+
+
+def test_agents_that_write_at_once_lose_no_line(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 1,000 lines, of which 600 fit, so that the file is full once."""
+    HostLog(host, "alice").write(Event.REFUSED, "propose", "1000")
+    size = (host / FILE).stat().st_size - len(str(os.getpid()))
+    (host / FILE).unlink()
+    most = 600 * (size + 7)  # digits of a process's number, at most
+    monkeypatch.setattr(host_log, "MOST_BYTES", most)
+    with ExitStack() as stack:
+        writing = [
+            stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-c", WRITING, f"{most}", host, f"{first}"],
+                    cwd=PROJECT,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                )
+            )
+            for first in range(1000, 2000, 250)
+        ]
+        for one in writing:
+            assert one.stdout is not None and one.stdout.readline() == b"ready\n"
+        for one in writing:
+            assert one.stdin is not None
+            one.stdin.write(b"\n")
+            one.stdin.flush()
+    found = read_log(host)
+    assert found.unreadable == 0 and sorted(numbers(found.lines)) == [*range(1000, 2000)]
+    assert (host / FILE).stat().st_size <= most and most // 2 < (host / OLDER).stat().st_size <= most
+
+
+def test_an_agent_that_comes_late_to_a_full_file_goes_on_in_the_new_one(
+    host: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And writes while it alone holds the lock, so that the file is as long then as it was found."""
+    for number in (1, 2, 3):
+        HostLog(host, "alice").write(Event.REFUSED, "propose", f"{number}")
+    monkeypatch.setattr(host_log, "MOST_BYTES", (host / FILE).stat().st_size)
+    wait = fcntl.flock
+    write = os.write
+    others = ["4"]
+    held: list[bool] = []
+
+    def after_others(descriptor: int, operation: int) -> None:
+        if others:
+            HostLog(host, "alice").write(Event.REFUSED, "propose", others.pop(0))
+        wait(descriptor, operation)
+
+    def noting(descriptor: int, line: bytes) -> int:
+        with (host / FILE).open("rb") as file:
+            try:
+                wait(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                held.append(True)
+            else:
+                held.append(False)
+        return write(descriptor, line)
+
+    monkeypatch.setattr(fcntl, "flock", after_others)
+    monkeypatch.setattr(os, "write", noting)
+    HostLog(host, "alice").write(Event.REFUSED, "propose", "5")
+    assert numbers(read_log(host).lines) == [1, 2, 3, 4, 5] and held == [True, True]
+
+
+def test_a_line_is_written_as_a_whole_or_not_at_all(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    HostLog(host, "alice").write(Event.REFUSED, "propose", "1")
+    with monkeypatch.context() as full:
+        write = os.write
+        full.setattr(os, "write", lambda descriptor, line: write(descriptor, line[:20]))
+        HostLog(host, "alice").write(Event.REFUSED, "propose", "2")
+    HostLog(host, "alice").write(Event.REFUSED, "propose", "3")
+    assert read_log(host).unreadable == 0 and numbers(read_log(host).lines) == [1, 3]
+
+
+def test_a_file_that_others_can_open_is_not_written_to_and_its_owner_reads_why(host: Path) -> None:
+    """They could hold its lock, and every agent that refuses something."""
+    answers(host, REFUSED)
+    (host / FILE).chmod(0o644)
+    holding = os.open(host / FILE, os.O_RDONLY)
+    fcntl.flock(holding, fcntl.LOCK_EX)
+    answers(host, REFUSED)
+    os.close(holding)
+    assert len(read_log(host).lines) == 1
+    shown = ("hosts.log", "--directory", str(host))
+    assert f"by chmod 600 {host / FILE}" in " ".join(succeed(*shown, cwd=host).split())
+    assert json.loads(succeed(*shown, "--json", cwd=host))["open_to_others"]
+    (host / FILE).chmod(0o600)
+    assert "chmod" not in succeed(*shown, cwd=host)
 
 
 @pytest.mark.parametrize("kind", ["pipe", "link", "directory", "full"])
@@ -115,27 +269,168 @@ def _no_room(_log: HostLog, _line: bytes) -> None:
     raise OSError(28, "No space left on device")
 
 
-def test_a_party_that_failed_is_named_without_what_it_revealed(host: Path) -> None:
-    lines = ["OUT counts 5 7", "Time = 1.5 seconds", "fairshares: Party 0 sent a message.", "Broken pipe"]
-    assert why_failed(1, lines) == "The party ended with exit code 1. Party 0 sent a message. Broken pipe"
+FAILED = ["OUT counts 5 7", "Time = 1.5 seconds", "fairshares: Party 0 sent a message.", "Broken pipe"]
 
-    class Ended:
-        is_running = True
-        reached = State.RUNNING
 
-        def ended(self) -> dict[str, Any]:
-            return {"code": 1, "lines": lines}
+class Failed(Party):
+    """A party that has failed."""
 
+    def state(self) -> PartyState:
+        return PartyState((*FAILED,))
+
+    def exit_code(self) -> int:
+        return 1
+
+
+@pytest.mark.parametrize("told_by", ["itself", "kill", "the end"])
+def test_a_party_that_failed_is_named_once_without_what_it_revealed(told_by: str, tmp_path: Path) -> None:
+    why = "The party ended with exit code 1. Party 0 sent a message. Broken pipe"
+    assert why_failed(1, FAILED) == why
+    hosts = make_hosts(tmp_path)
+    with ExitStack() as stack:
+        coordinator = Coordinator(hosts[0], stack, "alice")
+        work = coordinator.prepared(asked())
+        let_go(coordinator, work, hosts, Failed())
+        work.run._is_started = True
+        if told_by == "itself":
+            assert work.run.ended()["code"] == 1
+        elif told_by == "kill":
+            work.run.kill()
+    (line,) = read_log(hosts[0]).lines
+    assert (line.event, line.coordinator, line.request, line.said) == (Event.FAILED, "alice", "", why)
+
+
+def end_by_signal(one: Process) -> None:
+    one.process.send_signal(signal.SIGTERM)
+    one.process.wait()
+
+
+def end_by_bye(one: Process) -> None:
+    one.send("bye")
+    one.process.wait()
+
+
+def end_by_no_message(one: Process) -> None:
+    one.write(b"[]\n")
+    one.process.wait()
+
+
+WITH_IT = "A party that had begun was ended with its connection, "
+ENDS = {
+    "a request": (
+        lambda one: one.ask("kill"),
+        [("kill", "A party that had begun was ended, as its coordinator asked.")],
+    ),
+    "goodbye": (end_by_bye, [("bye", f"{WITH_IT}as its coordinator asked.")]),
+    "a broken connection": (Process.close, [("", f"{WITH_IT}which broke off.")]),
+    "a signal": (end_by_signal, [("", f"{WITH_IT}by a signal to its agent.")]),
+    "no message": (
+        end_by_no_message,
+        [
+            ("", "The host ended the connection: what the coordinator sent was no message: not an object."),
+            ("", f"{WITH_IT}which the host ended."),
+        ],
+    ),
+}
+
+
+def test_a_charged_run_that_is_ended_is_named_once_and_by_whom(tmp_path: Path) -> None:
+    """At one host after the other, whose party waits for the others, which do not begin."""
+    hosts = make_hosts(tmp_path)
+    for end, said in ENDS.values():
+        for place in hosts:
+            (place / FILE).unlink(missing_ok=True)
+        with agents(hosts, coordinator="alice") as live, free_ports(len(hosts)) as ports:
+            fed(live, asked(epsilon="1/2"))
+            signed = agreed(live, ports)
+            live[0].ask("go", agreed=signed)
+            charged = len(spent(hosts[0]))
+            end(live[0])
+        lines = read_log(hosts[0]).lines
+        assert [(line.request, line.said) for line in lines] == said
+        assert {(line.event, line.coordinator) for line in lines} == {(Event.ENDED, "alice")}
+        assert len(spent(hosts[0])) == charged and spent(hosts[0])[-1][2] is Status.ABORTED
+        assert not any((place / FILE).exists() for place in hosts[1:])  # where nothing had begun
+
+
+# An agent whose limits are short: its arguments are names and values in modules, and then the directory.
+SHORT = """
+import sys
+from harness.hosts import agent, local_host, wire
+for change in sys.argv[1:-1]:
+    module, name, value = change.split(" ")
+    setattr({"wire": wire, "local_host": local_host}[module], name, float(value))
+sys.exit(agent.main([sys.argv[-1], "", "alice"]))
+"""
+
+
+@contextmanager
+def impatient(host: Path, *changes: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Yield an agent with shorter limits."""
+    with subprocess.Popen(
+        [sys.executable, "-c", SHORT, *changes, host],
+        cwd=PROJECT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as one:
+        yield one
+
+
+def test_a_silent_coordinator_is_named_once(host: Path) -> None:
+    with impatient(host, "wire BEAT_S 0.05") as one:
+        one.wait()
+    (line,) = read_log(host).lines
+    assert (one.returncode, line.event, line.coordinator, line.request) == (1, Event.ENDED, "alice", "")
+    assert line.said == "The host ended the connection: nothing came from it for 0.5 s."
+
+
+def test_a_connection_that_does_not_take_the_turn_ends(host: Path) -> None:
+    """Though signs of life come from it, and requests that need no turn."""
+    with impatient(host, "local_host _TURNLESS_S 0.5") as one:
+        assert one.stdin is not None
+        while one.poll() is None:
+            try:
+                one.stdin.write(b'\n{"do": "collect"}\n')
+                one.stdin.flush()
+            except BrokenPipeError:
+                break
+            threading.Event().wait(0.05)
+        one.wait()
+    (line,) = read_log(host).lines
+    assert (one.returncode, line.event, line.coordinator) == (1, Event.ENDED, "alice")
+    assert line.said == "The connection did not take the host's turn within 0.5 s, and the agent ended."
+    assert not (host / TURN).exists()
+
+
+def test_a_connection_with_the_turn_is_given_an_hour(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And its end is noted, too."""
+    waits: list[tuple[float, threading.Timer]] = []
+    ended: list[str] = []
+
+    class Timer(threading.Timer):
+        def __init__(self, seconds: float, *arguments: Any) -> None:
+            super().__init__(seconds, *arguments)
+            waits.append((seconds, self))
+
+    monkeypatch.setattr(threading, "Timer", Timer)
+    monkeypatch.setattr(local_host, "end_agent", ended.append)
     with ExitStack() as stack:
         work = Work(host, stack, "alice")
-        work.run = Ended()
-        Agent(io.BytesIO(), io.BytesIO(), work, "agent")._say_if_ended()
+        work.host.expect_turn()
+        work.propose(asked())
+        assert [(seconds, timer.finished.is_set()) for seconds, timer in waits] == [
+            (600.0, True),
+            (3600.0, False),
+        ]
+        waits[1][1].function()
     (line,) = read_log(host).lines
-    assert (line.event, line.request, line.said) == (Event.FAILED, "", why_failed(1, lines))
+    assert [line.said] == ended and line.event is Event.ENDED
+    assert line.said.startswith("No run began within 3600 s")
 
 
 def test_a_connection_that_ends_early_is_named(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As it carries no message, or is slower than its limit."""
+    """As it carries no message, or is slower than its limit; a lost one is no act of the host."""
     why_ended: list[str] = []
     is_over = threading.Event()
 
@@ -143,18 +438,52 @@ def test_a_connection_that_ends_early_is_named(host: Path, monkeypatch: pytest.M
         why_ended.append(why)
         is_over.set()
 
-    monkeypatch.setattr(Agent, "lose", lambda _agent: None)
+    monkeypatch.setattr(os, "kill", lambda *_: None)
     monkeypatch.setattr("harness.hosts.local_host.end_agent", end)
     with ExitStack() as stack:
         work = Work(host, stack, "alice")
-        agent = Agent(io.BytesIO(b"[1, 2]\n"), io.BytesIO(), work, "agent")
+        Agent(io.BytesIO(), io.BytesIO(), work, "agent")._listen(io.BytesIO(b""))
+        agent = Agent(io.BytesIO(), io.BytesIO(), work, "agent")
         agent._listen(io.BytesIO(b"[1, 2]\n"))
+        agent.lose("it is gone")  # which it is already
         with agent._within(0.0, "The request 'aggregate'"):
             assert is_over.wait(60)
     lines = read_log(host).lines
     assert [line.event for line in lines] == [Event.ENDED, Event.ENDED]
-    assert lines[0].said == "What the coordinator sent was no message: not an object."
+    assert lines[0].said.endswith("connection: what the coordinator sent was no message: not an object.")
     assert [lines[1].said] == why_ended and "took longer than its limit, 0 s" in why_ended[0]
+
+
+def test_who_ended_other_connections_is_named(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = iter([0, 2])
+    monkeypatch.setattr(
+        local_host,
+        "clean",
+        lambda *_: local_host.Removed(processes=next(numbers), directories=0, records=0),
+    )
+    answers(host, {"do": "clean"}, {"do": "clean"})
+    (line,) = read_log(host).lines
+    assert (line.event, line.coordinator, line.request) == (Event.ENDED, "alice", "clean")
+    assert line.said == "It ended other connections: 2."
+
+
+def test_what_was_refused_to_the_owner_over_ssh_is_named_where_there_is_a_host(tmp_path: Path) -> None:
+    host, none = tmp_path / "host", tmp_path / "none"
+    none.mkdir()
+    request = {"do": "pin", "party": 0, "certificates": {"embedded": {"1": "none"}}, "successors": {}}
+
+    def answer(directory: Path) -> str:
+        agent = Agent(io.BytesIO(), io.BytesIO(), Setup(directory), "setup")
+        said: str = agent._answer(dict(request))["error"][1]
+        return said
+
+    answer(none)
+    assert list(none.iterdir()) == []
+    keys.make_keys(host, 0, renew=False)
+    write_rules(host, RULE)
+    said = answer(host)
+    (line,) = read_log(host).lines
+    assert (line.event, line.coordinator, line.request, line.said) == (Event.REFUSED, "", "pin", said)
 
 
 def test_an_agent_for_clients_has_no_log(tmp_path: Path) -> None:

@@ -279,7 +279,8 @@ def test_cleaning_ends_other_agents_and_removes_what_is_left(work: Work, tmp_pat
         (left / "agent").write_text(f"{other.pid} {birth(other.pid)} alice")
         local_host.place_of(host, "0" * 32).write_text('{"ended": "now"}')
         assert work.clean() == {"processes": 1, "directories": 1, "records": 1}
-    assert {path.name for path in host.iterdir()} == {own.name, "results", "agent", local_host.TURN, FILE}
+    kept = {own.name, "results", "agent", local_host.TURN, FILE, host_log.FILE}
+    assert {path.name for path in host.iterdir()} == kept
     assert not list((host / "results").iterdir())
 
 
