@@ -86,9 +86,17 @@ def test_a_head_has_a_greatest_length(pool: urllib3.PoolManager, tmp_path: Path)
 def test_an_answer_that_drips_is_too_late(
     pool: urllib3.PoolManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The client leaves long before the server is through."""
     monkeypatch.setattr(limited_connections, "ANSWER_S", SHORT_S)
-    with talking(tmp_path / "server.pem", drip) as address:
+    ended: list[bool] = []
+
+    def talk(connection: ssl.SSLSocket) -> None:
+        drip(connection)
+        ended.append(True)
+
+    with talking(tmp_path / "server.pem", talk) as address:
         assert put(pool, address, b"sealed", unanswered=False) == LATE
+    assert ended == []
 
 
 def test_a_server_that_takes_a_body_too_slowly_is_left(
