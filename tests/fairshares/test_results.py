@@ -200,7 +200,7 @@ def test_what_is_no_result_is_not_loaded(results: dict[str, Any], tmp_path: Path
         fs.load(tmp_path)
     results["weights"].save(tmp_path / "saved")
     (tmp_path / "saved" / "weights.json").write_text('{"schema": 1, "groups": []}')
-    with pytest.raises(fs.FairSharesError, match="is not the weights.json of a run"):
+    with pytest.raises(fs.FairSharesError, match=r"is not the weights\.json of a run"):
         fs.load(tmp_path / "saved")
     manifest = tmp_path / "saved" / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"task": "weights"', '"task": "quickstart"'))

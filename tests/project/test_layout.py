@@ -15,7 +15,12 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "*.mpc": (CIRCUITS, "Compiler"),  # Compiler is MP-SPDZ's
     "protocols/circuits/*.py": (CIRCUITS,),
     "protocols/__init__.py": (),  # MP-SPDZ's compiler passes through it
-    "harness/cli/bootstrap.py": (),  # these run before anything is installed
+    # These run before anything is installed, and so does all that they import.
+    "harness/cli/bootstrap.py": ("harness.system.files",),
+    "harness/system/files.py": ("harness.errors", "harness.system.signals"),
+    "harness/system/signals.py": (),
+    "harness/errors.py": ("harness.command_name",),
+    "harness/command_name.py": (),
     "harness/cli/project_checks.py": ("harness.cli.bootstrap",),
     "inv": ("harness.cli.bootstrap",),
 }
