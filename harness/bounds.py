@@ -7,7 +7,7 @@ from msgspec import Meta
 Size = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 """A number of things."""
 
-Seconds = Annotated[float, Meta(ge=0, le=1e9)]
+Seconds = Annotated[float, Meta(ge=0, lt=1e9)]
 
 ClockDifference = Annotated[float, Meta(ge=-1e9, le=1e9)]
 """Seconds between two readings of clocks, which may be just below 0."""

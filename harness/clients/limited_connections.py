@@ -18,9 +18,10 @@ from urllib3.connection import HTTPSConnection
 from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConnectionError
 from urllib3.response import HTTPResponse
 
+from harness.system.stores import LEAST_RATE
+
 CONNECT_S = 30.0  # to reach any of a server's addresses, and for TLS
 SEND_S = 30.0  # to send a request's head or body, and what LEAST_RATE allows in addition
-LEAST_RATE = 1 << 14  # bytes a second
 ANSWER_S = 60.0  # to receive the head of the answer
 MOST_HEAD_BYTES = 1 << 18  # of an answer's head, with all that goes before it
 

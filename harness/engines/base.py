@@ -272,8 +272,8 @@ class Runner(ABC):
         PartyTimeoutError or OutputError.
         """
 
-    def finish(self, results: Path) -> None:  # noqa: B027  nobody signs what runs on this machine
-        """Check the last run's result files before they are put in place, or raise SignatureError."""
+    def finish(self, result: EngineResult, results: Path) -> None:  # noqa: B027  here nobody signs
+        """Check a run's result files before they are put in place, or raise SignatureError."""
 
 
 # At most 20 digits: a damaged line does not become a huge integer.

@@ -75,17 +75,17 @@ class Agent(wire.Line):
         self._work.ends("", local_host.BY_HOST)
 
     def _listen(self, incoming: BinaryIO) -> None:
+        why = ""
         try:
             for request in self.messages(incoming):
                 self.requests.put(request)
                 if request.get("do") == "bye":
                     return
-        except OSError:  # the connection broke
-            self.lose()
+        except OSError:
+            pass  # the connection broke, for which there is no more to say
         except ValueError as error:
-            self.lose(f"what the coordinator sent was no message: {error}")
-        else:
-            self.lose()
+            why = f"what the coordinator sent was no message: {error}"
+        self.lose(why)
 
     def serve(self) -> None:
         """Answer until told to end."""

@@ -7,7 +7,6 @@ was told, too, or name what ended a run.
 import fcntl
 import json
 import os
-import stat
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,7 +18,7 @@ from pathlib import Path
 from harness.engines.parties.handle import OWN, REPORT
 from harness.errors import HostUnfitError, cannot
 from harness.system.documents import Limits, Refusal, as_type, parse_json
-from harness.system.files import open_regular
+from harness.system.files import OF_OTHERS, is_own_alone, is_still, open_regular
 
 FILE = "log.jsonl"  # in a host's directory
 OLDER = "log.jsonl.1"  # beside it, with the lines before
@@ -29,7 +28,6 @@ _MOST_REASONS = 3  # of a failed party
 _LONGEST_TEXT = 1000  # characters of a sentence
 _LINE = Limits.of(1 << 14)
 _NO_MORE = f"This connection has {MOST_OF_A_CONNECTION:,} refusals here; no more of them are written."
-_OF_OTHERS = 0o077  # rights of others than a file's owner
 _TRIES = 100  # to read both files without a change between them
 
 
@@ -119,12 +117,10 @@ class HostLog:
             PermissionError: Others can open it.
             OSError: It cannot be written.
         """
-        status = os.fstat(descriptor)
-        is_own = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
-        if not is_own or status.st_mode & _OF_OTHERS:
+        if not is_own_alone(os.fstat(descriptor)):
             raise PermissionError(self._file)
         fcntl.flock(descriptor, fcntl.LOCK_EX)  # until it is closed
-        if _identity(self._file) != (status.st_dev, status.st_ino):  # another agent was faster
+        if not is_still(self._file, descriptor):  # another agent was faster
             return False
         size = os.fstat(descriptor).st_size
         if size and size + len(line) > MOST_BYTES:
@@ -187,7 +183,7 @@ def read_log(directory: Path) -> ReadLog:
 def _is_open(file: Path) -> bool:
     """Return whether others than its owner have rights at a file."""
     try:
-        return bool(file.stat().st_mode & _OF_OTHERS)
+        return bool(file.stat().st_mode & OF_OTHERS)
     except OSError:  # it is not there
         return False
 

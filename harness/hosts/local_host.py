@@ -77,7 +77,7 @@ class LocalHost:
         """Let no other connection check or prepare a run, or raise HostUnfitError."""
         if self._has_turn or not self.directory.is_dir():
             return
-        self._until_the_end.callback(os.close, hold_turn(self.directory))
+        self._until_the_end.enter_context(turn_at(self.directory))
         self._until_the_end.enter_context(signed(self.directory, self.coordinator))
         self._has_turn = True
         self.expect_run()
@@ -211,8 +211,9 @@ class LocalHost:
         return [time_link(*other) for other in others]
 
 
-def hold_turn(directory: Path) -> int:
-    """Return the open file that one process at a time has, and with it the host's turn until it closes it.
+@contextmanager
+def turn_at(directory: Path) -> Iterator[None]:
+    """Have a host's turn in the block, as one process at a time does.
 
     Raises HostUnfitError if another one has the turn, or if others could keep it.
     """
@@ -224,14 +225,17 @@ def hold_turn(directory: Path) -> int:
             f"Others can open {place}, by which runs take turns, and could keep all runs off; make it its "
             f"owner's alone, by chmod 600 {place}."
         ) from None
-    if descriptor is not None:
-        return descriptor
-    holder = "an agent that ends, or its owner's hosts.restored"
-    if (signature := _signed(directory)) is not None:
-        holder = f"process {signature[0]}, for {signature[1] or 'a key without a name'}"
-    raise HostUnfitError(
-        f"Another run is under way on it ({holder}); wait for its end, or end it by ./inv hosts.clean."
-    )
+    if descriptor is None:
+        holder = "an agent that ends, or its owner's hosts.restored"
+        if (signature := _signed(directory)) is not None:
+            holder = f"process {signature[0]}, for {signature[1] or 'a key without a name'}"
+        raise HostUnfitError(
+            f"Another run is under way on it ({holder}); wait for its end, or end it by ./inv hosts.clean."
+        )
+    try:
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def end_agent(why: str) -> None:

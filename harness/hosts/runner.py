@@ -12,10 +12,11 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from msgspec import Meta, to_builtins
+from msgspec import to_builtins
 
+from harness.bounds import Seconds, Size
 from harness.engines.base import EngineResult, Job, Prepared, Progress, Runner, no_charge
 from harness.engines.emulated_network.profiles import Network
 from harness.engines.parties.certificates import fingerprint
@@ -56,17 +57,13 @@ _DIFFERS = {
 }
 
 
-_Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]  # what hosts count: bytes, uploads, attempts
-_Seconds = Annotated[float, Meta(ge=0, lt=1e9)]
-
-
 @dataclass(frozen=True)
 class _Aggregated:
     """See `Uploads.aggregate`."""
 
     head: str
-    bytes: _Count
-    left_out: dict[str, _Count]
+    bytes: Size
+    left_out: dict[str, Size]
     pieces: list[str]
 
 
@@ -77,9 +74,9 @@ class _Facts:
     engine_version: str
     program_hash: str
     compile_options: tuple[str, ...]
-    compile_s: _Seconds
+    compile_s: Seconds
     nonce: str
-    attempts: _Count
+    attempts: Size
     seen: dict[str, str]
 
 
@@ -87,7 +84,7 @@ class _Facts:
 class _State(PartyState):
     """See `PartyRun.state` and `ended`."""
 
-    peak_memory_bytes: _Count | None = None
+    peak_memory_bytes: Size | None = None
     code: int = 0
     signed: Signed | None = None
 
@@ -151,8 +148,6 @@ class HostsRunner(Runner):
     def __init__(self, hosts: Sequence[Host], model: SecurityModel) -> None:
         self.model, self._hosts = model, hosts
         self._connections: list[Connection] = []
-        self._ran = ""  # the last run's name
-        self._fingerprints: list[str] = []  # of the certificates by which its hosts signed
         self._offline, self._piece = False, ""  # whether the run takes noise made ahead, and its name
 
     def supports(self, spec: ProtocolSpec, model: SecurityModel, form: InputForm) -> str | None:
@@ -287,8 +282,6 @@ class HostsRunner(Runner):
         ended = [party.state().signed for party in parties]
         names = [host.name for host in self._hosts]
         ran = check_ended(names, [agreed[i] for i in range(len(names))], ended, result.outputs).ran
-        self._ran = run
-        self._fingerprints = [fingerprint(agreed[i].certificate.encode()) for i in range(len(names))]
         return replace(
             result,
             signed=tuple(asdict(one) for one in ended if one),
@@ -296,18 +289,19 @@ class HostsRunner(Runner):
             preprocessing=noise_of(ran),
         )
 
-    def finish(self, results: Path) -> None:
-        """Check the results against what hosts signed, and let these forget them.
+    def finish(self, result: EngineResult, results: Path) -> None:
+        """Check a release's results against what hosts signed, and let these forget them.
 
         Guarantees: a release writes only what `verify` accepts.
         [test: tests/harness/hosts/test_hostile_hosts.py]
 
         Raises SignatureError, as `verify`; the hosts keep what they signed then, for `hosts.collect`.
         """
-        if not self._signs_ends:
+        if result.hosts is None:  # nothing was released
             return
-        verify(results, self._fingerprints)
-        at_once(lambda one: one.ask("forget", run=self._ran), self._connections)
+        run = result.hosts.run
+        verify(results, [fingerprint(one["certificate"].encode()) for one in result.signed])
+        at_once(lambda one: one.ask("forget", run=run), self._connections)
 
     def _agreed(self, facts: Sequence[_Facts]) -> dict[int, Signed]:
         """Have all hosts, whose parties are ready, sign the run; return their statements by party."""

@@ -190,7 +190,7 @@ def run_release(
             write_json(partial / SIGNATURES, {"schema": SCHEMA, "signed": list(result.signed)})
         files = answer.files(manifest.privacy)
         write_all(partial, {**files_to_json(files), MANIFEST: manifest_to_json(manifest)})
-        settings.runner.finish(partial)
+        settings.runner.finish(result, partial)
         return Run(answer, manifest, charging, out, files)
 
 

@@ -21,6 +21,7 @@ from harness.errors import WriteError
 from harness.system.signals import uninterrupted
 
 PREFIX = ".fairshares-partial-"
+OF_OTHERS = 0o077  # rights of others than a file's owner
 TURN = ".fairshares-turn"  # the file in a directory that whoever is in turn there holds
 _MOST_LINKS = 40  # that a path leads through, as in Linux
 _SILENCE_S, _POLL_S = 1.0, 0.05  # until it is said that another one's turn is waited for; between attempts
@@ -131,7 +132,7 @@ def hold(directory: Path) -> int:
     """
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     _lock(descriptor, fcntl.LOCK_SH)
-    if not _is_still(directory, descriptor):
+    if not is_still(directory, descriptor):
         os.close(descriptor)
         raise FileNotFoundError(directory)
     return descriptor
@@ -141,8 +142,14 @@ def remove_unless_held(directory: Path) -> None:
     """Remove this user's scratch directory if certainly no process holds it."""
     with suppress(OSError), _opened(directory, os.O_NOFOLLOW) as descriptor:  # it may be gone meanwhile
         ours = os.fstat(descriptor).st_uid == os.geteuid()
-        if ours and _lock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB) and _is_still(directory, descriptor):
+        if ours and _lock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB) and is_still(directory, descriptor):
             shutil.rmtree(directory, ignore_errors=True)
+
+
+def is_own_alone(status: os.stat_result) -> bool:
+    """Return whether that is of a regular file of this user's, to which others have no right."""
+    is_own = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+    return is_own and not status.st_mode & OF_OTHERS
 
 
 def held_alone(file: Path) -> int | None:
@@ -157,8 +164,7 @@ def held_alone(file: Path) -> int | None:
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
     descriptor = os.open(file, flags, 0o600)
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
+    if not is_own_alone(os.fstat(descriptor)):
         os.close(descriptor)
         raise PermissionError(errno.EPERM, "others can open it", os.fspath(file))
     if _lock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB):
@@ -209,7 +215,7 @@ def _turn(file: Path) -> int | None:
     except PermissionError:
         reason = f"{file} is another user's, or others can open it and hold it for ever, so it has to go"
         raise PermissionError(errno.EPERM, reason, os.fspath(file)) from None
-    if descriptor is not None and not _is_still(file, descriptor):  # its last holder has removed it
+    if descriptor is not None and not is_still(file, descriptor):  # its last holder has removed it
         os.close(descriptor)
         return None
     return descriptor
@@ -224,9 +230,10 @@ def _opened(directory: Path, flags: int = 0) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _is_still(directory: Path, descriptor: int) -> bool:
+def is_still(path: Path, descriptor: int) -> bool:
+    """Return whether a path still leads to what was opened there."""
     try:
-        return os.path.samestat(directory.lstat(), os.fstat(descriptor))
+        return os.path.samestat(path.lstat(), os.fstat(descriptor))
     except FileNotFoundError:
         return False
 

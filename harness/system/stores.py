@@ -15,7 +15,8 @@ from harness.system.files import open_regular
 _LARGE = 1 << 20  # bytes of a file that is read as a stream
 _AT_ONCE = 64  # requests to a store
 CONNECT_S = 60.0  # to log in at a store
-FILE_S, LEAST_RATE = 60.0, 1 << 14  # to send or fetch a file, and bytes a second that it may take in addition
+FILE_S = 60.0  # to send or fetch a file, and what LEAST_RATE allows in addition
+LEAST_RATE = 1 << 14  # bytes a second
 LIST_S = 3600.0  # to list a store
 
 T = TypeVar("T")

@@ -1,6 +1,5 @@
 """`hosts.*`: parties on several hosts."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from fractions import Fraction
@@ -23,7 +22,7 @@ from harness.errors import HostUnfitError, OptionError, SignatureError
 from harness.hosts.fleet import check_hosts, clean_up, leftover_runs, set_up
 from harness.hosts.host_log import FILE as LOG, read_log
 from harness.hosts.inventory import default_model, hosts_for, read_hosts
-from harness.hosts.local_host import hold_turn
+from harness.hosts.local_host import turn_at
 from harness.hosts.policy import (
     DEFAULT_PORT,
     FILE,
@@ -167,12 +166,9 @@ def restored(options: HostsRestoredOptions) -> None:
         if key_of(known.name) == key_of(options.population):
             unit, relation = known.unit or unit, known.relation or relation
     lost = PrivacyEvent("lost", "", options.guarantee, unit, relation, options.directory)
-    turn = hold_turn(options.directory)  # as a run may have taken noise that was used before
-    try:
+    with turn_at(options.directory):  # as a run may have taken noise that was used before
         Stock(options.directory / STOCK).destroy()  # first, as some of it may be a copy of used noise
         ledger.restore(options.population, lost, options.seen)
-    finally:
-        os.close(turn)
     cli.show(
         f"Charged to population {options.population!r}: {spent_text(lost.exact)}. "
         "Hosts that have seen this one's lost charges go on with it. Noise that was made ahead is removed."

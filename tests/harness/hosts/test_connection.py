@@ -402,7 +402,7 @@ def test_at_most_one_request_waits_while_another_is_answered(monkeypatch: pytest
     monkeypatch.setattr(wire, "decode", counted)
     said = io.BytesIO(wire.encode({"do": "state"}) * 100)
     one = Listening(said, io.BytesIO(), wire.Answers(), "agent")
-    monkeypatch.setattr(one, "lose", ended.set)
+    monkeypatch.setattr(one, "lose", lambda _why: ended.set())
     one.begin(said)
     until(lambda: read >= 2)
     while taken < 100:
