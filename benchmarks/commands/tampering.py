@@ -19,7 +19,7 @@ from benchmarks.tampering.attack import STOCK, Outcome
 from benchmarks.tampering.operations import NOISE, OPERATIONS, PROGRAMS, distance_of
 from harness.cli import terminal
 from harness.errors import UnsupportedError
-from harness.pipeline.run import environment
+from harness.pipeline.manifests import environment
 from harness.request.fields import typed
 from harness.security_models import MODELS
 from harness.system.result_files import SCHEMA, check_new, write_json

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from math import prod
 from pathlib import Path
 
-from harness.engines.base import Job
+from harness.engines.base import MadeUpJob
 from harness.security_models import SecurityModel
 from protocols.circuits.literal import AT_ONCE, FRACTION_BITS, MADE_UP, ONE_BY_ONE
 from protocols.spec import NO_INPUT, ProtocolSpec
@@ -53,17 +53,16 @@ def literal_source(spec: ProtocolSpec) -> Path:
     return Path(__file__).with_name(f"{spec.name}.mpc")
 
 
-def literal_job(cell: Mapping[str, str | int | float], model: SecurityModel) -> Job:
+def literal_job(cell: Mapping[str, str | int | float], model: SecurityModel) -> MadeUpJob:
     """Return a literal cell's job. Each party draws bits for the noise."""
     protocol = str(cell["protocol"])
     spec = SPECS[protocol]
     told = {**cell, "data": MADE_UP, "form": FORMS[str(cell["variant"])], "parties": model.parties}
     samples = _SAMPLES[protocol]
     samples *= prod(int(told[name]) for name in ("samples", "thresholds") if name in spec.arguments)
-    return Job(
+    return MadeUpJob(
         spec,
         literal_source(spec),
         tuple(str(told[name]) for name in spec.arguments),
-        (None,) * model.parties,
         fair_bits=((FRACTION_BITS, samples),) if samples else (),
     )

@@ -18,7 +18,7 @@ from benchmarks.literal import literal_job, literal_of, literal_source
 from benchmarks.measure.samples import FAILED, OK, SKIPPED, Cell, Level, Sample, cell_key
 from benchmarks.suites import AHEAD, PROGRAM, REQUEST_OF, Planned, spec_of
 from harness.computation import Computation
-from harness.engines.base import PROGRAMS, TIMES, Job
+from harness.engines.base import PROGRAMS, TIMES, Job, MadeUpJob, PrivateJob
 from harness.engines.emulated_network.profiles import parse_network
 from harness.engines.mpspdz.compiler import Installation, find_installation
 from harness.engines.registry import engine_of
@@ -27,9 +27,11 @@ from harness.hosts.inventory import read_hosts
 from harness.hosts.runner import BenchmarkHosts, BenchmarkRunner
 from harness.hosts.trials import Noise, Trial
 from harness.inputs.synthetic import Federation, public_integers
+from harness.pipeline.jobs import make_job
+from harness.pipeline.manifests import computation_of, environment
 from harness.pipeline.noise_samples import noise_job, open_noise
 from harness.pipeline.preprocessing import joint_noise_of, preprocess
-from harness.pipeline.run import RunSettings, computation_of, environment, make_job, run_release
+from harness.pipeline.run import RunSettings, run_release
 from harness.pipeline.sources import RecordsSource, SyntheticSource, synthetic_inputs
 from harness.privacy.ledger.charge import UNCHARGED, Account
 from harness.privacy.ledger.entries import Ledger
@@ -144,11 +146,11 @@ class Place:
         return structs.replace(manifest, online_s=manifest.mpc_s, offline_s=piece["mpc_s"])
 
     def _run_program(self, cell: Mapping[str, Level], timeout_s: float, out: Path) -> Computation:
-        started, model, job = time.monotonic(), model_of(cell), job_of(cell, self._programs)
-        result = engine_of(model).run(
-            *(job, model, out, timeout_s, _silent), network=parse_network(str(cell.get("network", "none")))
-        )
-        return computation_of(result, time.monotonic() - started, share_s=0.0)
+        began, model = time.monotonic(), model_of(cell)
+        network = parse_network(str(cell.get("network", "none")))
+        job = program_job(cell, self._programs)
+        result = engine_of(model).run(job, model, out, timeout_s, _silent, network=network)
+        return computation_of(result, time.monotonic() - began, share_s=0.0)
 
     def _settings(self, cell: Mapping[str, Level]) -> RunSettings:
         hosts = BenchmarkRunner(self._hosts, model_of(cell), trial_of(cell)) if self._hosts else None
@@ -231,21 +233,26 @@ def trial_of(cell: Mapping[str, Level]) -> Trial:
     return Trial(model, request.to_json(), federation_of(cell, statistic_of(cell)))
 
 
+def program_job(cell: Mapping[str, Level], programs: Path = Path()) -> MadeUpJob:
+    """Return the job of a user's program, or of a literal protocol: on nothing of anybody."""
+    model = model_of(cell)
+    if PROGRAM not in cell:
+        return literal_job(cell, model)
+    source = programs / str(cell[PROGRAM])
+    return MadeUpJob(
+        ProtocolSpec(source.stem, "a program of the user's", (), {}, (), ("whatever it opens",)),
+        source,
+        tuple(shlex.split(str(cell.get("arguments", "")))),
+        given_bits=public_integers(model.parties, int(cell.get("inputs", 0))),
+        compile_options=tuple(shlex.split(str(cell.get("compile_options", "")))),
+    )
+
+
 def job_of(cell: Mapping[str, Level], programs: Path = Path()) -> Job:
     """Return a cell's job without clients' values."""
     model = model_of(cell)
-    if PROGRAM in cell:
-        source = programs / str(cell[PROGRAM])
-        return Job(
-            ProtocolSpec(source.stem, "a program of the user's", (), {}, (), ("whatever it opens",)),
-            source,
-            tuple(shlex.split(str(cell.get("arguments", "")))),
-            (None,) * model.parties,
-            given_bits=public_integers(model.parties, int(cell.get("inputs", 0))),
-            compile_options=tuple(shlex.split(str(cell.get("compile_options", "")))),
-        )
-    if literal_of(cell):
-        return literal_job(cell, model)
+    if PROGRAM in cell or literal_of(cell):
+        return program_job(cell, programs)
     if cell["protocol"] == PI_ROUNDS.name:
         return _with_places(session_of(cell).job)
     if cell["protocol"] == PI_LAP.name:
@@ -256,7 +263,7 @@ def job_of(cell: Mapping[str, Level], programs: Path = Path()) -> Job:
     return _with_places(make_job(statistic.prepare(release, federation.domain), inputs))
 
 
-def _with_places(job: Job) -> Job:
+def _with_places(job: PrivateJob) -> PrivateJob:
     return replace(job, pieces=(Path(),) * len(job.party_inputs)) if job.spec.uses_piece else job
 
 

@@ -32,7 +32,7 @@ from benchmarks.suites import EXPERIMENT, OURS, PROGRAM, PROGRAMS, Planned, Suit
 from harness.engines.program_hash import sources_of
 from harness.errors import MixedResultsError, OptionError
 from harness.hosts.inventory import read_hosts
-from harness.pipeline.run import environment, machine
+from harness.pipeline.manifests import environment, machine
 from harness.request.fields import typed
 from harness.system.files import working_directory
 from harness.system.result_files import read_result, write_json

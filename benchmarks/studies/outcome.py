@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from msgspec import to_builtins
 
 from benchmarks.measure.samples import ABOUT, SAMPLES
-from harness.pipeline.run import environment
+from harness.pipeline.manifests import environment
 from harness.system.result_files import write_json
 from harness.views.parts import Table, View
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.tampering.operations import LAW, OFFLINE, SAMPLER, Integers, Operation
-from harness.engines.base import PROGRAMS as PRODUCTION, Job
+from harness.engines.base import PROGRAMS as PRODUCTION, MadeUpJob
 from harness.engines.parties.certificates import make_key, trust
 from harness.engines.parties.handle import move_piece
 from harness.engines.parties.supervisor import free_ports
@@ -150,7 +150,7 @@ class Attack:
             (directory / DATA / values_file(i)).write_bytes(np.array(numbers, dtype="<i8").tobytes())
             (directory / DATA / bits_file(i)).write_text("".join(words))
 
-    def _job(self) -> Job:
+    def _job(self) -> MadeUpJob:
         operation = self.operation
         source = PROGRAMS / f"{operation.program}.mpc"
         if not source.exists():
@@ -163,7 +163,7 @@ class Attack:
             uses_edabits=False,  # as in all programs of ours that compare
         )
         arguments = tuple(map(str, (*self._inputs, *operation.arguments)))
-        return Job(spec, source, arguments, (None,) * self.model.parties, ((1, operation.noise or _LANES),))
+        return MadeUpJob(spec, source, arguments, fair_bits=((1, operation.noise or _LANES),))
 
     def lay_out(self) -> None:
         """Compile the program."""

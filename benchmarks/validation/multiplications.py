@@ -7,7 +7,7 @@ from functools import cache
 
 from benchmarks.papers import privfairfl
 from benchmarks.validation.findings import Check
-from harness.engines.base import PROGRAMS, Job
+from harness.engines.base import PROGRAMS, PrivateJob
 from harness.engines.mpspdz.compiler import (
     Installation,
     compile_options,
@@ -101,7 +101,10 @@ def _by_compiler(spec: ProtocolSpec, arguments: Mapping[str, object]) -> Mapping
 
 @cache  # two numbers each are of π_RW and π_ROC by one program
 def _count(name: str, arguments: tuple[str, ...]) -> Mapping[str, int]:
-    installation, job = find_installation(), Job(PROTOCOLS[name], PROGRAMS / f"{name}.mpc", arguments, ())
+    installation, job = (
+        find_installation(),
+        PrivateJob(PROTOCOLS[name], PROGRAMS / f"{name}.mpc", arguments, ()),
+    )
     assert isinstance(installation, Installation)
     return counted(compilers_estimate(job, installation.home, compile_options(job, _MODEL)))
 

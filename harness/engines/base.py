@@ -2,12 +2,14 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import KW_ONLY, dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from harness.charged import Charged
 from harness.clients.session import ClientInputs
 from harness.computation import EmulatedNetwork, HostsRun, Preprocessing
 from harness.engines.emulated_network.profiles import Network
@@ -37,10 +39,6 @@ PROGRAMS = PROJECT / "Programs" / "Source"
 Progress = Callable[[str], None]  # receives the name of each step as it begins
 
 
-def no_charge() -> None:
-    """Charge nothing."""
-
-
 @dataclass(frozen=True)
 class DistributedNoiseInput:
     """How a party's own noise enters its input.
@@ -58,11 +56,10 @@ class DistributedNoiseInput:
 
 
 @dataclass(frozen=True)
-class Job:
-    """A program with its inputs.
+class Job(ABC):
+    """A program and what it takes, but for inputs: those are a matter of `PrivateJob` alone.
 
     Attributes:
-        party_inputs: Per party, a file of values in the model's domain, little-endian.
         fair_bits: (width, lanes) of each block of random bits that every party draws as it starts.
         given_bits: Per party, a test's integers in place of bits or noise.
         compile_options: In place of the model's, if any.
@@ -73,27 +70,29 @@ class Job:
     spec: ProtocolSpec
     source: Path
     arguments: tuple[str, ...]
-    party_inputs: tuple[Path | None, ...]
+    _: KW_ONLY
     fair_bits: tuple[tuple[int, int], ...] = ()
     given_bits: tuple[tuple[int, ...], ...] | None = None
-    clients: ClientInputs | None = None
     compile_options: tuple[str, ...] = ()
     own: DistributedNoiseInput | None = None
     pieces: tuple[Path, ...] | None = None
 
     def __post_init__(self) -> None:
-        refuse(
-            UnsupportedError,
-            (
-                self.given_bits is not None and self.is_production,
-                f"{self.source.name} draws its own random bits; none can be given to it.",
-            ),
-            (
-                self.spec.made_up and (self.clients or any(self.party_inputs)),
-                f"{self.spec.name} is for benchmarks and protects nobody: it makes its records up and takes "
-                "no shares.",
-            ),
-        )
+        if self.given_bits is not None and self.is_production:
+            raise UnsupportedError(f"{self.source.name} draws its own random bits; none can be given to it.")
+
+    @property
+    @abstractmethod
+    def sending(self) -> ClientInputs | None:
+        """The clients that send while the parties run, if any."""
+
+    @abstractmethod
+    def values_of(self, party: int) -> Path | None:
+        """Return the file of a party's values, None if it gets none from here."""
+
+    @abstractmethod
+    def _faults(self, model: SecurityModel) -> Iterator[tuple[object, str]]:
+        """Yield what would be wrong with its inputs in a model, and whether it is."""
 
     @property
     def is_production(self) -> bool:
@@ -138,10 +137,11 @@ class Job:
         refuse(
             UnsupportedError,
             (
-                int(parties) != model.parties or len(self.party_inputs) != model.parties,
-                f"{self.spec.name} was laid out for {parties} parties with {len(self.party_inputs)} inputs; "
-                f"model {model.name} has {model.parties}.",
+                int(parties) != model.parties,
+                f"{self.spec.name} was laid out for {parties} parties; model {model.name} has "
+                f"{model.parties}.",
             ),
+            *self._faults(model),
             (
                 self.is_production and made_ahead != (self.pieces is not None),
                 f"{self.spec.name} takes no noise of a stock, or was given none of it.",
@@ -191,6 +191,61 @@ class Job:
             raise UnsupportedError(
                 f"{self.spec.name} was told to draw other numbers of random bits than its noise takes."
             )
+
+
+@dataclass(frozen=True)
+class PrivateJob(Job):
+    """A program with inputs of clients, which runs only once it is charged.
+
+    Attributes:
+        party_inputs: Per party, a file of values in the model's domain, little-endian; None if a party has
+            its values, or gets them later.
+        clients: Who sends while the parties run.
+    """
+
+    party_inputs: tuple[Path | None, ...]
+    _: KW_ONLY
+    clients: ClientInputs | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.spec.made_up and (self.clients or any(self.party_inputs)):
+            raise UnsupportedError(
+                f"{self.spec.name} is for benchmarks and protects nobody: it makes its records up and takes "
+                "no shares."
+            )
+
+    @property
+    def sending(self) -> ClientInputs | None:
+        return self.clients
+
+    def values_of(self, party: int) -> Path | None:
+        return self.party_inputs[party]
+
+    def _faults(self, model: SecurityModel) -> Iterator[tuple[object, str]]:
+        yield (
+            len(self.party_inputs) != model.parties,
+            f"{self.spec.name} was given inputs of {len(self.party_inputs)} parties; model {model.name} has "
+            f"{model.parties}.",
+        )
+
+
+@dataclass(frozen=True)
+class MadeUpJob(Job):
+    """A program on nothing of anybody: noise, samples of it, or records that the program makes up.
+
+    It has no place for a record or an upload, and so runs without a charge.
+    """
+
+    @property
+    def sending(self) -> None:
+        return None
+
+    def values_of(self, party: int) -> None:  # noqa: ARG002
+        return None
+
+    def _faults(self, model: SecurityModel) -> Iterator[tuple[object, str]]:  # noqa: ARG002
+        yield from ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,6 +300,17 @@ class Prepared:
 Address = tuple[str, int]  # host and port
 
 
+class Ready(ABC):
+    """Parties that have started, have their inputs, and wait: nothing has left them."""
+
+    @abstractmethod
+    def go(self, charged: Charged) -> EngineResult:
+        """Let the charged run's parties compute, once, and return what they revealed.
+
+        Raises PartyFailedError, PartyTimeoutError, ClientError or OutputError.
+        """
+
+
 class Runner(ABC):
     """An engine on this machine, or hosts with an engine each."""
 
@@ -253,24 +319,37 @@ class Runner(ABC):
         """Return why this combination is unsound or cannot run, if so."""
 
     @abstractmethod
-    def run(
+    def prepare(
         self,
-        job: Job,
+        job: PrivateJob,
         model: SecurityModel,
         work: Path,
         timeout_s: float,
         progress: Progress,
-        starting: Callable[[], None] = no_charge,
+        *,
+        network: Network | None = None,
+    ) -> AbstractContextManager[Ready]:
+        """Start a process per party under `work`, a new directory; they wait until they may go.
+
+        The block ends them. Whatever is raised, KeyboardInterrupt included, no process and no secret file is
+        left, nor `work`.
+
+        Raises UnsupportedError, CompileError, RelayError, UsedDirectoryError, PartyFailedError or
+        PartyTimeoutError.
+        """
+
+    @abstractmethod
+    def run(
+        self,
+        job: MadeUpJob,
+        model: SecurityModel,
+        work: Path,
+        timeout_s: float,
+        progress: Progress,
+        *,
         network: Network | None = None,
     ) -> EngineResult:
-        """Run the job with a process per party under `work`, a new directory that is removed at the end.
-
-        `starting` is called once, before the first process starts; if it raises, none starts. Whatever is
-        raised, KeyboardInterrupt included, no process and no secret file is left.
-
-        Raises UnsupportedError, CompileError, RelayError, UsedDirectoryError, PartyFailedError,
-        PartyTimeoutError or OutputError.
-        """
+        """Run what is on nobody's data, uncharged. Raises, and leaves as much, as `prepare` and `go`."""
 
     def finish(self, result: EngineResult, results: Path) -> None:  # noqa: B027  here nobody signs
         """Check a run's result files before they are put in place, or raise SignatureError."""

@@ -4,27 +4,30 @@ import math
 import re
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from harness.charged import Charged
 from harness.engines.base import (
     Address,
     EngineResult,
     Job,
+    MadeUpJob,
     Prepared,
+    PrivateJob,
     Progress,
+    Ready,
     Runner,
-    no_charge,
     parse_outputs,
     times_of,
 )
-from harness.engines.emulated_network.links import links_between
+from harness.engines.emulated_network.links import Links, links_between
 from harness.engines.emulated_network.profiles import Network
 from harness.engines.parties.handle import PartyState
-from harness.engines.parties.supervisor import Rounds, free_ports, rounds_of, run_parties
+from harness.engines.parties.supervisor import Rounds, WaitingParties, free_ports, waiting_parties
 from harness.engines.parties.working_directory import LOOPBACK
 from harness.errors import OutputError, UnsupportedError, named
 from harness.security_models import SecurityModel
@@ -57,6 +60,14 @@ class PartyCosts:
             raise ValueError("digits that are no time")
         if not all(0 <= count < _MOST for count in (self.sent_bytes, self.rounds or 0)):
             raise ValueError("digits that are no number of bytes or rounds")
+
+
+@dataclass(frozen=True)
+class RoundsShape:
+    """How many rounds parties have, and how many values each round's column has."""
+
+    rounds: int
+    values: int
 
 
 class Engine(Runner):
@@ -189,64 +200,78 @@ class Engine(Runner):
             }
         return config
 
+    @contextmanager
+    def prepare(
+        self,
+        job: PrivateJob,
+        model: SecurityModel,
+        work: Path,
+        timeout_s: float,
+        progress: Progress,
+        *,
+        network: Network | None = None,
+    ) -> Iterator[Ready]:
+        with self._waiting(job, model, work, timeout_s, progress, network) as ready:
+            yield ready
+
     def run(
+        self,
+        job: MadeUpJob,
+        model: SecurityModel,
+        work: Path,
+        timeout_s: float,
+        progress: Progress,
+        *,
+        network: Network | None = None,
+    ) -> EngineResult:
+        with self._waiting(job, model, work, timeout_s, progress, network) as ready:
+            return ready.finish()
+
+    @contextmanager
+    def _waiting(
         self,
         job: Job,
         model: SecurityModel,
         work: Path,
         timeout_s: float,
         progress: Progress,
-        starting: Callable[[], None] = no_charge,
-        network: Network | None = None,
-    ) -> EngineResult:
-        started, parties = time.monotonic(), model.parties
+        network: Network | None,
+    ) -> Iterator["_OnThisMachine"]:
+        began, parties = time.monotonic(), model.parties
         if self.compiles:
             progress("compile")
         prepared = self.prepared(job, model)
         with free_ports(3 * parties) as ports:
             progress("run")
             fronts: list[dict[str, Any]] = [{}] * parties
-            if job.clients is not None:
+            if job.sending is not None:
                 fronts = [
-                    {"front": job.clients.front(LOOPBACK, *pair, timeout_s)}
+                    {"front": job.sending.front(LOOPBACK, *pair, timeout_s)}
                     for pair in zip(ports[parties::2], ports[parties + 1 :: 2], strict=True)
                 ]
             with links_between(ports[:parties], network) as links:
-                logs = run_parties(
-                    job,
-                    [
-                        {**self.config(prepared, i, [(LOOPBACK, port) for port in seen]), **front}
-                        for i, (seen, front) in enumerate(zip(links.ports, fronts, strict=True))
-                    ],
-                    work,
-                    timeout_s,
-                    starting,
-                )
-        return replace(self.result(prepared, logs, time.monotonic() - started), network=links.measured)
+                configs = [
+                    {**self.config(prepared, party, [(LOOPBACK, port) for port in seen]), **front}
+                    for party, (seen, front) in enumerate(zip(links.ports, fronts, strict=True))
+                ]
+                with waiting_parties(job, configs, work, timeout_s) as waiting:
+                    yield _OnThisMachine(self, prepared, waiting, links, began)
 
     @contextmanager
-    def rounds(
-        self,
-        job: Job,
-        model: SecurityModel,
-        work: Path,
-        timeout_s: float,
-        number: int,
-        values: int,
-        starting: Callable[[], None] = no_charge,
-    ) -> Iterator[Rounds]:
-        """Yield the job's parties for `number` rounds of so many values; else as `run`."""
+    def prepare_rounds(
+        self, job: PrivateJob, model: SecurityModel, work: Path, timeout_s: float, shape: RoundsShape
+    ) -> Iterator["ReadyRounds"]:
+        """Start the parties of rounds; they wait, else as `prepare`."""
         prepared = self.prepared(job, model)
         with free_ports(model.parties) as ports:
+            addresses = [(LOOPBACK, port) for port in ports]
+            rounds = {"number": shape.rounds, "column_bytes": shape.values * model.domain.value_bytes}
             configs = [
-                {
-                    **self.config(prepared, i, [(LOOPBACK, port) for port in ports]),
-                    "rounds": {"number": number, "column_bytes": values * model.domain.value_bytes},
-                }
-                for i in range(model.parties)
+                {**self.config(prepared, party, addresses), "rounds": rounds}
+                for party in range(model.parties)
             ]
-            with rounds_of(job, configs, work, timeout_s, starting) as rounds:
-                yield rounds
+            with waiting_parties(job, configs, work, timeout_s) as waiting:
+                yield ReadyRounds(waiting)
 
     def result(self, prepared: Prepared, logs: Sequence[PartyState], wall_s: float) -> EngineResult:
         """Return the result in the parties' logs, or raise OutputError."""
@@ -270,7 +295,7 @@ class Engine(Runner):
             rounds=max((cost.rounds for cost in costs if cost.rounds is not None), default=None),
             sent_bytes=tuple(cost.sent_bytes for cost in costs),
             peak_memory_bytes=tuple(peaks) if len(peaks) == len(logs) else (),
-            **(_of_clients(logs) if prepared.job.clients else {}),
+            **(_of_clients(logs) if prepared.job.sending else {}),
         )
 
     def costs(self, logs: Sequence[PartyState]) -> list[PartyCosts]:
@@ -285,6 +310,38 @@ class Engine(Runner):
                     "No result was written."
                 ) from None
         return costs
+
+
+class ReadyRounds:
+    """Parties of rounds that have started and wait: they have got no column."""
+
+    def __init__(self, waiting: WaitingParties) -> None:
+        self._waiting = waiting
+
+    def go(self, charged: Charged) -> AbstractContextManager[Rounds]:
+        """Let the parties of a charged run begin their rounds, once."""
+        charged.begin()
+        return self._waiting.rounds()
+
+
+class _OnThisMachine(Ready):
+    """Parties of a job on this machine."""
+
+    def __init__(
+        self, engine: Engine, prepared: Prepared, waiting: WaitingParties, links: Links, began: float
+    ) -> None:
+        self._engine, self._prepared, self._waiting = engine, prepared, waiting
+        self._links, self._began = links, began
+
+    def go(self, charged: Charged) -> EngineResult:
+        charged.begin()
+        return self.finish()
+
+    def finish(self) -> EngineResult:
+        """Let the parties go, and return what they revealed: of a run that needs no charge, or has one."""
+        states = self._waiting.finish()
+        result = self._engine.result(self._prepared, states, time.monotonic() - self._began)
+        return replace(result, network=self._links.measured)
 
 
 def _one_of(ways: Sequence[str]) -> str:

@@ -38,8 +38,10 @@ from harness.inputs.record_schema import (
 )
 from harness.inputs.records import read_records
 from harness.inputs.synthetic import Federation
+from harness.pipeline.jobs import make_job
+from harness.pipeline.manifests import sum_if_known
+from harness.pipeline.planning import privacy_of
 from harness.pipeline.preprocessing import joint_noise_of, noise_job
-from harness.pipeline.run import make_job, privacy_of, sum_if_known
 from harness.pipeline.sources import PartyInputs, share_and_add_up
 from harness.releases.base import ExpectedCap, ExpectedCounts, ExpectedError, PreparedRelease, Statistic
 from harness.request.base import DISTRIBUTED, DISTRIBUTED_GAUSSIAN, JOINT, Request

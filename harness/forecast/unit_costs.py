@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from harness.engines.emulated_network.profiles import Network
 from harness.errors import PlanError, ResultFileError, named_command
 from harness.forecast.operation_counts import Counts
-from harness.pipeline.run import sum_if_known
+from harness.pipeline.manifests import sum_if_known
 from harness.security_models import MODELS, SecurityModel
 from harness.system.result_files import read_result
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from harness.engines.base import Job
+from harness.engines.base import PrivateJob
 from harness.errors import HostUnfitError, LedgerError, ShareError
 from harness.hosts import keys, policy
 from harness.hosts.decision import Attempt, Release, Rule
@@ -35,8 +35,10 @@ from harness.inputs.shares.party import (
 )
 from harness.inputs.shares.signatures import Signed
 from harness.inputs.shares.task import read_task
+from harness.pipeline.jobs import make_job
+from harness.pipeline.planning import check_kind, event_of
 from harness.pipeline.preprocessing import charging_for, joint_noise_of, terms_of as terms_of_noise
-from harness.pipeline.run import RunSettings, check_kind, event_of, make_job
+from harness.pipeline.run import RunSettings
 from harness.pipeline.sources import (
     PartyInputs,
     check_task,
@@ -142,7 +144,7 @@ class Guard:
         check_kind(self.statistic, domain)
         return self.statistic.prepare(self.release, domain)
 
-    def job(self, inputs: PartyInputs) -> Job:
+    def job(self, inputs: PartyInputs) -> PrivateJob:
         """Return the job, which only its charge can still refuse.
 
         Raises PolicyError, BudgetError, PopulationError or LedgerError, or as `prepared`.
@@ -280,7 +282,7 @@ class Guard:
         self.event = replace(self.event, run=run)
         self._entry.account = self._account(self.event)
         with charging_for(self.stock, self.event.piece):
-            self._entry.start(self.event)
+            self._entry.charge(self.event)
 
     def settle(self, status: Status) -> None:
         """Write the outcome of a charged run; its charge stays."""

@@ -29,7 +29,7 @@ from harness.hosts.decision import Action, Benchmark, Look, Ports
 from harness.hosts.host_log import Event, HostLog
 from harness.hosts.policy import ask_owner, read_policy
 from harness.inputs.shares.signatures import Signed
-from harness.pipeline.run import environment, machine
+from harness.pipeline.manifests import environment, machine
 from harness.security_models import get_model
 from harness.system.documents import Refusal, as_type, read_json
 from harness.system.files import PREFIX, held_alone, remove_unless_held, writable_by_others, write_whole

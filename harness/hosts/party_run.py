@@ -157,8 +157,8 @@ class PartyRun(ABC, Generic[RunAhead]):
         if prepared.fault_of_links is not None:
             raise HostUnfitError(prepared.fault_of_links)
         config = engine.config(prepared, party, addresses)
-        if clients is not None and job.clients is not None:
-            config["front"] = job.clients.front("0.0.0.0", *clients.ports, clients.seconds)
+        if clients is not None and job.sending is not None:
+            config["front"] = job.sending.front("0.0.0.0", *clients.ports, clients.seconds)
         self._party = LocalProcess(job, config, self.scratch / "party", values)
         self._stack.callback(self._end, self._host.note_ended_party)
         facts = {
@@ -351,7 +351,7 @@ class BenchmarkRun(PartyRun[BenchmarkIntent]):
 
     def inputs(self, clients: Sending | None, piece: str = "") -> tuple[Job, Path | None]:  # noqa: ARG002
         job = self._trial.job(clients.certificates if clients else ())
-        if (clients is None) != (job.clients is None):
+        if (clients is None) != (job.sending is None):
             raise HostUnfitError(_NO_INPUTS)
         return job, self._values
 

@@ -6,7 +6,7 @@ public facts. Shares go from clients to the hosts, past this machine.
 
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -17,11 +17,21 @@ from typing import Any
 from msgspec import to_builtins
 
 from harness.bounds import Seconds, Size
-from harness.engines.base import EngineResult, Job, Prepared, Progress, Runner, no_charge
+from harness.charged import Charged
+from harness.engines.base import (
+    EngineResult,
+    Job,
+    MadeUpJob,
+    Prepared,
+    PrivateJob,
+    Progress,
+    Ready,
+    Runner,
+)
 from harness.engines.emulated_network.profiles import Network
 from harness.engines.parties.certificates import fingerprint
 from harness.engines.parties.handle import PartyProcess, PartyState
-from harness.engines.parties.supervisor import run_to_completion
+from harness.engines.parties.supervisor import Waiting, started
 from harness.engines.parties.working_directory import LOOPBACK
 from harness.engines.registry import engine_of
 from harness.errors import (
@@ -250,44 +260,55 @@ class HostsRunner(Runner):
                         f"{host.title} has {_DIFFERS[name]} than {self._hosts[0].name}; no party was started."
                     )
 
-    def run(
+    @contextmanager
+    def prepare(
         self,
-        job: Job,
-        model: SecurityModel,
+        job: PrivateJob,
+        model: SecurityModel,  # noqa: ARG002  the hosts are of one model
         work: Path,  # noqa: ARG002
         timeout_s: float,
         progress: Progress,
-        starting: Callable[[], None] = no_charge,
+        *,
+        network: Network | None = None,
+    ) -> Iterator[Ready]:
+        with self._waiting(job, timeout_s, progress, network) as ready:
+            yield ready
+
+    def run(
+        self,
+        job: MadeUpJob,
+        model: SecurityModel,  # noqa: ARG002  the hosts are of one model
+        work: Path,  # noqa: ARG002
+        timeout_s: float,
+        progress: Progress,
+        *,
         network: Network | None = None,
     ) -> EngineResult:
+        with self._waiting(job, timeout_s, progress, network) as ready:
+            return ready.finish()
+
+    @contextmanager
+    def _waiting(
+        self,
+        job: Job,
+        timeout_s: float,
+        progress: Progress,
+        network: Network | None,
+    ) -> Iterator["_AtHosts"]:
+        """Have hosts prepare and start their parties, and agree to the run, which they then wait for."""
         if network is not None:
             raise UnsupportedError("A network is emulated between parties on one machine only, not on hosts.")
-        started, run = time.monotonic(), secrets.token_hex(16)
+        began, run = time.monotonic(), secrets.token_hex(16)
         progress("compile")
         prepared, facts = self._prepare(job, run, timeout_s)
-        agreed: dict[int, Signed] = {}
-
-        def agreeing() -> Mapping[int, Signed]:
-            agreed.update(self._agreed(facts))
-            starting()  # only now, so that a run to which a host does not agree is charged nowhere
-            return agreed
-
         progress("run")
-        parties = [RemoteProcess(one, agreed) for one in self._connections]
-        fronts = [host.client_reached for host in self._hosts]
-        logs = run_to_completion(parties, timeout_s, clients=job.clients, addresses=fronts, agreeing=agreeing)
-        result = engine_of(model).result(prepared, logs, time.monotonic() - started)
-        if not self._signs_ends:
-            return result
-        ended = [party.state().signed for party in parties]
-        names = [host.name for host in self._hosts]
-        ran = check_ended(names, [agreed[i] for i in range(len(names))], ended, result.outputs).ran
-        return replace(
-            result,
-            signed=tuple(asdict(one) for one in ended if one),
-            hosts=what_hosts_ran(ran),
-            preprocessing=noise_of(ran),
-        )
+        agreed: dict[int, Signed] = {}
+        parties = [RemoteProcess(connection, agreed) for connection in self._connections]
+        with started(parties, timeout_s) as waiting:
+            agreed.update(self._agreed(facts))  # before a charge: what a host refuses is charged nowhere
+            yield _AtHosts(
+                self._hosts, prepared, parties, waiting, agreed, began, signs_ends=self._signs_ends
+            )
 
     def finish(self, result: EngineResult, results: Path) -> None:
         """Check a release's results against what hosts signed, and let these forget them.
@@ -328,10 +349,10 @@ class HostsRunner(Runner):
                 (LOOPBACK, own.port) if one.party == own.party else one.reached for one in self._hosts
             ]
             clients = None
-            if job.clients is not None:
+            if job.sending is not None:
                 clients = {
-                    "terms": job.clients.terms,
-                    "certificates": [upload.certificate for upload in job.clients.uploads],
+                    "terms": job.sending.terms,
+                    "certificates": [upload.certificate for upload in job.sending.uploads],
                     "ports": own.client_ports,
                     "seconds": timeout_s,
                 }
@@ -351,6 +372,49 @@ class HostsRunner(Runner):
         slowest = max(prepared, key=lambda facts: facts.compile_s)
         program = (slowest.engine_version, slowest.program_hash, slowest.compile_options)
         return Prepared(job, self.model, *program, slowest.compile_s), prepared
+
+
+class _AtHosts(Ready):
+    """Parties at hosts, all of which agreed to the run."""
+
+    def __init__(
+        self,
+        hosts: Sequence[Host],
+        prepared: Prepared,
+        parties: Sequence[RemoteProcess],
+        waiting: Waiting,
+        agreed: Mapping[int, Signed],
+        began: float,
+        *,
+        signs_ends: bool,
+    ) -> None:
+        self._hosts, self._prepared, self._parties = hosts, prepared, parties
+        self._waiting, self._agreed, self._began = waiting, agreed, began
+        self._signs_ends = signs_ends
+
+    def go(self, charged: Charged) -> EngineResult:
+        charged.begin()
+        return self.finish()
+
+    def finish(self) -> EngineResult:
+        """Let the parties go, and return what they revealed: of a run that needs no charge, or has one."""
+        addresses = [host.client_reached for host in self._hosts]
+        states = self._waiting.finish(self._prepared.job.sending, addresses, self._agreed)
+        result = engine_of(self._prepared.model).result(
+            self._prepared, states, time.monotonic() - self._began
+        )
+        if not self._signs_ends:
+            return result
+        ended = [party.state().signed for party in self._parties]
+        names = [host.name for host in self._hosts]
+        agreed = [self._agreed[party] for party in range(len(names))]
+        ran = check_ended(names, agreed, ended, result.outputs).ran
+        return replace(
+            result,
+            signed=tuple(asdict(one) for one in ended if one),
+            hosts=what_hosts_ran(ran),
+            preprocessing=noise_of(ran),
+        )
 
 
 @dataclass(frozen=True)
@@ -410,23 +474,22 @@ class BenchmarkRunner(HostsRunner):
         super().__init__(hosts.hosts[: model.parties], model)
         self._benchmark, self._trial = hosts, trial
 
-    def run(
+    @contextmanager
+    def _waiting(
         self,
         job: Job,
-        model: SecurityModel,
-        work: Path,
         timeout_s: float,
         progress: Progress,
-        starting: Callable[[], None] = no_charge,
-        network: Network | None = None,
-    ) -> EngineResult:
-        self._connections = self._benchmark.ready(model, progress)
+        network: Network | None,
+    ) -> Iterator[_AtHosts]:
+        self._connections = self._benchmark.ready(self.model, progress)
         trial = asdict(self._trial)
         try:
             at_once(lambda one: one.ask("benchmark", party=one.host.party, trial=trial), self._connections)
-            return super().run(job, model, work, timeout_s, progress, starting, network)
+            with super()._waiting(job, timeout_s, progress, network) as ready:
+                yield ready
         except FairSharesError:
-            del self._benchmark.seen[model.name]  # so that the next run checks the hosts again
+            del self._benchmark.seen[self.model.name]  # so that the next run checks the hosts again
             raise
 
 

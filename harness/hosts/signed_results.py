@@ -18,7 +18,7 @@ from harness.engines.parties.certificates import RUN_CERTIFICATE_LASTS, check, f
 from harness.errors import CertificateError, FairSharesError, HostUnfitError, SignatureError
 from harness.inputs.record_schema import domain_from_json
 from harness.inputs.shares.signatures import Signed, is_signed, kind_of, signed_by
-from harness.pipeline.run import check_kind, privacy_of
+from harness.pipeline.planning import check_kind, privacy_of
 from harness.pipeline.sources import request_of_run, with_excluded
 from harness.privacy.manifest import FILE as MANIFEST, SIGNATURES, Inputs
 from harness.releases.base import statistic_of

@@ -7,8 +7,9 @@ from fractions import Fraction
 from harness.engines.base import Job
 from harness.errors import HostUnfitError, OptionError
 from harness.inputs.synthetic import MOST, Federation
+from harness.pipeline.jobs import make_job
 from harness.pipeline.noise_samples import noise_job
-from harness.pipeline.run import RunSettings, make_job
+from harness.pipeline.run import RunSettings
 from harness.pipeline.sources import request_of_run, synthetic_inputs
 from harness.releases.base import statistic_of
 from harness.releases.noise_samples import joint_sampler

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from harness.errors import FairSharesError, ResultFileError, named
 from harness.inputs.record_schema import RecordDomain
-from harness.pipeline.run import environment
+from harness.pipeline.manifests import environment
 from harness.postprocessing.noisy_counts import NoisyCounts
 from harness.privacy.manifest import (
     FILE as MANIFEST,

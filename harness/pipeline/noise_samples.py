@@ -5,9 +5,10 @@ from pathlib import Path
 
 from msgspec import structs
 
-from harness.engines.base import PROGRAMS, DistributedNoiseInput, EngineResult, Job, Progress
+from harness.engines.base import PROGRAMS, DistributedNoiseInput, EngineResult, MadeUpJob, Progress
 from harness.errors import OutputError
-from harness.pipeline.run import RunSettings, computation_of, environment
+from harness.pipeline.manifests import computation_of, environment
+from harness.pipeline.run import RunSettings
 from harness.privacy.manifest import (
     FILE as MANIFEST,
     SAMPLES,
@@ -55,14 +56,13 @@ def open_noise(
     return summary, manifest
 
 
-def noise_job(sampler: Sampler, n: int, model: SecurityModel) -> Job:
+def noise_job(sampler: Sampler, n: int, model: SecurityModel) -> MadeUpJob:
     """Return the job that opens n samples."""
     arguments = {**sampler.arguments, "parties": model.parties, "samples": n, "nodes": n}
-    return Job(
+    return MadeUpJob(
         spec=sampler.spec,
         source=PROGRAMS / f"{sampler.spec.name}.mpc",
         arguments=tuple(str(arguments[name]) for name in sampler.spec.arguments),
-        party_inputs=(None,) * model.parties,
         fair_bits=tuple((width, n) for width in input_widths(sampler.fair_bits)),
         own=DistributedNoiseInput(n) if sampler.spec.draws_distributed_noise else None,
     )

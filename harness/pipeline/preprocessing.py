@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.engines.base import PROGRAMS, EngineResult, Job, Progress
+from harness.engines.base import PROGRAMS, EngineResult, MadeUpJob, Progress
 from harness.engines.registry import engine_of
 from harness.errors import FairSharesError, StockError, UsedNoiseError
 from harness.privacy.stock import Piece, Stock, new_name, shares_of
@@ -75,14 +75,12 @@ def what_it_took(result: EngineResult) -> dict[str, Any]:
     return {"mpc_s": result.times["mpc_s"], "sent_bytes": list(result.sent_bytes)}
 
 
-def noise_job(noise: JointNoise, directories: Sequence[Path]) -> Job:
+def noise_job(noise: JointNoise, directories: Sequence[Path]) -> MadeUpJob:
     """Return the job that makes a piece, with each party's directory."""
-    parties = noise.security.parties
-    return Job(
+    return MadeUpJob(
         spec=PI_PREPROCESS_ROUNDS if noise.law[0] == JOINT_GAUSSIAN else PI_PREPROCESS,
         source=PROGRAMS / f"{PI_PREPROCESS.name}.mpc",
-        arguments=(str(parties), str(noise.values), *noise.law),
-        party_inputs=(None,) * parties,
+        arguments=(str(noise.security.parties), str(noise.values), *noise.law),
         fair_bits=tuple((width, noise.values) for width in input_widths(noise.fair_bits)),
         pieces=tuple(directories),
     )

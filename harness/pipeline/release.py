@@ -24,9 +24,18 @@ from harness.inputs.record_schema import (
     read_domain,
 )
 from harness.inputs.records import ClientRecords, read_records
-from harness.pipeline.run import Run, RunSettings, event_of, run_release
+from harness.pipeline.planning import event_of
+from harness.pipeline.run import Run, RunSettings, run_release
 from harness.pipeline.sources import RecordsSource
-from harness.privacy.ledger.charge import Entry, Say, chosen_account, chosen_ledger, entry, nothing_said
+from harness.privacy.ledger.charge import (
+    Entry,
+    Say,
+    SeriesEntry,
+    chosen_account,
+    chosen_ledger,
+    nothing_said,
+    settled,
+)
 from harness.privacy.ledger.populations import PrivacyEvent
 from harness.privacy.stock import Stock
 from harness.releases.base import PreparedRelease, Statistic, statistic_of
@@ -325,9 +334,8 @@ def run_with_chosen_cap(
     both = compose([of_cap.release.protect.guarantee, release.protect.guarantee])
     event = PrivacyEvent(statistic.name, release.model.name, both, plan.unit, plan.relation, out)
     Entry(settings.account).check(event)
-    with entry(settings.account) if settings.account.declared else nullcontext() as within:
-        if within is not None:
-            within.whole = event
+    series = SeriesEntry(settings.account, event) if settings.account.declared else None
+    with nullcontext() if series is None else settled(series) as within:
         cap = run_release(
             CapStatistic(
                 CapTarget(

@@ -1,57 +1,33 @@
-"""Runs any statistic: inputs, noise plan, charge, engine, files and manifest."""
+"""Runs any statistic: what is planned is allowed, delivered, made ready, charged, revealed and published."""
 
-import json
-import os
-import platform
-import re
 import shutil
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from functools import cache, partial as part_of, reduce
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
-from msgspec import UNSET, UnsetType, structs
+from msgspec import UNSET, structs
 
-from harness import __version__
-from harness.computation import Computation, Preprocessing
-from harness.engines.base import PROGRAMS, DistributedNoiseInput, EngineResult, Job, Progress, Runner
+from harness.engines.base import EngineResult, PrivateJob, Progress, Runner
 from harness.engines.emulated_network.profiles import Network
 from harness.engines.registry import engine_of
-from harness.errors import ShareError, UnsupportedError, named
-from harness.inputs.encoding import count_columns
-from harness.inputs.record_schema import RecordDomain
-from harness.inputs.shares.file_format import ClientPolicy
+from harness.errors import UnsupportedError
+from harness.pipeline.jobs import make_job
+from harness.pipeline.manifests import columns_of, combined_manifest, made_ahead, manifest_of
+from harness.pipeline.planning import Planner, privacy_of
 from harness.pipeline.preprocessing import charging_for, joint_noise_of, taken
 from harness.pipeline.sources import PartyInputs, RunContext, Source, with_excluded
-from harness.privacy.ledger.accountants import NoiseEvent
-from harness.privacy.ledger.charge import Account, Entry, entry
-from harness.privacy.ledger.populations import PrivacyEvent, uncovered
-from harness.privacy.ledger.stated import StatedCharge
-from harness.privacy.manifest import (
-    FILE as MANIFEST,
-    SIGNATURES,
-    Columns,
-    Environment,
-    Inputs,
-    Manifest,
-    manifest_to_json,
-    read_statement,
-)
-from harness.privacy.statement import PrivacyStatement, state_privacy
+from harness.privacy.ledger.charge import Account, ChargedRun, Entry, entry
+from harness.privacy.ledger.populations import PrivacyEvent
+from harness.privacy.manifest import FILE as MANIFEST, SIGNATURES, Manifest, manifest_to_json
 from harness.privacy.stock import Piece, Stock
 from harness.releases.base import Answer, PreparedRelease, Statistic
 from harness.releases.files import ResultFile, files_to_json
 from harness.request.base import Request
-from harness.stated_privacy import StatedPrivacy
 from harness.system.result_files import SCHEMA, new_directory, write_all, write_json
-from protocols.circuits.noise import fair_bits_per_sample, input_widths
-from protocols.guarantee import Guarantee
-from protocols.spec import HONEST, KEYS, ColumnSums, ProtocolSpec
+from protocols.spec import ProtocolSpec
 
 R = TypeVar("R", bound=Answer)
 
@@ -91,6 +67,54 @@ class Run(Generic[R]):
     files: Sequence[ResultFile]  # beside the manifest
 
 
+@dataclass(frozen=True)
+class Planned(Generic[R]):
+    """A release on inputs whose public facts are known. Nothing is shared yet.
+
+    Attributes:
+        event: What the ledger is asked about it.
+    """
+
+    prepared: PreparedRelease[R]
+    inputs: PartyInputs
+    event: PrivacyEvent
+
+
+@dataclass(frozen=True)
+class Allowed(Generic[R]):
+    """A planned release that the ledger would charge now. Refusals end here, but for those of the charge.
+
+    Attributes:
+        planned: With the name of `piece` in its event.
+        piece: Its noise, which is out of the stock for good; None if parties make it in the run.
+    """
+
+    planned: Planned[R]
+    piece: Piece | None
+
+
+@dataclass(frozen=True)
+class Delivered(Generic[R]):
+    """An allowed release whose shares are at the parties' doors, and the job that reads them."""
+
+    allowed: Allowed[R]
+    inputs: PartyInputs
+    job: PrivateJob
+
+    @property
+    def event(self) -> PrivacyEvent:
+        """What is charged for it."""
+        return self.allowed.planned.event
+
+
+@dataclass(frozen=True)
+class Revealed(Generic[R]):
+    """What the parties of a charged release revealed: noisy integers, and what the computation took."""
+
+    delivered: Delivered[R]
+    result: EngineResult
+
+
 def run_release(
     statistic: Statistic[R],
     source: Source,
@@ -106,325 +130,120 @@ def run_release(
     same clients that led to this one. The files then state the loss of all, this one at its full budget,
     since its actual loss depends on earlier outcomes. `within` is the ledger entry of a series.
     """
-    started, task, release = time.monotonic(), statistic.name, settings.release
-    account, stock = settings.account, settings.stock
+    began, release = time.monotonic(), settings.release
     settings.check_supported(statistic.spec)
     with (
-        nullcontext(within) if within is not None else entry(account) as charging,
+        entry(settings.account) if within is None else nullcontext(within) as charging,
         new_directory(out) as partial,
     ):
-
-        @cache
-        def prepared_for(domain: RecordDomain) -> PreparedRelease[R]:
-            check_kind(statistic, domain)
-            progress("plan")
-            return statistic.prepare(release, domain)
-
-        def not_covered(domain: RecordDomain, policies: Mapping[str, ClientPolicy]) -> Collection[str]:
-            event = event_of(prepared_for(domain), task, out)
-            return uncovered(policies, event, account.ledger.spent_on(policies))
-
-        @cache
-        def taken_piece() -> Piece | None:
-            return taken(joint_noise_of(prepared), stock, partial / "piece") if stock else None
-
-        context = RunContext(
-            release,
-            partial,
-            progress,
-            settings.timeout_s,
-            not_covered,
-            part_of(account.ledger.counted, account.population, release.inputs.chain or ""),
-            taken_piece,
-        )
-        described = source.describe(context)
-        prepared = prepared_for(described.domain)  # refused before anything is shared
-        event = event_of(prepared, task, out)
-        event = replace(event, uploads=described.batches, policies=described.policies)
-        if earlier:  # charge the full budget too: the actual loss would tell what they opened
-            event = replace(event, exact=release.protect.guarantee, noise=None)
-        charging.check(event)  # refused before anything is shared, and again when the parties start
-        inputs = source.deliver(context, described)
-        job = make_job(prepared, inputs)
-        if (piece := taken_piece()) is not None:
-            event, job = replace(event, piece=piece.name), replace(job, pieces=piece.parties)
-
-        def starting() -> None:
-            with charging_for(stock, event.piece) if stock else nullcontext():
-                charging.start(event)
-
-        result = settings.runner.run(
-            job,
+        planner = Planner(statistic, release, settings.account, out, progress)
+        context = RunContext(release, partial, progress, settings.timeout_s, planner)
+        planned = plan(planner, source, context, full_budget=bool(earlier))
+        allowed = allow(planned, charging, settings.stock, partial / "piece")
+        delivered = deliver(allowed, source, context)
+        with settings.runner.prepare(
+            delivered.job,
             release.model,
             partial / "parties",
             settings.timeout_s,
             progress,
-            starting=starting,
             network=settings.network,
-        )
+        ) as ready:
+            charged = charge(delivered, charging, settings.stock)
+            revealed = Revealed(delivered, ready.go(charged))
         progress("read")
-        answer = prepared.read(result.outputs, inputs.clients)
-        noise = made_ahead(piece) if piece else result.preprocessing
-        attempts = noise.attempts if noise is not None else 0
-        manifest = manifest_of(
-            task,
-            result,
-            privacy_of(prepared, job.compared, attempts).stated,
-            with_excluded(inputs.public(release.form), result.left_out),
-            charging.charged(),
-            time.monotonic() - started,
-            inputs.share_s,
-            inputs.uploaded,
-        )
-        manifest = structs.replace(
-            manifest,
-            request=release.to_json(),
-            columns=columns_of(inputs.columns),
-            preprocessing=UNSET if noise is None else noise,
-        )
+        answer = read(revealed)
+        manifest = state(statistic.name, revealed, charging, began)
         if earlier:
-            manifest = combined_manifest(task, {**earlier, task: manifest}, release.protect.guarantee)
-        for leftover in partial.iterdir():  # the engine has removed the rest
-            leftover.unlink() if leftover.is_file() else shutil.rmtree(leftover)
-        if result.signed:
-            write_json(partial / SIGNATURES, {"schema": SCHEMA, "signed": list(result.signed)})
+            parts = {**earlier, statistic.name: manifest}
+            manifest = combined_manifest(statistic.name, parts, release.protect.guarantee)
         files = answer.files(manifest.privacy)
-        write_all(partial, {**files_to_json(files), MANIFEST: manifest_to_json(manifest)})
-        settings.runner.finish(result, partial)
+        publish(partial, files, manifest, revealed.result)
+        settings.runner.finish(revealed.result, partial)
         return Run(answer, manifest, charging, out, files)
 
 
-def check_kind(statistic: Statistic[Any], domain: RecordDomain) -> None:
-    """Raise ShareError unless records of this domain suit the statistic."""
-    if domain.kind is not statistic.kind:
-        raise ShareError(
-            f"These shares are of records with {domain.kind.described}; {statistic.name} needs "
-            f"{statistic.kind.described}. Clients have to share again, with the right {named('task')}."
-        )
+def plan(planner: Planner[R], source: Source, context: RunContext, *, full_budget: bool) -> Planned[R]:
+    """Ask a source for its public facts, and work out noise and loss for them.
 
-
-def privacy_of(prepared: PreparedRelease[Any], compared: int, attempts: int = 0) -> PrivacyStatement:
-    """Return a release's privacy statement; see `state_privacy`."""
-    release, plan, domain = prepared.release, prepared.plan, prepared.domain
-    stated = state_privacy(
-        *(prepared.program, release.form, release.model, plan, domain.inferred, domain.cap),
-        *(domain.max_count, compared, attempts),
-    )
-    if release.inputs.chain and domain.cap:  # the encoding bounds one upload, and a client may have several
-        return replace(stated, cap_kept_by=HONEST)
-    return stated
-
-
-def event_of(prepared: PreparedRelease[Any], task: str, out: Path) -> PrivacyEvent:
-    """Return the event for a ledger."""
-    plan, release = prepared.plan, prepared.release
-    return PrivacyEvent(
-        task=task,
-        model=release.model.name,
-        exact=plan.exact,
-        unit=plan.unit,
-        relation=plan.relation,
-        out=out,
-        noise=NoiseEvent(plan.noise, plan.changed) if plan.release and plan.largest == 1 else None,
-        chain=release.inputs.chain or "",
-        domain=json.dumps(prepared.domain.to_json(), sort_keys=True) if release.inputs.chain else "",
-    )
-
-
-def make_job(prepared: PreparedRelease[Any], inputs: PartyInputs) -> Job:
-    """Return the engine's job, with the arguments of the protocol's spec."""
-    release, plan, spec = prepared.release, prepared.plan, prepared.program
-    rows = 0 if release.form.summed_by_party else inputs.rows
-    arguments = {
-        "form": release.form.name,
-        "path": release.form.path.name,
-        "parties": release.model.parties,
-        "clients": rows,
-        "records": inputs.entries if release.form.name == KEYS.name else rows,
-        "slots": inputs.entries,
-        "per_lane": release.model.slots_per_lane,
-        "parts": inputs.sending.parts if inputs.sending else 0,
-        "epsilon": plan.node_epsilon,
-        "delta_bits": plan.node_delta_bits,
-        "nodes": plan.nodes,
-        "kept": 0,
-        **(plan.own.arguments() if plan.own else {}),
-        **prepared.arguments,
-    }
-    return Job(
-        spec=spec,
-        source=PROGRAMS / f"{spec.name}.mpc",
-        arguments=tuple(str(arguments[name]) for name in spec.arguments),
-        party_inputs=tuple(inputs.values),
-        fair_bits=()
-        if plan.own or spec.uses_piece
-        else tuple((width, plan.nodes) for width in input_widths(fair_bits_per_sample(plan.coins))),
-        clients=inputs.sending,
-        own=_own_input(prepared, inputs, rows) if plan.own or spec.adds_to_sums else None,
-    )
-
-
-def _own_input(prepared: PreparedRelease[Any], inputs: PartyInputs, rows: int) -> DistributedNoiseInput:
-    """Return how each party's noise enters its inputs; `rows` is 0 for sums."""
-    form, nodes, sums = prepared.release.form, prepared.plan.nodes, prepared.program.release
-    if inputs.sending or form.shares_bits:  # parties hold no values, or shares of bits
-        return DistributedNoiseInput(nodes)
-    columns = count_columns(inputs.domain, form.name)
-    if not form.summed_by_party:
-        return DistributedNoiseInput(nodes, columns * rows)
-    assert isinstance(sums, ColumnSums)  # else its spec would not have been built
-    bins, sizes = sums.blocks({name: str(value) for name, value in prepared.arguments.items()})
-    return DistributedNoiseInput(nodes, columns, (columns // bins, bins, sizes))
-
-
-def made_ahead(piece: Piece) -> Preprocessing:
-    """Return what a manifest says of a piece of noise."""
-    return Preprocessing(
-        piece=piece.name,
-        attempts=piece.attempts,
-        mpc_s=piece.about.get("mpc_s", UNSET),
-        sent_bytes=piece.about.get("sent_bytes", UNSET),
-    )
-
-
-def columns_of(dtypes: Mapping[str, str]) -> Columns | UnsetType:
-    """Return the dtypes of the records' columns, if there are any."""
-    return Columns(**dtypes) if dtypes else UNSET
-
-
-def computation_of(
-    result: EngineResult, wall_s: float, share_s: float, uploaded: Sequence[int] = ()
-) -> Computation:
-    """Return the engine's part of a manifest; clients sent `uploaded` bytes to each party beforehand."""
-    times = result.times
-    sent = list(result.client_sent_bytes or uploaded)
-    received = list(result.client_received_bytes or ())
-    return Computation(
-        security=result.model.name,
-        engine=result.engine,
-        engine_version=result.engine_version,
-        program_hash=result.program_hash,
-        compile_options=list(result.compile_options),
-        mpc_s=times["mpc_s"],
-        party_mpc_s=times["party_mpc_s"],
-        online_s=times["online_s"],
-        offline_s=times["offline_s"],
-        wall_s=wall_s,
-        compile_s=times["compile_s"],
-        share_s=share_s,
-        rounds=result.rounds,
-        sent_bytes=list(result.sent_bytes),
-        peak_memory_bytes=list(result.peak_memory_bytes),
-        network=result.network,
-        client_sent_bytes=sent or UNSET,
-        client_received_bytes=received or UNSET,
-    )
-
-
-def manifest_of(
-    task: str,
-    result: EngineResult,
-    privacy: StatedPrivacy,
-    inputs: Inputs,
-    charged: StatedCharge | None,
-    wall_s: float,
-    share_s: float,
-    uploaded: Sequence[int] = (),
-) -> Manifest:
-    """Return the manifest of one release; `computation_of` says what the last three arguments are."""
-    return Manifest(
-        **structs.asdict(computation_of(result, wall_s, share_s, uploaded)),
-        task=task,
-        privacy=privacy,
-        inputs=inputs,
-        ledger=charged,
-        environment=environment(),
-        hosts=UNSET if result.hosts is None else result.hosts,
-    )
-
-
-def environment() -> Environment:
-    """Return the machine, load and versions."""
-    return Environment(
-        time=datetime.now(UTC).isoformat(timespec="seconds"),
-        python=platform.python_version(),
-        platform=platform.platform(),
-        cores=os.cpu_count(),
-        load_average=list(os.getloadavg()),
-        packages={
-            "fairshares": __version__,
-            **{name: version(name) for name in ("mpyc", "numpy", "pandas")},
-        },
-    )
-
-
-def machine() -> dict[str, Any]:
-    """Return the memory and, on Linux, the processor."""
-    try:
-        processor = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    except OSError:
-        processor = None
-    return {
-        "processor": processor[1] if processor else platform.processor(),
-        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-    }
-
-
-def combined_manifest(task: str, parts: Mapping[str, Manifest], asked: Guarantee | None = None) -> Manifest:
-    """Return the manifest of several releases on the same people, in order, by one model.
-
-    Computes: the privacy loss by `PrivacyStatement.plus`; sums of seconds, rounds and bytes; the most memory
-    that a party took. For other fields the latest manifest wins. With `asked`, the last release counts at
-    this full budget.
-    [test: tests/harness/pipeline/test_manifest.py]
+    With `full_budget` all that was asked for is charged: the actual loss would tell what earlier releases
+    opened.
     """
-    manifests = list(parts.values())
-    *earlier, last = (read_statement(part) for part in manifests)
-    latest = replace(last, exact=asked) if asked else last
-    client_sent = [part.client_sent_bytes for part in manifests]
-    client_received = [part.client_received_bytes for part in manifests]
+    inputs = source.describe(context)
+    prepared = planner.prepared(inputs.domain)
+    event = replace(planner.event(inputs.domain), uploads=inputs.batches, policies=inputs.policies)
+    if full_budget:
+        event = replace(event, exact=context.release.protect.guarantee, noise=None)
+    return Planned(prepared, inputs, event)
+
+
+def allow(planned: Planned[R], charging: Entry, stock: Stock | None, place: Path) -> Allowed[R]:
+    """Ask the ledger, and take the noise, if it was made ahead, out of the stock into `place`.
+
+    Raises BudgetError, PopulationError, UsedUploadsError or LedgerError; StockError without such noise.
+    """
+    charging.check(planned.event)
+    if stock is None:
+        return Allowed(planned, None)
+    piece = taken(joint_noise_of(planned.prepared), stock, place)
+    return Allowed(replace(planned, event=replace(planned.event, piece=piece.name)), piece)
+
+
+def deliver(allowed: Allowed[R], source: Source, context: RunContext) -> Delivered[R]:
+    """Have the source share what it has, and lay out the parties' job."""
+    planned, piece = allowed.planned, allowed.piece
+    inputs = source.deliver(context, planned.inputs, piece)
+    job = make_job(planned.prepared, inputs)
+    if piece is not None:
+        job = replace(job, pieces=piece.parties)
+    return Delivered(allowed, inputs, job)
+
+
+def charge(delivered: Delivered[R], charging: Entry, stock: Stock | None) -> ChargedRun:
+    """Write the charge, once all parties wait.
+
+    Raises as `allow`; UsedNoiseError if a run has used the noise, whose stock is a copy.
+    """
+    with nullcontext() if stock is None else charging_for(stock, delivered.event.piece):
+        return charging.charge(delivered.event)
+
+
+def read(revealed: Revealed[R]) -> R:
+    """Return the statistic in the revealed integers. Raises OutputError."""
+    delivered = revealed.delivered
+    prepared = delivered.allowed.planned.prepared
+    return prepared.read(revealed.result.outputs, delivered.inputs.clients)
+
+
+def state(task: str, revealed: Revealed[R], charging: Entry, began: float) -> Manifest:
+    """Return the manifest of one release, which began at this reading of the monotonic clock."""
+    delivered, result = revealed.delivered, revealed.result
+    prepared, piece, inputs = delivered.allowed.planned.prepared, delivered.allowed.piece, delivered.inputs
+    release = prepared.release
+    noise = made_ahead(piece) if piece else result.preprocessing
+    attempts = noise.attempts if noise is not None else 0
+    manifest = manifest_of(
+        task,
+        result,
+        privacy_of(prepared, delivered.job.compared, attempts).stated,
+        with_excluded(inputs.public(release.form), result.left_out),
+        charging.stated(),
+        time.monotonic() - began,
+        inputs.share_s,
+        inputs.uploaded,
+    )
     return structs.replace(
-        manifests[-1],
-        task=task,
-        program_hash=" ".join(part.program_hash for part in manifests),
-        privacy=reduce(PrivacyStatement.plus, [*earlier, latest]).stated,
-        mpc_s=sum_if_known([part.mpc_s for part in manifests]),
-        party_mpc_s=_sums_of_parties([part.party_mpc_s for part in manifests]),
-        online_s=sum_if_known([part.online_s for part in manifests]),
-        offline_s=sum_if_known([part.offline_s for part in manifests]),
-        wall_s=sum_if_known([part.wall_s for part in manifests]),
-        compile_s=sum_if_known([part.compile_s for part in manifests]),
-        share_s=sum_if_known([part.share_s for part in manifests]),
-        rounds=sum_if_known([part.rounds for part in manifests]),
-        sent_bytes=_sums_of_parties([part.sent_bytes for part in manifests]),
-        client_sent_bytes=_sums_if_set(client_sent),
-        client_received_bytes=_sums_if_set(client_received),
-        peak_memory_bytes=[
-            max(peaks) for peaks in zip(*(part.peak_memory_bytes for part in manifests), strict=False)
-        ],
-        parts=dict(parts),
+        manifest,
+        request=release.to_json(),
+        columns=columns_of(inputs.columns),
+        preprocessing=UNSET if noise is None else noise,
     )
 
 
-N = TypeVar("N", int, float)
-
-
-def sum_if_known(values: Sequence[N | None]) -> N | None:
-    """Return the sum, or None if a value is unknown."""
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
-
-
-def _sums_of_parties(figures: Sequence[Sequence[N] | None]) -> list[N] | None:
-    """Return each party's sum over releases, None if a release's figures are unknown."""
-    known = [figure for figure in figures if figure is not None]
-    if len(known) < len(figures):
-        return None
-    return [sum(values) for values in zip(*known, strict=False)]
-
-
-def _sums_if_set(figures: Sequence[list[int] | UnsetType]) -> list[int] | UnsetType:
-    known = [figure for figure in figures if not isinstance(figure, UnsetType)]
-    if len(known) < len(figures):
-        return UNSET
-    return [sum(values) for values in zip(*known, strict=False)]
+def publish(partial: Path, files: Sequence[ResultFile], manifest: Manifest, result: EngineResult) -> None:
+    """Write the results into a directory that nobody sees yet, and remove all else from it."""
+    for leftover in partial.iterdir():  # the engine has removed the rest
+        leftover.unlink() if leftover.is_file() else shutil.rmtree(leftover)
+    if result.signed:
+        write_json(partial / SIGNATURES, {"schema": SCHEMA, "signed": list(result.signed)})
+    write_all(partial, {**files_to_json(files), MANIFEST: manifest_to_json(manifest)})

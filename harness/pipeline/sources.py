@@ -2,7 +2,7 @@
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,7 +23,7 @@ from harness.inputs.shares.aggregates import Header, check_aggregates, extract_v
 from harness.inputs.shares.client import in_uploads, split_into_shares
 from harness.inputs.shares.counting import Count, Opener
 from harness.inputs.shares.file_format import ClientPolicy, copies_of, hash_of, held_by, pieces_of
-from harness.inputs.shares.party import CountedUploads, common_uploads, new_uploads
+from harness.inputs.shares.party import common_uploads, new_uploads
 from harness.inputs.shares.task import Task, read_task
 from harness.inputs.synthetic import Federation
 from harness.privacy.manifest import Inputs
@@ -37,8 +37,17 @@ from harness.system.progress import part as one_of
 from protocols.arrays import Integers, Words
 from protocols.spec import CLIENTS, SPLIT, InputForm
 
-# Returns, of uploads by identity, those whose clients' policies do not cover the run.
-Uncovered = Callable[[RecordDomain, Mapping[str, ClientPolicy]], Collection[str]]
+
+class Admission(ABC):
+    """Which uploads a run may count."""
+
+    @abstractmethod
+    def uncovered(self, domain: RecordDomain, policies: Mapping[str, ClientPolicy]) -> Collection[str]:
+        """Return, of uploads by identity, those whose clients' policies do not cover a run on the domain."""
+
+    @abstractmethod
+    def counted(self, uploads: Iterable[str]) -> Collection[str]:
+        """Return those of these uploads that earlier runs counted."""
 
 
 @dataclass(frozen=True)
@@ -154,19 +163,13 @@ MAX_SENT = 2**18  # values that clients may send to a run: about 1 GB for each p
 
 @dataclass(frozen=True)
 class RunContext:
-    """The facts about a run that a source needs, with a directory `scratch` until its end.
-
-    `uncovered` returns the uploads whose clients do not allow the run, `counted` those that earlier runs
-    counted. `piece` takes the run's noise from the stock, if it was made ahead.
-    """
+    """The facts about a run that a source needs, with a directory `scratch` until its end."""
 
     release: Request
     scratch: Path
     progress: Progress
     seconds: float
-    uncovered: Uncovered
-    counted: CountedUploads = lambda _: ()
-    piece: Callable[[], Piece | None] = lambda: None
+    admission: Admission
 
 
 class Source(ABC):
@@ -176,8 +179,8 @@ class Source(ABC):
     def describe(self, run: RunContext) -> PartyInputs:
         """Return the public facts about the inputs; ShareError if they do not fit each other or the run."""
 
-    def deliver(self, run: RunContext, described: PartyInputs) -> PartyInputs:  # noqa: ARG002
-        """Prepare the inputs, once the run is accepted."""
+    def deliver(self, run: RunContext, described: PartyInputs, piece: Piece | None) -> PartyInputs:  # noqa: ARG002
+        """Prepare the inputs, once the run is allowed. `piece` is its noise, if that was made ahead."""
         return described
 
 
@@ -189,21 +192,23 @@ class RecordsSource(Source):
     terms: dict[str, Any] | None = None
 
     def describe(self, run: RunContext) -> PartyInputs:
-        records, rows = self.records, count_rows(self.records, run.release.form.name)
+        records, form = self.records, run.release.form
+        rows = count_rows(records, form.name)
+        if form.path is CLIENTS:
+            check_sent(count_columns(records.domain, form.name) * rows)
+        elif not rows:
+            raise ShareError("No client has a record; there is nothing to compute.")
         values = [None] * run.release.model.parties
         return PartyInputs(records.domain, records.clients, 1, rows, values, columns=records.columns)
 
-    def deliver(self, run: RunContext, described: PartyInputs) -> PartyInputs:
+    def deliver(self, run: RunContext, described: PartyInputs, piece: Piece | None) -> PartyInputs:
         form, model = run.release.form, run.release.model
         if form.path is CLIENTS:
             rows = columns_of(self.records, form).T  # per client, or per record
-            check_sent(rows.size)
             sent = [*rows] if len(rows) <= MAX_CONNECTIONS else [rows.ravel()]  # beyond that, all share one
-            terms = self.terms or terms_of(run.release, described.domain, run.piece())
+            terms = self.terms or terms_of(run.release, described.domain, piece)
             clients = local_clients(sent, terms, run.scratch / "clients", run.seconds)
             return replace(described, uploads=len(sent), sending=clients)
-        if not described.rows:
-            raise ShareError("No client has a record; there is nothing to compute.")
         run.progress("share")
         values, share_s = share_and_add_up(self.records, form, model, run.scratch, run.progress)
         shared = described.rows * count_columns(self.records.domain, form.name)
@@ -238,9 +243,9 @@ class SharesSource(Source):
             Opener(task, i, task.secrets(i, self.directory / f"keys-{i}")) for i in range(model.parties)
         ]
         counts = self._counts(openers)
-        reports = [new_uploads(count.report(), run.counted) for count in counts]
+        reports = [new_uploads(count.report(), run.admission.counted) for count in counts]
         policies = {name: policy for name, policy in counts[0].policies.items() if name in reports[0].sound}
-        uncovered = run.uncovered(task.domain, policies)
+        uncovered = run.admission.uncovered(task.domain, policies)
         agreement = common_uploads([report.without(uncovered) for report in reports])
         policies = {name: policy for name, policy in policies.items() if name in agreement.accepted}
         if any(count.identities != agreement.accepted for count in counts):
@@ -257,7 +262,7 @@ class SharesSource(Source):
                 count.add(self.directory / f"party-{party}")
         return counts
 
-    def deliver(self, run: RunContext, described: PartyInputs) -> PartyInputs:
+    def deliver(self, run: RunContext, described: PartyInputs, piece: Piece | None) -> PartyInputs:  # noqa: ARG002
         aggregates = [path for path in described.values if path is not None]
         places = [run.scratch / f"party-{i}.values" for i in range(len(aggregates))]
         return replace(described, values=list(map(extract_values, aggregates, places)))
@@ -276,10 +281,10 @@ class InvitedSource(Source):
         nothing = [None] * run.release.model.parties
         return PartyInputs(self.domain, self.clients, self.clients, self.clients, nothing)
 
-    def deliver(self, run: RunContext, described: PartyInputs) -> PartyInputs:
+    def deliver(self, run: RunContext, described: PartyInputs, piece: Piece | None) -> PartyInputs:
         paths = _client_keys(run.scratch / "clients", self.clients)
         pairs = [(path.read_text(), path.with_suffix(".key").read_text()) for path in paths]
-        terms, release = terms_of(run.release, described.domain, run.piece()), run.release
+        terms, release = terms_of(run.release, described.domain, piece), run.release
         return sent_inputs(
             self.domain,
             [certificate for certificate, _ in pairs],
@@ -299,10 +304,10 @@ class SyntheticSource(Source):
     def describe(self, run: RunContext) -> PartyInputs:
         return synthetic_inputs(self.federation, run.release.form, run.release.model)
 
-    def deliver(self, run: RunContext, described: PartyInputs) -> PartyInputs:
+    def deliver(self, run: RunContext, described: PartyInputs, piece: Piece | None) -> PartyInputs:
         if run.release.form.path is not CLIENTS:
             return described
-        return RecordsSource(self.federation.made_up(), BENCHMARK_TERMS).deliver(run, described)
+        return RecordsSource(self.federation.made_up(), BENCHMARK_TERMS).deliver(run, described, piece)
 
 
 def synthetic_inputs(

@@ -2,16 +2,17 @@
 
 import math
 import random
+import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial as partial_of
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from msgspec import UNSET, structs
 
-from harness.engines.base import Progress, no_charge
+from harness.engines.base import Progress
 from harness.engines.registry import choose_model
 from harness.errors import OptionError
 from harness.inputs.columns import TABLE, as_index
@@ -24,19 +25,22 @@ from harness.inputs.record_schema import (
     even_grid,
 )
 from harness.inputs.records import ClientRecords, read_singly
+from harness.pipeline.manifests import columns_of, combined_manifest, made_ahead, manifest_of
 from harness.pipeline.preprocessing import charging_for
 from harness.pipeline.release import declared_domain, domain_of_noise, settings_of, stock_of, with_cap
-from harness.pipeline.run import (
-    Run,
-    RunSettings,
-    columns_of,
-    combined_manifest,
-    made_ahead,
-    manifest_of,
-    run_release,
-)
+from harness.pipeline.run import Run, RunSettings, run_release
 from harness.pipeline.sources import RecordsSource
-from harness.privacy.ledger.charge import Account, Entry, Say, chosen_account, entry, nothing_said
+from harness.privacy.ledger.charge import (
+    UNCHARGED,
+    Account,
+    Entry,
+    Say,
+    SeriesEntry,
+    chosen_account,
+    nothing_said,
+    settled,
+)
+from harness.privacy.ledger.populations import PrivacyEvent
 from harness.privacy.manifest import (
     FILE as MANIFEST,
     Inputs,
@@ -53,7 +57,7 @@ from harness.privacy.statement import (
 )
 from harness.releases.base import statistic_of
 from harness.releases.files import files_to_json
-from harness.system.files import scratch_directory
+from harness.system.files import working_directory
 from harness.system.result_files import check_new, new_directory, write_all
 from harness.training.fairness import FairGrad
 from harness.training.features import Features
@@ -156,89 +160,132 @@ def train(
     Guarantees: a training is charged once, before anything is revealed, and a failed one stays charged.
     [test: tests/harness/training/test_run.py]
     """
-    started, domain, labels = time.monotonic(), records.domain, label_values(records)
+    began, domain, labels = time.monotonic(), records.domain, label_values(records)
     kept = held_out(records.clients) if chosen.thresholds else np.zeros(records.clients, dtype=bool)
     seen, of_training = ~kept[records.client], of_clients(records, ~kept)
-    with (
-        entry(chosen.account) as charging,
-        new_directory(out) as partial,
-        scratch_directory(partial) as scratch,
-    ):
-
-        def released(part: RunSettings, of: ClientRecords) -> Run[Any]:
-            statistic = statistic_of(part.release)
-
-            def step(each: str) -> None:
-                progress(f"{statistic.name} {each}")
-
-            return run_release(
-                statistic, RecordsSource(of), part, partial / statistic.name, step, within=charging
+    progress("plan")
+    planned = plan_training(chosen, domain, features, of_training.clients)
+    session, fairgrad = planned.session, planned.fairgrad
+    Entry(chosen.account).check(replace(planned.whole, out=out))
+    with working_directory(Path(tempfile.gettempdir())) as work:
+        whole = replace(planned.whole, out=out, piece=session.take(work / "piece"))
+        with settled(SeriesEntry(chosen.account, whole)) as series, new_directory(out) as partial:
+            with charging_for(session.stock, whole.piece):
+                series.check(whole)
+            weights = _release(chosen.weights, records, partial, progress, series)
+            table = weights.found.weights.weights if weights else np.ones(domain.shape[:2])
+            examples = Examples(
+                encoded[seen],
+                of_training.label,
+                of_training.client,
+                of_training.clients,
+                len(domain.labels),
+                table[of_training.group, of_training.label],
+                of_training.group,
             )
-
-        progress("plan")
-        fairgrad = chosen.fairgrad(domain)
-        session = _session(
-            chosen, domain, features, fairgrad, of_training.clients, lambda: charging.start(whole)
-        )
-        session.check_supported()
-        total = chosen.total(domain, session.plan.exact)
-        noise = None if chosen.weights or chosen.thresholds else session.event.noise
-        whole = replace(session.event, task=TASK, exact=total, out=out, noise=noise)
-        charging.check(whole)
-        charging.whole = whole = replace(whole, piece=session.take(scratch / "piece"))
-        with charging_for(session.stock, whole.piece):
-            charging.check(whole)
-        weights = released(chosen.weights, records) if chosen.weights else None
-        table = weights.found.weights.weights if weights else np.ones(domain.shape[:2])
-        examples = Examples(
-            encoded[seen],
-            of_training.label,
-            of_training.client,
-            of_training.clients,
-            len(domain.labels),
-            table[of_training.group, of_training.label],
-            of_training.group,
-        )
-        progress("train")
-        with session:
-            parameters = fit(examples, session.add, chosen.how, chosen.request.protect.privacy_unit, fairgrad)
-        thresholds = None
-        if chosen.thresholds:
-            positive = domain.positive(chosen.request.positive_label)
-            scores = probabilities(parameters, with_constant(encoded[~seen]))[:, positive]
-            apart = replace(
-                of_clients(records, kept), domain=chosen.scored(domain), detail=bins_of(scores, chosen.grid)
+            progress("train")
+            with session.part_of(series):
+                parameters = fit(
+                    examples, session.add, chosen.how, chosen.request.protect.privacy_unit, fairgrad
+                )
+            apart = None
+            if chosen.thresholds:
+                positive = domain.positive(chosen.request.positive_label)
+                scores = probabilities(parameters, with_constant(encoded[~seen]))[:, positive]
+                apart = replace(
+                    of_clients(records, kept),
+                    domain=chosen.scored(domain),
+                    detail=bins_of(scores, chosen.grid),
+                )
+            thresholds = _release(chosen.thresholds, apart, partial, progress, series)
+            progress("write")
+            parts = {
+                **({"weights": weights.manifest} if weights else {}),
+                "training": _own_manifest(chosen, session, examples, series, domain.inferred),
+                **({"thresholds": thresholds.manifest} if thresholds else {}),
+            }
+            manifest = structs.replace(
+                _manifest(chosen, parts, planned.total, domain),
+                inputs=Inputs(
+                    clients=records.clients, max_count=domain.max_count, in_training=examples.clients
+                ),
+                training=_settings(chosen.how, planned),
+                wall_s=time.monotonic() - began,
+                columns=columns_of(records.columns),
             )
-            thresholds = released(chosen.thresholds, apart)
-        progress("write")
-        parts = {
-            **({"weights": weights.manifest} if weights else {}),
-            "training": _own_manifest(chosen, session, examples, charging, domain.inferred),
-            **({"thresholds": thresholds.manifest} if thresholds else {}),
-        }
-        how = chosen.how
-        manifest = structs.replace(
-            _manifest(chosen, parts, total, domain),
-            inputs=Inputs(clients=records.clients, max_count=domain.max_count, in_training=examples.clients),
-            training=TrainingSettings(
-                rounds=how.rounds,
-                clip=how.clip,
-                largest_weight=how.largest_weight,
-                learning_rate=how.learning_rate,
-                momentum=how.momentum,
-                fairness=fairgrad.fairness if fairgrad else UNSET,
-                fairness_share=fairgrad.share if fairgrad else UNSET,
-                fairness_step=fairgrad.step if fairgrad else UNSET,
-                rho=float_up(session.plan.loss.rho),
-                rho_delta=float_up(session.plan.loss.certain + session.plan.loss.apart),
-            ),
-            wall_s=time.monotonic() - started,
-            columns=columns_of(records.columns),
-        )
-        model = LogisticModel(features, labels, parameters)
-        file = ModelFile(**structs.asdict(model.stated), privacy=manifest.privacy)
-        write_all(partial, {**files_to_json([file]), MANIFEST: manifest_to_json(manifest)})
-        return Trained(model, manifest, weights, thresholds, charging, (file,))
+            model = LogisticModel(features, labels, parameters)
+            file = ModelFile(**structs.asdict(model.stated), privacy=manifest.privacy)
+            write_all(partial, {**files_to_json([file]), MANIFEST: manifest_to_json(manifest)})
+            return Trained(model, manifest, weights, thresholds, series, (file,))
+
+
+@dataclass(frozen=True)
+class PlannedTraining:
+    """A training whose noise and loss are known: nothing is shared yet.
+
+    Attributes:
+        session: The model's rounds, not yet open.
+        fairgrad: How groups are weighed, if at all.
+        total: The loss of the rounds and of the releases beside the model.
+        whole: What the ledger is asked about all of it.
+    """
+
+    session: SumSession
+    fairgrad: FairGrad | None
+    total: Guarantee
+    whole: PrivacyEvent
+
+
+def plan_training(
+    chosen: Training, domain: RecordDomain, features: Features, clients: int
+) -> PlannedTraining:
+    """Work out a training's noise and loss for so many clients in the rounds.
+
+    Raises UnsupportedError if the model of security cannot run them here, or OptionError.
+    """
+    fairgrad = chosen.fairgrad(domain)
+    session = _session(chosen, domain, features, fairgrad, clients)
+    session.check_supported()
+    total = chosen.total(domain, session.plan.exact)
+    noise = None if chosen.weights or chosen.thresholds else session.event.noise
+    whole = replace(session.event, task=TASK, exact=total, noise=noise)
+    return PlannedTraining(session, fairgrad, total, whole)
+
+
+def _release(
+    part: RunSettings | None,
+    records: ClientRecords | None,
+    partial: Path,
+    progress: Progress,
+    series: SeriesEntry,
+) -> Run[Any] | None:
+    """Run a release beside the model, if there is one, into a directory of its name."""
+    if part is None or records is None:
+        return None
+    statistic = statistic_of(part.release)
+    said = partial_of(_say_part, progress, statistic.name)
+    return run_release(statistic, RecordsSource(records), part, partial / statistic.name, said, within=series)
+
+
+def _say_part(progress: Progress, name: str, step: str) -> None:
+    progress(f"{name} {step}")
+
+
+def _settings(how: Descent, planned: PlannedTraining) -> TrainingSettings:
+    """Return what a manifest says of how the model was trained."""
+    fairgrad, loss = planned.fairgrad, planned.session.plan.loss
+    return TrainingSettings(
+        rounds=how.rounds,
+        clip=how.clip,
+        largest_weight=how.largest_weight,
+        learning_rate=how.learning_rate,
+        momentum=how.momentum,
+        fairness=fairgrad.fairness if fairgrad else UNSET,
+        fairness_share=fairgrad.share if fairgrad else UNSET,
+        fairness_step=fairgrad.step if fairgrad else UNSET,
+        rho=float_up(loss.rho),
+        rho_delta=float_up(loss.certain + loss.apart),
+    )
 
 
 def label_values(records: ClientRecords) -> list[Any]:
@@ -284,7 +331,6 @@ def _session(
     features: Features,
     fairgrad: FairGrad | None,
     clients: int,
-    starting: Callable[[], None],
 ) -> SumSession:
     request = chosen.request
     norm = chosen.how.clip * chosen.how.largest_weight  # what is added is clipped and weighed already
@@ -303,7 +349,8 @@ def _session(
         noise=request.randomness.noise,
         offline=request.randomness.offline,
         stock=stock_of(request.where, request.account).directory,
-        starting=starting,
+        population=UNCHARGED,  # the training is charged as a whole
+        ledger=request.account.ledger,
         timeout=request.where.timeout,
     )
 
@@ -362,7 +409,7 @@ def _own_manifest(
         session.result,
         stated.stated,
         Inputs(clients=examples.clients),
-        charging.charged(),
+        charging.stated(),
         sum(session.seconds),
         share_s=0.0,
     )
@@ -403,7 +450,7 @@ def preprocessed(
     domain = domain_of_noise(request.declares)
     request = request.but(offline=True, records=TABLE)  # of any records
     chosen = _chosen(request, Account())
-    session = _session(chosen, domain, features, chosen.fairgrad(domain), 1, no_charge)
+    session = _session(chosen, domain, features, chosen.fairgrad(domain), 1)
     session.check_supported()
     return session.stock.directory, session.preprocess(runs, progress)
 

@@ -8,23 +8,24 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
-from harness.engines.base import PROGRAMS, DistributedNoiseInput, EngineResult, Job, Progress, times_of
+from harness.charged import Charged
+from harness.engines.base import PROGRAMS, DistributedNoiseInput, EngineResult, PrivateJob, Progress, times_of
+from harness.engines.engine import RoundsShape
 from harness.engines.parties.supervisor import Rounds
 from harness.engines.registry import choose_model, engine_of
 from harness.errors import PYTHON, FairSharesError, OptionError, UnsupportedError, naming
 from harness.inputs.shares.client import split_into_shares
 from harness.pipeline.preprocessing import JointNoise, charging_for, preprocess, taken
-from harness.privacy.ledger.charge import Account, Entry, chosen_account, entry
+from harness.privacy.ledger.charge import Account, ChargedElsewhere, Entry, chosen_account, entry
 from harness.privacy.ledger.populations import PrivacyEvent
 from harness.privacy.stock import Piece, Stock
-from harness.request.base import Account as Charged
+from harness.request.base import Account as AccountFields
 from harness.security_models import SecurityModel
 from harness.system.files import working_directory
 from harness.training.updates import UpdateRule, units_for
@@ -118,7 +119,7 @@ class SumSession:
             population: Who is charged. "none" charges nobody; so does None, unless the ledger has budgets.
             budget: The population's ε or (ε, δ).
             ledger: A file, by default that of commands.
-            starting: Called once, before the first party starts, to charge a larger run instead.
+            starting: Called once, before the parties get anything, to charge a larger run instead.
             timeout: Seconds for the parties to start, and for each round.
         Raises:
             FairSharesError: A subclass for each mistake.
@@ -170,6 +171,7 @@ class SumSession:
         self._account = _account(population, budget, ledger) if starting is None else Account()
         self.stock = Stock(Path(stock or self._account.ledger.path.parent / "stock"))
         self.piece: Piece | None = None
+        self._series: Entry | None = None
         self._stack: ExitStack | None = None
         self._rounds: Rounds | None = None
         self.seconds: list[float] = []
@@ -193,8 +195,16 @@ class SumSession:
             self.piece = taken(self._noise, self.stock, place)
         return self.piece.name if self.piece else ""
 
+    def part_of(self, series: Entry) -> "SumSession":
+        """Have a larger run charged in place of these rounds, and return the session, not yet open.
+
+        `take` is called before, if the noise is made ahead, as the larger run's charge names it.
+        """
+        self._series = series
+        return self
+
     def open(self) -> "SumSession":
-        """Charge all rounds, then start the parties; return the session.
+        """Start the parties, and charge all rounds once they wait; return the session.
 
         Raises:
             FairSharesError: The budget falls short, the model cannot run here, or a party does not start.
@@ -205,29 +215,32 @@ class SumSession:
         stack = self._stack = ExitStack()
         self._left = weakref.finalize(self, stack.close)  # who forgets to close leaves nothing running
         try:
-            starting = self._starting
             work = stack.enter_context(working_directory(Path(tempfile.gettempdir())))
-            if starting is None:
-                mark = stack.enter_context(entry(self._account))
-                mark.check(self.event)
+            charging = self._series
+            if charging is None and self._starting is None:
+                charging = stack.enter_context(entry(self._account))
+                charging.check(self.event)
                 with naming(PYTHON):
-                    event = replace(self.event, piece=self.take(work / "piece"))
-                starting = partial(_charge, self.stock, mark, event)  # not `self`, which may be forgotten
-            self._rounds = stack.enter_context(
-                engine_of(self.model).rounds(
-                    self.job,
-                    self.model,
-                    work / "parties",
-                    self._timeout_s,
-                    self.rounds,
-                    self.rule.coordinates,
-                    starting,
+                    self.take(work / "piece")
+            shape = RoundsShape(self.rounds, self.rule.coordinates)
+            ready = stack.enter_context(
+                engine_of(self.model).prepare_rounds(
+                    self.job, self.model, work / "parties", self._timeout_s, shape
                 )
             )
+            self._rounds = stack.enter_context(ready.go(self._charge(charging)))
         except BaseException:
             self._end(*sys.exc_info())
             raise
         return self
+
+    def _charge(self, charging: Entry | None) -> Charged:
+        if charging is None:
+            assert self._starting is not None  # else there would be an entry
+            return ChargedElsewhere(self._starting)
+        event = self.event
+        with charging_for(self.stock, event.piece):
+            return charging.charge(event)
 
     def add(self, updates: Floats, weights: Floats | None = None) -> Floats:
         """Return the sum of one round's vectors, each clipped, then weighed, with noise of mean 0.
@@ -328,14 +341,15 @@ class SumSession:
             else NeighboringRelation.ADD_OR_REMOVE_ONE,
             out=Path.cwd(),
             noise=self.plan.loss,
+            piece=self.piece.name if self.piece else "",
         )
 
     @property
-    def job(self) -> Job:
+    def job(self) -> PrivateJob:
         """The parties' program and arguments."""
         noise, parties, d = self.plan.noise, self.model.parties, self.rule.coordinates
         law = ("0",) if self.offline else self.plan.distribution
-        return Job(
+        return PrivateJob(
             spec=self._spec,
             source=PROGRAMS / f"{self._spec.name}.mpc",
             arguments=(str(parties), str(self.rounds), str(d), *law),
@@ -346,11 +360,6 @@ class SumSession:
             own=DistributedNoiseInput(d, d) if isinstance(noise, DistributedNoise) else None,
             pieces=self.piece.parties if self.piece else None,
         )
-
-
-def _charge(stock: Stock, mark: Entry, event: PrivacyEvent) -> None:
-    with charging_for(stock, event.piece):
-        mark.start(event)
 
 
 def _columns(encoded: Integers, model: SecurityModel) -> list[bytes]:
@@ -368,7 +377,7 @@ def _account(
     population: str | None, budget: Number | tuple[Number, Number] | None, ledger: Path | str | None
 ) -> Account:
     with naming(PYTHON):
-        given = Charged(budget=budget, ledger=ledger)
+        given = AccountFields(budget=budget, ledger=ledger)
         return chosen_account(population, given.budget, given.ledger)
 
 

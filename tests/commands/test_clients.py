@@ -21,9 +21,8 @@ from harness.clients import messages as wire, sender as sending
 from harness.clients.messages import Channel
 from harness.clients.sender import SCHEMA
 from harness.clients.session import Server
-from harness.engines.base import PROGRAMS, EngineResult, Job, no_charge
+from harness.engines.base import PROGRAMS, EngineResult, PrivateJob
 from harness.engines.parties.certificates import fingerprint, make_key
-from harness.engines.registry import engine_of
 from harness.errors import PartyFailedError
 from harness.pipeline.sources import local_clients
 from harness.privacy.ledger.entries import Ledger
@@ -46,6 +45,7 @@ from tests.support.command import (
     start,
     succeed,
 )
+from tests.support.runners import run_job
 from tests.support.running import model_parameters, until
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="finds processes in /proc")
@@ -56,23 +56,23 @@ COUNTS = [500, 300, 300, 300]
 TERMS = {"security": MODEL.name}
 
 
-def job(directory: Path, model: SecurityModel = MODEL, more: int = 0) -> Job:
+def job(directory: Path, model: SecurityModel = MODEL, more: int = 0) -> PrivateJob:
     """Return π_RW in product form on three clients, one with each connection, and more that send the same."""
     directory.mkdir()
     coins, clients = design_coins(MAX_EPSILON, DELTA_BITS), len(SENT) + more
     arguments = ("product", "clients", model.parties, clients, clients, 2, 2, MAX_EPSILON, DELTA_BITS)
-    return Job(
+    return PrivateJob(
         PI_RW,
         PROGRAMS / "pi_rw.mpc",
         tuple(map(str, arguments)),
         (None,) * model.parties,
-        tuple((width, 4) for width in input_widths(fair_bits_per_sample(coins))),
+        fair_bits=tuple((width, 4) for width in input_widths(fair_bits_per_sample(coins))),
         clients=local_clients([*SENT, *[SENT[0]] * more], TERMS, directory, 600.0),
     )
 
 
-def run(one: Job, work: Path, timeout_s: float = 600.0, model: SecurityModel = MODEL) -> EngineResult:
-    return engine_of(model).run(one, model, work, timeout_s, lambda step: None, starting=no_charge)
+def run(one: PrivateJob, work: Path, timeout_s: float = 600.0, model: SecurityModel = MODEL) -> EngineResult:
+    return run_job(one, model, work, timeout_s)
 
 
 def are_counts(opened: Sequence[int], of: Sequence[int] = COUNTS) -> bool:
@@ -122,7 +122,7 @@ LIARS: dict[Lies, str] = {
 SUMS = checks(len(SENT) + 1)
 
 
-def with_a_liar(one: Job, lies: Lies) -> Job:
+def with_a_liar(one: PrivateJob, lies: Lies) -> PrivateJob:
     """Return the job with a last client that speaks the protocol as it likes."""
     assert one.clients is not None
     begin = one.clients.begin

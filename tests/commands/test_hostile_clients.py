@@ -18,7 +18,7 @@ import pytest
 from harness.clients import gateway as gateways, messages as wire
 from harness.clients.gateway import Front
 from harness.clients.session import Server
-from harness.engines.base import Job
+from harness.engines.base import PrivateJob
 from harness.engines.parties.certificates import make_key
 from harness.engines.parties.supervisor import free_ports
 from tests.commands.test_clients import SENT, are_counts, job, needs_proc, nothing_is_left, run
@@ -35,7 +35,7 @@ def few_files() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-def among(one: Job, attacks: Sequence[str], work: Path) -> Job:
+def among(one: PrivateJob, attacks: Sequence[str], work: Path) -> PrivateJob:
     """Return the job with attackers, who begin before the clients, and have the last ones' certificates."""
     assert one.clients is not None
     begin = one.clients.begin

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from harness.engines.base import PROGRAMS, Job
-from harness.engines.parties.supervisor import run_parties
+from harness.engines.base import PROGRAMS, MadeUpJob
+from harness.engines.parties.supervisor import waiting_parties
+from harness.engines.parties.working_directory import PEERS
 from harness.errors import BudgetError, LedgerError
 from harness.privacy.ledger.entries import Ledger, default_path
 from harness.privacy.ledger.populations import PrivacyEvent
@@ -84,7 +85,7 @@ def test_runs_add_up_until_the_budget_ends(model: SecurityModel, here: Path) -> 
     }
     said = refused(*run, "--out", "third", cwd=here / "elsewhere")
     assert "has ε = 0.005995 left of its budget of 2, after 2 runs; this run needs ε = 0.9971" in said
-    assert "No party was started." in said and processes_below(here) == {}
+    assert "No party computed anything." in said and processes_below(here) == {}
 
     (population,) = in_ledger(here)
     assert [charge["status"] for charge in population["charges"]] == ["done", "done"]
@@ -157,7 +158,7 @@ def test_uploads_run_again_only_when_they_are_charged(model: SecurityModel, here
     again = weights(model, "--shares", "all", "--out", "again")
     said = refused(*again, cwd=here)
     assert f"3 of these 6 uploads went into a run before ({here / 'first'})" in said
-    assert f"sent an old upload again, as {min(old)} may be" in said and "No party was started." in said
+    assert f"sent an old upload again, as {min(old)} may be" in said and "No party computed anything." in said
     assert in_ledger(here) == []
     succeed(*again, "--population", "loans", cwd=here)
     done = call(*weights(model, "--shares", "all", "--population", "others"), cwd=here)
@@ -245,26 +246,33 @@ def test_a_full_disk_refuses_a_charge_and_loses_none(here: Path) -> None:
         assert files_below(here / "disk") == set()
 
 
-def test_an_engine_charges_before_it_starts_a_party(here: Path) -> None:
-    """Once, when all parties' directories are there; if that is refused, none of them starts."""
-    job = Job(PI_LAP, PROGRAMS / "pi_lap.mpc", (), (None, None))
-    names = ["P0", "P1"]
+def test_an_engine_charges_once_its_parties_wait_and_before_one_computes(here: Path) -> None:
+    """If that is refused, none of them has computed anything, and none is left."""
+    job = MadeUpJob(PI_LAP, PROGRAMS / "pi_lap.mpc", ())
     configs = [
-        {"party": i, "common_names": names, "engine": "stand-in", "fair_bits": [], "argv": ["/bin/true"]}
-        for i in range(2)
+        {
+            "party": party,
+            "common_names": ["P0", "P1"],
+            "fair_bits": [],
+            "argv": ["/bin/sh", "-c", "echo OUT x 1"],
+        }
+        for party in range(2)
     ]
-    seen: list[set[str]] = []
 
-    def starting() -> None:
-        assert processes_below(here) == {}
-        seen.append({path.name for path in (here / "work").iterdir()})
+    def has_gone(party: int) -> bool:
+        """Return whether it may go, by the other's certificate, which it waits for."""
+        return any((here / "work" / f"party-{party}" / PEERS).iterdir())
 
-    def refuse() -> None:
-        starting()
-        raise BudgetError("refused")
+    with waiting_parties(job, configs, here / "work", 600.0) as waiting:
+        assert len(processes_below(here)) == 2 and not any(map(has_gone, range(2)))
+        states = waiting.finish()
+    assert [state.lines for state in states] == [("OUT x 1",)] * 2
 
-    run_parties(job, configs, here / "work", 30.0, starting)
+    def refused() -> None:
+        with waiting_parties(job, configs, here / "work", 600.0):
+            assert not any(map(has_gone, range(2)))
+            raise BudgetError("refused")
+
     with pytest.raises(BudgetError, match="refused"):
-        run_parties(job, configs, here / "work", 30.0, refuse)
-    assert seen == [{"party-0", "party-1"}] * 2
+        refused()
     assert processes_below(here) == {} and not (here / "work").exists()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.engines.base import PROGRAMS, Job
+from harness.engines.base import PROGRAMS, MadeUpJob
 from harness.engines.parties import supervisor
 from harness.engines.parties.handle import LOST_PEER, OWN
 from harness.errors import OutputError, PartyFailedError
@@ -18,7 +18,7 @@ from tests.support.hostile_party import HOSTILE, KINDS, HostileEngine
 from tests.support.sandboxes import leave_out_sandbox
 
 MPYC = get_model("mpyc")
-JOB = Job(PI_LAP, PROGRAMS / "pi_lap.mpc", ("3", "16", "1", "40"), (None,) * 3, fair_bits=((59, 16),))
+JOB = MadeUpJob(PI_LAP, PROGRAMS / "pi_lap.mpc", ("3", "16", "1", "40"), fair_bits=((59, 16),))
 TIMEOUT_S = 300.0
 OTHERS = [party for party in range(MPYC.parties) if party != HOSTILE]
 

@@ -18,12 +18,12 @@ import pytest
 
 from harness.clients.gateway import FAILED
 from harness.engines import base
-from harness.engines.base import PROGRAMS, PROJECT, EngineResult, Job, parse_outputs
+from harness.engines.base import PROGRAMS, PROJECT, EngineResult, MadeUpJob, parse_outputs
 from harness.engines.mpyc.engine import EmbeddedEngine
 from harness.engines.parties import supervisor as parties
 from harness.engines.parties.certificates import make_key
 from harness.engines.parties.handle import PartyState
-from harness.engines.parties.supervisor import free_ports, run_parties
+from harness.engines.parties.supervisor import free_ports
 from harness.engines.parties.working_directory import CLAIM, CONFIG, DATA, LOG, LOOPBACK
 from harness.errors import (
     ClientError,
@@ -35,9 +35,10 @@ from harness.errors import (
 from harness.security_models import get_model
 from protocols.spec import PI_LAP
 from tests.support.command import processes_below
+from tests.support.runners import run_parties
 from tests.support.running import program_spec, until
 
-JOB = Job(PI_LAP, PROGRAMS / "pi_lap.mpc", (), (None, None, None))
+JOB = MadeUpJob(PI_LAP, PROGRAMS / "pi_lap.mpc", ())
 WELL = "exit 0"
 
 
@@ -227,7 +228,7 @@ def test_a_production_program_takes_no_given_bits(tmp_path: Path, monkeypatch: p
     for programs, source in ((PROGRAMS, PROGRAMS), (PROGRAMS, link), (link, PROGRAMS)):
         monkeypatch.setattr(base, "PROGRAMS", programs)
         with pytest.raises(UnsupportedError, match=r"pi_lap\.mpc draws its own random bits"):
-            Job(PI_LAP, source / "pi_lap.mpc", (), (None,), given_bits=((0,),))
+            MadeUpJob(PI_LAP, source / "pi_lap.mpc", (), given_bits=((0,),))
 
 
 def test_a_directory_that_another_start_claims_meanwhile_is_refused(
@@ -308,7 +309,7 @@ def run_program(text: str, directory: Path, bits: tuple[tuple[int, ...], ...] | 
     """Run a program's text with three parties under `directory / "run"`."""
     source = directory / "probe.mpc"
     source.write_text(text)
-    job = Job(program_spec("probe", "x"), source, (), (None,) * 3, given_bits=bits)
+    job = MadeUpJob(program_spec("probe", "x"), source, (), given_bits=bits)
     return EmbeddedEngine().run(job, MPYC, directory / "run", WAIT_S, lambda step: None)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from harness.engines import program_hash as hashing
-from harness.engines.base import PROJECT, Job
+from harness.engines.base import PROJECT, Job, MadeUpJob
 from harness.engines.mpspdz.compiler import Bytecode, cache_directory, compile_program
 from harness.errors import CompileError
 from harness.privacy.ledger.entries import Ledger
@@ -60,11 +60,11 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> Job:
+def job(tmp_path: Path) -> MadeUpJob:
     source = tmp_path / "source" / "sample.mpc"
     source.parent.mkdir()
     source.write_text("print_ln('OUT n 1')\n")
-    return Job(program_spec("sample", "n"), source, ("3",), (None,) * 3)
+    return MadeUpJob(program_spec("sample", "n"), source, ("3",))
 
 
 def calls(home: Path) -> int:
@@ -164,7 +164,7 @@ def test_a_hash_is_the_same_in_all_versions_of_python(hash_with: Callable[[str, 
     assert hash_with(CODE, "circuit") == "d81c2fadc14447c37c212aec88c468dda7d9df1f38aa0eb694e404a7ce82b45d"
 
 
-def other_text(job: Job) -> Job:
+def other_text(job: MadeUpJob) -> MadeUpJob:
     job.source.write_text("print_ln('OUT n 2')\n")
     return job
 
@@ -288,11 +288,11 @@ def test_two_at_once_both_succeed(home: Path, job: Job) -> None:
 def test_an_interrupted_compilation_is_not_reused(number: signal.Signals, home: Path, job: Job) -> None:
     (home / "wait").touch()
     script = (
-        "import sys; from pathlib import Path; from harness.engines.base import Job\n"
+        "import sys; from pathlib import Path; from harness.engines.base import MadeUpJob\n"
         "from harness.engines.mpspdz.compiler import compile_program\n"
         "from protocols.spec import ProtocolSpec\n"
         "spec = ProtocolSpec('sample', '', (), {}, ('n',), ())\n"
-        "job = Job(spec, Path(sys.argv[1]), ('3',), (None,) * 3)\n"
+        "job = MadeUpJob(spec, Path(sys.argv[1]), ('3',))\n"
         f"compile_program(job, Path(sys.argv[2]), {VERSION!r}, {OPTIONS!r})\n"
     )
     command = [sys.executable, "-c", script, str(job.source), str(home)]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.engines.base import PROGRAMS, PROJECT, Job
+from harness.engines.base import PROGRAMS, PROJECT, MadeUpJob
 from harness.engines.mpspdz.compiler import Installation, compile_options, find_installation
 from harness.security_models import MODELS, SecurityModel
 from protocols.circuits.gaussian import JOINT_GAUSSIAN
@@ -73,7 +73,7 @@ def assembly(
         str(installation.home / "compile.py"),
         "-a",
         "assembly",
-        *compile_options(Job(spec, sources / f"{spec.name}.mpc", (), ()), model),
+        *compile_options(MadeUpJob(spec, sources / f"{spec.name}.mpc", ()), model),
     ]
     environment = {**os.environ, "PYTHONPATH": str(PROJECT), "PYTHONHASHSEED": "0"}
     command = [*compiler, spec.name, *arguments]

@@ -11,6 +11,7 @@ from benchmarks.literal import SPECS, literal_job, literal_source
 from benchmarks.measure.cell import HERE
 from benchmarks.measure.samples import Level
 from benchmarks.suites import Grid, Planned, Suite
+from harness.engines.base import PrivateJob
 from harness.engines.registry import engine_of
 from harness.errors import CompileError, ExperimentError, UnsupportedError
 from harness.security_models import MODELS, SecurityModel, get_model
@@ -118,7 +119,7 @@ def test_shares_are_refused(protocol: str) -> None:
     with pytest.raises(
         UnsupportedError, match=r"protects nobody: it makes its records up and takes no shares"
     ):
-        replace(job, party_inputs=(Path("party-0.values"),) * 3)
+        PrivateJob(job.spec, job.source, job.arguments, (Path("party-0.values"),) * 3)
 
 
 @pytest.mark.mpspdz(QUICKEST)

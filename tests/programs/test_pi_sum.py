@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.engines.base import DistributedNoiseInput, Job
+from harness.engines.base import DistributedNoiseInput, PrivateJob
 from harness.engines.registry import engine_of
 from harness.errors import PartyFailedError
 from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, ValueGrid, even_grid
 from harness.inputs.records import ClientRecords
-from harness.pipeline.run import make_job
+from harness.pipeline.jobs import make_job
 from harness.pipeline.sources import RecordsSource
 from harness.releases.base import Statistic
 from harness.releases.confusion import ConfusionStatistic
@@ -44,7 +44,8 @@ from protocols.spec import (
     InputForm,
 )
 from tests.support.requests import request_of
-from tests.support.running import RUN_TIMEOUT_S, copy_of_program, model_parameters, share_values
+from tests.support.runners import run_job
+from tests.support.running import copy_of_program, model_parameters, share_values
 from tests.support.sharing import context
 
 GROUPS, LABELS = 2, 2
@@ -116,12 +117,12 @@ def test_what_is_opened_less_all_noise_is_the_oracles(
     source, run = RecordsSource(drawn), context(release, tmp_path)
     described = source.describe(run)
     prepared = statistic.prepare(release, described.domain)
-    job = make_job(prepared, source.deliver(run, described))
+    job = make_job(prepared, source.deliver(run, described, None))
     assert engine_of(model).supports(job.spec, model, form) is None
     noise = np.random.default_rng(5).integers(-(2**40), 2**40, (model.parties, prepared.plan.nodes))
     given = tuple(map(tuple, noise.tolist()))
     job = replace(job, source=copy_of_program(job.source.stem, tmp_path), given_bits=given)
-    result = engine_of(model).run(job, model, tmp_path / "run", RUN_TIMEOUT_S, lambda step: None)
+    result = run_job(job, model, tmp_path / "run")
     (values,) = result.outputs.values()
     blocks = [int(size) for size in str(prepared.arguments.get("blocks", "1")).split(".")]
     assert (np.array(values) - noise.sum(axis=0)).tolist() == truth(drawn, blocks)
@@ -134,6 +135,6 @@ def test_a_column_of_another_length_is_refused(model: SecurityModel, length: int
     arguments = (str(model.parties), "6", "laplace", "1", "40")
     paths = tuple(share_values(range(length), model, tmp_path))
     program = copy_of_program(PI_SUM.name, tmp_path)
-    job = Job(PI_SUM, program, arguments, paths, own=DistributedNoiseInput(6, 6, (6, 1, "1")))
+    job = PrivateJob(PI_SUM, program, arguments, paths, own=DistributedNoiseInput(6, 6, (6, 1, "1")))
     with pytest.raises(PartyFailedError, match=f"holds {length} values, not the 6 that are to be counted"):
-        engine_of(model).run(job, model, tmp_path / "parties", RUN_TIMEOUT_S, lambda step: None)
+        run_job(job, model, tmp_path / "parties")

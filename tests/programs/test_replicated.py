@@ -8,14 +8,13 @@ import pytest
 
 from harness.engines import engine
 from harness.engines.base import parse_outputs
-from harness.engines.registry import engine_of
 from harness.errors import OutputError, PartyFailedError
 from harness.inputs.rings import RING
 from harness.security_models import MODELS, SecurityModel
 from protocols import reference
 from protocols.spec import PI_COUNT, PI_RW, PI_RW_SLOTS, REPLICATED, ProtocolSpec
+from tests.support.runners import run_job
 from tests.support.running import (
-    RUN_TIMEOUT_S,
     Inputs,
     copy_of_program,
     fair_bits,
@@ -125,5 +124,5 @@ def test_a_share_changed_at_a_party_ends_the_run(
         words[number * len(values) + len(values) // 2] += np.uint64(1)
         path.write_bytes(RING.to_bytes(words))
         with pytest.raises((PartyFailedError, OutputError)):
-            engine_of(model).run(job, model, tmp_path / f"run-{number}", RUN_TIMEOUT_S, lambda step: None)
+            run_job(job, model, tmp_path / f"run-{number}")
         assert all(lines == (right,) for i, lines in enumerate(opened) if i != party)

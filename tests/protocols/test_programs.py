@@ -16,7 +16,7 @@ import pytest
 
 from harness.engines.base import PROGRAMS, PROJECT
 from harness.inputs.record_schema import RecordDomain
-from harness.pipeline.run import make_job
+from harness.pipeline.jobs import make_job
 from harness.pipeline.sources import PartyInputs
 from harness.releases.weights import WeightsStatistic
 from harness.security_models import MODELS, SecurityModel

@@ -12,13 +12,13 @@ import numpy as np
 
 from harness.engines.base import PROGRAMS
 from harness.engines.mpspdz.compiler import Installation, find_installation
-from harness.engines.parties.supervisor import run_parties
+from harness.engines.parties.supervisor import waiting_parties
 from harness.engines.program_hash import program_hash
 from harness.errors import PartyFailedError
 from harness.security_models import MODELS
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample
-from tests.recorded.vectors import FILE, SCHEMA, job_of, run_job
+from tests.recorded.vectors import FILE, SCHEMA, job_of, opened_by
 from tests.support.running import TEST_PROGRAMS, as_integers, xor_shares
 
 MODEL = MODELS["ring"]  # has as many parties as the embedded engine's
@@ -108,12 +108,12 @@ def vector(
 
 def record(one: dict[str, Any], installation: Installation) -> dict[str, Any]:
     """Run a vector; return it with what MP-SPDZ did."""
-    spied = mock.patch("harness.engines.engine.run_parties", wraps=run_parties)
+    spied = mock.patch("harness.engines.engine.waiting_parties", wraps=waiting_parties)
     with tempfile.TemporaryDirectory() as name, spied as started:
         job = job_of(one, MODEL, Path(name))
         digest = program_hash(job, (*MODEL.compile_options, installation.commit))
         try:
-            did: dict[str, Any] = {"opened": run_job(job, MODEL, Path(name))}
+            did: dict[str, Any] = {"opened": opened_by(job, MODEL, Path(name))}
         except PartyFailedError as error:
             did = {"fails": str(error).rpartition(": ")[2]}
         machine, *arguments = started.call_args.args[1][0]["argv"]

@@ -6,11 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.engines.base import Job
-from harness.engines.registry import engine_of
+from harness.engines.base import PrivateJob
 from harness.security_models import SecurityModel
+from tests.support.runners import run_job
 from tests.support.running import (
-    RUN_TIMEOUT_S,
     TEST_PROGRAMS,
     Inputs,
     copy_of_program,
@@ -34,7 +33,7 @@ def read_vectors() -> dict[str, Any]:
     return document
 
 
-def job_of(vector: Vector, model: SecurityModel, directory: Path) -> Job:
+def job_of(vector: Vector, model: SecurityModel, directory: Path) -> PrivateJob:
     """Lay out a vector's inputs in `directory`, which exists, and return the job."""
     name = vector["program"]
     source = TEST_PROGRAMS / f"{name}.mpc"
@@ -46,7 +45,7 @@ def job_of(vector: Vector, model: SecurityModel, directory: Path) -> Job:
     return replace(job, given_bits=tuple(map(tuple, vector["bits"])))
 
 
-def run_job(job: Job, model: SecurityModel, directory: Path) -> dict[str, list[int]]:
+def opened_by(job: PrivateJob, model: SecurityModel, directory: Path) -> dict[str, list[int]]:
     """Run it and return what was opened."""
-    result = engine_of(model).run(job, model, directory / "parties", RUN_TIMEOUT_S, lambda step: None)
+    result = run_job(job, model, directory / "parties")
     return {name: list(values) for name, values in result.outputs.items()}

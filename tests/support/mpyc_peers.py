@@ -60,7 +60,7 @@ class Runtime:
         """Note its end."""
         self.parties[peer].protocol = None
 
-    def _prss_keys_to_peer(self, peer: int) -> list[bytes]:  # noqa: ARG002
+    def _prss_keys_to_peer(self, peer: int) -> list[bytes]:
         return [b"k" * KEY_BYTES]
 
     def _prss_keys_from_peer(self, peer: int, data: bytes | None = None) -> int:
@@ -78,7 +78,7 @@ class Transport(asyncio.Transport):
         self.written = b""
         self.aborted = False
 
-    def get_extra_info(self, name: str, default: Any = None) -> Any:  # noqa: ARG002
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
         """Return the TLS object."""
         return SimpleNamespace(getpeercert=lambda binary_form: self._certificate)
 

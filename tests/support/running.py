@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pytest
 from _pytest.mark import ParameterSet
 
-from harness.engines.base import PROGRAMS, EngineResult, Job
+from harness.engines.base import PROGRAMS, EngineResult, PrivateJob
 from harness.engines.emulated_network import links
 from harness.engines.emulated_network.profiles import Network
 from harness.engines.registry import choose_model, engine_of
@@ -23,6 +23,7 @@ from harness.inputs.rings import XOR
 from harness.inputs.shares.client import split_into_shares
 from harness.inputs.shares.file_format import held_by
 from harness.pipeline.sources import local_clients
+from harness.privacy.ledger.charge import ChargedElsewhere
 from harness.security_models import MODELS, SecurityModel
 from protocols import reference
 from protocols.circuits.coins import Coin, design_coins
@@ -100,7 +101,8 @@ def run(
 ) -> EngineResult:
     """Run a program once on new shares and bits; `work` is made and emptied."""
     job = make_job(spec, source, arguments, inputs, model, work)
-    return engine_of(model).run(job, model, work / "parties", timeout_s, lambda step: None)
+    with engine_of(model).prepare(job, model, work / "parties", timeout_s, lambda step: None) as ready:
+        return ready.go(ChargedElsewhere(lambda: None))
 
 
 def make_job(
@@ -110,7 +112,7 @@ def make_job(
     inputs: Inputs,
     model: SecurityModel,
     work: Path,
-) -> Job:
+) -> PrivateJob:
     """Write the parties' input files into `work`, a new directory, and return the job."""
     work.mkdir()
     shares = inputs.files
@@ -122,7 +124,7 @@ def make_job(
         shares = [work / f"party-{i}.values" for i in range(model.parties)]
         for path, words in zip(shares, inputs.words, strict=True):
             path.write_bytes(XOR.to_bytes(words))
-    return Job(
+    return PrivateJob(
         spec=spec,
         source=source,
         arguments=tuple(map(str, arguments)),

@@ -1,7 +1,7 @@
 """Uploads for a task of their directory, what clients allow, and what a source of uploads knows of a run."""
 
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -11,7 +11,7 @@ from harness.inputs.records import ClientRecords
 from harness.inputs.shares.client import share as sealed
 from harness.inputs.shares.file_format import ClientPolicy
 from harness.inputs.shares.task import Task, read_task
-from harness.pipeline.sources import RunContext, Uncovered
+from harness.pipeline.sources import Admission, RunContext
 from harness.request.base import Request
 from harness.security_models import SecurityModel
 from protocols.accounting.calibration import PrivacyUnit
@@ -96,11 +96,19 @@ def to_hosts(shares: Path, hosts: Sequence[Path]) -> None:
         shutil.copytree(shares / f"party-{i}", host / "shares", dirs_exist_ok=True)
 
 
-def all_covered(_domain: RecordDomain, _policies: Mapping[str, ClientPolicy]) -> Collection[str]:
-    """Leave no upload out of a run."""
-    return ()
+class AllAdmitted(Admission):
+    """Leaves no upload out of a run."""
+
+    def uncovered(self, domain: RecordDomain, policies: Mapping[str, ClientPolicy]) -> Collection[str]:
+        return ()
+
+    def counted(self, uploads: Iterable[str]) -> Collection[str]:
+        return ()
 
 
-def context(release: Request, scratch: Path, uncovered: Uncovered = all_covered) -> RunContext:
+ALL_ADMITTED = AllAdmitted()
+
+
+def context(release: Request, scratch: Path, admission: Admission = ALL_ADMITTED) -> RunContext:
     """Return what a source knows of a run that shows no progress."""
-    return RunContext(release, scratch, lambda step: None, 600.0, uncovered)
+    return RunContext(release, scratch, lambda step: None, 600.0, admission)

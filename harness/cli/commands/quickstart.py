@@ -18,7 +18,8 @@ from harness.evaluation.before_after import Fold, evaluate, held_out_scores, rew
 from harness.evaluation.loanapp import FIXED_SPLIT, SPLITS, LoanApplications, load_loanapp
 from harness.inputs.record_schema import RecordDomain, RecordKind, even_grid
 from harness.inputs.records import ClientRecords, read_records, read_singly
-from harness.pipeline.run import RunSettings, combined_manifest, run_release
+from harness.pipeline.manifests import combined_manifest
+from harness.pipeline.run import RunSettings, run_release
 from harness.pipeline.sources import RecordsSource
 from harness.postprocessing.noisy_counts import NoisyCounts
 from harness.postprocessing.thresholds.rules import ThresholdRule

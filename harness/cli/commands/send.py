@@ -15,7 +15,7 @@ from harness.inputs.encoding import as_upload, columns_of
 from harness.inputs.records import read_records
 from harness.pipeline.sources import read_terms
 from harness.privacy.ledger.charge import Entry, chosen_account
-from harness.privacy.ledger.populations import NOT_STARTED, PrivacyEvent, Status
+from harness.privacy.ledger.populations import NOTHING_COMPUTED, PrivacyEvent, Status
 from harness.privacy.statement import DISTRIBUTED, MADE_AHEAD, SHIFTED, who_learns_nothing
 from harness.request.base import Request
 from harness.request.fields import as_text
@@ -71,7 +71,7 @@ def send(options: SendOptions) -> None:
 
     def charge() -> None:
         with _nothing_sent():
-            charging.start(event)
+            charging.charge(event)
 
     sent = asyncio.run(
         invited.send(columns_of(as_upload(records, form, announce), form).ravel(), options.timeout, charge)
@@ -90,7 +90,7 @@ def _nothing_sent() -> Iterator[None]:
     try:
         yield
     except FairSharesError as error:
-        message, _, _ = str(error).partition(NOT_STARTED)
+        message, _, _ = str(error).partition(NOTHING_COMPUTED)
         error.args = (f"{message.strip()} Nothing was sent.",)
         raise
 

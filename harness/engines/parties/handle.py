@@ -132,7 +132,7 @@ class LocalProcess(PartyProcess):
         self.name = f"Party {self.number}"
         self._job, self._config, self._directory = job, config, directory
         self.log = directory / LOG  # all that it prints
-        self._has_children = job.clients is not None
+        self._has_children = job.sending is not None
         self._process: Any = None  # a subprocess.Popen[str], once it was started
         self._memory: PeakMemory | None = None
         self._peers: dict[int, str] = {}  # fingerprints of their certificates

@@ -7,17 +7,19 @@ import shutil
 import signal
 import socket
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from threading import Thread
+from types import MappingProxyType
 from typing import Any, BinaryIO
 
 from harness.clients.gateway import FAILED
 from harness.clients.session import ClientInputs, Server
-from harness.engines.base import Address, Job, no_charge, parse_outputs
+from harness.engines.base import Address, Job, parse_outputs
 from harness.engines.parties.handle import (
     FAILED_CHECK,
     LOST_PEER,
@@ -75,35 +77,29 @@ def _bind(one: socket.socket, port: int) -> bool:
     return False
 
 
-def run_parties(
-    job: Job,
-    configs: Sequence[dict[str, Any]],
-    work: Path,
-    timeout_s: float,
-    starting: Callable[[], None] = no_charge,
-) -> list[PartyState]:
-    """Run a process per config on this machine to its end; return their states.
+@contextmanager
+def waiting_parties(
+    job: Job, configs: Sequence[dict[str, Any]], work: Path, timeout_s: float
+) -> Iterator["WaitingParties"]:
+    """Yield a process per config on this machine, each with its inputs; they wait until they may go.
 
     Guarantees: afterwards, also after KeyboardInterrupt, all processes have ended and `work`, which must be
     new, is gone.  [test: tests/commands/test_faults.py]
 
     Raises UsedDirectoryError, PartyTimeoutError, or PartyFailedError for the first party to fail.
     """
-    fronts = [(front["host"], front["port"]) for config in configs if (front := config.get("front"))]
-    with _laid_out(job, configs, work, job.party_inputs) as parties:
-        states = run_to_completion(parties, timeout_s, starting, job.clients, fronts)
-        for party in parties:
-            party.keep()
-        return states
+    with _laid_out(job, configs, work) as parties, started(parties, timeout_s) as waiting:
+        yield WaitingParties(job, parties, waiting, configs)
 
 
 @contextmanager
-def _laid_out(
-    job: Job, configs: Sequence[dict[str, Any]], work: Path, values: Sequence[Path | None]
-) -> Iterator[list[LocalProcess]]:
+def _laid_out(job: Job, configs: Sequence[dict[str, Any]], work: Path) -> Iterator[list[LocalProcess]]:
     work.mkdir(mode=0o700, parents=True)
     try:
-        yield [LocalProcess(job, config, work / f"party-{i}", values[i]) for i, config in enumerate(configs)]
+        yield [
+            LocalProcess(job, config, work / f"party-{party}", job.values_of(party))
+            for party, config in enumerate(configs)
+        ]
     finally:
         with uninterrupted():
             shutil.rmtree(work, ignore_errors=True)
@@ -158,93 +154,112 @@ class Rounds:
                 return line.decode()
 
 
-@contextmanager
-def rounds_of(
-    job: Job,
-    configs: Sequence[dict[str, Any]],
-    work: Path,
-    timeout_s: float,
-    starting: Callable[[], None] = no_charge,
-) -> Iterator[Rounds]:
-    """Yield parties of rounds, and end them as `run_parties` does."""
-    with (
-        _laid_out(job, configs, work, [None] * len(configs)) as parties,
-        _started(parties, timeout_s, starting),
-        ExitStack() as stack,
-    ):
-        logs: list[BinaryIO] = [stack.enter_context(party.log.open("rb")) for party in parties]
-        yield Rounds(job, parties, logs, timeout_s)
+@dataclass
+class Waiting:
+    """Parties on any machines, each with its certificate, which wait for the others' to go on.
 
-
-def no_statements() -> Mapping[int, Signed]:
-    """Sign nothing: the parties are on one machine."""
-    return {}
-
-
-def run_to_completion(
-    parties: Sequence[PartyProcess],
-    timeout_s: float,
-    starting: Callable[[], None] = no_charge,
-    clients: ClientInputs | None = None,
-    addresses: Sequence[Address] = (),
-    agreeing: Callable[[], Mapping[int, Signed]] = no_statements,
-) -> list[PartyState]:
-    """Start parties on any machines, exchange their certificates, and wait for their end.
-
-    Args:
+    Attributes:
         parties: In the order of their numbers.
-        timeout_s: Until all have to have ended.
-        starting: Is called before the first party starts.
-        clients: Send while the parties run.
-        addresses: Where clients find the gateways.
-        agreeing: Is called once all parties are ready. Returns their hosts' signed statements by party,
-            which clients are told.
-
-    Raises as `run_parties`.
-    Guarantees: afterwards all processes have ended.  [test: tests/commands/test_faults.py]
+        certificates: Of their links, by party.
+        left_s: The seconds that are left for the computation. A charge takes nothing of them.
+        timeout_s: What is said to have been too short.
     """
-    with _started(parties, timeout_s, starting, agreeing) as (certificates, signed, deadline):
+
+    parties: Sequence[PartyProcess]
+    certificates: Mapping[int, str]
+    left_s: float
+    timeout_s: float
+
+    def go(self) -> float:
+        """Hand all parties the others' certificates, and return until when they have time."""
+        deadline = time.monotonic() + self.left_s
+        with ThreadPoolExecutor(len(self.parties)) as pool:  # at once, as they wait for each other
+            list(pool.map(self._let_go, self.parties))
+        return deadline
+
+    def _let_go(self, party: PartyProcess) -> None:
+        party.go(self.certificates)
+
+    def finish(
+        self,
+        clients: ClientInputs | None = None,
+        addresses: Sequence[Address] = (),
+        signed: Mapping[int, Signed] = MappingProxyType({}),
+    ) -> list[PartyState]:
+        """Let the parties go, and wait for their end; return their states.
+
+        Args:
+            clients: Send while the parties run.
+            addresses: Where clients find the gateways.
+            signed: The hosts' statements by party, which clients are told; none of parties on this machine.
+
+        Raises as `waiting_parties`, and ClientError.
+        """
+        deadline = self.go()
         begun: AbstractContextManager[None] = nullcontext()
         if clients is not None:
             servers = [
-                Server(*address, certificates[i], signed.get(i)) for i, address in enumerate(addresses)
+                Server(*address, self.certificates[party], signed.get(party))
+                for party, address in enumerate(addresses)
             ]
             begun = clients.begin(servers)
         with begun:
-            _watch(parties, deadline, timeout_s)
-        return [party.state() for party in parties]
+            _watch(self.parties, deadline, self.timeout_s)
+        return [party.state() for party in self.parties]
 
 
 @contextmanager
-def _started(
-    parties: Sequence[PartyProcess],
-    timeout_s: float,
-    starting: Callable[[], None],
-    agreeing: Callable[[], Mapping[int, Signed]] = no_statements,
-) -> Iterator[tuple[dict[int, str], Mapping[int, Signed], float]]:
+def started(parties: Sequence[PartyProcess], timeout_s: float) -> Iterator[Waiting]:
+    """Start parties on any machines, and yield them once all wait.
+
+    Guarantees: afterwards all processes have ended.  [test: tests/commands/test_faults.py]
+    """
     try:
-        starting()
         for party in parties:
             party.start()
         deadline = time.monotonic() + timeout_s
         certificates: dict[int, str] = {}
-        for i, party in enumerate(parties):
+        for number, party in enumerate(parties):
             certificate = party.certificate(deadline - time.monotonic())
             if certificate is None:
                 raise PartyTimeoutError(
                     f"{party.name} did not start within {timeout_s:g} s; all were stopped."
                 )
-            certificates[i] = certificate
-        signed = agreeing()
-        with ThreadPoolExecutor(len(parties)) as pool:  # at once, as they wait for each other
-            list(pool.map(lambda party: party.go(certificates), parties))
-        yield certificates, signed, deadline
+            certificates[number] = certificate
+        yield Waiting(parties, certificates, deadline - time.monotonic(), timeout_s)
     finally:
         with uninterrupted():
             for party in parties:
                 party.kill()
             for party in parties:
                 party.close()
+
+
+class WaitingParties:
+    """A job's parties on this machine, which wait until they may go."""
+
+    def __init__(
+        self, job: Job, parties: Sequence[LocalProcess], waiting: Waiting, configs: Sequence[dict[str, Any]]
+    ) -> None:
+        self._job, self._parties, self._waiting = job, parties, waiting
+        self._fronts = [
+            (front["host"], front["port"]) for config in configs if (front := config.get("front"))
+        ]
+
+    def finish(self) -> list[PartyState]:
+        """Let the parties go, wait for their end, and keep the noise that they made; return their states."""
+        states = self._waiting.finish(self._job.sending, self._fronts)
+        for party in self._parties:
+            party.keep()
+        return states
+
+    @contextmanager
+    def rounds(self) -> Iterator[Rounds]:
+        """Let the parties go, and yield their rounds."""
+        with ExitStack() as stack:
+            self._waiting.go()
+            logs: list[BinaryIO] = [stack.enter_context(party.log.open("rb")) for party in self._parties]
+            yield Rounds(self._job, self._parties, logs, self._waiting.timeout_s)
 
 
 def _watch(parties: Sequence[PartyProcess], deadline: float, timeout_s: float) -> None:

@@ -2,15 +2,16 @@
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from harness.charged import Charged
 from harness.errors import FairSharesError, LedgerError, OptionError, PopulationError, named
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import (
-    NOT_STARTED,
+    NOTHING_COMPUTED,
     Population,
     PrivacyEvent,
     Refuse,
@@ -55,6 +56,10 @@ class Account:
     population: str | None = None
     budget: Budget | None = None
     refuse: Refuse = refuse_charge
+
+    def counts(self, event: PrivacyEvent) -> bool:
+        """Return whether the ledger is asked and written: for a population, or what may be used once."""
+        return self.population is not None or bool(event.uploads) or bool(event.piece)
 
     @property
     def declared(self) -> bool:
@@ -125,52 +130,90 @@ def populations_of(
     return place.path, chosen
 
 
-class Entry:
-    """One run's place in the ledger: empty until `start`, settled at its end.
+class ChargedRun(Charged):
+    """One run's charge: making it writes the ledger, and nothing takes it back.
 
-    `whole` is the event of several runs that are charged once, before the first.
+    Attributes:
+        event: What was charged.
+        number: Of the charge in the ledger; None if nobody is charged, and nothing had to be marked as used.
+        population: Who was charged, with this charge; None for nobody.
     """
+
+    def __init__(self, account: Account, event: PrivacyEvent) -> None:
+        """Charge a run of waiting parties; a run of nobody only marks its uploads and its noise.
+
+        Raises:
+            BudgetError, PopulationError, UsedUploadsError, UsedNoiseError: The ledger refuses the run.
+            LedgerError: It cannot be written.
+        """
+        self.event = event
+        self.number: int | None = None
+        self.population: Population | None = None
+        self._has_begun = False
+        SPENT.append(_spent(account, event))  # first, as it may be interrupted right after the charge
+        if not account.counts(event):
+            return
+        try:
+            with nothing_computed():
+                self.number, self.population = account.ledger.charge(
+                    account.population, account.budget, event, account.refuse
+                )
+        except Exception:  # whatever refuses it; an interrupt may come after it
+            SPENT.pop()
+            raise
+
+    def begin(self) -> None:
+        if self._has_begun:
+            raise LedgerError("A charge is for one run, and the run of this one has begun; charge another.")
+        self._has_begun = True
+
+
+class ChargedSeries(ChargedRun):
+    """The charge of a series of runs, by the loss of all of them together."""
+
+    def begin(self) -> None:
+        """Begin any of its runs."""
+
+
+class ChargedElsewhere(Charged):
+    """Rounds of sums that a caller charges as a part of a larger run of theirs, by what they give."""
+
+    def __init__(self, charge: Callable[[], None]) -> None:
+        charge()
+
+    def begin(self) -> None:
+        """Begin the rounds."""
+
+
+class Entry:
+    """One run's place in the ledger: empty until `charge`, settled at its end."""
 
     def __init__(self, account: Account) -> None:
         self.account = account
-        self.out = ""
-        self.whole: PrivacyEvent | None = None
-        self._charge: int | None = None
-        self.population: Population | None = None
+        self.charged: ChargedRun | None = None
 
-    def check(self, release: PrivacyEvent) -> None:
-        """Raise what `start` would raise."""
-        account, release = self.account, self.whole or release
-        if self._charged_before:
-            return
-        if account.population is not None or release.uploads or release.piece:
-            with nothing_started():
-                account.ledger.check(account.population, account.budget, release, account.refuse)
+    def check(self, event: PrivacyEvent) -> None:
+        """Raise what `charge` would raise, before anything is shared."""
+        if self.account.counts(event):
+            with nothing_computed():
+                self.account.ledger.check(
+                    self.account.population, self.account.budget, event, self.account.refuse
+                )
 
-    def start(self, release: PrivacyEvent) -> None:
-        """Charge a run whose parties are about to start; a run of nobody only marks its uploads."""
-        account, release = self.account, self.whole or release
-        if self._charged_before:
-            return
-        SPENT.append(_spent(account, release))  # first, as it may be interrupted right after the charge
-        if account.population is not None or release.uploads or release.piece:
-            try:
-                with nothing_started():
-                    self._charge, self.population = account.ledger.charge(
-                        account.population, account.budget, release, account.refuse
-                    )
-            except Exception:  # whatever refuses it; an interrupt may come after it
-                SPENT.pop()
-                raise
-        self.out = str(release.out)
+    def charge(self, event: PrivacyEvent) -> ChargedRun:
+        """Charge a run whose parties wait; see `ChargedRun`."""
+        self.charged = ChargedRun(self.account, event)
+        return self.charged
 
     @property
-    def _charged_before(self) -> bool:
-        return self.whole is not None and bool(self.out)
+    def population(self) -> Population | None:
+        """Who was charged, if anybody was."""
+        return None if self.charged is None else self.charged.population
 
-    def charged(self) -> "StatedCharge | None":
+    def stated(self) -> "StatedCharge | None":
         """Return what a manifest says of the charge, None if nobody was charged."""
-        if self.population is None:
+        charged = self.charged
+        if charged is None or charged.population is None:
             return None
         # Every command imports this module, and msgspec, which these two do, takes time to load.
         from harness.privacy.ledger.stated import StatedCharge, state_budget
@@ -178,17 +221,37 @@ class Entry:
 
         return StatedCharge(
             path=str(self.account.ledger.path),
-            population=self.population.name,
-            charge=self._charge,
-            runs=len(self.population.charges),
-            spent=state_loss(self.population.spent),
-            budget=state_budget(self.population.budget),
+            population=charged.population.name,
+            charge=charged.number,
+            runs=len(charged.population.charges),
+            spent=state_loss(charged.population.spent),
+            budget=state_budget(charged.population.budget),
         )
 
     def settle(self, status: Status, timeout_s: float) -> None:
         """Write the outcome of a charged run."""
-        if self._charge is not None:
-            Ledger(self.account.ledger.path, timeout_s).settle(self._charge, status)
+        if self.charged is not None and self.charged.number is not None:
+            Ledger(self.account.ledger.path, timeout_s).settle(self.charged.number, status)
+
+
+class SeriesEntry(Entry):
+    """The place of several runs that are charged once, by the loss of all, before the first reveals anything.
+
+    Each run checks and charges the whole here, whatever its own event is.
+    """
+
+    def __init__(self, account: Account, whole: PrivacyEvent) -> None:
+        super().__init__(account)
+        self.whole = whole
+
+    def check(self, event: PrivacyEvent) -> None:  # noqa: ARG002
+        if self.charged is None:
+            super().check(self.whole)
+
+    def charge(self, event: PrivacyEvent) -> ChargedRun:  # noqa: ARG002
+        if self.charged is None:
+            self.charged = ChargedSeries(self.account, self.whole)
+        return self.charged
 
 
 def _spent(account: Account, release: PrivacyEvent) -> str:
@@ -204,20 +267,28 @@ def _spent(account: Account, release: PrivacyEvent) -> str:
 
 
 @contextmanager
-def nothing_started() -> Iterator[None]:
-    """Add to refusals that no party was started."""
+def nothing_computed() -> Iterator[None]:
+    """Add to refusals that no party computed anything."""
     try:
         yield
     except FairSharesError as error:
-        if NOT_STARTED not in str(error):
-            error.args = (f"{error} {NOT_STARTED}",)
+        if NOTHING_COMPUTED not in str(error):
+            error.args = (f"{error} {NOTHING_COMPUTED}",)
         raise
 
 
-@contextmanager
-def entry(account: Account) -> Iterator[Entry]:
+def entry(account: Account) -> AbstractContextManager[Entry]:
     """Yield a run's entry; settle it as done, or as aborted."""
-    made = Entry(account)
+    return settled(Entry(account))
+
+
+E = TypeVar("E", bound=Entry)
+
+
+@contextmanager
+def settled(made: E) -> Iterator[E]:
+    """Yield an entry, and settle it as done, or as aborted."""
+    account = made.account
     try:
         yield made
     except BaseException:
@@ -227,6 +298,7 @@ def entry(account: Account) -> Iterator[Entry]:
     try:
         made.settle(Status.DONE, account.ledger.timeout_s)
     except LedgerError as error:
+        results = "" if made.charged is None else made.charged.event.out
         raise LedgerError(
-            f"The run is charged and its results in {made.out} are complete, but: {error}"
+            f"The run is charged and its results in {results} are complete, but: {error}"
         ) from None

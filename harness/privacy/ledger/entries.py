@@ -1,6 +1,6 @@
 """The privacy ledger: one SQLite file with the charges of all runs, and their budgets.
 
-A charge is written right before a run's parties start, and stays.
+A charge is written right before a run's waiting parties compute, and stays.
 """
 
 import hashlib

@@ -35,7 +35,7 @@ class Status(StrEnum):
     UNKNOWN = "unknown"  # it was started on another machine, or from another container
 
 
-NOT_STARTED = "No party was started."
+NOTHING_COMPUTED = "No party computed anything."
 
 
 @dataclass(frozen=True)
@@ -188,12 +188,12 @@ def refuse_overspending(population: Population, loss: Loss) -> None:
         raise BudgetError(
             f"Population {population.name!r} has a budget of {budget_text(budget)}, for {budget.runs} runs "
             f"with the noise of the first; after {runs} this one is beyond them, has other noise, or so many "
-            f"like it exceed the budget. {NOT_STARTED} Repeat the first run's {named('epsilon')} and "
+            f"like it exceed the budget. {NOTHING_COMPUTED} Repeat the first run's {named('epsilon')} and "
             f"{named('delta')}; before the first run, ask for less."
         )
     raise BudgetError(
         f"Population {population.name!r} has {left_text(accountant.left)} left of its budget of "
-        f"{budget_text(budget)}, after {runs}; this run needs {spent_text(loss.exact)}. {NOT_STARTED} "
+        f"{budget_text(budget)}, after {runs}; this run needs {spent_text(loss.exact)}. {NOTHING_COMPUTED} "
         f"Ask for less with {named('epsilon')} or {named('delta')}."
     )
 
@@ -220,7 +220,7 @@ def refuse_uncovered(release: PrivacyEvent, spent: Mapping[str, Guarantee]) -> N
     if lacking := uncovered(release.policies, release, spent):
         raise BudgetError(
             f"The policies of clients do not cover this run, in {len(lacking)} of its {len(release.uploads)} "
-            f"uploads; {min(lacking)} is one. {NOT_STARTED} Run it again on share files, which leaves "
+            f"uploads; {min(lacking)} is one. {NOTHING_COMPUTED} Run it again on share files, which leaves "
             f"them out, or ask for less with {named('epsilon')} or {named('delta')}."
         )
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.engines.base import PROGRAMS, DistributedNoiseInput, Job
+from harness.engines.base import PROGRAMS, DistributedNoiseInput, MadeUpJob
 from harness.engines.mpyc.engine import EmbeddedEngine
 from harness.engines.parties import main as party
 from harness.engines.parties.inputs import with_noise
@@ -121,8 +121,8 @@ ARGUMENTS = ("3", "4", "laplace", "1/2", "40")
 FOUR = DistributedNoiseInput(4)
 
 
-def job(arguments: tuple[str, ...] = ARGUMENTS, own: DistributedNoiseInput | None = FOUR) -> Job:
-    return Job(PI_SUM, PROGRAMS / "pi_sum.mpc", arguments, (None,) * 3, own=own)
+def job(arguments: tuple[str, ...] = ARGUMENTS, own: DistributedNoiseInput | None = FOUR) -> MadeUpJob:
+    return MadeUpJob(PI_SUM, PROGRAMS / "pi_sum.mpc", arguments, own=own)
 
 
 def test_the_noise_follows_from_the_programs_arguments_and_the_model() -> None:
@@ -131,7 +131,7 @@ def test_the_noise_follows_from_the_programs_arguments_and_the_model() -> None:
         assert job().distributed_noise(MODELS[name]) == DistributedNoise(
             NoiseDistribution.LAPLACE, Fraction(1, 2), 40, parties, honest
         )
-    without = Job(PI_LAP, PROGRAMS / "pi_lap.mpc", ("3", "2", "1", "40"), ())
+    without = MadeUpJob(PI_LAP, PROGRAMS / "pi_lap.mpc", ("3", "2", "1", "40"))
     assert without.distributed_noise(MODELS["ring"]) is None
     config = EmbeddedEngine()
     prepared = config.prepared(job(), MODELS["mpyc"])
@@ -179,7 +179,7 @@ def test_noise_of_a_copy_has_to_be_as_long_as_its_program_says() -> None:
     own = with_distributed_noise(PI_RW, PRODUCT)
     assert own is not None
     named = ("product", "shares", "3", "5", "0", "2", "2", "laplace", "1", "40")
-    copy_job = Job(own, PROGRAMS / "pi_rw.mpc", named, (None,) * 3, own=DistributedNoiseInput(4, 15))
+    copy_job = MadeUpJob(own, PROGRAMS / "pi_rw.mpc", named, own=DistributedNoiseInput(4, 15))
     copy_job.check_parties(MODELS["ring"])
     with pytest.raises(UnsupportedError, match="pi_rw was told to draw another number of samples"):
         replace(copy_job, own=DistributedNoiseInput(3, 15)).check_parties(MODELS["ring"])

@@ -10,7 +10,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 
-from harness.engines.base import Job
+from harness.engines.base import MadeUpJob
 from harness.engines.parties.certificates import make_key, trust
 from harness.engines.parties.handle import LocalProcess
 from harness.engines.parties.supervisor import free_ports
@@ -43,7 +43,7 @@ def machines(
     """
     source = at / "nothing.mpc"
     source.write_text(text)
-    job = Job(program_spec("nothing", "nothing"), source, (), (None,) * model.parties)
+    job = MadeUpJob(program_spec("nothing", "nothing"), source, ())
     engine = engine_of(model)
     prepared = engine.prepared(job, model)
     with free_ports(model.parties) as ports:

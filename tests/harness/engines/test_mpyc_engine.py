@@ -7,25 +7,32 @@ import ssl
 import subprocess
 import sys
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from harness.engines import engine as template
-from harness.engines.base import PROGRAMS, Job
+from harness.engines.base import PROGRAMS, MadeUpJob, PrivateJob
 from harness.engines.engine import PartyCosts
 from harness.engines.mpyc import party as mpyc_party
 from harness.engines.mpyc.engine import EmbeddedEngine
 from harness.engines.mpyc.party import listen_on_loopback
 from harness.engines.parties.certificates import make_key
 from harness.engines.parties.handle import PartyState
-from harness.engines.parties.working_directory import DATA
+from harness.engines.parties.supervisor import WaitingParties
+from harness.engines.parties.working_directory import DATA, PEERS
 from harness.engines.program_hash import program_hash
-from harness.errors import OutputError, PartyFailedError
+from harness.errors import LedgerError, OutputError, PartyFailedError
+from harness.privacy.ledger.charge import Account, Entry
+from harness.privacy.ledger.entries import Ledger
+from harness.privacy.ledger.populations import PrivacyEvent
 from harness.security_models import get_model
+from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from protocols.guarantee import Guarantee
 from protocols.spec import NO_INPUT, PI_LAP
+from tests.support.running import program_spec
 
 MPYC = get_model("mpyc")
 
@@ -51,11 +58,35 @@ def test_the_slowest_party_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         PartyState(("OUT noise [4, -4]", f"Time = {seconds} seconds", f"Data sent = {sent} bytes"))
         for seconds, sent in ((0.5, 7), (0.75, 8), (0.25, 9))
     ]
-    monkeypatch.setattr(template, "run_parties", lambda *_: ended)
-    job = Job(PI_LAP, PROGRAMS / "pi_lap.mpc", ("3", "2", "1", "40"), (None,) * 3, fair_bits=((59, 2),))
+    monkeypatch.setattr(WaitingParties, "finish", lambda _: ended)
+    job = MadeUpJob(PI_LAP, PROGRAMS / "pi_lap.mpc", ("3", "2", "1", "40"), fair_bits=((59, 2),))
     result = EmbeddedEngine().run(job, MPYC, tmp_path / "run", 9.0, lambda step: None)
     assert (result.outputs, result.times["mpc_s"], result.sent_bytes) == ({"noise": (4, -4)}, 0.75, (7, 8, 9))
     assert result.program_hash == program_hash(job, ("MPyC 0.11",))
+
+
+def test_one_charge_lets_one_run_go(tmp_path: Path) -> None:
+    """The second's parties have started by then, and end without having computed anything."""
+    source = tmp_path / "opens.mpc"
+    source.write_text("print_ln('OUT x %s', sint([4, -4]).reveal())")
+    job = PrivateJob(program_spec("opens", "x"), source, (), (None,) * MPYC.parties)
+    event = PrivacyEvent(
+        "weights",
+        "mpyc",
+        Guarantee(Fraction(1), Fraction(0)),
+        PrivacyUnit.RECORD,
+        NeighboringRelation.ADD_OR_REMOVE_ONE,
+        tmp_path,
+    )
+    charged = Entry(Account(Ledger(tmp_path / "ledger.sqlite"), "people")).charge(event)
+    engine, work = EmbeddedEngine(), tmp_path / "parties"
+    with engine.prepare(job, MPYC, work, 600.0, print) as ready:
+        assert ready.go(charged).outputs == {"x": (4, -4)}
+    with engine.prepare(job, MPYC, work, 600.0, print) as ready:
+        with pytest.raises(LedgerError, match="A charge is for one run"):
+            ready.go(charged)
+        assert all(not [*(work / f"party-{party}" / PEERS).iterdir()] for party in range(3))
+    assert not work.exists()
 
 
 def test_servers_are_bound_to_loopback_only() -> None:

@@ -68,7 +68,7 @@ class Failing:
         self.peers = peers
         self.error = error
 
-    def run(self, awaited: object) -> None:  # noqa: ARG002
+    def run(self, awaited: object) -> None:
         if self.error is not None:
             self.peers.fail(self.error)
         raise RuntimeError("Event loop stopped before Future completed.")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.engines.base import PROGRAMS, Job
+from harness.engines.base import PROGRAMS, MadeUpJob
 from harness.engines.parties import main as party
 from harness.engines.parties.handle import LocalProcess
 from harness.engines.parties.working_directory import DATA
@@ -49,6 +49,6 @@ def test_no_bit_of_noise_is_a_clients(held: int, tmp_path: Path) -> None:
     """Words of clients that the program does not count would be read as its random bits, which follow."""
     values = tmp_path / "values"
     values.write_bytes(bytes(held * XOR.value_bytes))
-    job = Job(PI_CAP, PROGRAMS / "pi_cap.mpc", ("3", "8", "63", "4", "2", "1", "40"), (None,) * 3)
+    job = MadeUpJob(PI_CAP, PROGRAMS / "pi_cap.mpc", ("3", "8", "63", "4", "2", "1", "40"))
     with pytest.raises(ShareError, match=f"Party 1 holds {held} slots, not the 8 that are to be counted"):
         LocalProcess(job, {"party": 1}, tmp_path / "party", values)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.engines.base import PROGRAMS, Job
+from harness.engines.base import PROGRAMS, MadeUpJob
 from harness.engines.mpspdz import peer_certificates
 from harness.engines.mpspdz.compiler import Installation, find_installation
 from harness.engines.mpspdz.peer_certificates import asking_library, let_in_by
@@ -128,9 +128,8 @@ def test_where_machines_cannot_ask_replicated_shares_are_refused(
 ) -> None:
     hinder(tmp_path, monkeypatch)
     (tmp_path / "nothing.mpc").write_text('print_ln("OUT nothing 0")\n')
-    spec, nobody = program_spec("nothing", "nothing"), (None,) * REPLICATED.parties
-    job = Job(spec, tmp_path / "nothing.mpc", (), nobody)
-    monkeypatch.setattr(Job, "replicated", True)
+    job = MadeUpJob(program_spec("nothing", "nothing"), tmp_path / "nothing.mpc", ())
+    monkeypatch.setattr(MadeUpJob, "replicated", True)
     fault = engine_of(REPLICATED).fault_of_links(REPLICATED)
     assert fault is not None and said in fault and fault.count(". ") == 0
     by_shares = PI_RW.input_forms["split"].by(SHARES)
@@ -156,7 +155,7 @@ def test_a_party_that_met_others_than_its_peers_has_failed(noted: str, code: int
     """Whatever it revealed is signed by no host then."""
     made = {name: make_key(tmp_path, f"P{name}", f"P{name}") for name in "0123"}
     notes = "".join(f"{fingerprint(made[name].read_bytes())}\\n" for name in noted)
-    job = Job(PI_LAP, PROGRAMS / "pi_lap.mpc", (), (None,) * 3)
+    job = MadeUpJob(PI_LAP, PROGRAMS / "pi_lap.mpc", ())
     config = {
         "party": 0,
         "common_names": ["P0", "P1", "P2"],

@@ -23,7 +23,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from harness.engines.base import Job, Prepared
+from harness.engines.base import MadeUpJob, Prepared
 from harness.engines.engine import Engine
 from harness.engines.mpspdz.engine import MpSpdzEngine
 from harness.engines.mpyc.engine import EmbeddedEngine
@@ -149,7 +149,7 @@ def stand_in(directory: Path) -> Path:
 
 def prepared(engine: Engine, model: SecurityModel, source: Path, programs: Path) -> Prepared:
     """Return the run of a program, which the engine for MP-SPDZ finds compiled."""
-    job = Job(program_spec(source.stem, source.stem), source, (), (None,) * model.parties)
+    job = MadeUpJob(program_spec(source.stem, source.stem), source, ())
     if isinstance(engine, MpSpdzEngine):
         command, links = (str(source), "-ip", "hosts"), {"Programs": str(programs)}
         return Prepared(job, model, "1", "1", command=command, links=links, fault_of_links="untried")

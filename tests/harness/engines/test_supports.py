@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.engines.base import PROGRAMS, Job
+from harness.engines.base import PROGRAMS, MadeUpJob, PrivateJob
 from harness.engines.mpspdz.engine import MpSpdzEngine
 from harness.engines.mpyc.engine import EmbeddedEngine
 from harness.errors import UnsupportedError
@@ -148,12 +148,12 @@ def test_no_production_program_is_given_bits(name: str, tmp_path: Path) -> None:
     link.symlink_to(source)
     for path in (source, link, PROGRAMS / ".." / "Source" / source.name):
         with pytest.raises(UnsupportedError, match=f"^{name}.mpc draws its own random bits"):
-            Job(PROTOCOLS[name], path, (), (), given_bits=((1,),))
+            MadeUpJob(PROTOCOLS[name], path, (), given_bits=((1,),))
         with pytest.raises(UnsupportedError):
-            Job(PROTOCOLS[name], path, (), (), given_bits=())
+            MadeUpJob(PROTOCOLS[name], path, (), given_bits=())
     copy = tmp_path / "copy.mpc"
     copy.write_bytes(source.read_bytes())
-    assert Job(PROTOCOLS[name], copy, (), (), given_bits=((1,),)).given_bits == ((1,),)
+    assert MadeUpJob(PROTOCOLS[name], copy, (), given_bits=((1,),)).given_bits == ((1,),)
 
 
 @pytest.mark.parametrize(
@@ -170,8 +170,8 @@ def test_noise_takes_all_bits_of_its_coins(
 ) -> None:
     """Too few are as many as are random: what reads them takes zeros for the others."""
 
-    def job(*drawn: tuple[int, int]) -> Job:
-        return Job(spec, PROGRAMS / f"{spec.name}.mpc", arguments, (None,) * 3, fair_bits=drawn)
+    def job(*drawn: tuple[int, int]) -> MadeUpJob:
+        return MadeUpJob(spec, PROGRAMS / f"{spec.name}.mpc", arguments, fair_bits=drawn)
 
     whole = [(width, 2) for width in widths]
     job(*whole).check_parties(MODELS["ring"])
@@ -187,8 +187,10 @@ def test_noise_takes_all_bits_of_its_coins(
 
 @pytest.mark.parametrize(("parties", "inputs"), [("2", 3), ("3", 2), ("4", 3)])
 def test_noise_comes_from_all_parties(parties: str, inputs: int) -> None:
-    job = Job(
+    job = PrivateJob(
         PI_LAP, PROGRAMS / "pi_lap.mpc", (parties, "2", "1", "40"), (None,) * inputs, fair_bits=((59, 2),)
     )
-    with pytest.raises(UnsupportedError, match=f"laid out for {parties} parties with {inputs} inputs; model"):
+    with pytest.raises(
+        UnsupportedError, match=f"(laid out for {parties}|given inputs of {inputs}) parties; model"
+    ):
         job.check_parties(MODELS["ring"])

@@ -97,7 +97,7 @@ class Tiny(LoanApplications):
     groups: tuple[str, ...] = ("a", "b")
     labels: tuple[str, ...] = ("0", "1")
 
-    def split(self, seed: int = 0) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:  # noqa: ARG002
+    def split(self, seed: int = 0) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         return np.arange(0, 6), np.arange(6, 12)
 
 

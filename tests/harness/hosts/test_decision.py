@@ -522,7 +522,7 @@ def test_a_ledgers_file_charges_what_the_naive_one_does(tmp_path: Path) -> None:
         about = f"seed {seed}: {host}, {coordinator!r}, {action}, {grounds}"
         try:
             Entry(account).check(event)
-            Entry(account).start(event)
+            Entry(account).charge(event)
         except FairSharesError:
             assert grounds, about
         else:

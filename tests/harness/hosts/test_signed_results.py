@@ -11,7 +11,7 @@ import pytest
 from harness.engines.parties.certificates import fingerprint, make_key
 from harness.errors import SignatureError
 from harness.hosts.signed_results import AGGREGATE, SCHEMA, UPLOADS, Intent, Statement, sign, verify
-from harness.pipeline.run import privacy_of
+from harness.pipeline.planning import privacy_of
 from harness.pipeline.sources import request_of_run
 from harness.privacy.manifest import SIGNATURES
 from harness.releases.base import statistic_of

@@ -38,7 +38,7 @@ from protocols.spec import KEYS, SLOTS, SPLIT, InputForm
 from tests.support.envelopes import counts, left_out, made_task, opener, revealed
 from tests.support.misbehaving import MISBEHAVIOURS, copy_under_another_name, misbehave
 from tests.support.requests import request_of
-from tests.support.sharing import ALL, allowing, context, share, trial
+from tests.support.sharing import ALL, AllAdmitted, allowing, context, share, trial
 
 RING = MODELS["ring"]
 PARTIES = 3
@@ -59,7 +59,9 @@ def described(
     work.mkdir()
     run = context(request_of(model, form, Fraction(1), Fraction(1, 2**40)), work)
     inputs = SharesSource(shares).describe(run)
-    return inputs, [path.read_bytes() for path in SharesSource(shares).deliver(run, inputs).values if path]
+    return inputs, [
+        path.read_bytes() for path in SharesSource(shares).deliver(run, inputs, None).values if path
+    ]
 
 
 @pytest.mark.parametrize(
@@ -255,6 +257,18 @@ def test_a_list_that_its_party_did_not_sign_is_refused(who: str, tmp_path: Path)
 ALLOWS = allowing(("weights",), "1", "1/2", PrivacyUnit.RECORD)
 
 
+class LeavingOut(AllAdmitted):
+    """Says of these uploads that their policies do not cover the run, and keeps what it was asked."""
+
+    def __init__(self, uploads: list[str]) -> None:
+        self._uploads = uploads
+        self.asked: list[object] = []
+
+    def uncovered(self, domain: RecordDomain, policies: Mapping[str, ClientPolicy]) -> list[str]:
+        self.asked.append((domain, policies))
+        return self._uploads
+
+
 @pytest.mark.parametrize("form", [SLOTS, SPLIT], ids=lambda form: form.name)
 def test_whose_policy_does_not_cover_a_run_is_left_out(form: InputForm, tmp_path: Path) -> None:
     """Who asks is told the domain that uploads are of, and what each client allows: no more than the task."""
@@ -263,24 +277,19 @@ def test_whose_policy_does_not_cover_a_run_is_left_out(form: InputForm, tmp_path
     kept = share(client(0), form, RING, shares, ALLOWS)
     gone = [share(client(3), form, RING, shares, ALLOWS) for _ in range(2)]
     lax = share(client(0), form, RING, shares, allowing(("weights", "other"), "2000", "1"))
-    seen: list[object] = []
-
-    def uncovered(domain: RecordDomain, policies: Mapping[str, ClientPolicy]) -> list[str]:
-        seen.append((domain, policies))
-        return gone
-
+    leaving_out = LeavingOut(gone)
     release = request_of(RING, form, Fraction(1), Fraction(1, 2**40))
     (tmp_path / "work").mkdir()
-    inputs = SharesSource(shares).describe(context(release, tmp_path / "work", uncovered))
+    inputs = SharesSource(shares).describe(context(release, tmp_path / "work", leaving_out))
     allowed = {**dict.fromkeys(free, ALL), kept: ALLOWS, lax: allowing(("weights",), "1000", "1")}
-    assert seen == [(DOMAIN, {**allowed, **dict.fromkeys(gone, ALLOWS)})]
+    assert leaving_out.asked == [(DOMAIN, {**allowed, **dict.fromkeys(gone, ALLOWS)})]
     assert (inputs.excluded, dict(inputs.policies)) == ({UNCOVERED: 2}, allowed)
     task = trial(DOMAIN, form, RING, shares)
     made = counts(task, shares, allowed, shares)
     if form is SPLIT:
         assert revealed(task, [count.values for count in made]) == [2, 1, 1, 0]
     (tmp_path / "none").mkdir()
-    run = context(release, tmp_path / "none", lambda _, policies: list(policies))
+    run = context(release, tmp_path / "none", LeavingOut([*free, kept, lax, *gone]))
     with pytest.raises(ShareError, match=f"No upload is sound at every party: 6 {UNCOVERED}"):
         SharesSource(shares).describe(run)
 

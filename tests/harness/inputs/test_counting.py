@@ -109,7 +109,7 @@ def test_processes_count_as_one_does(task: Task, tmp_path: Path, monkeypatch: py
 class Dying(Opener):
     """Opens a batch in a process that is killed, as where memory ends."""
 
-    def __call__(self, envelopes: bytes, apart: bool = False) -> Any:  # noqa: ARG002
+    def __call__(self, envelopes: bytes, apart: bool = False) -> Any:
         os.kill(os.getpid(), signal.SIGKILL)
 
 

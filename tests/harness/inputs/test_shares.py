@@ -90,7 +90,7 @@ def test_a_run_takes_all_uploads_in_the_order_of_their_identities(
     inputs = SharesSource(tmp_path).describe(run)
     assert (inputs.clients, inputs.uploads, inputs.excluded) == (3, 3, {})
     assert inputs.batches == tuple(sorted(names))
-    delivered = SharesSource(tmp_path).deliver(run, inputs).values
+    delivered = SharesSource(tmp_path).deliver(run, inputs, None).values
     parts = [model.domain.from_bytes(path.read_bytes()) for path in delivered if path]
     blocks = [names[name] for name in sorted(names)]
     expected = sum(blocks) if form is SPLIT else np.hstack(blocks)

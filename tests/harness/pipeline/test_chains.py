@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.engines.base import EngineResult, Job, Runner
+from harness.engines.base import EngineResult, PrivateJob
 from harness.errors import (
     OptionError,
     PartyFailedError,
@@ -41,6 +41,7 @@ from protocols.noise.added import Several, mean_square_error, offset, singles
 from protocols.spec import HONEST, SPLIT
 from tests.support.envelopes import counts as counted_by_all
 from tests.support.rings import to_integers
+from tests.support.runners import StandInRunner
 from tests.support.sharing import allowing, share, trial
 
 MODEL = MODELS["mpyc"]
@@ -48,17 +49,13 @@ DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 100)
 
 
 @dataclass
-class InTheClear(Runner):
+class InTheClear(StandInRunner):
     """Parties that reveal the sums of their columns. Attributes: fails: after they started."""
 
     fails: bool = False
     counted: list[int] = field(default_factory=list)
 
-    def supports(self, *_: object) -> str | None:
-        return None
-
-    def run(self, job: Job, model: SecurityModel, *_: object, **given: Any) -> EngineResult:
-        given["starting"]()
+    def opens(self, job: PrivateJob, model: SecurityModel) -> EngineResult:
         if self.fails:
             raise PartyFailedError("after")
         columns = [model.domain.from_bytes(path.read_bytes()) for path in job.party_inputs if path]
@@ -173,7 +170,7 @@ def test_aggregates_of_counted_uploads_are_refused(place: Place) -> None:
     for i, count in enumerate(counted_by_all(task, shares, shares=shares)):
         count.write(shares / f"party-{i}.aggregate", {})
     with pytest.raises(
-        UsedUploadsError, match=r"1 of these 1 uploads went into a run of chain .* No party was"
+        UsedUploadsError, match=r"1 of these 1 uploads went into a run of chain .* No party computed"
     ):
         place.run()
 

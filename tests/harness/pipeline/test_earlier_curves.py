@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from harness.cli.commands.releases import release as releasing
 from harness.cli.user_commands import RELEASES
-from harness.engines.base import EngineResult, Runner, times_of
+from harness.engines.base import EngineResult, PrivateJob, times_of
 from harness.errors import InfeasibleError, OptionError, RecordDomainError, ResultFileError
 from harness.inputs.record_schema import WEIGHT_SLOTS, Cap, RecordDomain, RecordKind, as_grid
 from harness.pipeline.earlier_results import OPENED_NOTHING, choose_again, read_curves
@@ -29,7 +29,7 @@ from harness.releases.score_curves import (
     Thresholds,
     ThresholdsStatistic,
 )
-from harness.security_models import MODELS
+from harness.security_models import MODELS, SecurityModel
 from harness.system.documents import as_json
 from harness.system.result_files import write_files
 from harness.views.releases.thresholds import another_choice
@@ -38,6 +38,7 @@ from protocols.accounting.calibration import PrivacyUnit
 from protocols.spec import KEYS, PI_ROC, PI_ROC_RECORDS, ProtocolSpec
 from tests.support.command import read_json
 from tests.support.requests import request_of
+from tests.support.runners import StandInRunner
 from tests.support.stated import PRIVACY
 
 GRID = as_grid([0.1, 0.2, 0.35, 0.5, 0.8, 0.9, 1.0])
@@ -49,16 +50,13 @@ GROUP, LABEL = RNG.integers(0, 2, N), RNG.integers(0, 2, N)
 SCORE = np.round(np.clip(RNG.normal(0.4 + 0.2 * LABEL - 0.05 * GROUP, 0.2), 0, 1), 2)
 
 
-class Opening(Runner):
+class Opening(StandInRunner):
     """Opens given values, whatever it is to run."""
 
     def __init__(self, values: list[int]) -> None:
         self.values = values
 
-    def supports(self, *_: Any) -> None:
-        return None
-
-    def run(self, _job: Any, model: Any, *_: Any, **__: Any) -> EngineResult:  # type: ignore[override]
+    def opens(self, job: PrivateJob, model: SecurityModel) -> EngineResult:
         opened = {"nodes": tuple(self.values)}
         seconds, sent = (0.1, 0.2, 0.1), (1, 2, 3)
         return EngineResult(

@@ -15,8 +15,8 @@ from msgspec import structs
 from harness.engines.base import PROJECT, EngineResult, times_of
 from harness.errors import ResultFileError
 from harness.inputs.record_schema import Cap
-from harness.pipeline import run as report
-from harness.pipeline.run import manifest_of
+from harness.pipeline import manifests as report
+from harness.pipeline.manifests import manifest_of
 from harness.privacy.manifest import (
     Inputs,
     Manifest,

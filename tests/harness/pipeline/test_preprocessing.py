@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.engines.base import PROGRAMS, DistributedNoiseInput, EngineResult, Job
+from harness.engines.base import PROGRAMS, DistributedNoiseInput, EngineResult, Job, PrivateJob
 from harness.engines.registry import engine_of
 from harness.errors import PartyFailedError
 from harness.inputs.record_schema import RecordDomain
+from harness.pipeline.planning import privacy_of
 from harness.pipeline.preprocessing import joint_noise_of, noise_job, preprocess, taken, terms_of
-from harness.pipeline.run import privacy_of
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.stock import Piece, Stock
 from harness.releases.base import PreparedRelease
@@ -26,6 +26,7 @@ from protocols.noise.truncated import probability_mass
 from protocols.spec import PI_SUM_OFFLINE
 from tests.support.command import call, refused, succeed
 from tests.support.distribution import distance, dkw_bound
+from tests.support.runners import run_job
 from tests.support.running import QUICKEST, RUN_TIMEOUT_S, model_parameters
 from tests.support.surroundings import scratch_below, small_disk
 
@@ -60,7 +61,7 @@ def opened(model: SecurityModel, prepared: PreparedRelease[Any], piece: Piece, a
         column = np.arange(nodes, dtype=np.int64) * (party + 1)
         (at / f"column-{party}").write_bytes(model.domain.to_bytes(model.domain.encode(column)))
         columns.append(at / f"column-{party}")
-    job = Job(
+    job = PrivateJob(
         PI_SUM_OFFLINE,
         PROGRAMS / "pi_sum_offline.mpc",
         (str(model.parties), str(nodes)),
@@ -68,7 +69,7 @@ def opened(model: SecurityModel, prepared: PreparedRelease[Any], piece: Piece, a
         own=DistributedNoiseInput(nodes, nodes, (1, nodes, "1")),
         pieces=piece.parties,
     )
-    sums = engine_of(model).run(job, model, at / "run", RUN_TIMEOUT_S, print).outputs["sums"]
+    sums = run_job(job, model, at / "run").outputs["sums"]
     return [total - at * sum(range(1, model.parties + 1)) for at, total in enumerate(sums)]
 
 

@@ -13,13 +13,13 @@ from harness.clients.session import MAX_CONNECTIONS, ClientInputs, Upload
 from harness.errors import OptionError, ShareError, UnsupportedError
 from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, ValueGrid
 from harness.inputs.records import ClientRecords
-from harness.pipeline.run import RunSettings, event_of, privacy_of, run_release
+from harness.pipeline.planning import event_of, privacy_of
+from harness.pipeline.run import RunSettings, run_release
 from harness.pipeline.sources import (
     MAX_SENT,
     InvitedSource,
     PartyInputs,
     RecordsSource,
-    RunContext,
     Source,
     check_sent,
     read_terms,
@@ -203,10 +203,8 @@ def test_clients_are_told_of_the_distribution_and_of_who_can_shift_the_result() 
 
 def test_clients_are_told_of_all_attempts_to_make_the_noise(tmp_path: Path) -> None:
     asked = release(SPLIT.by(CLIENTS), None).but(offline=True)
-    source, run = InvitedSource(DOMAIN, tmp_path, 2), RunContext(asked, tmp_path, print, 1.0, lambda *_: ())
-    sending = source.deliver(
-        replace(run, piece=lambda: Piece("piece", (), 2, {})), source.describe(run)
-    ).sending
+    source, run = InvitedSource(DOMAIN, tmp_path, 2), context(asked, tmp_path)
+    sending = source.deliver(run, source.describe(run), Piece("piece", (), 2, {})).sending
     assert sending is not None
     read, _ = read_terms(sending.terms, "Terms")
     said = " ".join(_sentences(read, sending.terms["attempts"]))
@@ -252,7 +250,7 @@ EPSILON, DELTA = Fraction(1), Fraction(1, 2**40)
 
 def delivered(source: Source, release: Request, scratch: Path) -> PartyInputs:
     run = context(release, scratch)
-    return source.deliver(run, source.describe(run))
+    return source.deliver(run, source.describe(run), None)
 
 
 def records(clients: int) -> ClientRecords:

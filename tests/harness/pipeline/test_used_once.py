@@ -1,7 +1,6 @@
 """Noise made ahead is opened once: a program of the test opens marked noise; runs are killed and race."""
 
 import shutil
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.engines.base import EngineResult, Job, Runner
+from harness.engines.base import EngineResult, MadeUpJob, PrivateJob
 from harness.engines.registry import engine_of
 from harness.errors import FairSharesError, LedgerError, StockError
 from harness.inputs.record_schema import Cap, RecordDomain
@@ -30,6 +29,7 @@ from protocols.accounting.calibration import PrivacyUnit
 from protocols.reference import shifted_log
 from protocols.spec import CLIENTS, PI_PREPROCESS
 from tests.support.marked import keep_marked, kill_at_random_steps, open_mark
+from tests.support.runners import StandInRunner
 from tests.support.running import RUN_TIMEOUT_S, TEST_PROGRAMS
 
 MODEL = MODELS["mpyc"]
@@ -39,27 +39,16 @@ TERMS = terms_of(joint_noise_of(WeightsStatistic().prepare(REQUEST, DOMAIN)))
 RECORDS = "client_id,group,label\na,a,0\nb,b,1\n"
 
 
-class Opens(Runner):
+class Opens(StandInRunner):
     """Opens the noise that a run has taken, once it is charged, in place of parties."""
 
     def __init__(self, opened: Path) -> None:
         self._opened = opened
         self.terms: dict[str, Any] = {}  # what clients that send were told
 
-    def supports(self, *_: object) -> None:
-        """Refuse nothing."""
-
-    def run(
-        self,
-        job: Job,
-        model: SecurityModel,
-        *_: object,
-        starting: Callable[[], None] = lambda: None,
-        **_named: object,
-    ) -> EngineResult:
+    def opens(self, job: PrivateJob, model: SecurityModel) -> EngineResult:
         assert job.pieces is not None
         self.terms = job.clients.terms if job.clients else {}
-        starting()
         open_mark(job.pieces[0], self._opened)
         return EngineResult(
             model=model,
@@ -136,7 +125,9 @@ def test_a_ledger_that_cannot_be_written_costs_a_piece_and_says_so(
 
     here.fill(range(2))
     monkeypatch.setattr(Ledger, "charge", fail)
-    with pytest.raises(LedgerError, match=r"No party was started\. The noise made ahead .* was removed"):
+    with pytest.raises(
+        LedgerError, match=r"No party computed anything\. The noise made ahead .* was removed"
+    ):
         here.release("out")
     assert here.marks() == [] and len(here.stock.pieces(TERMS)) == 1
     monkeypatch.undo()
@@ -173,7 +164,7 @@ def keep_on_engine(noise: JointNoise, stock: Stock) -> None:
     attempts, made = stock.begin(terms), stock.directory / "made"
     arguments = (str(model.parties), str(noise.values), str(MARKED))
     source, places = TEST_PROGRAMS / "marked_noise.mpc", shares_of(made, model.parties)
-    job = Job(spec, source, arguments, (None,) * model.parties, pieces=places)
+    job = MadeUpJob(spec, source, arguments, pieces=places)
     engine_of(model).run(job, model, stock.directory / "parties", RUN_TIMEOUT_S, print)
     stock.keep(terms, "marked", made, {"attempts": attempts})
 

@@ -1,6 +1,5 @@
 """A run's way through the ledger: when it is charged, what it becomes, and that no run goes around it."""
 
-import ast
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -19,7 +18,7 @@ from harness.errors import (
     UsedUploadsError,
 )
 from harness.privacy.ledger import charge as charging
-from harness.privacy.ledger.charge import Account, entry
+from harness.privacy.ledger.charge import Account, SeriesEntry, entry, settled
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent, Status
 from harness.stated_privacy import StatedLoss
@@ -35,7 +34,6 @@ RELEASE = PrivacyEvent(
     Path("out"),
 )
 # Draws noise and opens nothing else.
-OPENS_NO_RECORD = "harness/pipeline/noise_samples.py"
 
 
 @pytest.fixture
@@ -60,13 +58,13 @@ def run_and_fail(account: Account, error: type[BaseException], started: bool = T
     with entry(account) as run:
         run.check(RELEASE)
         if started:
-            run.start(RELEASE)
+            run.charge(RELEASE)
         raise error
 
 
 def run_and_lock(account: Account, locked: sqlite3.Connection, error: Exception | None) -> None:
     with entry(account) as run:
-        run.start(RELEASE)
+        run.charge(RELEASE)
         locked.execute("BEGIN EXCLUSIVE")
         if error is not None:
             raise error
@@ -75,11 +73,11 @@ def run_and_lock(account: Account, locked: sqlite3.Connection, error: Exception 
 def test_a_run_that_ends_well(ledger: Ledger) -> None:
     with entry(Account(ledger, "loans", Budget(Fraction(1)))) as run:
         run.check(RELEASE)
-        assert run.charged() is None and statuses(ledger) == []
-        run.start(RELEASE)
+        assert run.stated() is None and statuses(ledger) == []
+        run.charge(RELEASE)
         assert statuses(ledger) == [Status.RUNNING]
     assert statuses(ledger) == [Status.DONE]
-    charged = run.charged()
+    charged = run.stated()
     assert charged is not None
     assert (charged.population, charged.charge, charged.path) == ("loans", 1, str(ledger.path))
     assert charged.spent == StatedLoss(epsilon=Fraction(1), delta=Fraction(0))
@@ -96,28 +94,28 @@ def test_a_run_that_fails_before_its_parties_start_is_not_charged(ledger: Ledger
     with pytest.raises(KeyboardInterrupt):
         run_and_fail(Account(ledger, "loans"), KeyboardInterrupt, started=False)
     with pytest.raises(BudgetError), entry(Account(ledger, "loans", Budget(Fraction(1, 2)))) as run:
-        run.start(RELEASE)
+        run.charge(RELEASE)
     assert not ledger.path.exists() or statuses(ledger) == []
 
 
 def test_a_run_for_nobody_leaves_uploads_marked_and_nothing_else(ledger: Ledger) -> None:
     with entry(Account(ledger)) as run:
         run.check(RELEASE)
-        run.start(RELEASE)
-    assert not ledger.path.exists() and run.charged() is None
+        run.charge(RELEASE)
+    assert not ledger.path.exists() and run.stated() is None
     marked = PrivacyEvent(**{**vars(RELEASE), "uploads": ("u",)})
     with entry(Account(ledger)) as run:
-        run.start(marked)
-    assert run.charged() is None and ledger.populations() == []
+        run.charge(marked)
+    assert run.stated() is None and ledger.populations() == []
     with pytest.raises(UsedUploadsError), entry(Account(ledger)) as run:
         run.check(marked)
 
 
 def test_a_locked_ledger_stops_a_run_before_its_parties(ledger: Ledger, locked: sqlite3.Connection) -> None:
     locked.execute("BEGIN EXCLUSIVE")
-    for step in ("check", "start"):
+    for step in ("check", "charge"):
         with (
-            pytest.raises(LedgerError, match=r"locked for 0\.2 s; .*\. No party was started\."),
+            pytest.raises(LedgerError, match=r"locked for 0\.2 s; .*\. No party computed anything\."),
             entry(Account(ledger, "others")) as run,
         ):
             getattr(run, step)(RELEASE)
@@ -126,7 +124,7 @@ def test_a_locked_ledger_stops_a_run_before_its_parties(ledger: Ledger, locked: 
 def use(ledger: Ledger) -> None:
     """Let uploads go into a run that nobody counts."""
     with entry(Account(ledger)) as run:
-        run.start(MARKED)
+        run.charge(MARKED)
 
 
 MARKED = replace(RELEASE, uploads=("u",))
@@ -146,17 +144,16 @@ def test_a_charge_that_is_refused_is_not_said_to_be_spent(
     """Whatever refuses it; and the next charge of the same run is written, if it is the first."""
     ledger.set_budget("loans", Budget(Fraction(1)))
     said, named = list(charging.SPENT), "loans" if error is not UsedUploadsError else None
-    with entry(Account(ledger, named)) as run:
-        run.whole = MARKED
+    with settled(SeriesEntry(Account(ledger, named), MARKED)) as run:
         run.check(RELEASE)
         kept = ledger.path.read_bytes()
         SINCE[error](ledger)
         noted = list(charging.SPENT)
-        with pytest.raises(error, match="No party was started"):
-            run.start(RELEASE)
-        assert noted == charging.SPENT and run.charged() is None
+        with pytest.raises(error, match="No party computed anything"):
+            run.charge(RELEASE)
+        assert noted == charging.SPENT and run.stated() is None
         ledger.path.write_bytes(kept)
-        run.start(RELEASE)
+        run.charge(RELEASE)
         assert len(charging.SPENT) == len(noted) + 1
     del charging.SPENT[len(said) :]
 
@@ -172,38 +169,3 @@ def test_a_ledger_that_is_locked_at_the_end(ledger: Ledger, locked: sqlite3.Conn
             run_and_lock(account, locked, error)
         locked.execute("ROLLBACK")
     assert statuses(ledger) == [Status.RUNNING] * 2  # until this process ends: then they are aborted
-
-
-def runs_of_engines(source: str) -> list[set[str | None]]:
-    """Return the keywords of each call `engine_of(...).run(...)` or `....runner.run(...)`."""
-    return [
-        {keyword.arg for keyword in node.keywords}
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "run"
-        and _runs_programs(node.func.value)
-    ]
-
-
-def _runs_programs(value: ast.expr) -> bool:
-    if isinstance(value, ast.Call):
-        return isinstance(value.func, ast.Name) and value.func.id == "engine_of"
-    return isinstance(value, ast.Attribute) and value.attr == "runner"
-
-
-def test_whoever_runs_an_engine_on_records_charges(project: Path) -> None:
-    """So that a new command cannot open anything unseen by the ledger."""
-    calls = {
-        path.relative_to(project).as_posix(): runs
-        for path in sorted((project / "harness").rglob("*.py"))
-        if (runs := runs_of_engines(path.read_text(encoding="utf-8")))
-    }
-    calls.pop(OPENS_NO_RECORD, None)
-    assert "harness/pipeline/run.py" in calls
-    assert all("starting" in keywords for runs in calls.values() for keywords in runs), calls
-
-
-def test_a_run_without_a_charge_is_found() -> None:
-    runs = "x = engine_of(model).run(job, starting=f)", "engine_of(m).run(job)", "a.runner.run(job)"
-    assert runs_of_engines("\n".join(runs)) == [{"starting"}, set(), set()]

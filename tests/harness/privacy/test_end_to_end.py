@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.engines.base import EngineResult
-from harness.pipeline.run import combined_manifest, manifest_of
+from harness.pipeline.manifests import combined_manifest, manifest_of
 from harness.privacy.manifest import Inputs
 from harness.privacy.statement import HONEST_CLIENTS, PrivacyStatement, failure_of
 from harness.security_models import MODELS, SecurityModel

@@ -92,7 +92,7 @@ def test_all_of_a_budget_may_be_spent_and_no_more() -> None:
         assert "'loans' has ε = 0.3333 and δ = 0.125 left of its budget of 1,0.375, after 2 runs" in str(
             error.value
         )
-        assert "No party was started." in str(error.value)
+        assert "No party computed anything." in str(error.value)
 
 
 def test_aborted_runs_are_spent() -> None:

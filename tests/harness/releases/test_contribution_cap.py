@@ -15,7 +15,7 @@ from harness.inputs.record_schema import (
     caps_to_choose_from,
 )
 from harness.inputs.records import ClientRecords
-from harness.pipeline.run import make_job
+from harness.pipeline.jobs import make_job
 from harness.pipeline.sources import PartyInputs
 from harness.privacy.audit.releases import audit_command
 from harness.releases.contribution_cap import (

@@ -10,7 +10,7 @@ import pytest
 
 from harness.errors import RecordDomainError
 from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, as_grid
-from harness.pipeline.run import make_job
+from harness.pipeline.jobs import make_job
 from harness.pipeline.sources import PartyInputs
 from harness.postprocessing.curves import exact_curves
 from harness.releases.score_curves import (

@@ -168,7 +168,7 @@ def test_noise_made_ahead_is_charged_with_the_whole_and_used_once(chosen, tmp_pa
     def pieces():
         return [path.name for path in stock.glob("*/*")]
 
-    session = run._session(chosen, of.domain, FEATURES, None, 1, print)
+    session = run._session(chosen, of.domain, FEATURES, None, 1)
     session.preprocess(2)
     shutil.copytree(stock, tmp_path / "copy")
     short = replace(chosen, account=replace(chosen.account, budget=Budget(Fraction(8), Fraction(1, 1000))))
@@ -199,9 +199,7 @@ def test_failures_of_all_attempts_to_make_its_noise_count(chosen, tmp_path):
     chosen = changed(replace(chosen, weights=None, thresholds=None), security=get_model("spdz2k"))
     of, stated = records(), []
     for piece in (None, Piece("piece", (), 3, {})):
-        session = run._session(
-            changed(chosen, offline=piece is not None), of.domain, FEATURES, None, 1, print
-        )
+        session = run._session(changed(chosen, offline=piece is not None), of.domain, FEATURES, None, 1)
         session.piece = piece
         examples: Any = SimpleNamespace(clients=CLIENTS)
         manifest = run._own_manifest(chosen, session, examples, Entry(chosen.account), False)

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import fairshares
+from harness.engines.engine import RoundsShape
 from harness.engines.registry import engine_of
 from harness.errors import (
     BudgetError,
@@ -27,6 +28,7 @@ from harness.errors import (
     StockError,
     UnsupportedError,
 )
+from harness.privacy.ledger.charge import ChargedElsewhere
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Status
 from harness.security_models import MODELS, SecurityModel
@@ -38,6 +40,7 @@ from protocols.noise.added import DistributedNoise
 from tests.support.command import processes_below
 from tests.support.distribution import dkw_bound
 from tests.support.rings import to_integers
+from tests.support.runners import no_charge
 from tests.support.running import (
     QUICKEST,
     RUN_TIMEOUT_S,
@@ -91,7 +94,11 @@ def test_each_round_opens_the_clear_sum_and_its_noise(noise: str, model: Securit
     given, expected = given_noise(session, model)
     job = replace(session.job, source=copy_of_program("pi_rounds", here), given_bits=given)
     engine = engine_of(model)
-    with engine.rounds(job, model, here / "at the end", RUN_TIMEOUT_S, ROUNDS, D) as rounds:
+    shape = RoundsShape(ROUNDS, D)
+    with (
+        engine.prepare_rounds(job, model, here / "at the end", RUN_TIMEOUT_S, shape) as ready,
+        ready.go(ChargedElsewhere(no_charge)) as rounds,
+    ):
         for scale, of_round in zip((1.0, -0.5), expected, strict=True):
             encoded = session.rule.encode(scale * UPDATES)
             opened = rounds.open(_columns(encoded, model))["sums"]
@@ -150,7 +157,7 @@ def test_a_session_keeps_to_the_ledger_that_commands_keep_to(
     monkeypatch.setenv("FAIRSHARES_LEDGER", str(path))
     Ledger(path).set_budget("p", Budget(Fraction(1), None))
     short = SumSession("mpyc", **SMALL, population="p")
-    with pytest.raises(BudgetError, match="No party was started"):
+    with pytest.raises(BudgetError, match="No party computed anything"):
         short.open()
     assert all(not population.charges for population in Ledger(path).populations())
     with pytest.raises(PopulationError, match="holds budgets, for 'p'"):
@@ -231,13 +238,12 @@ def test_nothing_is_left_however_a_session_ends(
     gc.collect()  # and the fixture looks
 
 
-def test_who_charges_for_a_larger_run_is_asked_once_before_the_parties(here: Path) -> None:
+def test_who_charges_for_a_larger_run_is_asked_once_before_the_parties_get_anything(here: Path) -> None:
     asked = []
-    with SumSession(
-        QUICKEST, **SMALL, noise="distributed", starting=lambda: asked.append(processes_below(here))
-    ) as session:
+    with SumSession(QUICKEST, **SMALL, noise="distributed", starting=lambda: asked.append("")) as session:
+        assert asked == [""]
         session.add(UPDATES)
-    assert asked == [{}] and not (here / "ledger.sqlite").exists()
+    assert asked == [""] and not (here / "ledger.sqlite").exists()
 
     def refuse() -> None:
         raise BudgetError("nothing left")

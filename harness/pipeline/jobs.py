@@ -1,0 +1,56 @@
+"""The engine's job of a release."""
+
+from typing import Any
+
+from harness.engines.base import PROGRAMS, DistributedNoiseInput, PrivateJob
+from harness.inputs.encoding import count_columns
+from harness.pipeline.sources import PartyInputs
+from harness.releases.base import PreparedRelease
+from protocols.circuits.noise import fair_bits_per_sample, input_widths
+from protocols.spec import KEYS, ColumnSums
+
+
+def make_job(prepared: PreparedRelease[Any], inputs: PartyInputs) -> PrivateJob:
+    """Return the engine's job, with the arguments of the protocol's spec."""
+    release, plan, spec = prepared.release, prepared.plan, prepared.program
+    rows = 0 if release.form.summed_by_party else inputs.rows
+    arguments = {
+        "form": release.form.name,
+        "path": release.form.path.name,
+        "parties": release.model.parties,
+        "clients": rows,
+        "records": inputs.entries if release.form.name == KEYS.name else rows,
+        "slots": inputs.entries,
+        "per_lane": release.model.slots_per_lane,
+        "parts": inputs.sending.parts if inputs.sending else 0,
+        "epsilon": plan.node_epsilon,
+        "delta_bits": plan.node_delta_bits,
+        "nodes": plan.nodes,
+        "kept": 0,
+        **(plan.own.arguments() if plan.own else {}),
+        **prepared.arguments,
+    }
+    return PrivateJob(
+        spec=spec,
+        source=PROGRAMS / f"{spec.name}.mpc",
+        arguments=tuple(str(arguments[name]) for name in spec.arguments),
+        party_inputs=tuple(inputs.values),
+        fair_bits=()
+        if plan.own or spec.uses_piece
+        else tuple((width, plan.nodes) for width in input_widths(fair_bits_per_sample(plan.coins))),
+        clients=inputs.sending,
+        own=_own_input(prepared, inputs, rows) if plan.own or spec.adds_to_sums else None,
+    )
+
+
+def _own_input(prepared: PreparedRelease[Any], inputs: PartyInputs, rows: int) -> DistributedNoiseInput:
+    """Return how each party's noise enters its inputs; `rows` is 0 for sums."""
+    form, nodes, sums = prepared.release.form, prepared.plan.nodes, prepared.program.release
+    if inputs.sending or form.shares_bits:  # parties hold no values, or shares of bits
+        return DistributedNoiseInput(nodes)
+    columns = count_columns(inputs.domain, form.name)
+    if not form.summed_by_party:
+        return DistributedNoiseInput(nodes, columns * rows)
+    assert isinstance(sums, ColumnSums)  # else its spec would not have been built
+    bins, sizes = sums.blocks({name: str(value) for name, value in prepared.arguments.items()})
+    return DistributedNoiseInput(nodes, columns, (columns // bins, bins, sizes))

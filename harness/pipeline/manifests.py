@@ -1,0 +1,177 @@
+"""What the files of a run say of it: its computation, its environment, and the losses of several together."""
+
+import os
+import platform
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import reduce
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TypeVar
+
+from msgspec import UNSET, UnsetType, structs
+
+from harness import __version__
+from harness.computation import Computation, Preprocessing
+from harness.engines.base import EngineResult
+from harness.privacy.ledger.stated import StatedCharge
+from harness.privacy.manifest import Columns, Environment, Inputs, Manifest, read_statement
+from harness.privacy.statement import PrivacyStatement
+from harness.privacy.stock import Piece
+from harness.stated_privacy import StatedPrivacy
+from protocols.guarantee import Guarantee
+
+
+def made_ahead(piece: Piece) -> Preprocessing:
+    """Return what a manifest says of a piece of noise."""
+    return Preprocessing(
+        piece=piece.name,
+        attempts=piece.attempts,
+        mpc_s=piece.about.get("mpc_s", UNSET),
+        sent_bytes=piece.about.get("sent_bytes", UNSET),
+    )
+
+
+def columns_of(dtypes: Mapping[str, str]) -> Columns | UnsetType:
+    """Return the dtypes of the records' columns, if there are any."""
+    return Columns(**dtypes) if dtypes else UNSET
+
+
+def computation_of(
+    result: EngineResult, wall_s: float, share_s: float, uploaded: Sequence[int] = ()
+) -> Computation:
+    """Return the engine's part of a manifest; clients sent `uploaded` bytes to each party beforehand."""
+    times = result.times
+    sent = list(result.client_sent_bytes or uploaded)
+    received = list(result.client_received_bytes or ())
+    return Computation(
+        security=result.model.name,
+        engine=result.engine,
+        engine_version=result.engine_version,
+        program_hash=result.program_hash,
+        compile_options=list(result.compile_options),
+        mpc_s=times["mpc_s"],
+        party_mpc_s=times["party_mpc_s"],
+        online_s=times["online_s"],
+        offline_s=times["offline_s"],
+        wall_s=wall_s,
+        compile_s=times["compile_s"],
+        share_s=share_s,
+        rounds=result.rounds,
+        sent_bytes=list(result.sent_bytes),
+        peak_memory_bytes=list(result.peak_memory_bytes),
+        network=result.network,
+        client_sent_bytes=sent or UNSET,
+        client_received_bytes=received or UNSET,
+    )
+
+
+def manifest_of(
+    task: str,
+    result: EngineResult,
+    privacy: StatedPrivacy,
+    inputs: Inputs,
+    charged: StatedCharge | None,
+    wall_s: float,
+    share_s: float,
+    uploaded: Sequence[int] = (),
+) -> Manifest:
+    """Return the manifest of one release; `computation_of` says what the last three arguments are."""
+    return Manifest(
+        **structs.asdict(computation_of(result, wall_s, share_s, uploaded)),
+        task=task,
+        privacy=privacy,
+        inputs=inputs,
+        ledger=charged,
+        environment=environment(),
+        hosts=UNSET if result.hosts is None else result.hosts,
+    )
+
+
+def environment() -> Environment:
+    """Return the machine, load and versions."""
+    return Environment(
+        time=datetime.now(UTC).isoformat(timespec="seconds"),
+        python=platform.python_version(),
+        platform=platform.platform(),
+        cores=os.cpu_count(),
+        load_average=list(os.getloadavg()),
+        packages={
+            "fairshares": __version__,
+            **{name: version(name) for name in ("mpyc", "numpy", "pandas")},
+        },
+    )
+
+
+def machine() -> dict[str, Any]:
+    """Return the memory and, on Linux, the processor."""
+    try:
+        processor = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    except OSError:
+        processor = None
+    return {
+        "processor": processor[1] if processor else platform.processor(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+    }
+
+
+def combined_manifest(task: str, parts: Mapping[str, Manifest], asked: Guarantee | None = None) -> Manifest:
+    """Return the manifest of several releases on the same people, in order, by one model.
+
+    Computes: the privacy loss by `PrivacyStatement.plus`; sums of seconds, rounds and bytes; the most memory
+    that a party took. For other fields the latest manifest wins. With `asked`, the last release counts at
+    this full budget.
+    [test: tests/harness/pipeline/test_manifest.py]
+    """
+    manifests = list(parts.values())
+    *earlier, last = (read_statement(part) for part in manifests)
+    latest = replace(last, exact=asked) if asked else last
+    client_sent = [part.client_sent_bytes for part in manifests]
+    client_received = [part.client_received_bytes for part in manifests]
+    return structs.replace(
+        manifests[-1],
+        task=task,
+        program_hash=" ".join(part.program_hash for part in manifests),
+        privacy=reduce(PrivacyStatement.plus, [*earlier, latest]).stated,
+        mpc_s=sum_if_known([part.mpc_s for part in manifests]),
+        party_mpc_s=_sums_of_parties([part.party_mpc_s for part in manifests]),
+        online_s=sum_if_known([part.online_s for part in manifests]),
+        offline_s=sum_if_known([part.offline_s for part in manifests]),
+        wall_s=sum_if_known([part.wall_s for part in manifests]),
+        compile_s=sum_if_known([part.compile_s for part in manifests]),
+        share_s=sum_if_known([part.share_s for part in manifests]),
+        rounds=sum_if_known([part.rounds for part in manifests]),
+        sent_bytes=_sums_of_parties([part.sent_bytes for part in manifests]),
+        client_sent_bytes=_sums_if_set(client_sent),
+        client_received_bytes=_sums_if_set(client_received),
+        peak_memory_bytes=[
+            max(peaks) for peaks in zip(*(part.peak_memory_bytes for part in manifests), strict=False)
+        ],
+        parts=dict(parts),
+    )
+
+
+N = TypeVar("N", int, float)
+
+
+def sum_if_known(values: Sequence[N | None]) -> N | None:
+    """Return the sum, or None if a value is unknown."""
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+def _sums_of_parties(figures: Sequence[Sequence[N] | None]) -> list[N] | None:
+    """Return each party's sum over releases, None if a release's figures are unknown."""
+    known = [figure for figure in figures if figure is not None]
+    if len(known) < len(figures):
+        return None
+    return [sum(values) for values in zip(*known, strict=False)]
+
+
+def _sums_if_set(figures: Sequence[list[int] | UnsetType]) -> list[int] | UnsetType:
+    known = [figure for figure in figures if not isinstance(figure, UnsetType)]
+    if len(known) < len(figures):
+        return UNSET
+    return [sum(values) for values in zip(*known, strict=False)]

@@ -1,0 +1,113 @@
+"""A release goes from stage to stage by types: nothing runs uncharged but what is on nobody's data."""
+
+import ast
+import subprocess
+import sys
+from dataclasses import fields
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from harness.engines.base import PROGRAMS, PROJECT, Job, MadeUpJob, PrivateJob
+from harness.errors import LedgerError
+from harness.privacy.ledger.charge import Account, Entry, SeriesEntry
+from harness.privacy.ledger.entries import Ledger
+from harness.privacy.ledger.populations import PrivacyEvent
+from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from protocols.guarantee import Guarantee
+from protocols.spec import PI_LAP
+
+EVENT = PrivacyEvent(
+    "weights",
+    "mpyc",
+    Guarantee(Fraction(1), Fraction(0)),
+    PrivacyUnit.RECORD,
+    NeighboringRelation.ADD_OR_REMOVE_ONE,
+    Path("out"),
+)
+BEFORE = """
+from pathlib import Path
+from harness.charged import Charged
+from harness.engines.base import MadeUpJob, PrivateJob, Ready, Runner
+from harness.engines.engine import ReadyRounds
+from harness.security_models import SecurityModel
+
+
+def say(step: str) -> None: ...
+
+
+def run(runner: Runner, ready: Ready, rounds: ReadyRounds, charged: Charged,
+        private: PrivateJob, made_up: MadeUpJob, model: SecurityModel) -> None:
+    {line}
+"""
+RIGHT = [
+    "ready.go(charged)",
+    "rounds.go(charged)",
+    "runner.prepare(private, model, Path(), 1.0, say)",
+    "runner.run(made_up, model, Path(), 1.0, say)",
+    "MadeUpJob(made_up.spec, Path(), ())",
+]
+WRONG = [
+    "ready.go(None)",
+    "ready.go(ready)",
+    "ready.go()",
+    "rounds.go(None)",
+    "runner.run(private, model, Path(), 1.0, say)",
+    "runner.prepare(made_up, model, Path(), 1.0, say)",
+    "Charged()",
+    "MadeUpJob(made_up.spec, Path(), (), party_inputs=(Path(),))",
+    "MadeUpJob(made_up.spec, Path(), (), clients=private.clients)",
+]
+
+
+def test_what_runs_uncharged_is_a_type_error(tmp_path: Path) -> None:
+    """Each wrong line has an error of its own, and no right one has any."""
+    files = {f"line_{number}.py": line for number, line in enumerate([*RIGHT, *WRONG])}
+    for name, line in files.items():
+        (tmp_path / name).write_text(BEFORE.format(line=line))
+    checked = subprocess.run(
+        [sys.executable, "-m", "mypy", "--config-file", "pyproject.toml", "--no-error-summary"]
+        + [str(tmp_path / name) for name in files],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+    )
+    said = checked.stdout.splitlines()
+    wrong = {name for name in files if any(name in line and "error:" in line for line in said)}
+    assert {files[name] for name in wrong} == set(WRONG), checked.stdout + checked.stderr
+
+
+def test_the_ledger_alone_has_classes_of_charges() -> None:
+    """Of all sources, whose names of bases are read: another one could be made without a charge."""
+    found = set()
+    for place in ("harness", "fairshares", "protocols", "benchmarks"):
+        for path in (PROJECT / place).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ClassDef):
+                    bases = {base.id for base in node.bases if isinstance(base, ast.Name)}
+                    if bases & {"Charged", "ChargedRun", "ChargedSeries", "ChargedElsewhere"}:
+                        found.add((str(path.relative_to(PROJECT)), node.name))
+    names = ("ChargedRun", "ChargedSeries", "ChargedElsewhere")
+    assert found == {("harness/privacy/ledger/charge.py", name) for name in names}
+
+
+def test_a_charge_is_for_one_run_and_that_of_a_series_for_all_of_it(tmp_path: Path) -> None:
+    account = Account(Ledger(tmp_path / "ledger.sqlite"), "people")
+    alone = Entry(account).charge(EVENT)
+    alone.begin()
+    with pytest.raises(LedgerError, match="charge is for one run, and the run of this one has begun"):
+        alone.begin()
+    series = SeriesEntry(account, EVENT)
+    first, second = series.charge(EVENT), series.charge(EVENT)
+    assert first is second
+    first.begin()
+    second.begin()
+    assert [len(population.charges) for population in account.ledger.populations()] == [2]
+
+
+def test_what_is_made_up_has_no_place_for_inputs() -> None:
+    of_inputs = {field.name for field in fields(PrivateJob)} - {field.name for field in fields(MadeUpJob)}
+    assert of_inputs == {"party_inputs", "clients"}
+    job: Job = MadeUpJob(PI_LAP, PROGRAMS / "pi_lap.mpc", ())
+    assert job.values_of(0) is None and job.sending is None
