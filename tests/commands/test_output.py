@@ -82,7 +82,8 @@ def test_json_is_alone(here: Path) -> None:
 @pytest.mark.parametrize("started", [False, True])
 def test_an_interrupt_says_what_was_spent(started: bool, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While clients share nothing is spent; once parties were let start all is, also when they ended."""
-    where = "harness.pipeline.planning.state_privacy" if started else "harness.pipeline.sources.share_and_add_up"
+    step = "planning.state_privacy" if started else "sources.share_and_add_up"
+    where = f"harness.pipeline.{step}"
 
     def interrupted(*_: object, **__: object) -> None:
         os.kill(os.getpid(), signal.SIGINT)

@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+import weakref
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from msgspec import Struct
 
 from harness.errors import ResultFileError
 from harness.system.documents import Limits, Refusal, as_type, call, parse_json
@@ -117,3 +119,21 @@ def test_nothing_is_imported_before_something_is_read(module: str) -> None:
     """The library takes time to load, which neither a party nor a command that reads nothing should take."""
     code = f"import sys, {module}; sys.exit('msgspec' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+class Handler:
+    """An object whose method takes a message."""
+
+    def take(self, first: int) -> int:
+        return first
+
+
+def test_calls_of_a_method_leave_nothing_behind() -> None:
+    """Else whoever sends messages for long enough fills a host's memory."""
+    call(Handler().take, {"first": 1}, REFUSAL)
+    before = len(Struct.__subclasses__())
+    one = Handler()
+    kept = weakref.ref(one)
+    assert [call(one.take, {"first": number}, REFUSAL) for number in range(100)] == [*range(100)]
+    del one
+    assert len(Struct.__subclasses__()) == before and kept() is None
