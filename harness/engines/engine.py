@@ -211,7 +211,7 @@ class Engine(Runner):
         *,
         network: Network | None = None,
     ) -> Iterator[Ready]:
-        with self._waiting(job, model, work, timeout_s, progress, network) as ready:
+        with self._waiting(job, model, work, timeout_s, progress, network=network) as ready:
             yield ready
 
     def run(
@@ -224,7 +224,7 @@ class Engine(Runner):
         *,
         network: Network | None = None,
     ) -> EngineResult:
-        with self._waiting(job, model, work, timeout_s, progress, network) as ready:
+        with self._waiting(job, model, work, timeout_s, progress, network=network) as ready:
             return ready.finish()
 
     @contextmanager
@@ -235,6 +235,7 @@ class Engine(Runner):
         work: Path,
         timeout_s: float,
         progress: Progress,
+        *,
         network: Network | None,
     ) -> Iterator["_OnThisMachine"]:
         began, parties = time.monotonic(), model.parties

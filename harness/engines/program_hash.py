@@ -5,10 +5,9 @@ import hashlib
 import json
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from harness.engines.base import PROJECT, Job
 
@@ -49,19 +48,26 @@ def _code(text: str) -> str:
         tree = _parsed(text)
     except SyntaxError:
         return text
-    plain: dict[int, Any] = {}  # of each node by its identity
-
-    def of(part: Any) -> Any:
-        return plain[id(part)] if isinstance(part, ast.AST) else ascii(part)
-
+    plain: dict[int, _Plain] = {}  # of each node by its identity
     for node in reversed([*ast.walk(tree)]):  # children before their parents
         if isinstance(node, _WITH_DOCSTRING) and ast.get_docstring(node, clean=False) is not None:
             del node.body[0]
-        fields = {name: value for name, value in ast.iter_fields(node) if value not in (None, [])}
-        for name, value in fields.items():
-            fields[name] = [of(item) for item in value] if isinstance(value, list) else of(value)
+        fields: dict[str, _Plain] = {}
+        for name, value in ast.iter_fields(node):
+            if isinstance(value, list) and value:
+                fields[name] = [_plain_of(item, plain) for item in value]
+            elif value not in (None, []):
+                fields[name] = _plain_of(value, plain)
         plain[id(node)] = [type(node).__name__, fields]
     return json.dumps(plain[id(tree)])
+
+
+_Plain = str | list["_Plain"] | dict[str, "_Plain"]
+
+
+def _plain_of(part: object, plain: Mapping[int, _Plain]) -> _Plain:
+    """Return a part of a node as JSON has it: of a node what is known of it, of a constant its text."""
+    return plain[id(part)] if isinstance(part, ast.AST) else ascii(part)
 
 
 def sources_of(source: Path) -> list[Path]:

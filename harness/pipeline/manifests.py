@@ -74,6 +74,7 @@ def manifest_of(
     privacy: StatedPrivacy,
     inputs: Inputs,
     charged: StatedCharge | None,
+    *,
     wall_s: float,
     share_s: float,
     uploaded: Sequence[int] = (),

@@ -274,6 +274,7 @@ def run_on_records(
     settings: RunSettings,
     out: Path,
     progress: Progress,
+    *,
     chosen: Callable[[ChosenCap, int, Guarantee], None] = lambda *_: None,
 ) -> Run[Any]:
     """Run a release on records in files or a frame, and its bound's choice before, if the call says so.
@@ -299,8 +300,8 @@ def run_on_records(
         replace(settings, release=request_of_cap(request, of_cap)),
         settings,
         out,
-        progress,
-        lambda cap: chosen(cap, records.clients, left),
+        progress=progress,
+        chosen=lambda cap: chosen(cap, records.clients, left),
     )
 
 
@@ -315,6 +316,7 @@ def run_with_chosen_cap(
     of_cap: RunSettings,
     settings: RunSettings,
     out: Path,
+    *,
     progress: Progress,
     chosen: Callable[[ChosenCap], None],
 ) -> Run[Any]:

@@ -121,6 +121,7 @@ def run_release(
     settings: RunSettings,
     out: Path,
     progress: Progress,
+    *,
     earlier: Mapping[str, Manifest] | None = None,
     within: Entry | None = None,
 ) -> Run[R]:
@@ -228,9 +229,9 @@ def state(task: str, revealed: Revealed[R], charging: Entry, began: float) -> Ma
         privacy_of(prepared, delivered.job.compared, attempts).stated,
         with_excluded(inputs.public(release.form), result.left_out),
         charging.stated(),
-        time.monotonic() - began,
-        inputs.share_s,
-        inputs.uploaded,
+        wall_s=time.monotonic() - began,
+        share_s=inputs.share_s,
+        uploaded=inputs.uploaded,
     )
     return structs.replace(
         manifest,

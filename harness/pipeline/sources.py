@@ -291,7 +291,7 @@ class InvitedSource(Source):
             release.form,
             release.model,
             terms,
-            partial(invitations, pairs, terms, self.directory),
+            begin=partial(invitations, pairs, terms, self.directory),
         )
 
 
@@ -333,6 +333,7 @@ def sent_inputs(
     form: InputForm,
     model: SecurityModel,
     terms: dict[str, Any],
+    *,
     begin: Begin = nullcontext,
 ) -> PartyInputs:
     """Return the inputs of a run to which clients send."""

@@ -152,6 +152,7 @@ def train(
     encoded: Floats,
     chosen: Training,
     out: Path,
+    *,
     progress: Progress,
 ) -> Trained:
     """Release weights, train on noisy sums, and release thresholds of the model's scores; write all files.
@@ -410,7 +411,7 @@ def _own_manifest(
         stated.stated,
         Inputs(clients=examples.clients),
         charging.stated(),
-        sum(session.seconds),
+        wall_s=sum(session.seconds),
         share_s=0.0,
     )
     return structs.replace(manifest, preprocessing=made_ahead(piece)) if piece else manifest
@@ -422,6 +423,7 @@ def trained(
     features: Features,
     target: Path,
     begin: Progress,
+    *,
     say: Say = nothing_said,
 ) -> Trained:
     """Train on records (see `table_at`) into a new directory."""
@@ -437,7 +439,7 @@ def trained(
     protect = request.protect
     records.check_unit(protect.privacy_unit, protect.cap or records.domain.cap)
     records = replace(records, domain=with_cap(records.domain, protect.bound, protect.privacy_unit))
-    return train(records, features, features.encode(rows.texts), chosen, target, begin)
+    return train(records, features, features.encode(rows.texts), chosen, target, progress=begin)
 
 
 def preprocessed(

@@ -314,10 +314,15 @@ class SumSession:
             sent_bytes=self.sent_bytes or (),
         )
 
-    def _end(self, *error: Any) -> None:
+    def _end(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._rounds = None
         if self._stack is not None and self._left.detach():
-            self._stack.__exit__(*error)
+            self._stack.__exit__(kind, error, trace)
 
     @property
     def _noise(self) -> JointNoise:

@@ -114,7 +114,7 @@ def released(options: ReleaseOptions, steps: Mapping[str, str]) -> Run[Any] | No
     out = call.where.out or default_out(call.request.task)
     with cli.steps({**run_view.HOST_STEPS, **run_view.CAP_STEPS, **steps}) as begin:
         if call.source.records:
-            return run_on_records(call, call.source.records, settings, out, begin, _say_cap)
+            return run_on_records(call, call.source.records, settings, out, begin, chosen=_say_cap)
         source = _source(call, hosts, options.invitations, settings)
         if hosts is None:
             return run_release(statistic_of(settings.release), source, settings, out, begin)

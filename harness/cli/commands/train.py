@@ -28,7 +28,7 @@ def train(options: TrainOptions) -> None:
     target = request.where.out or default_out(TASK)
     with cli.steps(view.STEPS) as begin:
         trained_model = trained(
-            request, request.source.records, read_features(request.features), target, begin, cli.announce
+            request, request.source.records, read_features(request.features), target, begin, say=cli.announce
         )
     typed, manifest = as_text(request.protect.epsilon), trained_model.manifest
     after = [charge(trained_model.charging, request.population == UNCHARGED)]

@@ -86,15 +86,16 @@ class _Way:
 
 
 async def _listen(links: Links, a: int, b: int, port: int) -> int:
-    server = await asyncio.start_server(partial(_carry, links, a, b, port), HOST, 0)
+    server = await asyncio.start_server(partial(_carry, links, (a, b), port), HOST, 0)
     return int(server.sockets[0].getsockname()[1])
 
 
 async def _carry(
-    links: Links, a: int, b: int, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    links: Links, ends: tuple[int, int], port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
     target_reader, target_writer = await _reach(port)
-    there, back = _Way(reader, target_writer, links[a, b]), _Way(target_reader, writer, links[b, a])
+    there = _Way(reader, target_writer, links[ends])
+    back = _Way(target_reader, writer, links[ends[::-1]])
     try:
         await asyncio.gather(there.take(), there.give(), back.take(), back.give())
     finally:

@@ -341,7 +341,9 @@ def test_a_manifest_says_all_that_was_stated(
     )
     for noise, most in ((plan(Fraction(1), relation), 1), (own, 2)):
         one = state_privacy(PI_COUNT, SPLIT.by(CLIENTS), model, noise, True, cap, most, compared=3)
-        made = manifest_of("count", replace(RESULT, model=model), one.stated, NOBODY, None, 4.0, 0.0)
+        made = manifest_of(
+            "count", replace(RESULT, model=model), one.stated, NOBODY, None, wall_s=4.0, share_s=0.0
+        )
         (tmp_path / "manifest.json").write_text(json.dumps(manifest_to_json(made)))
         again = read_manifest(tmp_path)
         assert again == made and read_statement(opened_by(again)) == one

@@ -84,7 +84,7 @@ def charges(chosen: Training):
 
 def test_weights_add_to_the_larger_of_model_and_thresholds_in_one_charge(chosen, tmp_path):
     of = records()
-    trained = train(of, FEATURES, encoded(of), chosen, tmp_path / "out", nothing)
+    trained = train(of, FEATURES, encoded(of), chosen, tmp_path / "out", progress=nothing)
     parts = {name: part.privacy.exact for name, part in trained.manifest.releases.items()}
     assert [*parts] == ["weights", "training", "thresholds"]
     total = trained.manifest.privacy.exact
@@ -109,7 +109,7 @@ def test_a_ledger_has_the_noise_of_rounds_alone(chosen, tmp_path, besides):
     """Thresholds spend no more ε and δ than the rounds of others, but have another noise, and more Rényi."""
     of = records()
     chosen = replace(chosen, **dict.fromkeys({"weights", "thresholds"} - {besides}))
-    train(of, FEATURES, encoded(of), chosen, tmp_path / "out", nothing)
+    train(of, FEATURES, encoded(of), chosen, tmp_path / "out", progress=nothing)
     (charge,) = charges(chosen)
     assert (charge.noise is None) == (besides is not None)
 
@@ -119,7 +119,7 @@ def test_that_labels_were_read_off_the_records_is_said_without_weights_too(chose
     chosen = changed(replace(chosen, weights=None, thresholds=None, how=Descent(1)), noise="distributed")
     of = records()
     of = replace(of, domain=replace(of.domain, inferred=inferred))
-    trained = train(of, FEATURES, encoded(of), chosen, tmp_path / "out", nothing)
+    trained = train(of, FEATURES, encoded(of), chosen, tmp_path / "out", progress=nothing)
     assert (INFERRED in trained.manifest.privacy.public) == inferred
 
 
@@ -128,7 +128,7 @@ def test_what_the_budget_does_not_hold_is_refused_before_anything_is_opened(chos
     monkeypatch.setattr(run, "run_release", None)  # which would open weights
     chosen = replace(chosen, account=replace(chosen.account, budget=short))
     with pytest.raises(BudgetError, match="this run needs"):
-        train(of, FEATURES, encoded(of), chosen, tmp_path / "out", nothing)
+        train(of, FEATURES, encoded(of), chosen, tmp_path / "out", progress=nothing)
     assert not (tmp_path / "out").exists() and not chosen.account.ledger.populations()
 
 
@@ -143,7 +143,7 @@ def test_a_model_that_cannot_train_here_is_refused_before_weights_are_opened(cho
     of_rounds = {PI_ROUNDS.name: "not here"}
     monkeypatch.setattr(type(engine_of(MODEL)), "supports", lambda _, spec, *__: of_rounds.get(spec.name))
     with pytest.raises(UnsupportedError, match="not here"):
-        train(of, FEATURES, encoded(of), replace(chosen, thresholds=None), tmp_path / "out", nothing)
+        train(of, FEATURES, encoded(of), replace(chosen, thresholds=None), tmp_path / "out", progress=nothing)
     assert not (tmp_path / "out").exists() and not chosen.account.ledger.populations()
 
 
@@ -154,7 +154,7 @@ def test_a_training_that_fails_stays_charged_whole(chosen, tmp_path, monkeypatch
     of, chosen = records(), replace(chosen, weights=None)
     monkeypatch.setattr(run, "fit", fails)
     with pytest.raises(OptionError, match="in round 1"):
-        train(of, FEATURES, encoded(of), chosen, tmp_path / "out", nothing)
+        train(of, FEATURES, encoded(of), chosen, tmp_path / "out", progress=nothing)
     (charge,) = charges(chosen)
     assert 6 < charge.exact.epsilon <= 7 and charge.status is Status.ABORTED
     assert not (tmp_path / "out").exists()
@@ -173,9 +173,9 @@ def test_noise_made_ahead_is_charged_with_the_whole_and_used_once(chosen, tmp_pa
     shutil.copytree(stock, tmp_path / "copy")
     short = replace(chosen, account=replace(chosen.account, budget=Budget(Fraction(8), Fraction(1, 1000))))
     with pytest.raises(BudgetError, match="this run needs"):
-        train(of, FEATURES, encoded(of), short, tmp_path / "out", nothing)
+        train(of, FEATURES, encoded(of), short, tmp_path / "out", progress=nothing)
     assert len(pieces()) == 2
-    trained = train(of, FEATURES, encoded(of), chosen, tmp_path / "out", nothing)
+    trained = train(of, FEATURES, encoded(of), chosen, tmp_path / "out", progress=nothing)
     (charge,) = charges(chosen)
     noise = given(trained.manifest.releases["training"].preprocessing)
     assert noise is not None
@@ -189,7 +189,7 @@ def test_noise_made_ahead_is_charged_with_the_whole_and_used_once(chosen, tmp_pa
     monkeypatch.setattr(run, "run_release", None)  # which would open weights
     roomy = replace(chosen, account=replace(chosen.account, population="others"))
     with pytest.raises(UsedNoiseError, match=r"used this noise.* make new noise"):
-        train(of, FEATURES, encoded(of), roomy, tmp_path / "again", nothing)
+        train(of, FEATURES, encoded(of), roomy, tmp_path / "again", progress=nothing)
     assert not stock.exists() and not (tmp_path / "again").exists() and len(charges(chosen)) == 1
 
 
@@ -239,7 +239,7 @@ def test_groups_are_weighed_by_what_the_parties_opened_within_the_same_charge(
         how=replace(chosen.how, rounds=4),
         fairness="equal_opportunity",
     )
-    trained = train(of, FEATURES, encoded(of), chosen, tmp_path / "out", nothing)
+    trained = train(of, FEATURES, encoded(of), chosen, tmp_path / "out", progress=nothing)
     (session,), ((examples, told),) = sessions, seen
     fairgrad = told[-1]
     assert (fairgrad.fairness, fairgrad.cells, fairgrad.positive) == ("equal_opportunity", 8, 0)
@@ -280,7 +280,7 @@ def test_nobody_is_in_training_and_among_those_kept_for_thresholds(chosen, tmp_p
     monkeypatch.setattr(run, "run_release", ends)
     numbers, chosen = np.arange(float(CLIENTS * EACH))[:, np.newaxis], replace(chosen, weights=None)
     with pytest.raises(OptionError, match="seen enough"):
-        train(of, FEATURES, numbers, chosen, tmp_path / "out", nothing)
+        train(of, FEATURES, numbers, chosen, tmp_path / "out", progress=nothing)
     rows = np.flatnonzero(~kept[of.client])
     assert seen["training"].features.ravel().tolist() == rows.tolist()
     assert seen["training"].label.tolist() == of.label[rows].tolist()
