@@ -408,7 +408,8 @@ def train(
     Args: as in `weights` and `thresholds`, and
         records: Columns of group and label, and one for each feature.
         features: Ranges and categories by column, as {"age": {"low": 18, "high": 99}, "sector":
-            {"categories": ["a", "b"]}}, or a JSON file of them. Nothing is read off the data.
+            {"categories": ["a", "b"]}}, or a JSON file of them. Nothing is read off the data. Truth is 1 or
+            0; a warning says which values count as nothing, before epsilon is spent.
         with_: "weights" (of everybody), "thresholds" (of one client in four, which training does not see),
             and "fairgrad" (groups are weighed during training, by noisy counts of correct predictions).
         fairness: The aim of "fairgrad": "equalized_odds" (None), "equal_opportunity",

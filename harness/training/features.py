@@ -1,18 +1,24 @@
 """A model's declared features, each with a range or categories."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, time, timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from harness.errors import FeaturesError
+from harness.errors import FeaturesError, RecordsError
+from harness.inputs.columns import as_text
+from harness.inputs.record_schema import shown
 from harness.system.documents import DECLARATION, Refusal, as_type, read_json
 from protocols.arrays import Floats
 
 MAX_COLUMNS = 100_000
+_KEYS = ("low", "high", "categories")
+_TRUTH = {"true": "1", "false": "0"}  # as numbers of a range, however they are written
 _WAY_OUT = 'declare {"age": {"low": 18, "high": 99}, "sector": {"categories": ["a", "b"]}}, for example'
 
 
@@ -38,24 +44,40 @@ class Feature:
         """The number of its columns."""
         return 1 if self.categories is None else len(self.categories)
 
+    @property
+    def expected(self) -> str:
+        """What a value of it is, in messages."""
+        return "a number, such as 1.5" if self.categories is None else "one of its declared categories"
+
+    @property
+    def stands_for_unread(self) -> str:
+        """What a value counts as that is missing, or is not as declared, in messages."""
+        return "the middle of the range" if self.categories is None else "none of the categories"
+
     def encode(self, values: Sequence[str]) -> Floats:
         """Return any values as numbers, shape (n, columns).
 
-        A range becomes [-1, 1], values beyond it its nearer end, and a text that is no number 0. A category
-        is 1 in its own column, and any other value is all 0.  [test: tests/harness/training/test_features.py]
+        A range becomes [-1, 1], values beyond it its nearer end, and what is no number or is missing becomes
+        its middle, 0. Truth is 1 or 0. A category is 1 in its own column, and any other value, or a missing
+        one, is all 0.  [test: tests/harness/training/test_features.py]
         """
         if self.categories is not None:
             return np.array(
                 [[float(value == category) for category in self.categories] for value in values]
             ).reshape(-1, self.columns)
-        import pandas as pd  # takes a second to load
-
         assert self.low is not None and self.high is not None
-        numbers = pd.to_numeric(pd.Series(values, dtype=object), errors="coerce").to_numpy(dtype=np.float64)
+        numbers = _numbers(values)
         radius = self.high / 2 - self.low / 2
         with np.errstate(over="ignore"):
             scaled = (numbers - (self.low / 2 + self.high / 2)) / radius
         return np.nan_to_num(np.clip(scaled, -1.0, 1.0)).reshape(-1, 1)
+
+    def unread(self, values: Sequence[str]) -> list[str]:
+        """Return the values that are neither missing nor what is declared: no number, or no category."""
+        filled = [value for value in values if value]
+        if self.categories is not None:
+            return [value for value in filled if value not in self.categories]
+        return [value for value, number in zip(filled, _numbers(filled), strict=True) if np.isnan(number)]
 
     def to_json(self) -> dict[str, Any]:
         """Return its declaration."""
@@ -94,6 +116,51 @@ class Features:
         """Return a table's texts as numbers, shape (n, columns)."""
         return np.concatenate([feature.encode(table[name]) for name, feature in self.by_name.items()], axis=1)
 
+    def check_types(self, values: Mapping[str, Sequence[object]]) -> None:
+        """Raise RecordsError for dates and times, of which no feature can be read."""
+        for name in self.by_name:
+            for value in values[name]:
+                if isinstance(value, date | time | timedelta):
+                    kind = type(value).__name__
+                    raise RecordsError(
+                        f"The column {name} has values of the type {kind}, which no feature is made of; give "
+                        "numbers in their place, such as days, or categories, such as months."
+                    )
+
+    def misread(self, values: Mapping[str, Sequence[object]]) -> Iterator[str]:
+        """Yield a sentence on each kind of values that count as nothing, which the declaration may not mean.
+
+        Args:
+            values: Of records on this machine, by column.
+        Raises:
+            RecordsError: Nothing in a column can be read, or as `check_types`.
+        """
+        self.check_types(values)
+        for name, feature in self.by_name.items():
+            texts = as_text(values[name])
+            unread = feature.unread(texts)
+            missing = texts.count("")
+            commonest = shown(Counter(unread).most_common(1)[0][0]) if unread else ""
+            if texts and len(unread) + missing == len(texts):
+                holds = f"holds {commonest}, for example" if unread else "is empty"
+                raise RecordsError(
+                    f"The column {name} {holds}, and no value in it is {feature.expected}; correct it, or "
+                    f"declare {name} otherwise, or leave it out."
+                )
+            if unread:
+                yield (
+                    f"{name}: {len(unread)} of {len(texts)} values are not {feature.expected}, as "
+                    f"{commonest}, and count as {feature.stands_for_unread}."
+                )
+            if missing:
+                yield (
+                    f"{name}: {missing} of {len(texts)} values are missing, and count as "
+                    f"{feature.stands_for_unread}."
+                )
+            unused = [category for category in feature.categories or () if category not in texts]
+            if unused:
+                yield f"{name}: no record has the category {', '.join(map(shown, unused))}."
+
     def to_json(self) -> dict[str, Any]:
         """Return the declaration."""
         return {name: feature.to_json() for name, feature in self.by_name.items()}
@@ -107,11 +174,35 @@ def read_features(path: Path) -> Features:
 def features_from_json(declaration: Any, where: str) -> Features:
     """Return declared features; FeaturesError calls the declaration `where`."""
     declared = as_type(dict[str, dict[str, Any]], declaration, _refusal(where))
-    features = {name: as_type(Feature, one, _refusal(f"{where}: {name}")) for name, one in declared.items()}
+    features = {name: _feature(fields, f"{where}: {name}") for name, fields in declared.items()}
     try:
         return Features(features)
     except FeaturesError as error:
         raise FeaturesError(f"{where}: {error}") from None
+
+
+def _feature(fields: dict[str, Any], where: str) -> Feature:
+    """Return a declared feature; its categories may be numbers and truth, which stand for their texts."""
+    unknown = [key for key in fields if key not in _KEYS]
+    if unknown:
+        raise FeaturesError(
+            f"{where} has the key {shown(unknown[0])}; a feature has the keys low and high, or categories: "
+            f"{_WAY_OUT}."
+        )
+    categories = fields.get("categories")
+    if isinstance(categories, list):
+        texts = [str(value) if isinstance(value, bool | int) else value for value in categories]
+        fields = {**fields, "categories": texts}
+    return as_type(Feature, fields, _refusal(where))
+
+
+def _numbers(texts: Sequence[str]) -> Floats:
+    """Return each text's number, 1 and 0 for truth, and NaN for what is none or is missing."""
+    import pandas as pd  # takes a second to load
+
+    plain = pd.Series([_TRUTH.get(text.lower(), text) for text in texts], dtype=object)
+    numbers: Floats = pd.to_numeric(plain, errors="coerce").to_numpy(dtype=np.float64)
+    return numbers
 
 
 def _refusal(where: str) -> Refusal:

@@ -252,17 +252,19 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
     def predict_proba(self, X: Any) -> Floats:  # noqa: N803
         """Return each label's probability, shape (n, k), in the order of `classes_`.
 
-        Values outside a declared range count as its nearer end; undeclared categories, and texts that are no
-        number, as nothing.
+        Values outside a declared range count as its nearer end, truth as 1 or 0. Missing values, and texts
+        that are no number, count as the middle of the range; undeclared categories as none of them.
 
         Args:
             X: A frame that narwhals knows, with the features as columns; or an array with the columns of
                 `feature_names_in_`.
         Raises:
-            RecordsError: A column is missing, or is no feature; or X is neither frame nor array.
+            RecordsError: A column is missing, is no feature or holds dates; or X is neither frame nor array.
         """
-        table = table_at(_framed(X, names := [*self.features.by_name]), names).rows(names).texts
-        shares = probabilities(self.parameters, with_constant(self.features.encode(table)))
+        names = [*self.features.by_name]
+        rows = table_at(_framed(X, names), names).rows(names)
+        self.features.check_types(rows.values)
+        shares = probabilities(self.parameters, with_constant(self.features.encode(rows.texts)))
         return shares[:, np.argsort(np.array(self.labels))]
 
     def predict(self, X: Any) -> npt.NDArray[Any]:  # noqa: N803

@@ -4,6 +4,7 @@ import math
 import random
 import tempfile
 import time
+import warnings
 from dataclasses import dataclass, replace
 from functools import partial as partial_of
 from pathlib import Path
@@ -436,6 +437,8 @@ def trained(
     records, rows = read_singly(
         source, [*features.by_name], domain, request.declares.max_count or DEFAULT_MAX_COUNT
     )
+    for sentence in features.misread(rows.values):  # before anything is spent
+        warnings.warn_explicit(sentence, UserWarning, __file__, 0)  # each time, unlike `warn`
     protect = request.protect
     records.check_unit(protect.privacy_unit, protect.cap or records.domain.cap)
     records = replace(records, domain=with_cap(records.domain, protect.bound, protect.privacy_unit))

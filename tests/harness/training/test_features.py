@@ -1,6 +1,8 @@
 """Features as declared, and models of them: encodings within bounds, classifiers as scikit-learn has them."""
 
 import json
+import math
+from datetime import date, datetime
 
 import duckdb
 import numpy as np
@@ -12,6 +14,8 @@ from hypothesis import given, strategies as st
 
 from fairshares import LogisticModel
 from harness.errors import FeaturesError, RecordsError, ResultFileError
+from harness.inputs.columns import as_text
+from harness.inputs.tables import table_at
 from harness.training.features import Feature, Features, features_from_json, read_features
 
 DECLARED = {"age": {"low": 20, "high": 60}, "sector": {"categories": ["a", "b", "c"]}}
@@ -49,7 +53,11 @@ def test_no_value_is_refused_and_none_leaves_the_bounds(values, low, high):
         ({"age": {"low": 0, "high": 1, "categories": ["a", "b"]}}, "either categories, or a low and a high"),
         ({"sector": {"categories": ["a", "a"]}}, "two or more categories, each named once"),
         ({"sector": ["a", "b"]}, "is not a declaration of features"),
-        ({"age": {"low": 0, "high": 1, "hi": 1}}, "did you mean high"),
+        (
+            {"age": {"low": 0, "high": 1, "hi": 1}},
+            "age has the key hi; a feature has the keys low and high, or",
+        ),
+        ({"age": {"min": 0, "max": 1}}, "age has the key min; a feature has the keys low and high, or"),
         ({"group": {"low": 0, "high": 1}}, "group is no feature"),
     ],
 )
@@ -60,6 +68,85 @@ def test_what_is_no_declaration_is_refused_in_one_sentence(tmp_path, declared, s
         read_features(path)
     text = str(error.value)
     assert said.lower() in text.lower() and "features.json" in text and text.endswith(".")
+
+
+def as_csv(columns, tmp_path):
+    pd.DataFrame(columns).to_csv(tmp_path / "x.csv", index=False)
+    return tmp_path / "x.csv"
+
+
+def as_parquet(columns, tmp_path):
+    pd.DataFrame(columns).to_parquet(tmp_path / "x.parquet")
+    return tmp_path / "x.parquet"
+
+
+TRUTHS = {
+    "pandas": lambda values, _: pd.DataFrame({"x": values}),
+    "nullable": lambda values, _: pd.DataFrame({"x": pd.array(values, dtype="boolean")}),
+    "objects": lambda values, _: pd.DataFrame({"x": pd.Series(values, dtype=object)}),
+    "polars": lambda values, _: polars.DataFrame({"x": values}),
+    "arrow": lambda values, _: pa.table({"x": values}),
+    "duckdb": lambda values, _: duckdb_relation({"x": values}),
+    "csv": lambda values, tmp_path: as_csv({"x": values}, tmp_path),
+    "parquet": lambda values, tmp_path: as_parquet({"x": values}, tmp_path),
+}
+
+
+@pytest.mark.parametrize("made", TRUTHS)
+def test_truth_is_one_and_zero_from_every_source(made, tmp_path):
+    """As `pd.get_dummies` gives it; a model would else be trained on nothing, and ε be spent."""
+    values = [True, False, True]
+    rows = table_at(TRUTHS[made](values, tmp_path), ["x"]).rows(["x"])
+    assert Feature(0.0, 1.0).encode(rows.texts["x"]).ravel().tolist() == [1, -1, 1]
+    declared = features_from_json({"x": {"categories": [True, False]}}, "here")
+    texts = [text.capitalize() for text in rows.texts["x"]]
+    assert declared.encode({"x": texts}).tolist() == [[1, 0], [0, 1], [1, 0]]
+    assert list(Features({"x": Feature(0.0, 1.0)}).misread(rows.values)) == []
+
+
+def test_categories_are_numbers_too():
+    declared = features_from_json({"x": {"categories": [0, 12]}}, "here")
+    assert declared.encode({"x": as_text([12.0, 0.0, math.nan])}).tolist() == [[0, 1], [1, 0], [0, 0]]
+    assert features_from_json(declared.to_json(), "again") == declared
+
+
+RANGE, KINDS = Feature(0.0, 9.0), Feature(categories=("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("feature", "values", "said"),
+    [
+        (
+            RANGE,
+            ["low", "high"],
+            "holds low, for example, and no value in it is a number, such",
+        ),
+        (
+            RANGE,
+            ["1,5", "2,5", "2,5"],
+            "holds '2,5', for example, and no value in it is a number",
+        ),
+        (RANGE, [math.nan, None], "is empty, and no value in it is a number"),
+        (RANGE, [datetime(2026, 1, 2), None], "has values of the type datetime, which no feature is made of"),
+        (KINDS, [date(2026, 1, 2)], "has values of the type date, which no feature is made of; give numbers"),
+        (KINDS, ["A", "B"], "holds A, for example, and no value in it is one of its declared categories"),
+    ],
+)
+def test_a_column_of_which_nothing_is_read_is_refused(feature, values, said):
+    with pytest.raises(RecordsError) as error:
+        list(Features({"x": feature}).misread({"x": values}))
+    assert said in str(error.value) and str(error.value).startswith("The column x ")
+
+
+def test_what_counts_as_nothing_is_said():
+    values: dict[str, list[object]] = {"x": [1, 2.5, "n/a", None], "y": ["a", "c", "c", ""]}
+    assert list(Features({"x": RANGE, "y": KINDS}).misread(values)) == [
+        "x: 1 of 4 values are not a number, such as 1.5, as n/a, and count as the middle of the range.",
+        "x: 1 of 4 values are missing, and count as the middle of the range.",
+        "y: 2 of 4 values are not one of its declared categories, as c, and count as none of the categories.",
+        "y: 1 of 4 values are missing, and count as none of the categories.",
+        "y: no record has the category b.",
+    ]
 
 
 def duckdb_relation(columns):

@@ -10,10 +10,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from harness.engines.registry import engine_of
-from harness.errors import BudgetError, OptionError, UnsupportedError, UsedNoiseError
+from harness.errors import BudgetError, OptionError, RecordsError, UnsupportedError, UsedNoiseError
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.pipeline.release import settings_of
@@ -29,7 +30,7 @@ from harness.training import run
 from harness.training.features import Feature, Features
 from harness.training.logistic import Descent, LogisticModel, fit
 from harness.training.request import TrainRequest
-from harness.training.run import Training, held_out, train
+from harness.training.run import Training, held_out, train, trained
 from harness.training.session import SumSession
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.guarantee import Budget, Guarantee
@@ -292,3 +293,39 @@ def test_a_draw_keeps_one_client_in_four_and_needs_four():
     assert held_out(11).sum() == 2 and held_out(4).sum() == 1
     with pytest.raises(OptionError, match="Thresholds come from one client in 4, and there are 3"):
         held_out(3)
+
+
+def table(x: list[object]) -> pd.DataFrame:
+    """Return records of as many clients, with this feature."""
+    number = np.arange(len(x))
+    return pd.DataFrame({"client_id": number, "group": number % 2, "label": number // 2 % 2, "x": x})
+
+
+def asked_for(ledger: Ledger) -> TrainRequest:
+    return TrainRequest(
+        records="The table",
+        features="f",
+        epsilon=9,
+        security=QUICKEST,
+        rounds=1,
+        population="people",
+        ledger=ledger.path,
+    )
+
+
+def test_a_column_of_which_nothing_is_read_costs_nothing(tmp_path):
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    with pytest.raises(
+        RecordsError, match="The column x holds low, for example, and no value in it is a number"
+    ):
+        trained(asked_for(ledger), table(["low", "high"] * 8), FEATURES, tmp_path / "out", nothing)
+    assert ledger.populations() == [] and not (tmp_path / "out").exists()
+
+
+def test_what_counts_as_nothing_is_said_before_anything_is_spent(tmp_path):
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    ledger.set_budget("people", Budget(Fraction(1)))
+    said = "x: 8 of 16 values are not a number, such as 1.5, as high, and count as the middle of the range"
+    with pytest.warns(UserWarning, match=said), pytest.raises(BudgetError):
+        trained(asked_for(ledger), table([1, "high"] * 8), FEATURES, tmp_path / "out", nothing)
+    assert [population.charges for population in ledger.populations()] == [()]
