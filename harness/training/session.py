@@ -1,12 +1,13 @@
 """Rounds of noisy sums by parties that stay up, with one budget, spent before the first."""
 
+import math
 import sys
 import tempfile
 import time
 import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
@@ -28,16 +29,19 @@ from harness.privacy.stock import Piece, Stock
 from harness.request.base import Account as AccountFields
 from harness.security_models import SecurityModel
 from harness.system.files import working_directory
-from harness.training.updates import UpdateRule, units_for
+from harness.training.updates import UpdateRule, rounding_error, units_for
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.accounting.rounding import exact_number
 from protocols.accounting.rounds import RoundsPlan, plan_rounds
 from protocols.arrays import Floats, Integers
 from protocols.circuits.noise import input_widths
+from protocols.guarantee import Guarantee
 from protocols.noise.added import DistributedNoise
 from protocols.spec import NO_INPUT, PI_ROUNDS, with_distributed_noise, with_noise_made_ahead
 
 MAX_ROUNDS = 100_000
+_MOST_UNITS = 1 << 40  # of the grid to a clipping norm
+_ROUNDING_SHARE = 1 / 3  # of the noise's standard deviation
 
 Number = int | float | Fraction | str
 
@@ -71,6 +75,7 @@ class SumSession:
 
     Attributes:
         rule: The bounds of vectors.
+        step: The step of the grid to which coordinates are rounded.
         plan: The noise, with `exact` (epsilon, delta), and `loss` with rho and its delta'.
         piece: The noise made ahead that it took.
         seconds: The time of each round so far, without the clients' work.
@@ -98,6 +103,7 @@ class SumSession:
         ledger: Path | str | None = None,
         starting: Callable[[], None] | None = None,
         timeout: float = 600,
+        step: float | None = None,
     ) -> None:
         """Choose the noise, without spending anything.
 
@@ -121,6 +127,9 @@ class SumSession:
             ledger: A file, by default that of commands.
             starting: Called once, before the parties get anything, to charge a larger run instead.
             timeout: Seconds for the parties to start, and for each round.
+            step: The largest step of the grid to which coordinates are rounded at random, in the vectors' own
+                units. Default: rounding adds at most 4 % to the clipping norm, and if the noise reaches as
+                far, the error of all clients' rounding is at most a third of it.
         Raises:
             FairSharesError: A subclass for each mistake.
         """
@@ -154,19 +163,12 @@ class SumSession:
         if noise == "distributed":
             self._spec = with_distributed_noise(PI_ROUNDS, NO_INPUT) or PI_ROUNDS
             parties = self.model.parties, self.model.parties - self.model.corruptions
-        self.rule = UpdateRule(coordinates, clip, largest_weight, 1, PrivacyUnit(unit), PrivacyUnit(rows))
-        units = units_for(coordinates, largest_weight)
-        while True:
-            self.rule = replace(self.rule, units=units)
-            try:
-                self.plan: RoundsPlan = plan_rounds(
-                    self.rule.squares, coordinates, rounds, _exact(epsilon), _exact(delta), parties
-                )
-                break
-            except ValueError as error:
-                if units == 1:
-                    raise OptionError(f"ε and δ of {epsilon} and {delta}: {error}.") from None
-                units //= 2
+        rule = UpdateRule(coordinates, clip, largest_weight, 1, PrivacyUnit(unit), PrivacyUnit(rows))
+        wanted = _Wanted(rounds, Guarantee(_exact(epsilon), _exact(delta)), parties)
+        if step is None:
+            self.rule, self.plan = wanted.with_usual_step(rule, clients)
+        else:
+            self.rule, self.plan = wanted.with_step(rule, step)
         self.rule.check_sums(clients, self.plan.noise.largest)
         self._account = _account(population, budget, ledger) if starting is None else Account()
         self.stock = Stock(Path(stock or self._account.ledger.path.parent / "stock"))
@@ -176,6 +178,11 @@ class SumSession:
         self._rounds: Rounds | None = None
         self.seconds: list[float] = []
         self.sent_bytes: tuple[int, ...] | None = None
+
+    @property
+    def step(self) -> float:
+        """The step of the grid to which coordinates are rounded, up or down at random."""
+        return self.rule.clip / self.rule.units
 
     def check_supported(self) -> None:
         """Raise UnsupportedError if the model cannot run the session here."""
@@ -364,6 +371,73 @@ class SumSession:
             else tuple((width, d) for width in input_widths(noise.bits)),
             own=DistributedNoiseInput(d, d) if isinstance(noise, DistributedNoise) else None,
             pieces=self.piece.parties if self.piece else None,
+        )
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """The rounds, budget and kind of noise that a session is planned for.
+
+    Attributes:
+        distributed: Among so many parties, so many of which are honest; None for joint noise.
+    """
+
+    rounds: int
+    total: Guarantee
+    distributed: tuple[int, int] | None
+
+    def with_step(self, rule: UpdateRule, step: float) -> tuple[UpdateRule, RoundsPlan]:
+        """Return the rule with at most this step, and its noise; OptionError if no noise is as large."""
+        if not 0 < step < math.inf:
+            raise OptionError(f"The step of the grid is a positive number, not {step}.")
+        if rule.clip / step > _MOST_UNITS:
+            raise OptionError(
+                f"A step of {step} is below {rule.clip / _MOST_UNITS:g}, the finest of the clipping norm "
+                f"{rule.clip:g}; say a coarser one."
+            )
+        try:
+            return self._at(rule, max(1, math.ceil(rule.clip / step)))
+        except ValueError as error:
+            self.with_usual_step(rule, clients=1)  # which says so if no step does
+            raise OptionError(f"A step of {step}: {error}; so does a coarser step.") from None
+
+    def with_usual_step(self, rule: UpdateRule, clients: int) -> tuple[UpdateRule, RoundsPlan]:
+        """Return the rule with a step that does no harm, and its noise.
+
+        Rounding adds at most 4 % to a norm, if there is noise of as many units; and its error, over all
+        clients, is at most `_ROUNDING_SHARE` of the noise's, as far as there is noise of as many units.
+        """
+        units = units_for(rule.coordinates, rule.largest_weight)
+        while True:
+            try:
+                coarse, plan = self._at(rule, units)
+                break
+            except ValueError as error:
+                if units == 1:
+                    raise OptionError(
+                        f"ε and δ of {float(self.total.epsilon):g} and {float(self.total.delta):g}: {error}."
+                    ) from None
+                units //= 2
+        spread = math.sqrt(self.rounds * coarse.squares / (2 * plan.loss.rho))  # of the noise, in units
+        too_coarse = rounding_error(clients) / (_ROUNDING_SHARE * spread)
+        finer = units << max(0, math.ceil(math.log2(too_coarse)))
+        while finer > units:
+            try:
+                return self._at(rule, finer)
+            except ValueError:  # no noise has as many units
+                finer //= 2
+        return coarse, plan
+
+    def _at(self, rule: UpdateRule, units: int) -> tuple[UpdateRule, RoundsPlan]:
+        """Return the rule with these units, and its noise; ValueError if there is none."""
+        chosen = replace(rule, units=units)
+        return chosen, plan_rounds(
+            chosen.squares,
+            rule.coordinates,
+            self.rounds,
+            self.total.epsilon,
+            self.total.delta,
+            self.distributed,
         )
 
 

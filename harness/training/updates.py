@@ -1,6 +1,7 @@
-"""The vectors of a sum: clipped, then weighed, then rounded, by public, exact bounds."""
+"""The vectors of a sum: clipped, then weighed, then rounded at random, by public, exact bounds."""
 
 import math
+import os
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -16,11 +17,20 @@ MIN_WEIGHT, MAX_WEIGHT = 1e-6, 1 << 20
 _SLACK = 1 - 1e-9  # of a clipped norm: exceeds the error of floats
 _ROUNDING = 25  # a norm is at least this many times the most that rounding adds to it
 _GRID = 10**15  # of a square root
+_COIN_BITS = 32  # of the coin that rounds a coordinate; its mean is off by 2^-32 of a unit at most
 
 
 def units_for(coordinates: int, largest_weight: float) -> int:
     """Return the units at which rounding adds at most 4 % to a norm."""
-    return 1 << max(0, math.ceil(math.log2(_ROUNDING * math.sqrt(coordinates) / 2 / largest_weight)))
+    return 1 << max(0, math.ceil(math.log2(_ROUNDING * math.sqrt(coordinates) / largest_weight)))
+
+
+def rounding_error(rows: int) -> float:
+    """Return the most standard deviation that rounding gives a sum of so many rows, in units.
+
+    Computes: sqrt(rows) / 2, as a coordinate between two units is rounded up or down by a coin.
+    """
+    return math.sqrt(rows) / 2
 
 
 @dataclass(frozen=True)
@@ -69,18 +79,19 @@ class UpdateRule:
     def squares(self) -> int:
         """The largest squared distance between two neighbors' sums, in units.
 
-        Computes: (C w_max + sqrt(d) / 2)^2 for a vector that comes or goes, since rounding adds at most 1/2
-        to each coordinate. The norm doubles for a client's vector in which one record comes or goes.
+        Computes: (C w_max + sqrt(d))^2 for a vector that comes or goes, since rounding adds at most 1 to each
+        coordinate, whatever the coins are. The norm doubles for a client's vector in which one record comes
+        or goes.
         [test: tests/harness/training/test_updates.py]
         """
         root = Fraction(math.isqrt(self.coordinates * _GRID**2) + 1, _GRID)
-        squares = self.norm**2 + self.norm * root + Fraction(self.coordinates, 4)
+        squares = self.norm**2 + 2 * self.norm * root + self.coordinates
         return math.floor(squares * (1 if self.unit is self.rows else 4))
 
     @property
     def largest(self) -> int:
         """The largest absolute coordinate, in units."""
-        return math.floor(self.norm + Fraction(1, 2))
+        return math.floor(self.norm) + 1
 
     def check_sums(self, rows: int, noise: int) -> None:
         """Raise OptionError if the sum of so many rows and this noise could overflow."""
@@ -93,7 +104,10 @@ class UpdateRule:
     def encode(self, updates: Floats, weights: Floats | None = None) -> Integers:
         """Return the vectors, shape (rows, coordinates), as integers in units; OptionError for other shapes.
 
-        Guarantees: each row's squared norm is at most `squares`, and no coordinate exceeds `largest`.
+        Each coordinate is rounded up or down at random, so that its mean is itself: errors of like clients
+        would add up, where noise does not.
+        Guarantees: whatever the coins are, each row's squared norm is at most `squares`, and no coordinate
+        exceeds `largest`.
         [test: tests/harness/training/test_updates.py]
         Edge cases: a row that is not finite counts as zeros. Weights, one per row, are cut to [0,
         largest_weight], and NaN counts as 0.
@@ -112,9 +126,17 @@ class UpdateRule:
         with np.errstate(over="ignore"):  # of a norm beyond all floats, which is clipped
             clipped = np.minimum(1.0, most / self.clip * norms) / np.where(norms > 0, norms, 1.0)
         factors = _SLACK * clipped * weighed * self.units
-        integers: Integers = np.rint(scaled * factors[:, np.newaxis]).astype(np.int64)
+        exact = scaled * factors[:, np.newaxis]
+        below = np.floor(exact)
+        integers: Integers = below.astype(np.int64) + (_coins(exact.shape) < exact - below)
         return integers
 
     def decode(self, sums: Integers | Floats) -> Floats:
         """Return the sums of vectors for these sums of integers."""
         return np.asarray(sums * (self.clip / self.units), dtype=np.float64)
+
+
+def _coins(shape: tuple[int, ...]) -> Floats:
+    """Return the operating system's random numbers from 0 to 1 - 2^-32."""
+    words = np.frombuffer(os.urandom(math.prod(shape) * _COIN_BITS // 8), dtype=np.uint32)
+    return words.reshape(shape) / 2.0**_COIN_BITS

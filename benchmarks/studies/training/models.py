@@ -289,7 +289,9 @@ def _fit(
         if not rho:
             return np.asarray(updates.sum(axis=0))
         # As `rule.encode` does with vectors that are clipped and weighed already.
-        whole = np.rint(updates * (rule.units / rule.clip)).sum(axis=0)
+        exact = updates * (rule.units / rule.clip)
+        below = np.floor(exact)
+        whole = (below + (rng.random(exact.shape) < exact - below)).sum(axis=0)
         return rule.decode(noisy(whole, rule.squares, rho / choices["rounds"], rng))
 
     step = choices["rate"] * examples.clients / size

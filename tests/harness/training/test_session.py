@@ -311,10 +311,15 @@ def test_noise_over_rounds_has_its_distribution_and_is_fresh(model: str, noise: 
         ({"unit": "group"}, "no privacy unit 'group'; choose client or record"),
         ({"rows": "record"}, "clip one vector of each client"),
         ({"epsilon": "one"}, "'one' is no number"),
-        ({"epsilon": 0}, "ε and δ of 0 and 1e-5: epsilon must be above 0"),
+        ({"epsilon": 0}, "ε and δ of 0 and 1e-05: epsilon must be above 0"),
         ({"delta": 0}, "delta between 0 and 1"),
         ({"epsilon": 1e-6, "rounds": 1000, "noise": "distributed"}, "would need a table up to"),
         ({"security": "none"}, "There is no model"),
+        ({"step": 0}, "step of the grid is a positive number, not 0"),
+        ({"step": math.nan}, "step of the grid is a positive number, not nan"),
+        ({"step": 1e-300}, "A step of 1e-300 is below .*, the finest of the clipping norm"),
+        ({"step": 1e-9}, "A step of 1e-09: no joint noise is as large"),
+        ({"step": 0.1, "epsilon": 0}, "ε and δ of 0 and 1e-05: epsilon must be above 0"),
     ],
 )
 def test_sessions_that_make_no_sense_are_refused(change: dict[str, Any], message: str) -> None:
@@ -360,3 +365,32 @@ def test_rounds_take_one_piece_of_noise_or_are_refused(here: Path) -> None:
         SumSession(QUICKEST, **SMALL, offline=True, noise="distributed")
     with pytest.raises(OptionError, match="only joint noise is made ahead"):
         SumSession(QUICKEST, **SMALL, noise="distributed").preprocess()
+
+
+@pytest.mark.parametrize("noise", ["joint", "distributed"])
+@pytest.mark.parametrize("clients", [10, 10_000, 1_000_000])
+@pytest.mark.parametrize("coordinates", [1, 2, 1000])
+def test_the_usual_step_does_no_harm(coordinates: int, clients: int, noise: str) -> None:
+    """It adds at most 4 % to a norm; all clients' rounding errs by a third of the noise at most."""
+    asked: dict[str, Any] = {**SMALL, "coordinates": coordinates, "clients": clients, "epsilon": 4}
+    session = SumSession("mpyc", **asked, noise=noise)
+    rule, plan = session.rule, session.plan
+    assert math.sqrt(coordinates) <= 0.04 * rule.norm
+    assert session.step == rule.clip / rule.units
+    spread = math.sqrt(session.rounds * rule.squares / (2 * plan.loss.rho))
+    assert math.sqrt(clients) / 2 <= spread / 3
+    half = SumSession("mpyc", **asked, noise=noise, step=session.step / 2)
+    assert half.rule.units == 2 * rule.units and half.plan.exact.epsilon == 4
+
+
+def test_a_session_s_sum_of_like_clients_is_right() -> None:
+    """To the nearest step of the grid of 1.0, these 10,000 clients, whose sum is 150 each, gave -1 or so."""
+    asked: dict[str, Any] = {"clients": 10_000, "coordinates": 2, "rounds": 1, "clip": 1.0, "epsilon": 8}
+    with SumSession(QUICKEST, **asked, noise="distributed", population="none") as session:
+        total = session.add(np.full((10_000, 2), 0.015))
+    noise = session.plan.noise
+    assert isinstance(noise, DistributedNoise)
+    of_noise = float(noise.error_bound(Fraction(1, 10**9)))
+    of_rounding = math.sqrt(10_000 * math.log(4e9) / 2)
+    assert (np.abs(total - 150) <= (of_noise + of_rounding) * session.step).all()
+    assert (of_noise + of_rounding) * session.step < 100
