@@ -130,7 +130,7 @@ class _Conversation:
         await self._tell(seed)
         opened = await self._told(sums * parts * masks.WORD_BYTES)
         try:
-            check_masks(sender.number, own, offsets, seed, parts, opened)
+            check_masks(sender.number, own, offsets, seed, parts=parts, opened=opened)
         except MaskError:
             await self._tell(wire.COMPLAINT)
             raise
@@ -178,7 +178,7 @@ async def _all_or_none(steps: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
 
 
 def check_masks(
-    number: int, own: masks.Words, offsets: masks.Words, seed: bytes, parts: int, opened: Sequence[bytes]
+    number: int, own: masks.Words, offsets: masks.Words, seed: bytes, *, parts: int, opened: Sequence[bytes]
 ) -> None:
     """Raise MaskError unless all parties opened the same subset sums, of the client's masks."""
     count = len(offsets) // parts

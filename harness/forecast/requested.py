@@ -86,8 +86,16 @@ def planned(
     plans = []
     for model in models:
         of = [release for release in releases if model in release.models]
-        tried = sum(release.design_s for release in of), sum(release.derive_s for release in of)
-        plans.append(plan_model(stages, model, units, expected.network, started, *tried))
+        planned_model = plan_model(
+            stages,
+            model,
+            units,
+            expected.network,
+            started=started,
+            design_s=sum(release.design_s for release in of),
+            derive_s=sum(release.derive_s for release in of),
+        )
+        plans.append(planned_model)
     return Plan(stages, releases, plans, expected.network, units)
 
 

@@ -206,8 +206,8 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
         SPLIT,
         Fraction(1),
         Fraction(1, 2**40),
-        NeighboringRelation.REPLACE_ONE,
-        PrivacyUnit.RECORD,
+        relation=NeighboringRelation.REPLACE_ONE,
+        unit=PrivacyUnit.RECORD,
     )
     server = Server("h", 1, "c", Signed("said", "signature", "certificate"))
     with invitations([("certificate", "key")], terms_of(asked, domain), place, [server]):

@@ -194,9 +194,9 @@ def verify(options: VerifyOptions) -> None:
         *view.signers(
             hosts,
             "{task} in model {security}".format(**first.ran.asked),
-            Guarantee(Fraction(epsilon), Fraction(delta)),
-            ran,
-            SOURCES[first.ran.source],
+            spent=Guarantee(Fraction(epsilon), Fraction(delta)),
+            ran=ran,
+            source=SOURCES[first.ran.source],
             compared=known is not None,
         )
     )

@@ -82,20 +82,20 @@ def release(options: ReleaseOptions) -> None:
         manifest,
         run.out,
         view.what.capitalize(),
-        [*([cut.described(run.found.counts.domain)] if cut else ()), *view.show(run.found, manifest)],
-        [
+        answer=[*([cut.described(run.found.counts.domain)] if cut else ()), *view.show(run.found, manifest)],
+        short=[
             "",
             run_view.in_short(manifest, typed, not at_hosts),
             *at_hosts,
             *run_view.left_out(manifest),
             *after,
         ],
-        [
+        full=[
             *run_view.statement(manifest, view.what, typed),
             *(at_hosts or [run_view.one_machine(bool(options.call.source.records))]),
             *after,
         ],
-        getattr(run.found, "problem", None),  # why the result falls short although its ε is spent
+        problem=getattr(run.found, "problem", None),  # why the result falls short although its ε is spent
     )
 
 

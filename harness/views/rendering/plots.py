@@ -47,6 +47,7 @@ def intervals(
     series: Mapping[str, Floats],
     what: str,
     caption: str,
+    *,
     at: float | None = None,
     logarithmic: bool = False,
 ) -> Picture:
@@ -57,7 +58,7 @@ def intervals(
     lines = len(rows) * (len(series) + (len(series) > 1 or max(map(len, rows)) > _LONGEST) / 2)
     return Picture(
         name,
-        partial(_intervals, rows, series, what, at, logarithmic),
+        partial(_intervals, rows, series, what, line=at, logarithmic=logarithmic),
         f"{what}, of {', '.join(rows)}",
         caption,
         0.8 + _LINE * lines + _height_of_legend(series),
@@ -68,9 +69,10 @@ def _intervals(
     rows: Sequence[str],
     series: Mapping[str, Floats],
     what: str,
+    axes: Axes,
+    *,
     line: float | None,
     logarithmic: bool,
-    axes: Axes,
 ) -> None:
     pitch, entries = len(series) + (len(series) > 1) / 2, []
     if line is not None:

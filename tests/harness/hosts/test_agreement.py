@@ -285,6 +285,7 @@ REFUSAL = Refusal(HostUnfitError, "The request", "known", "no")
     ],
 )
 def test_a_starter_chooses_nothing_that_the_owner_did_not_allow(
+    *,
     changes: dict[str, Any],
     rules: str,
     error: type[Exception],

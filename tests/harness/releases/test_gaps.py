@@ -25,7 +25,7 @@ DOMAIN = RecordDomain(("a", "b"), (), 1, kind=RecordKind.VALUE, values=GRID)
 
 
 def settings(epsilon: int = 1, relation: NeighboringRelation | None = None) -> Request:
-    return request_of(MODELS["ring"], VALUED_SPLIT, Fraction(epsilon), Fraction(1, 2**40), relation)
+    return request_of(MODELS["ring"], VALUED_SPLIT, Fraction(epsilon), Fraction(1, 2**40), relation=relation)
 
 
 def plan(domain: RecordDomain = DOMAIN) -> NoisePlan:
