@@ -104,7 +104,7 @@ class _Conversation:
         """Connect to a party, or raise ClientError, or an OSError where it may be asked again."""
         try:
             channel = await wire.connected(
-                server.host, server.port, lambda: True, ssl=self._context, ssl_handshake_timeout=30.0
+                server.host, server.port, lambda: True, tls=self._context, handshake_s=30.0
             )
             self._channels.append(channel)
             if channel.peer_certificate != ssl.PEM_cert_to_DER_cert(server.certificate):
