@@ -27,6 +27,6 @@ class MovingHook(BuildHookInterface[Any]):
             file.write_text(_NAMES.sub(r"\1fairshares.", file.read_text("utf-8")), "utf-8")
         build_data["force_include"][str(package)] = "fairshares"
 
-    def finalize(self, *_: Any) -> None:
+    def finalize(self, *_: str | dict[str, Any]) -> None:
         """Remove what was written."""
         self._scratch.cleanup()

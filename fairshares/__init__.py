@@ -15,7 +15,7 @@ are subclasses of `FairSharesError`, whose messages say what to do. This is the 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fairshares._calls import cap, confusion, count, gap, thresholds, train, weights
 from fairshares._lookups import ledger, load, plan, preprocess
@@ -78,9 +78,11 @@ _LATE = {  # their libraries take seconds to load
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> type[FairSharesError]:
+    """Return an error's class, or a name of `_LATE`, which type checkers have from the imports above."""
     if name in _LATE:
-        return getattr(import_module(_LATE[name]), name)
+        late: type[FairSharesError] = getattr(import_module(_LATE[name]), name)
+        return late
     if isinstance(error := vars(_errors).get(name), type) and issubclass(error, FairSharesError):
         return error
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

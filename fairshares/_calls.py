@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Hashable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-    from narwhals.stable.v2.typing import IntoFrame
-
+    from fairshares._arguments import (
+        Budget,
+        Column,
+        Domain,
+        Features,
+        Number,
+        Records,
+    )
     from fairshares._results import (
         CapResult,
         ConfusionResult,
         CountResult,
         GapResult,
+        Released,
         ThresholdsResult,
         TrainResult,
         WeightsResult,
     )
     from fairshares._types import Constraint, Objective, Relation, Reweighing, Security, Unit
-
-    Records = IntoFrame | Mapping[str, npt.ArrayLike] | Path | str | None
-    Column = npt.ArrayLike | str | None
-    Number = int | float | Fraction | str
-    Budget = Number | tuple[Number, Number] | None
-    Shares = int | Sequence[str] | Mapping[str, Number]
 
 
 def weights(
@@ -37,9 +36,9 @@ def weights(
     group: Column = None,
     label: Column = None,
     reweighing: Reweighing = "kamiran-calders",
-    groups: Sequence[Any] | None = None,
-    labels: Sequence[Any] | None = None,
-    domain: Mapping[str, Any] | Path | str | None = None,
+    groups: Sequence[Hashable] | None = None,
+    labels: Sequence[Hashable] | None = None,
+    domain: Domain | Path | str | None = None,
     max_count: int | None = None,
     delta: Number = "2^-40",
     privacy_unit: Unit = "record",
@@ -122,15 +121,15 @@ def thresholds(
     label: Column = None,
     score: Column = None,
     thresholds: int | Sequence[float] | None = None,
-    positive_label: Any = None,
+    positive_label: Hashable = None,
     constraint: Constraint = "equalized_odds",
     objective: Objective = "accuracy_score",
     tolerance: float | None = None,
     deterministic: bool = False,
     variant: Literal["histogram", "records"] = "histogram",
-    groups: Sequence[Any] | None = None,
-    labels: Sequence[Any] | None = None,
-    domain: Mapping[str, Any] | Path | str | None = None,
+    groups: Sequence[Hashable] | None = None,
+    labels: Sequence[Hashable] | None = None,
+    domain: Domain | Path | str | None = None,
     max_count: int | None = None,
     delta: Number = "2^-40",
     privacy_unit: Unit = "record",
@@ -188,10 +187,10 @@ def confusion(
     prediction: Column = None,
     score: Column = None,
     threshold: float | None = None,
-    positive_label: Any = None,
-    groups: Sequence[Any] | None = None,
-    labels: Sequence[Any] | None = None,
-    domain: Mapping[str, Any] | Path | str | None = None,
+    positive_label: Hashable = None,
+    groups: Sequence[Hashable] | None = None,
+    labels: Sequence[Hashable] | None = None,
+    domain: Domain | Path | str | None = None,
     max_count: int | None = None,
     delta: Number = "2^-40",
     privacy_unit: Unit = "record",
@@ -237,8 +236,8 @@ def gap(
     group: Column = None,
     value: Column = None,
     steps: int | None = None,
-    groups: Sequence[Any] | None = None,
-    domain: Mapping[str, Any] | Path | str | None = None,
+    groups: Sequence[Hashable] | None = None,
+    domain: Domain | Path | str | None = None,
     delta: Number = "2^-40",
     privacy_unit: Unit = "record",
     neighboring_relation: Relation | None = None,
@@ -280,9 +279,9 @@ def count(
     relative_error: float = 0.1,
     error_from: int = 100,
     error_to: int = 1048576,
-    groups: Sequence[Any] | None = None,
-    labels: Sequence[Any] | None = None,
-    domain: Mapping[str, Any] | Path | str | None = None,
+    groups: Sequence[Hashable] | None = None,
+    labels: Sequence[Hashable] | None = None,
+    domain: Domain | Path | str | None = None,
     max_count: int | None = None,
     delta: Number = "2^-40",
     privacy_unit: Unit = "record",
@@ -326,9 +325,9 @@ def cap(
     release: str = "weights",
     counts: int | None = None,
     variant: str | None = None,
-    groups: Sequence[Any] | None = None,
-    labels: Sequence[Any] | None = None,
-    domain: Mapping[str, Any] | Path | str | None = None,
+    groups: Sequence[Hashable] | None = None,
+    labels: Sequence[Hashable] | None = None,
+    domain: Domain | Path | str | None = None,
     max_count: int | None = None,
     delta: Number = "2^-40",
     security: Security | None = None,
@@ -361,7 +360,7 @@ def cap(
 def train(
     records: Records,
     *,
-    features: Mapping[str, Any] | Path | str,
+    features: Features | Path | str,
     epsilon: Number,
     client_id: Column = None,
     group: Column = None,
@@ -378,10 +377,10 @@ def train(
     reweighing: Reweighing = "kamiran-calders",
     constraint: Constraint = "equalized_odds",
     objective: Objective = "accuracy_score",
-    positive_label: Any = None,
-    groups: Sequence[Any] | None = None,
-    labels: Sequence[Any] | None = None,
-    domain: Mapping[str, Any] | Path | str | None = None,
+    positive_label: Hashable = None,
+    groups: Sequence[Hashable] | None = None,
+    labels: Sequence[Hashable] | None = None,
+    domain: Domain | Path | str | None = None,
     max_count: int | None = None,
     privacy_unit: Unit = "record",
     cap: int | str | None = None,
@@ -434,7 +433,21 @@ def train(
     return trained(**given)
 
 
-def _released(task: str, given: dict[str, Any]) -> Any:
+@overload
+def _released(task: Literal["weights"], given: dict[str, Any]) -> WeightsResult: ...
+@overload
+def _released(task: Literal["thresholds"], given: dict[str, Any]) -> ThresholdsResult: ...
+@overload
+def _released(task: Literal["confusion"], given: dict[str, Any]) -> ConfusionResult: ...
+@overload
+def _released(task: Literal["gap"], given: dict[str, Any]) -> GapResult: ...
+@overload
+def _released(task: Literal["count"], given: dict[str, Any]) -> CountResult: ...
+@overload
+def _released(task: Literal["cap"], given: dict[str, Any]) -> CapResult: ...
+
+
+def _released(task: str, given: dict[str, Any]) -> Released:
     from fairshares._run import released
 
     return released(task, **given)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.errors import PYTHON, naming
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fairshares._calls import Budget, Number, Records, Shares
+    from fairshares._arguments import Argument, Budget, Number, Records, Shares
+    from fairshares._results import Released, TrainResult
     from fairshares._shown import Plan, Spent
     from fairshares._types import Relation, Security, Unit
 
@@ -32,7 +33,7 @@ def plan(
     security: Security | None = None,
     network: str | None = None,
     error: float | None = None,
-    **of_the_task: Any,
+    **of_the_task: Argument,
 ) -> Plan:
     """Say what a release would cost in each model, and how far off it would be; nothing is run.
 
@@ -69,7 +70,7 @@ def preprocess(
     *,
     epsilon: Number,
     stock: Path | str | None = None,
-    **of_the_task: Any,
+    **of_the_task: Argument,
 ) -> pd.DataFrame:
     """Make the joint noise of later calls, which take it by `offline=True` and are then as fast as a message.
 
@@ -123,7 +124,7 @@ def ledger(
     return spent(population=population, budget=budget, retire=retire, ledger=ledger)
 
 
-def load(directory: Path | str, *others: Path | str) -> Any:
+def load(directory: Path | str, *others: Path | str) -> Released | TrainResult:
     """Read a result that a call or a command has written.
 
     Args:

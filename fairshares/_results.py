@@ -46,7 +46,7 @@ from harness.views.releases import thresholds as thresholds_view, weights as wei
 
 if TYPE_CHECKING:
     from fairshares._types import Constraint, Objective
-    from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
+    from harness.postprocessing.thresholds.predictor import Estimator, GroupThresholdPredictor
     from harness.training.logistic import LogisticModel
 
 T = TypeVar("T")
@@ -311,7 +311,7 @@ class ThresholdsResult(Result[Thresholds]):
         )
 
     def predictor(
-        self, estimator: Any = None, unseen_group: str | float = "error"
+        self, estimator: Estimator | None = None, unseen_group: str | float = "error"
     ) -> GroupThresholdPredictor:
         """Return a scikit-learn classifier that applies the rules to a model's scores.
 
@@ -332,7 +332,7 @@ class ThresholdsResult(Result[Thresholds]):
     def choose(
         self,
         *,
-        positive_label: Any = None,
+        positive_label: Hashable = None,
         constraint: Constraint = "equalized_odds",
         objective: Objective = "accuracy_score",
         tolerance: float | None = None,

@@ -1,10 +1,12 @@
 """From a call's arguments to a request, and to a result."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -40,13 +42,16 @@ from harness.views import ledger as ledger_view, plan as plan_view
 from harness.views.releases import weights as weights_view
 from harness.views.run import CAP_STEPS, STEPS, one_machine, view_of
 
+if TYPE_CHECKING:
+    from fairshares._arguments import Argument, Records
+
 _OF_MOST = ("cap", "neighboring_relation", "privacy_unit")  # arguments of `plan` that not all tasks have
 _OF_BOTH = {"thresholds", "steps", "max_count"}  # of a call and of a plan
 _OF_RUNS = {*Where.declared, *Account.declared, "shares"}  # which a plan has not
 _OF_DOMAIN = ("groups", "labels", "max_count", "thresholds")  # as a dict
 
 
-def released(task: str, records: Any, **given: Any) -> Any:
+def released(task: str, records: Records, **given: Argument) -> _results.Released:
     """Run a release, a name in `CALLS`, on records, and return its result."""
     columns = _columns_of(given)
     with naming(PYTHON), TemporaryDirectory(prefix="fairshares-") as scratch:
@@ -69,7 +74,7 @@ def released(task: str, records: Any, **given: Any) -> Any:
         return _results.result_of(EarlierFiles(run.manifest, run.files), run.found, notes)
 
 
-def added_up(*directories: Path) -> Any:
+def added_up(*directories: Path) -> _results.Released:
     """Return the sum of a chain's runs; raise ResultFileError or SignatureError."""
     from harness.hosts.signed_results import verify  # loads cryptography
 
@@ -77,22 +82,22 @@ def added_up(*directories: Path) -> Any:
     return _results.result_of(EarlierFiles(manifest, files), weights, weights_view.chain(manifest))
 
 
-def _columns_of(given: dict[str, Any]) -> dict[str, Any]:
+def _columns_of(given: dict[str, Argument]) -> dict[str, Argument]:
     return {name: given.pop(name) for name in ROLES if name in given}
 
 
-def trained(**given: Any) -> _results.TrainResult:
+def trained(records: Records, features: Argument, **given: Argument) -> _results.TrainResult:
     """Train a model on records, with fields of `TrainRequest`."""
     from harness.training.run import TASK, trained as train_on  # scikit-learn takes a second to load
     from harness.views.training import STEPS
 
-    records, declared, columns = given.pop("records"), given.pop("features"), _columns_of(given)
+    columns = _columns_of(given)
     with naming(PYTHON), TemporaryDirectory(prefix="fairshares-") as scratch:
         given = _read(given)
-        source, features = _source(records, columns), _features_of(declared)
+        source, known = _source(records, columns), _features_of(features)
         request = TrainRequest(**given, records=TABLE, features=TABLE)
         with steps(STEPS) as begin:
-            model = train_on(request, source, features, request.where.out or Path(scratch) / TASK, begin)
+            model = train_on(request, source, known, request.where.out or Path(scratch) / TASK, begin)
         notes = [one_machine(True), ledger_view.charge(model.charging, request.population == UNCHARGED)]
         weights = model.weights
         thresholds = model.thresholds
@@ -111,7 +116,7 @@ def trained(**given: Any) -> _results.TrainResult:
         )
 
 
-def _features_of(declared: Any) -> Features:
+def _features_of(declared: Argument) -> Features:
     if isinstance(declared, str | Path):
         return read_features(Path(declared))
     if not isinstance(declared, Mapping):
@@ -122,9 +127,9 @@ def _features_of(declared: Any) -> Features:
     return features_from_json(json.loads(json.dumps(declared, default=_plain)), named("features"))
 
 
-def planned(**given: Any) -> _shown.Plan:
+def planned(task: str, from_records: Records, **given: Argument) -> _shown.Plan:
     """Plan a release; raise TypeError if an argument is unknown."""
-    table, task, columns = given.pop("from_records"), given.pop("task"), _columns_of(given)
+    table, columns = from_records, _columns_of(given)
     with naming(PYTHON), steps(STEPS) as begin:
         kind = CALLS[parse_choice("task", task, list(CALLS))]
         for name in _OF_MOST:
@@ -148,7 +153,7 @@ def planned(**given: Any) -> _shown.Plan:
         return _shown.Plan(plan_view.to_json(plan), list(plan_view.plan(plan)))
 
 
-def preprocessed(task: str, runs: int, **given: Any) -> pd.DataFrame:
+def preprocessed(task: str, runs: int, **given: Argument) -> pd.DataFrame:
     """Make noise for later calls of a task; raise TypeError if an argument is unknown.
 
     Columns are arguments of these calls, and noise depends on none.
@@ -169,17 +174,17 @@ def preprocessed(task: str, runs: int, **given: Any) -> pd.DataFrame:
         return pd.DataFrame(pieces, index=pd.RangeIndex(1, runs + 1, name="piece"))
 
 
-def spent(**given: Any) -> _shown.Spent:
+def spent(population: str | None, retire: str | None, **given: Argument) -> _shown.Spent:
     """Return the contents of a ledger."""
     with naming(PYTHON):
-        population, retire, account = given.pop("population"), given.pop("retire"), Account(**given)
+        account = Account(**given)
         path, populations = populations_of(population, account.budget, account.ledger, retire)
         return _shown.Spent(
             ledger_view.to_json(path, populations), list(ledger_view.ledger(path, populations))
         )
 
 
-def _read(given: Mapping[str, Any]) -> dict[str, Any]:
+def _read(given: Mapping[str, Argument]) -> dict[str, Argument]:
     """Return the arguments: arrays as lists, names as in records, a domain's dict spread over others."""
     if isinstance(domain := given.get("domain"), Mapping):
         for name in domain:
@@ -202,11 +207,11 @@ def _read(given: Mapping[str, Any]) -> dict[str, Any]:
     return read
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Argument) -> Argument:
     return np.asarray(value).tolist() if hasattr(value, "__array__") else value
 
 
-def _source(records: Any, columns: Mapping[str, Any]) -> Named:
+def _source(records: Records, columns: Mapping[str, Argument]) -> Named:
     """Return the records with columns under our names, as `table_at` takes them.
 
     A column is None, the name of another one, or values.

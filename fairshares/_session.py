@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -12,7 +12,7 @@ from harness.errors import PYTHON, naming
 from harness.request.readers import parse_unit
 
 if TYPE_CHECKING:
-    from fairshares._calls import Budget, Column, Number, Records
+    from fairshares._arguments import Argument, Budget, Column, Domain, Features, Number, Records
     from fairshares._results import (
         CapResult,
         ConfusionResult,
@@ -68,9 +68,9 @@ class Session:
         client_id: Column = None,
         group: Column = None,
         label: Column = None,
-        groups: Sequence[Any] | None = None,
-        labels: Sequence[Any] | None = None,
-        domain: Mapping[str, Any] | Path | str | None = None,
+        groups: Sequence[Hashable] | None = None,
+        labels: Sequence[Hashable] | None = None,
+        domain: Domain | Path | str | None = None,
         max_count: int | None = None,
         stock: Path | str | None = None,
         timeout: float = 600,
@@ -116,7 +116,7 @@ class Session:
         epsilon: Number,
         score: Column = None,
         thresholds: int | Sequence[float] | None = None,
-        positive_label: Any = None,
+        positive_label: Hashable = None,
         constraint: Constraint = "equalized_odds",
         objective: Objective = "accuracy_score",
         tolerance: float | None = None,
@@ -138,7 +138,7 @@ class Session:
         prediction: Column = None,
         score: Column = None,
         threshold: float | None = None,
-        positive_label: Any = None,
+        positive_label: Hashable = None,
         delta: Number = "2^-40",
         cap_epsilon: Number | None = None,
         neighboring_relation: Relation | None = None,
@@ -195,7 +195,7 @@ class Session:
     def train(
         self,
         *,
-        features: Mapping[str, Any] | Path | str,
+        features: Features | Path | str,
         epsilon: Number,
         with_: Sequence[str] | None = None,
         fairness: str | None = None,
@@ -209,7 +209,7 @@ class Session:
         reweighing: Reweighing = "kamiran-calders",
         constraint: Constraint = "equalized_odds",
         objective: Objective = "accuracy_score",
-        positive_label: Any = None,
+        positive_label: Hashable = None,
         noise: Literal["joint", "distributed"] = "joint",
         offline: bool = False,
         out: Path | str | None = None,
@@ -221,7 +221,7 @@ class Session:
         """Return what the population has spent, or all have if the session names none."""
         return _lookups.ledger(self._shared["population"], ledger=self._shared["ledger"])
 
-    def _made(self, call: Callable[..., R], given: Mapping[str, Any]) -> R:
+    def _made(self, call: Callable[..., R], given: Mapping[str, Argument]) -> R:
         """Return a call's result on its own arguments, and on those of the session that it has."""
         own = {name: value for name, value in given.items() if name != "self"}
         parameters = inspect.signature(call).parameters

@@ -38,9 +38,9 @@ def tampering(options: TamperingOptions) -> None:
         "bench.tampering",
         options,
         options.security or [model.name for model in MODELS.values() if model.active],
-        partial(walk.go_on, tried=TRIED[options.tried], turns=options.turns),
-        lambda path: summary(walk.load(path)),
-        _view,
+        go_on=partial(walk.go_on, tried=TRIED[options.tried], turns=options.turns),
+        summarized=lambda path: summary(walk.load(path)),
+        view=_view,
     )
 
 
@@ -51,9 +51,9 @@ def timing(options: TimingOptions) -> None:
         "bench.timing",
         options,
         options.security or [model.name for model in MODELS.values() if model.virtual_machine],
-        partial(pairs.go_on, tried=tried),
-        lambda path: pairs.summary(pairs.load(path)),
-        _times,
+        go_on=partial(pairs.go_on, tried=tried),
+        summarized=lambda path: pairs.summary(pairs.load(path)),
+        view=_times,
     )
 
 
@@ -61,6 +61,7 @@ def _carry_out(
     command: str,
     options: TamperingOptions | TimingOptions,
     names: Sequence[str],
+    *,
     go_on: Callable[..., None],
     summarized: Callable[[Path], Rows],
     view: Callable[[Rows], Iterator[Part]],

@@ -34,8 +34,9 @@ from harness.errors import MixedResultsError, OptionError
 from harness.hosts.inventory import read_hosts
 from harness.pipeline.manifests import environment, machine
 from harness.request.fields import typed
+from harness.system.documents import as_type
 from harness.system.files import working_directory
-from harness.system.result_files import read_result, write_json
+from harness.system.result_files import not_result, read_result, write_json
 
 Todo = tuple[Planned, int]  # a cell, and the number of its repetition
 Watch = Callable[[int, int, float | None, Todo], object]  # is told runs done, all, seconds left, the next run
@@ -132,7 +133,8 @@ def _programs(plan: Sequence[Planned], beside: Path) -> list[Path]:
 
 def chosen_in(directory: Path) -> Chosen:
     """Return the choice whose results a directory has."""
-    fields = read_result(directory, ABOUT)["chosen"]
+    refusal = not_result(directory / ABOUT, ABOUT)
+    fields = as_type(dict[str, Any], read_result(directory, ABOUT)["chosen"], refusal)
     fields |= {"suite": read_experiment(directory / EXPERIMENT), "models": tuple(fields["models"])}
     return Chosen(**fields)
 

@@ -119,6 +119,7 @@ def _made(
     arguments: Sequence[object],
     samples: int,
     opened: _Opened,
+    *,
     values: Array | None = None,
     slots: tuple[Array, int] | None = None,
     gaussian: JointGaussian | None = None,
@@ -166,32 +167,32 @@ def _programs() -> tuple[Operation, ...]:
             (2, 4, NoiseDistribution.LAPLACE, 1, 30),
             0,
             lambda _: _COUNTS.ravel().tolist(),
-            _COUNTS.ravel(),
+            values=_COUNTS.ravel(),
         ),
         make(
             "pi_rounds",
             (2, 1, 4, *_GAUSSIAN.arguments().values()),
             4,
             _plus(_COUNTS),
-            _COUNTS.ravel(),
+            values=_COUNTS.ravel(),
             gaussian=_GAUSSIAN,
         ),
-        make("pi_rw split", ("split", "shares", 2, 0, 0, *two), 4, _plus(_COUNTS), _COUNTS.ravel()),
+        make("pi_rw split", ("split", "shares", 2, 0, 0, *two), 4, _plus(_COUNTS), values=_COUNTS.ravel()),
         make(
             "pi_rw product",
             ("product", "shares", 2, _N, 0, *two),
             4,
             _plus(_COUNTS),
-            np.concatenate([*columns, _LABEL == 1]).astype(np.int64),
+            values=np.concatenate([*columns, _LABEL == 1]).astype(np.int64),
         ),
         make("pi_rw_slots", (2, _N, 1, *two), 4, _plus(_COUNTS), slots=(pair + 1, slot_bits(_COUNTS.size))),
-        make("pi_cf split", ("split", 2, 0, *two), 8, _plus(confusion), confusion.ravel()),
+        make("pi_cf split", ("split", 2, 0, *two), 8, _plus(confusion), values=confusion.ravel()),
         make(
             "pi_cf product",
             ("product", 2, _N, *two),
             8,
             _plus(confusion),
-            np.concatenate([*columns, _PREDICTION == 0]).astype(np.int64),
+            values=np.concatenate([*columns, _PREDICTION == 0]).astype(np.int64),
         ),
         make(
             "pi_cf_slots",
@@ -205,10 +206,12 @@ def _programs() -> tuple[Operation, ...]:
             (2, 1, _LABELS, _BINS, "1.2", *LAW),
             blocks.size,
             _plus(blocks),
-            np.bincount(keys, minlength=_LABELS * _BINS),
+            values=np.bincount(keys, minlength=_LABELS * _BINS),
         ),
-        make("pi_roc_records", (2, _N, 1, _LABELS, _BINS, "1.2", *LAW), blocks.size, _plus(blocks), keys),
-        make("pi_gap", (2, _GROUPS, *LAW), 4, _plus(sums), sums),
+        make(
+            "pi_roc_records", (2, _N, 1, _LABELS, _BINS, "1.2", *LAW), blocks.size, _plus(blocks), values=keys
+        ),
+        make("pi_gap", (2, _GROUPS, *LAW), 4, _plus(sums), values=sums),
         make(
             "pi_gap_slots",
             (2, _N, 1, _GROUPS, _STEPS, *LAW),
@@ -216,16 +219,25 @@ def _programs() -> tuple[Operation, ...]:
             _plus(sums),
             slots=(_GROUP + 1 + (_VALUE + _STEPS << of_group), of_group + value_bits(_STEPS)),
         ),
-        make("pi_count", (2, _GROUPS, _LABELS, _OFFSET, _MOST, *LAW), 4, _plus(logarithms), _COUNTS.ravel()),
+        make(
+            "pi_count",
+            (2, _GROUPS, _LABELS, _OFFSET, _MOST, *LAW),
+            4,
+            _plus(logarithms),
+            values=_COUNTS.ravel(),
+        ),
         make("pi_cap", (2, _N, 1, len(_CAPS) - 1, _ABOVE, *LAW), len(_CAPS), cap, slots=(_EXCEEDED, of_cap)),
     )
 
 
 PROGRAMS = _programs()
 OFFLINE = _made(  # of noise that `pi_preprocess` makes of the same bits
-    *(np.random.default_rng(6), "pi_sum_offline", (2, _COUNTS.size), _COUNTS.size),
+    np.random.default_rng(6),
+    "pi_sum_offline",
+    (2, _COUNTS.size),
+    _COUNTS.size,
     _plus(_COUNTS),
-    _COUNTS.ravel(),
+    values=_COUNTS.ravel(),
 )
 TOO_LONG = {("spdz2k", "pi_roc_records")}  # 120,000 messages and minutes in each run
 _SAMPLES = 200  # more than any message of a run could change unnoticed

@@ -50,6 +50,7 @@ def watch(attack: Attack, ones: bool) -> tuple[list[Counter[tuple[int, int]]], f
 
 def go_on(
     models: Sequence[SecurityModel],
+    *,
     tried: Sequence[Operation],
     work: Path,
     path: Path,

@@ -111,6 +111,7 @@ def sites(parties: Parties, turns: int) -> list[Site]:
 
 def go_on(
     models: Sequence[SecurityModel],
+    *,
     tried: Sequence[Operation],
     work: Path,
     path: Path,

@@ -47,6 +47,7 @@ def present(
     manifest: ReleaseManifest,
     target: Path,
     title: str,
+    *,
     answer: Sequence[Part],
     short: Sequence[Part],
     full: Sequence[Part],

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Event, Thread
-from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -22,6 +21,7 @@ from harness.system.progress import listening
 from harness.system.signals import take_interrupts
 from harness.views.parts import Part
 from harness.views.rendering.text import printable, render
+from protocols.json_values import JsonValue
 
 INTERRUPTED_EXIT = 130
 INTERRUPTED = "Interrupted: no party was left running, and no result half-written."
@@ -70,7 +70,7 @@ def show(*parts: Part) -> None:
     render(parts, out)
 
 
-def print_json(value: Any) -> None:
+def print_json(value: JsonValue) -> None:
     """Print JSON on stdout, as `print_json_text`."""
     print_json_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
@@ -87,7 +87,7 @@ def print_json_text(text: str) -> None:
     )
 
 
-def show_or_print(value: Any, *parts: Part) -> None:
+def show_or_print(value: JsonValue, *parts: Part) -> None:
     """Show parts of a view, or print their value as JSON."""
     if output.json:
         print_json(value)

@@ -9,9 +9,9 @@ import io
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING
 
 import urllib3
 from urllib3.connection import HTTPSConnection
@@ -19,6 +19,9 @@ from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConn
 from urllib3.response import HTTPResponse
 
 from harness.system.stores import LEAST_RATE
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer, SupportsRead
 
 CONNECT_S = 30.0  # to reach any of a server's addresses, and for TLS
 SEND_S = 30.0  # to send a request's head or body, and what LEAST_RATE allows in addition
@@ -71,8 +74,10 @@ class LimitedConnection(HTTPSConnection):
         with self._within(CONNECT_S):
             super().connect()
 
-    def send(self, data: Any) -> None:
-        """Send bytes."""
+    def send(self, data: "SupportsRead[bytes] | Iterable[ReadableBuffer] | ReadableBuffer | str") -> None:
+        """Send bytes; TypeError for what does not say how many it has."""
+        if not isinstance(data, Sized):
+            raise TypeError("only bytes whose number is known are sent")
         if self.sock is None:
             self.connect()
         with self._within(SEND_S + len(data) / LEAST_RATE):

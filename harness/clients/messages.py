@@ -36,11 +36,21 @@ def context(
     return tls
 
 
-async def connected(host: str, port: int, is_awaited: Callable[[], bool], **options: Any) -> "Channel":
+async def connected(
+    host: str,
+    port: int,
+    is_awaited: Callable[[], bool],
+    *,
+    tls: ssl.SSLContext | None = None,
+    handshake_s: float | None = None,
+) -> "Channel":
     """Connect; try again while the other side refuses or resets, as one that is busy does, and is awaited."""
     while True:
         try:
-            return Channel(*await asyncio.open_connection(host, port, **options))
+            reader, writer = await asyncio.open_connection(
+                host, port, ssl=tls, ssl_handshake_timeout=handshake_s
+            )
+            return Channel(reader, writer)
         except (ConnectionRefusedError, ConnectionResetError):
             if not is_awaited():
                 raise

@@ -104,7 +104,7 @@ class _Conversation:
         """Connect to a party, or raise ClientError, or an OSError where it may be asked again."""
         try:
             channel = await wire.connected(
-                server.host, server.port, lambda: True, ssl=self._context, ssl_handshake_timeout=30.0
+                server.host, server.port, lambda: True, tls=self._context, handshake_s=30.0
             )
             self._channels.append(channel)
             if channel.peer_certificate != ssl.PEM_cert_to_DER_cert(server.certificate):
@@ -130,7 +130,7 @@ class _Conversation:
         await self._tell(seed)
         opened = await self._told(sums * parts * masks.WORD_BYTES)
         try:
-            check_masks(sender.number, own, offsets, seed, parts, opened)
+            check_masks(sender.number, own, offsets, seed, parts=parts, opened=opened)
         except MaskError:
             await self._tell(wire.COMPLAINT)
             raise
@@ -178,7 +178,7 @@ async def _all_or_none(steps: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
 
 
 def check_masks(
-    number: int, own: masks.Words, offsets: masks.Words, seed: bytes, parts: int, opened: Sequence[bytes]
+    number: int, own: masks.Words, offsets: masks.Words, seed: bytes, *, parts: int, opened: Sequence[bytes]
 ) -> None:
     """Raise MaskError unless all parties opened the same subset sums, of the client's masks."""
     count = len(offsets) // parts

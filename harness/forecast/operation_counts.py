@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 from harness.engines.base import PROGRAMS, Job
 from harness.engines.mpspdz.compiler import compile_options, compilers_estimate, find_installation
@@ -289,5 +288,5 @@ def _in_turn(times: int) -> Callable[[Callable[[int], None]], None]:
     return of
 
 
-def _do_nothing(*_: Any) -> None:
+def _do_nothing(*_: "int | str | Wire") -> None:
     """Stand for operations without costs."""

@@ -387,6 +387,7 @@ def plan_model(
     model: SecurityModel,
     units: UnitCosts,
     network: Network | None,
+    *,
     started: Callable[[], float] = float,
     design_s: float = 0.0,
     derive_s: float = 0.0,

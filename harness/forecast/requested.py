@@ -32,7 +32,7 @@ from harness.inputs.record_schema import (
     caps_to_choose_from,
 )
 from harness.inputs.records import read_records
-from harness.inputs.tables import Named
+from harness.inputs.tables import Named, TabularRecords
 from harness.pipeline.release import cap_and_release, request_of_cap
 from harness.releases.base import statistic_class, statistic_of
 from harness.releases.contribution_cap import CapStatistic, CapTarget
@@ -62,7 +62,7 @@ class Plan:
 def planned(
     request: Request,
     expected: Expected,
-    table: Any = None,
+    table: TabularRecords = None,
     started: Callable[[], float] = float,
 ) -> Plan:
     """Return the plan of a release, in all models if the request names none.
@@ -86,12 +86,20 @@ def planned(
     plans = []
     for model in models:
         of = [release for release in releases if model in release.models]
-        tried = sum(release.design_s for release in of), sum(release.derive_s for release in of)
-        plans.append(plan_model(stages, model, units, expected.network, started, *tried))
+        planned_model = plan_model(
+            stages,
+            model,
+            units,
+            expected.network,
+            started=started,
+            design_s=sum(release.design_s for release in of),
+            derive_s=sum(release.derive_s for release in of),
+        )
+        plans.append(planned_model)
     return Plan(stages, releases, plans, expected.network, units)
 
 
-def _stages(request: Request, expected: Expected, table: Any) -> list[PlannedRelease]:
+def _stages(request: Request, expected: Expected, table: TabularRecords) -> list[PlannedRelease]:
     _refuse_strangers(request, expected)
     kind = statistic_class(request.task).kind
     counts, groups, labels = None, expected.groups, expected.labels
@@ -123,7 +131,7 @@ def _stages(request: Request, expected: Expected, table: Any) -> list[PlannedRel
 
 
 def _counted(
-    request: Request, expected: Expected, kind: RecordKind, table: Any
+    request: Request, expected: Expected, kind: RecordKind, table: TabularRecords
 ) -> tuple[npt.NDArray[np.int64], dict[str, Fraction], dict[str, Fraction]]:
     of_shares = ("clients", "records", "groups", "labels")
     given = [named(name) for name in of_shares if getattr(expected, name) is not None]

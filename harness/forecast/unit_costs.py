@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from harness.engines.emulated_network.profiles import Network
 from harness.errors import PlanError, ResultFileError, named_command
@@ -12,6 +12,7 @@ from harness.forecast.operation_counts import Counts
 from harness.pipeline.manifests import sum_if_known
 from harness.security_models import MODELS, SecurityModel
 from harness.system.result_files import read_result
+from protocols.json_values import JsonObject
 
 UNITS = "units.json"
 RECORDED = Path(__file__).with_name("recorded_units")
@@ -77,7 +78,7 @@ class UnitCosts:
     """All models' unit costs, `measured` where and when."""
 
     models: Mapping[str, ModelUnits]
-    measured: Mapping[str, Any]
+    measured: JsonObject
 
     def predict(self, model: SecurityModel, counts: Counts, network: Network | None = None) -> Cost:
         """Return the cost of a program with these counts, on one machine or on a network.
@@ -150,7 +151,10 @@ def read_units(directory: Path) -> UnitCosts:
             dict[str, dict[str, dict[str, Annotated[float, msgspec.Meta(ge=0)]] | None]],
         )
         models = {name: _model_units(MODELS[name], units) for name, units in stated.items()}
-        return UnitCosts(models, dict(fields["measured"]))
+        measured = fields["measured"]
+        if not isinstance(measured, dict):
+            raise TypeError
+        return UnitCosts(models, measured)
     except (KeyError, TypeError, ValueError, msgspec.ValidationError):
         raise ResultFileError(
             f"{directory / UNITS} does not hold unit costs; measure them anew with "
@@ -158,15 +162,19 @@ def read_units(directory: Path) -> UnitCosts:
         ) from None
 
 
-def _model_units(model: SecurityModel, fields: dict[str, Any]) -> ModelUnits:
-    network, known = fields.pop("network"), FIGURES[model.engine]
+def _model_units(model: SecurityModel, fields: dict[str, dict[str, float] | None]) -> ModelUnits:
+    network = fields.pop("network")
+    known = FIGURES[model.engine]
     if {*fields, COMPILE_S} != {*known, COMPILE_S}:  # which is measured where programs were compiled
         raise ValueError
-    if any(set(costs) - set(known[figure]) for figure, costs in fields.items()):
+    figures = {figure: costs for figure, costs in fields.items() if costs is not None}
+    if len(figures) < len(fields):
+        raise ValueError
+    if any(set(costs) - set(known[figure]) for figure, costs in figures.items()):
         raise ValueError
     if network is None:
-        return ModelUnits(fields)
-    return ModelUnits(fields, network["round_trips_per_round"], network["link_share"])
+        return ModelUnits(figures)
+    return ModelUnits(figures, network["round_trips_per_round"], network["link_share"])
 
 
 def _total(units: Mapping[str, float], things: Mapping[str, float]) -> float:

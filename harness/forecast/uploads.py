@@ -4,7 +4,6 @@ import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from harness.inputs.shares.task import Task
 
@@ -29,7 +28,7 @@ def recorded() -> list[dict[str, float]]:
         return [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
 
 
-def costs_of(uploads: int, task: Task, party: int, measured: Sequence[Mapping[str, Any]]) -> UploadCosts:
+def costs_of(uploads: int, task: Task, party: int, measured: Sequence[Mapping[str, float]]) -> UploadCosts:
     """Return the cost of so many uploads of a task.
 
     `measured` has a row of few counts for each kind of key, and for one kind a row of many. Seconds grow with

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -18,6 +18,13 @@ from harness.system.spelling import similar
 
 if TYPE_CHECKING:
     import pandas as pd
+    from pandas.api.extensions import ExtensionDtype
+
+Frame: TypeAlias = nw.DataFrame[Any] | nw.LazyFrame[Any]
+"""A frame by narwhals, over anybody's."""
+
+NativeDtype: TypeAlias = "np.dtype[Any] | ExtensionDtype"
+"""A column's dtype in pandas, Dask and the like."""
 
 TABLE = "The table"  # the name of a frame in messages
 ROLES = (
@@ -42,14 +49,14 @@ _NAMES = re.compile(  # dtypes of groups and labels
 )
 
 
-def dtypes_of(frame: Any, names: Sequence[str]) -> dict[str, str]:
+def dtypes_of(frame: Frame, names: Sequence[str]) -> dict[str, str]:
     """Return dtypes as pandas writes them, after "category of" for categories."""
     schema, known = frame.collect_schema(), frame.implementation
     natives = frame.to_native().dtypes if known.is_pandas_like() or known.is_dask() else {}
     return {name: _dtype(schema[name], natives.get(name), frame, name) for name in names}
 
 
-def _dtype(kind: Any, native: Any, frame: Any, name: str) -> str:
+def _dtype(kind: nw.dtypes.DType, native: NativeDtype | None, frame: Frame, name: str) -> str:
     if kind == nw.Object:
         kinds = {
             type(value.item() if isinstance(value, np.generic) else value) for value in frame[name].to_list()
@@ -59,8 +66,9 @@ def _dtype(kind: Any, native: Any, frame: Any, name: str) -> str:
             (dtype for dtype, types in alike if kinds - {type(None)} <= types), "objects of several types"
         )
     if kind in (nw.Categorical, nw.Enum):
-        return f"{CATEGORY_OF}{native.categories.dtype if hasattr(native, 'categories') else 'str'}"
-    if kind == nw.Datetime:
+        categories = getattr(native, "categories", None)
+        return f"{CATEGORY_OF}{'str' if categories is None else categories.dtype}"
+    if isinstance(kind, nw.Datetime):
         return f"datetime64[{', '.join(filter(None, (kind.time_unit, kind.time_zone)))}]"
     return str(native or {"Boolean": "bool", "String": "str"}.get(str(kind), str(kind).lower()))
 
@@ -171,7 +179,7 @@ def present(path: str, header: list[str], names: Sequence[str], optional: str) -
 _MISSING = ("None", "nan", "NaN", "<NA>", "NaT")  # what Python, numpy and pandas call a missing value
 
 
-def as_text(values: Sequence[Any]) -> list[str]:
+def as_text(values: Sequence[Hashable]) -> list[str]:
     """Return values as texts of a CSV file, "" for a missing one.
 
     Floats that are all whole become integers: missing values made them floats.
@@ -179,7 +187,7 @@ def as_text(values: Sequence[Any]) -> list[str]:
     floats = [value for value in values if isinstance(value, float) and not math.isnan(value)]
     are_whole = all(abs(value) < 2**53 and value % 1 == 0 for value in floats)
 
-    def text(value: Any) -> str:
+    def text(value: Hashable) -> str:
         if are_whole and isinstance(value, float) and not math.isnan(value):
             return str(int(value))
         return str(value) if isinstance(value, str) or str(value) not in _MISSING else ""

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from harness.errors import RecordDomainError, ThresholdGridError, named, refuse
 from harness.system.documents import DECLARATION, Refusal, as_type, read_json
 from protocols.arrays import Integers
+from protocols.json_values import JsonValue
 from protocols.mechanisms.above_threshold import caps_up_to
 
 DEFAULT_MAX_COUNT = 2**31
@@ -217,12 +218,13 @@ def read_domain(path: Path) -> RecordDomain:
     return domain_from_json(read_json(path, _refusal(str(path)), limits=DECLARATION), str(path))
 
 
-def domain_from_json(fields: Any, where: str) -> RecordDomain:
+def domain_from_json(fields: JsonValue, where: str) -> RecordDomain:
     """Return a parsed domain, or raise RecordDomainError that begins with `where`."""
     refusal = _refusal(where)
     if isinstance(fields, dict) and "values" in fields:
         fields = {"labels": [], "max_count": 1, **fields}
     declared = as_type(_Declared, fields, refusal)
+    assert isinstance(fields, dict), "no other value becomes a dataclass"
     if None in fields.values():
         refusal.say("null says nothing, leave that key out")
     grid = () if declared.thresholds is None else grid_from_json(declared.thresholds)
@@ -421,7 +423,7 @@ def caps_to_choose_from(max_count: int) -> tuple[int, ...]:
     return caps_up_to(min(max_count, MAX_CAP))
 
 
-def cap_from_json(declared: Any, where: str) -> Cap:
+def cap_from_json(declared: JsonValue, where: str) -> Cap:
     """Return a parsed contribution bound, or raise RecordDomainError."""
     if declared == WEIGHT_ONE:
         return Cap(WEIGHT_SLOTS, weight_one=True)

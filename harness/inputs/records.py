@@ -31,7 +31,7 @@ from harness.inputs.record_schema import (
     even_grid,
     shown,
 )
-from harness.inputs.tables import MISSING, Counted, Say, Table, table_at
+from harness.inputs.tables import MISSING, Counted, Say, Table, TabularRecords, table_at
 
 MOST_INFERRED = 50  # groups, or labels, that need no declaration
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.ASCII | re.IGNORECASE)
@@ -146,7 +146,7 @@ class ClientRecords:
         count = _drawn(self.client, self.count, most)
         return self._kept(count > 0, count=count[count > 0])
 
-    def _kept(self, kept: npt.NDArray[Any], **changes: Any) -> ClientRecords:
+    def _kept(self, kept: npt.NDArray[Any], **changes: npt.NDArray[Any]) -> ClientRecords:
         of_each = {
             name: array[kept]
             for name in ("client", "group", "label", "detail", "count")
@@ -212,7 +212,7 @@ class ScoreCut:
 
 
 def read_records(
-    source: Any,
+    source: TabularRecords,
     domain: RecordDomain | None,
     max_count: int = DEFAULT_MAX_COUNT,
     *,
@@ -241,7 +241,10 @@ def read_records(
 
 
 def read_singly(
-    source: Any, more: Sequence[str], domain: RecordDomain | None, max_count: int = DEFAULT_MAX_COUNT
+    source: TabularRecords,
+    more: Sequence[str],
+    domain: RecordDomain | None,
+    max_count: int = DEFAULT_MAX_COUNT,
 ) -> tuple[ClientRecords, Counted]:
     """Return records, an entry each, and their values, in the source's order."""
     table = table_at(source, [*_COLUMNS, *more], "client_id")

@@ -17,19 +17,20 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 
 from harness.errors import RecordsError, refuse
-from harness.inputs.columns import TABLE, as_text, dtypes_of, present
+from harness.inputs.columns import TABLE, Frame, as_text, dtypes_of, present
 from harness.inputs.record_schema import Grid, even_grid
 
 if TYPE_CHECKING:  # pandas and duckdb take a second to load, so functions import them
     import duckdb
     import pandas as pd
+    from narwhals.stable.v2.typing import IntoFrame
 
 Say = Callable[[str], None]
 _PARQUET = (".parquet", ".pq")
@@ -182,11 +183,15 @@ def _by_halves(score: nw.Expr, grid: Grid, low: int, high: int) -> nw.Expr:
 class Named:
     """Records whose columns have other names; `names` maps ours to theirs."""
 
-    records: Any
+    records: TabularRecords
     names: Mapping[str, str]
 
 
-def table_at(source: Any, names: Sequence[str], optional: str = "") -> Table:
+TabularRecords: TypeAlias = "Path | IntoFrame | Named | None"
+"""What `table_at` reads; it refuses None, as calls have where shares take the records' place."""
+
+
+def table_at(source: TabularRecords, names: Sequence[str], optional: str = "") -> Table:
     """Return records as a table with these columns, or raise RecordsError; read only headers and schemas.
 
     A source is a path, directory or glob of CSV or Parquet files, a frame that narwhals knows, or either of
@@ -347,7 +352,7 @@ class _CsvFiles:
         return ((self._shown[path], by_path[path]) for path in self._paths if path in by_path)
 
 
-def _kept_for_later(file: str) -> Any:
+def _kept_for_later(file: str) -> IO[bytes] | None:
     """Return an unnamed copy of a pipe, which is read twice; None for a file."""
     path = Path(file)
     if path.is_file() or not path.exists():
@@ -405,7 +410,7 @@ def _of_parquet(where: str, files: Sequence[str], names: Sequence[str], optional
     return Table(where, frame, dtypes_of(frame, names), in_order)
 
 
-def frame_of(source: Any) -> Any:
+def frame_of(source: IntoFrame | None) -> Frame:
     """Return narwhals' view of a frame, or raise RecordsError."""
     try:
         frame = nw.from_native(source, pass_through=True)
@@ -420,7 +425,7 @@ def frame_of(source: Any) -> Any:
     return frame
 
 
-def _of_frame(source: Any, names: Sequence[str], optional: str) -> Table:
+def _of_frame(source: IntoFrame | None, names: Sequence[str], optional: str) -> Table:
     frame = frame_of(source)
     names = present(TABLE, [str(name) for name in frame.collect_schema().names()], names, optional)
     dtypes = dtypes_of(frame, names)

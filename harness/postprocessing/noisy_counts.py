@@ -37,7 +37,7 @@ def read_counts(
 
 
 def read_unbiased(
-    opened: Sequence[int], name: str, expected: int, most: int, noise: Noise, least: int = 0
+    opened: Sequence[int], name: str, expected: int, most: int, noise: Noise, *, least: int = 0
 ) -> Floats:
     """Return the revealed values of one output line, less the noise's mean.
 

@@ -23,6 +23,7 @@ from harness.security_models import get_model
 from harness.stated_privacy import SecurityBits, StatedPrivacy
 from harness.system.documents import as_json, as_type, read_json
 from harness.system.result_files import not_result, result_path
+from protocols.json_values import JsonValue
 
 T = TypeVar("T")
 
@@ -173,10 +174,9 @@ EarlierManifest = Manifest | SumManifest | ChoiceManifest
 """The manifest of a result that can be read."""
 
 
-def manifest_to_json(manifest: EarlierManifest | SampleManifest) -> dict[str, object]:
+def manifest_to_json(manifest: EarlierManifest | SampleManifest) -> dict[str, JsonValue]:
     """Return the content of `manifest.json`."""
-    fields: dict[str, object] = as_json(manifest)
-    return fields
+    return as_json(manifest)
 
 
 def read_manifest(directory: Path | str) -> EarlierManifest:

@@ -61,7 +61,7 @@ def noise_of(one: NoiseOfCount, cells: int, least: float) -> Noise:
 
 
 def ratio_interval(
-    ratio: Table, own: Table, terms: int, most: Table, noise: Noise, failure: float = _FAILURE
+    ratio: Table, own: Table, terms: int, most: Table, noise: Noise, *, failure: float = _FAILURE
 ) -> Table:
     """Return, per weight, an interval of the ratio B/A of two sums of raised true counts, shape (weights, 2).
 
@@ -107,7 +107,7 @@ def share_intervals(
         if certain.any():
             divisor = own[certain]
             ratio, most = np.maximum(rest[certain], 0) / divisor, np.full(divisor.shape, np.inf)
-            share = 1 / (1 + ratio_interval(ratio, divisor, counts, most, both, failure))
+            share = 1 / (1 + ratio_interval(ratio, divisor, counts, most, both, failure=failure))
             intervals[certain] = 1 - share if turned else share[:, ::-1]
     return intervals
 

@@ -9,24 +9,29 @@ import math
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, time
 from difflib import get_close_matches
 from fractions import Fraction
 from inspect import signature
 from itertools import accumulate, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar, overload
 
 from harness.errors import FairSharesError, cannot
 from harness.system.files import larger_than, read_bounded
 from harness.system.spelling import similar
 from protocols.exact_numbers import MAX_DIGITS, stated_number
+from protocols.json_values import JsonObject, JsonValue
 
 if TYPE_CHECKING:
     from msgspec import Struct
 
 T = TypeVar("T")
+
+TomlValue: TypeAlias = "JsonValue | date | time | Sequence[TomlValue] | Mapping[str, TomlValue]"
+"""Parsed TOML or JSON, before `as_type` checks it."""
 
 _MAX_DEPTH = 100  # values within values
 _MAX_DIGITS = 100  # of a number outside of texts
@@ -76,7 +81,7 @@ class Refusal:
         raise self.error(f"{self.where} is not {self.what}: {fault}; {self.way_out}.") from None
 
 
-def read_json(path: Path, refusal: Refusal, schema: int | None = None, limits: Limits = RESULT) -> Any:
+def read_json(path: Path, refusal: Refusal, schema: int | None = None, limits: Limits = RESULT) -> JsonValue:
     """Return a JSON file's content, or raise as `parse_json`.
 
     Guarantees: only a regular file is read, at most `limits.size` bytes of it, and nothing waits.
@@ -85,7 +90,7 @@ def read_json(path: Path, refusal: Refusal, schema: int | None = None, limits: L
     return parse_json(_read(path, refusal, limits), refusal, schema, limits)
 
 
-def read_toml(path: Path, refusal: Refusal) -> Any:
+def read_toml(path: Path, refusal: Refusal) -> dict[str, Any]:
     """Return the content of a TOML file within the `SMALL` limits, or raise the refusal's error."""
     try:
         text = _read(path, refusal, SMALL).decode()
@@ -95,7 +100,9 @@ def read_toml(path: Path, refusal: Refusal) -> Any:
         refusal.say(f"it is not TOML in UTF-8, {error}")
 
 
-def parse_json(text: bytes, refusal: Refusal, schema: int | None = None, limits: Limits = RESULT) -> Any:
+def parse_json(
+    text: bytes, refusal: Refusal, schema: int | None = None, limits: Limits = RESULT
+) -> JsonValue:
     """Return JSON's content without its "schema", which must equal `schema` if that is given.
 
     Raises the refusal's error for what is not JSON in UTF-8, and as `strict_json` says.
@@ -114,7 +121,7 @@ def parse_json(text: bytes, refusal: Refusal, schema: int | None = None, limits:
     return value
 
 
-def strict_json(text: bytes, limits: Limits = RESULT) -> Any:
+def strict_json(text: bytes, limits: Limits = RESULT) -> JsonValue:
     """Return JSON's content.
 
     Guarantees: before the content is built, sizes, depth and digits are known to be within the limits, in
@@ -127,7 +134,7 @@ def strict_json(text: bytes, limits: Limits = RESULT) -> Any:
         RecursionError: It has too many values within values for the caller's own depth.
     """
     _check_json(text, limits)
-    value = _STRICT.decode(text.decode())
+    value: JsonValue = _STRICT.decode(text.decode())
     if rb"\ud" in text.lower():
         json.dumps(value, ensure_ascii=False).encode()  # a UnicodeError for half a character
     return value
@@ -177,7 +184,7 @@ def _check_toml(text: str) -> None:
         raise ValueError(f"as it has a number of more than {_MAX_DIGITS} digits")
 
 
-def as_type(kind: type[T], value: Any, refusal: Refusal, *, more: bool = False) -> T:
+def as_type(kind: type[T], value: TomlValue, refusal: Refusal, *, more: bool = False) -> T:
     """Return a value as a type, such as a dataclass, or raise the refusal's error or the type's own.
 
     Nothing is converted, but whole numbers are also floats, and exact numbers, as `"355/113"`, become
@@ -190,7 +197,7 @@ def as_type(kind: type[T], value: Any, refusal: Refusal, *, more: bool = False) 
         refusal.say("it has too many values within values")
 
 
-def _as_type(kind: type[T], value: Any, refusal: Refusal, more: bool) -> T:
+def _as_type(kind: type[T], value: TomlValue, refusal: Refusal, more: bool) -> T:
     import msgspec
 
     try:
@@ -214,14 +221,23 @@ def _as_type(kind: type[T], value: Any, refusal: Refusal, more: bool) -> T:
     return converted
 
 
-def as_json(value: object) -> Any:
-    """Return a struct as JSON has it, for example as a dict; fractions become texts, as `"355/113"`."""
+@overload
+def as_json(value: None) -> None: ...
+
+
+@overload
+def as_json(value: object) -> dict[str, JsonValue]: ...
+
+
+def as_json(value: object) -> dict[str, JsonValue] | None:
+    """Return a struct as JSON has it; fractions become texts, as `"355/113"`."""
     import msgspec
 
-    return msgspec.to_builtins(value, enc_hook=_to_text)
+    fields: dict[str, JsonValue] | None = msgspec.to_builtins(value, enc_hook=_to_text)
+    return fields
 
 
-def _of_text(kind: type, value: object) -> Fraction:
+def _of_text(kind: type, value: TomlValue) -> Fraction:
     if kind is not Fraction:
         raise NotImplementedError(f"no file has a {kind.__name__}")
     try:
@@ -237,7 +253,7 @@ def _to_text(value: object) -> str:
     return str(value)
 
 
-def call(function: Callable[..., T], arguments: dict[str, Any], refusal: Refusal) -> T:
+def call(function: Callable[..., T], arguments: JsonObject, refusal: Refusal) -> T:
     """Call a function with values of its parameters' types by name, or raise as `as_type`.
 
     Guarantees: calls of one method take no more memory, however many there are, of however many objects.
@@ -258,7 +274,7 @@ def call(function: Callable[..., T], arguments: dict[str, Any], refusal: Refusal
 _ARGUMENTS: dict[object, "type[Struct]"] = {}  # of each function that was called, made once
 
 
-def _check_known(document: Any, made: Any, refusal: Refusal) -> None:
+def _check_known(document: TomlValue, made: object, refusal: Refusal) -> None:
     if isinstance(document, dict):
         fields = getattr(made, "__dataclass_fields__", getattr(made, "__struct_fields__", ()))
         known = made if isinstance(made, dict) else {name: getattr(made, name) for name in fields}
@@ -267,16 +283,19 @@ def _check_known(document: Any, made: Any, refusal: Refusal) -> None:
                 refusal.say(f"it has an unknown key {name[:_SHOWN]!r}{similar(name[:_SHOWN], known)}")
             if value != known[name]:  # JSON that became another type
                 _check_known(value, known[name], refusal)
-    elif isinstance(document, list):
+    elif isinstance(document, list) and isinstance(made, Iterable):
         for value, one in zip(document, made, strict=True):
             _check_known(value, one, refusal)
 
 
-def _keys(document: Any) -> Iterator[str]:
+def _keys(document: TomlValue) -> Iterator[str]:
+    inner: Iterable[TomlValue] = ()
     if isinstance(document, dict):
         yield from document
-    inner = document.values() if isinstance(document, dict) else document
-    for value in inner if isinstance(document, dict | list) else ():
+        inner = document.values()
+    elif isinstance(document, list):
+        inner = document
+    for value in inner:
         yield from _keys(value)
 
 
@@ -290,7 +309,7 @@ def _no_number(text: str) -> NoReturn:
     raise ValueError(f"it has {text}, which is no number")
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _once(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
     fields = dict(pairs)
     if len(fields) < len(pairs):
         counts = Counter(name for name, _ in pairs)

@@ -8,20 +8,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from harness.errors import OptionError, ResultFileError, WriteError, named
 from harness.system.documents import Refusal, read_json
 from harness.system.files import PREFIX, copy_into, remove_within, working_directory
 from harness.system.signals import uninterrupted
+from protocols.json_values import JsonObject, JsonValue
 
 SCHEMA = 1
 
 
-def read_result(path: Path | str, name: str) -> dict[str, Any]:
+def read_result(path: Path | str, name: str) -> dict[str, JsonValue]:
     """Return a result file's content, given its path or directory, or raise ResultFileError."""
     path = result_path(path, name)
-    return {"schema": SCHEMA, **read_json(path, not_result(path, name), SCHEMA)}
+    content = read_json(path, not_result(path, name), SCHEMA)
+    assert isinstance(content, dict), "what names a schema is an object"
+    return {"schema": SCHEMA, **content}
 
 
 def not_result(path: Path, name: str) -> Refusal:
@@ -129,7 +131,7 @@ def _remove_empty(directories: Sequence[Path]) -> None:
             directory.rmdir()
 
 
-def write_json(path: Path, value: dict[str, Any]) -> None:
+def write_json(path: Path, value: JsonObject) -> None:
     """Write indented JSON, through to the disk; raise ValueError for numbers that are not finite."""
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     with path.open("w", encoding="utf-8") as file:
@@ -138,13 +140,13 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
         os.fsync(file.fileno())
 
 
-def write_files(directory: Path, files: Mapping[str, Any]) -> None:
+def write_files(directory: Path, files: Mapping[str, JsonObject]) -> None:
     """Write files of JSON into a new directory, or raise as `new_directory`."""
     with new_directory(directory) as partial:
         write_all(partial, files)
 
 
-def write_all(directory: Path, files: Mapping[str, Any]) -> None:
+def write_all(directory: Path, files: Mapping[str, JsonObject]) -> None:
     """Write files of JSON into an existing directory."""
     for name, fields in files.items():
         write_json(directory / name, fields)

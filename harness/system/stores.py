@@ -7,10 +7,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, partial
 from pathlib import Path
 from threading import Thread
-from typing import Any, BinaryIO, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, TypedDict, TypeVar
 
 from harness.errors import MissingPackageError, ShareError
 from harness.system.files import open_regular
+
+if TYPE_CHECKING:
+    from paramiko import MissingHostKeyPolicy
 
 _LARGE = 1 << 20  # bytes of a file that is read as a stream
 _AT_ONCE = 64  # requests to a store
@@ -20,6 +23,35 @@ LEAST_RATE = 1 << 14  # bytes a second
 LIST_S = 3600.0  # to list a store
 
 T = TypeVar("T")
+
+
+class Entry(TypedDict):
+    """A file or directory of a store, in its listing; stores state more of it."""
+
+    name: str
+    size: int
+    type: str
+
+
+class Store(Protocol):
+    """A file system of fsspec, as far as it is used here."""
+
+    async_impl: bool
+
+    def invalidate_cache(self) -> None:
+        """Forget earlier listings."""
+
+    def ls(self, path: str, *, detail: bool) -> list[Entry]:
+        """Return what is in a directory."""
+
+    def cat_file(self, path: str) -> bytes:
+        """Return a file's content."""
+
+    def pipe_file(self, path: str, value: bytes, *, mode: str) -> None:
+        """Write a file."""
+
+    def open(self, path: str) -> BinaryIO:
+        """Open a file to read it."""
 
 
 class File(NamedTuple):
@@ -68,19 +100,18 @@ def files_in(place: Path | str, suffix: str, *, fetch: bool = True) -> Iterator[
         raise ShareError(f"Cannot read {place}: {why}; see that it is there, and may be read.") from None
 
 
-def _fetched(store: Any, path: str) -> bytes:
+def _fetched(store: Store, path: str) -> bytes:
     """Return a small file of a store."""
-    fetched: bytes = within(FILE_S + _LARGE / LEAST_RATE, store, partial(store.cat_file, path))
-    return fetched
+    return within(FILE_S + _LARGE / LEAST_RATE, store, partial(store.cat_file, path))
 
 
-def put(store: Any, path: str, body: bytes) -> None:
+def put(store: Store, path: str, body: bytes) -> None:
     """Write a new file into a store; raise FileExistsError, TimeoutError, or what its library raises."""
     write = partial(store.pipe_file, path, body, mode="create")
     within(FILE_S + len(body) / LEAST_RATE, store, write)
 
 
-def within(seconds: float, store: Any, act: Callable[..., T]) -> T:
+def within(seconds: float, store: Store | None, act: Callable[..., T]) -> T:
     """Return what a call of a store's method returns, or raise TimeoutError where it takes too long.
 
     Libraries of stores limit silence, if anything. Those that are asynchronous end the call then. Others go
@@ -100,7 +131,7 @@ def within(seconds: float, store: Any, act: Callable[..., T]) -> T:
     return ended.result(seconds)
 
 
-def store_of(url: str) -> tuple[Any, str]:
+def store_of(url: str) -> tuple[Store, str]:
     """Return the store of a URL, as fsspec's file system, and the path in it.
 
     Guarantees: an sftp server's key is in `~/.ssh/known_hosts`.
@@ -127,7 +158,7 @@ def store_of(url: str) -> tuple[Any, str]:
 
 
 @cache
-def _known_keys_only() -> Any:
+def _known_keys_only() -> "type[MissingHostKeyPolicy]":
     """Return the rule for sftp servers' keys; fsspec's accepts any."""
     from paramiko import HostKeys, MissingHostKeyPolicy, PKey, SSHClient, SSHException
 

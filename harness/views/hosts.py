@@ -211,6 +211,7 @@ def log(
 def signers(
     statements: Sequence[Mapping[str, Any]],
     what: str,
+    *,
     spent: Guarantee,
     ran: Mapping[str, Any],
     source: str,

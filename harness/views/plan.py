@@ -233,11 +233,12 @@ def _costs(
         )
     for reason in dict.fromkeys(planned.refusal for planned in plans if planned.refusal):
         yield f"{', '.join(planned.model.name for planned in plans if planned.refusal == reason)}: {reason}"
+    environment = units.measured.get("environment")
+    cores = environment.get("cores") if isinstance(environment, dict) else None
     yield (
         "Seconds are of the computation alone, with all parties on one machine like the measured one; with a "
         "host of that kind each, on that network, it should take no longer. "
-        f"Measured on {units.measured['environment'].get('cores')} cores, "
-        f"{str(units.measured['time'])[:10]}; "
+        f"Measured on {cores} cores, {str(units.measured.get('time'))[:10]}; "
         "docs/explanation/costs.md says how good such predictions were."
     )
     yield from _wall_clock(plans)

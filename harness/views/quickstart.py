@@ -241,11 +241,11 @@ def before_after(evaluation: pd.DataFrame, splits: int) -> Iterator[Part]:
     )
 
 
-def _spread(figure: Any) -> str:
+def _spread(figure: pd.Series) -> str:
     return f"{figure['mean']:.3f} ±\N{NO-BREAK SPACE}{figure['std']:.3f}"
 
 
-def _moved(name: str, change: Any) -> str:
+def _moved(name: str, change: pd.Series) -> str:
     rose, fell = int(change["higher"]), int(change["lower"])
     verb, often = ("rose", rose) if rose >= fell else ("fell", fell)
     return f"{name} {verb} in {often} of {int(change['splits'])} splits ({change['mean']:+.3f} on average)"

@@ -261,7 +261,9 @@ def plan_distributed_noise(
     if isinstance(release, AboveThreshold):
         raise ValueError("which count is the first below a bound is found inside, with joint noise only")
     moves = moves_of(release, neighbors)
-    noise, exact = design_distributed(distribution, moves, epsilon, delta, parties, parties - tolerated)
+    noise, exact = design_distributed(
+        distribution, moves, epsilon, delta, parties=parties, honest=parties - tolerated
+    )
     return NoisePlan(
         *(neighbors, epsilon, release.nodes, moves.units, noise.rate, 0, (), exact, moves.largest),
         release=release,

@@ -187,6 +187,7 @@ def design_distributed(
     moves: Moves,
     epsilon: Fraction,
     delta: Fraction,
+    *,
     parties: int,
     honest: int,
 ) -> tuple[DistributedNoise, Guarantee]:

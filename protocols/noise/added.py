@@ -6,14 +6,14 @@ allow for a relative error of 10^-9.
 
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache, reduce
 from itertools import accumulate
 from math import ceil, prod
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import gmpy2
 import numpy as np
@@ -22,6 +22,7 @@ from protocols.arrays import Floats, Integers, Words
 from protocols.circuits.coins import MAX_COINS, MAX_EPSILON, Coin, exp_bounds
 from protocols.circuits.noise import OWN_ARGUMENTS
 from protocols.exact_numbers import stated_number
+from protocols.json_values import JsonObject, JsonValue
 from protocols.noise import truncated
 from protocols.noise.truncated import probability_mass
 
@@ -131,7 +132,7 @@ class DistributedNoise:
         inside = sum(1 for mass in outer if mass <= allowed)
         return Fraction(max(0, self.largest - inside))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, JsonValue]:
         """Return the parameters, which determine the table."""
         return {**asdict(self), "distribution": str(self.distribution), "rate": str(self.rate)}
 
@@ -140,16 +141,16 @@ class DistributedNoise:
         return dict(zip(OWN_ARGUMENTS, (self.distribution, self.rate, self.edge), strict=True))
 
     @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> "DistributedNoise":
+    def from_json(cls, fields: JsonObject) -> "DistributedNoise":
         """Return the noise with these parameters, or raise ValueError, KeyError or TypeError."""
         return cls(
-            NoiseDistribution(fields["distribution"]),
+            NoiseDistribution(str(fields["distribution"])),
             stated_number(fields["rate"]),
             *(_whole_in(fields, name) for name in ("edge", "parties", "honest")),
         )
 
 
-def coins_in(listed: Any) -> tuple[Coin, ...]:
+def coins_in(listed: JsonValue) -> tuple[Coin, ...]:
     """Return the coins that a file lists as pairs of numerator and bits, or raise ValueError or TypeError.
 
     [test: tests/protocols/test_added_noise.py]
@@ -157,14 +158,17 @@ def coins_in(listed: Any) -> tuple[Coin, ...]:
     if not isinstance(listed, list) or len(listed) > MAX_COINS:
         raise ValueError(f"coins are a list of at most {MAX_COINS}")
     coins = []
-    for numerator, bits in listed:
+    for coin in listed:
+        if not isinstance(coin, list) or len(coin) != 2:
+            raise ValueError("a coin is a pair of numerator and bits")
+        numerator, bits = coin
         if type(numerator) is not int or type(bits) is not int or not 1 <= bits <= MAX_COIN_BITS:
             raise ValueError(f"a coin has a whole numerator, and 1 to {MAX_COIN_BITS} bits")
         coins.append(Coin(numerator, bits))
     return tuple(coins)
 
 
-def _whole_in(fields: Mapping[str, Any], name: str) -> int:
+def _whole_in(fields: JsonObject, name: str) -> int:
     number = fields[name]
     if type(number) is not int or not 1 <= number <= _LARGEST[name]:
         raise ValueError(f"{name} of noise is a whole number from 1 to {_LARGEST[name]}")

@@ -281,7 +281,14 @@ def test_ratios_in_turn_are_of_pairs_at_as_many_thresholds() -> None:
         )
         for number, seconds in enumerate(taken)
         for run in [
-            made_up.run("literal", {**cell, "variant": variant, "thresholds": thresholds}, number, 1, 10, 3)
+            made_up.run(
+                "literal",
+                {**cell, "variant": variant, "thresholds": thresholds},
+                number,
+                seconds=1,
+                sent=10,
+                parties=3,
+            )
         ]
     ]
     for some, said in (

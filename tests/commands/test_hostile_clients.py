@@ -90,7 +90,7 @@ def gateway(directory: Path) -> tuple[Front, Server, Path]:
 async def greeted(server: Server, client: Path) -> wire.Channel:
     """Return a client's connection once the gateway has told its terms."""
     tls = wire.context(ssl.PROTOCOL_TLS_CLIENT, client, server.certificate)
-    channel = await wire.connected("127.0.0.1", server.port, lambda: True, ssl=tls)
+    channel = await wire.connected("127.0.0.1", server.port, lambda: True, tls=tls)
     try:
         await channel.receive_terms()
     except BaseException:

@@ -224,4 +224,5 @@ def test_a_chain(tmp_path: Path) -> None:
         fairshares.load(tmp_path / "first", tmp_path / "second"),
         fairshares.load(tmp_path / "both"),
     )
+    assert isinstance(added, fairshares.WeightsResult) and isinstance(loaded, fairshares.WeightsResult)
     assert added.weights.equals(loaded.weights) and added.intervals.equals(loaded.intervals)

@@ -62,7 +62,7 @@ def test_a_saved_result_is_the_same_when_it_is_loaded(
 ) -> None:
     saved = results[task]
     saved.save(tmp_path / "saved")
-    loaded = fs.load(tmp_path / "saved")
+    loaded: Any = fs.load(tmp_path / "saved")
     assert type(loaded) is type(saved) and loaded.manifest == saved.manifest
     assert words(loaded) + " ".join(["", *saved._notes]) == words(saved)
     for name in (
@@ -248,7 +248,8 @@ def test_tables_files_and_columns_are_alike_and_nothing_is_printed(
     ]
     assert len({str(tuple(result.weights.index)).replace("'", "") for result in given}) == 1
     assert len({result.manifest["inputs"]["clients"] for result in given}) == 1
-    assert fs.load("kept").weights.equals(given[-1].weights)
+    kept = fs.load("kept")
+    assert isinstance(kept, fs.WeightsResult) and kept.weights.equals(given[-1].weights)
     with pytest.raises(fs.FairSharesError, match=r"^kept exists already; name another directory\.$"):
         given[-1].save("kept")
     assert capfd.readouterr() == ("", "")
@@ -369,7 +370,7 @@ def test_weights_have_the_callers_groups_and_labels(kind: str, tmp_path: Path) -
     assert len(merged) == len(df) and sorted(merged.sample_weight) == sorted(by_row)
     r.save(tmp_path / "out")
     for again in (pickle.loads(pickle.dumps(r)), fs.load(tmp_path / "out")):
-        assert again.weights.equals(r.weights)
+        assert isinstance(again, fs.WeightsResult) and again.weights.equals(r.weights)
 
 
 @pytest.mark.parametrize(("labels", "positive"), [([0, 1], 1), ([True, False], True), (["yes", "no"], "no")])
@@ -429,6 +430,7 @@ def test_results_have_the_callers_dtypes(kind: str, tmp_path: Path) -> None:
     r = fs.weights(df, epsilon=20, security="mpyc")
     r.save(tmp_path / "out")
     for result in (r, fs.load(tmp_path / "out")):
+        assert isinstance(result, fs.WeightsResult)
         assert result.weights.index.get_level_values("label").dtype == df.label.dtype
         assert result.weights.loc[("a", values[1])] > 0
         assert len(df.merge(result.weights.reset_index(), on=["group", "label"])) == len(df)

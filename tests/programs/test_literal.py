@@ -34,7 +34,7 @@ def revealed(
     given = xor_shares(bits, model.parties, np.random.default_rng(3)) if draws else None
     # Of few records; edaBits are made by the thousand, which takes spdz2k minutes.
     spec = replace(SPECS[protocol], uses_edabits=model.name != "spdz2k")
-    result = run(spec, literal_source(spec), arguments, Inputs(given_bits=given), model, work)
+    result = run(spec, literal_source(spec), arguments, Inputs(given_bits=given), model=model, work=work)
     return [value for values in result.outputs.values() for value in values]
 
 

@@ -102,7 +102,7 @@ def gaps(form: InputForm) -> Case:
 
 
 def curves(
-    form: InputForm, groups: int, labels: int, bins: int, sizes: tuple[int, ...], records: int
+    form: InputForm, groups: int, labels: int, bins: int, sizes: tuple[int, ...], *, records: int
 ) -> Case:
     """Return a case of random scores, and some at both ends of bins. Args: sizes: bins per block by level."""
     rng, pairs, grid = np.random.default_rng(records), groups * labels, even_grid(bins)

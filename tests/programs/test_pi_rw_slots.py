@@ -42,6 +42,7 @@ def check(
     truth: Callable[[list[int]], list[int]],
     model: SecurityModel,
     directory: Path,
+    *,
     sizes: Sequence[int] = (2, 2),
     flipped: Mapping[int, int] | None = None,
 ) -> list[int]:
@@ -108,7 +109,7 @@ def test_confusion_whatever_others_send(model: SecurityModel, tmp_path: Path) ->
 def test_confusion_of_several_labels(model: SecurityModel, tmp_path: Path) -> None:
     """27 cells: 5 bits."""
     words, truth = predictions(3, 3)
-    assert check(PI_CF_SLOTS, words, lambda _: truth, model, tmp_path, (3, 3)) == truth
+    assert check(PI_CF_SLOTS, words, lambda _: truth, model, tmp_path, sizes=(3, 3)) == truth
 
 
 def moved(words: Sequence[int]) -> list[int]:
@@ -140,7 +141,7 @@ def test_gaps_whatever_others_send(model: SecurityModel, tmp_path: Path) -> None
         assert sums.sum() in (0, 2 * STEPS) and (sums >= 0).all()
     flipped = {58: 0b11, 59: 0b1100, 60: 0b1110}
     assert all(moved([words[at]]) != moved([words[at] ^ mask]) for at, mask in flipped.items())
-    check(PI_GAP_SLOTS, words, moved, model, tmp_path, (3, STEPS), flipped)
+    check(PI_GAP_SLOTS, words, moved, model, tmp_path, sizes=(3, STEPS), flipped=flipped)
 
 
 @pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"]]))
@@ -154,7 +155,7 @@ def test_other_sizes(model: SecurityModel, clients: int, tmp_path: Path) -> None
     1, 2, 1 of inputs 1 2 3 4 give 1, [3, 4], 2. Mend: keep inputs of a party in order across kinds.
     """
     words = np.random.default_rng(7).integers(0, 16, (clients, CAP))
-    check(PI_RW_SLOTS, words, counts_of(15), model, tmp_path, (3, 5))
+    check(PI_RW_SLOTS, words, counts_of(15), model, tmp_path, sizes=(3, 5))
 
 
 @pytest.mark.parametrize(

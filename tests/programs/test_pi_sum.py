@@ -112,7 +112,15 @@ def test_what_is_opened_less_all_noise_is_the_oracles(
 ) -> None:
     slots = form.name == SLOTS.name
     unit = PrivacyUnit.CLIENT if slots else PrivacyUnit.RECORD
-    release = request_of(model, form, Fraction(1), Fraction(1, 2**40), None, unit, NoiseDistribution.LAPLACE)
+    release = request_of(
+        model,
+        form,
+        Fraction(1),
+        Fraction(1, 2**40),
+        relation=None,
+        unit=unit,
+        distribution=NoiseDistribution.LAPLACE,
+    )
     drawn = records(kind, Cap(1) if slots else None)
     source, run = RecordsSource(drawn), context(release, tmp_path)
     described = source.describe(run)

@@ -53,4 +53,4 @@ def test_every_name_opens_what_the_arithmetic_says(model: SecurityModel, tmp_pat
     bits = xor_shares(np.array(BITS, dtype=bool), model.parties, np.random.default_rng(7))
     inputs = Inputs(given_bits=bits, values=X)
     source = TEST_PROGRAMS / f"{spec.name}.mpc"
-    assert run(spec, source, [model.parties], inputs, model, tmp_path / "run").outputs == EXPECTED
+    assert run(spec, source, [model.parties], inputs, model=model, work=tmp_path / "run").outputs == EXPECTED

@@ -29,5 +29,12 @@ PROGRAM = TEST_PROGRAMS / f"{SPEC.name}.mpc"
 def test_logarithm_of_what_the_protocol_draws(name: str, step: int, tmp_path: Path) -> None:
     model = get_model(name)
     x = list(range(0, ONE + 1, step))
-    result = run(SPEC, PROGRAM, ("nearest", model.parties, len(x)), Inputs(values=x), model, tmp_path / "run")
+    result = run(
+        SPEC,
+        PROGRAM,
+        ("nearest", model.parties, len(x)),
+        Inputs(values=x),
+        model=model,
+        work=tmp_path / "run",
+    )
     assert list(result.outputs["log"]) == [mp_spdz_log(value) for value in x]

@@ -39,7 +39,7 @@ def test_every_lane_of_every_bit_varies(model: SecurityModel, tmp_path: Path) ->
     2 exp(-2 n t^2), 1e-9 for n = 8450 and t = 0.0356.
     """
     inputs = Inputs(fair_bits=((63, LANES), (2, LANES)))
-    result = run(SPEC, PROGRAM, (model.parties, LANES, N_BITS), inputs, model, tmp_path / "run")
+    result = run(SPEC, PROGRAM, (model.parties, LANES, N_BITS), inputs, model=model, work=tmp_path / "run")
     bits = as_bits(result.outputs["bits"])
     assert bits.any(axis=0).all() and not bits.all(axis=0).any(), "a lane is constant"
     assert bits.any(axis=1).all() and not bits.all(axis=1).any(), "a bit is constant"
@@ -58,7 +58,7 @@ def test_every_partys_bits_count(model: SecurityModel, tmp_path: Path) -> None:
     of_left = [np.zeros_like(left), *xor_shares(left, model.parties - 1, rng)]
     of_right = [*xor_shares(right, model.parties - 1, rng), np.zeros_like(right)]
     inputs = Inputs(given_bits=[np.hstack(halves) for halves in zip(of_left, of_right, strict=True)])
-    result = run(SPEC, PROGRAM, (model.parties, LANES, N_BITS), inputs, model, tmp_path / "run")
+    result = run(SPEC, PROGRAM, (model.parties, LANES, N_BITS), inputs, model=model, work=tmp_path / "run")
     assert (as_bits(result.outputs["bits"]) == bits).all()
 
 
@@ -79,7 +79,7 @@ def test_masks_and_parties_shares_of_them_are_random_in_every_bit(
     arguments = ("split", "clients", model.parties, CLIENTS_COUNT, 1, 2, 2, 20, 40)
     inputs = Inputs(widths, sent=[np.zeros(CLIENTS_COUNT * COLUMNS, dtype=np.int64)])
     with mock.patch.object(sending, "_add_up", spy):
-        run(PI_RW, PROGRAMS / "pi_rw.mpc", arguments, inputs, model, tmp_path / "run")
+        run(PI_RW, PROGRAMS / "pi_rw.mpc", arguments, inputs, model=model, work=tmp_path / "run")
     own, offsets = seen
     assert [len(share) for share in own] == [400] * model.parties
     assert [len(share) for share in offsets] == [40] * model.parties

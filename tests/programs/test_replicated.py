@@ -117,7 +117,9 @@ def test_a_share_changed_at_a_party_ends_the_run(
     inputs = Inputs(given_bits=given, values=values)
     for number in range(model.parties - 1):
         opened.clear()
-        job = make_job(spec, program, laid_out(arguments, model), inputs, model, tmp_path / str(number))
+        job = make_job(
+            spec, program, laid_out(arguments, model), inputs, model=model, work=tmp_path / str(number)
+        )
         path = job.party_inputs[party]
         assert path is not None
         words = RING.from_bytes(path.read_bytes()).copy()

@@ -31,6 +31,7 @@ from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
 from harness.postprocessing.thresholds.rules import ThresholdRule
 from harness.security_models import get_model
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from protocols.json_values import JsonValue
 from protocols.spec import SPLIT
 from tests.conftest import PROJECT
 from tests.support.command import call
@@ -199,15 +200,15 @@ def shared(place: Path) -> Iterator[tuple[str, Any]]:
 
 def others(place: Path) -> Iterator[tuple[str, Any]]:
     """Yield what is written in the course of runs that would take long, by the functions that write it."""
-    declared = {"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 1}
+    declared: dict[str, JsonValue] = {"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 1}
     domain = domain_from_json(declared, "here")
     asked = request_of(
         get_model("ring"),
         SPLIT,
         Fraction(1),
         Fraction(1, 2**40),
-        NeighboringRelation.REPLACE_ONE,
-        PrivacyUnit.RECORD,
+        relation=NeighboringRelation.REPLACE_ONE,
+        unit=PrivacyUnit.RECORD,
     )
     server = Server("h", 1, "c", Signed("said", "signature", "certificate"))
     with invitations([("certificate", "key")], terms_of(asked, domain), place, [server]):

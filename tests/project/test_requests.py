@@ -27,7 +27,14 @@ from protocols.guarantee import Budget, Guarantee
 # `Spending` is what requests declare it by, and `Privacy` the guarantee as a result of Python shows it.
 # Other classes take the declaration of `Spending`, with another help.
 MAY_DECLARE = {"Spending", "Privacy"}
-STATED = {"StatedLoss", "StatedPrivacy", "StatedBudget", "PrivacyOfSize", "SampleGuarantee"}  # in files
+STATED = {  # in files, the ledger's among them
+    "StatedLoss",
+    "StatedPrivacy",
+    "StatedBudget",
+    "PrivacyOfSize",
+    "SampleGuarantee",
+    "_ChargeRow",
+}
 FIRST = {"epsilon": "1", "security": "mpyc"}
 DECLARED = [*REQUESTS.values(), *CALLS.values(), *RELEASES.values(), TrainRequest, Expected, Account]
 OF_TASK = {"cap": {"release_epsilon": "1"}}

@@ -204,7 +204,7 @@ def lower_delta(losses: list[tuple[Masses, ...]], ratio: Fraction) -> float:
 
 def test_laplace_as_dp_accounting_finds_it() -> None:
     """Above its epsilon the ideal distribution has no delta, ours that of the cut; below, within 0.1%."""
-    own, exact = design_distributed(LAPLACE, Moves([(1,)]), Fraction(1, 2), DELTA, 3, 2)
+    own, exact = design_distributed(LAPLACE, Moves([(1,)]), Fraction(1, 2), DELTA, parties=3, honest=2)
     ideal = pld.from_discrete_laplace_mechanism(float(own.rate), value_discretization_interval=1e-5)
     assert ideal.get_delta_for_epsilon(0.501) <= exact.delta <= DELTA
     for epsilon in (0.1, 0.3, 0.4):
@@ -216,7 +216,7 @@ def test_laplace_as_dp_accounting_finds_it() -> None:
 def test_gaussian_as_dp_accounting_finds_it(honest: int) -> None:
     """For wide noise the sum is a discrete Gaussian but for 10^-9; its deltas agree within 1%."""
     own, exact = design_distributed(
-        GAUSSIAN, Moves([(1,)]), Fraction(1, 2), Fraction(1, 10**6), honest + 1, honest
+        GAUSSIAN, Moves([(1,)]), Fraction(1, 2), Fraction(1, 10**6), parties=honest + 1, honest=honest
     )
     sigma = math.sqrt(1 / (2 * float(own.rate)))
     ideal = pld.from_discrete_gaussian_mechanism(sigma, value_discretization_interval=1e-4)
@@ -270,7 +270,7 @@ def test_wrong_scales_are_not_claimed() -> None:
     """A table that is a tenth narrower, or ends earlier, protects less than was asked."""
     moves = Moves([(1, 1)])
     for distribution in NoiseDistribution:
-        own, _ = design_distributed(distribution, moves, Fraction(1), DELTA, 2, 1)
+        own, _ = design_distributed(distribution, moves, Fraction(1), DELTA, parties=2, honest=1)
         narrow = DistributedNoise(distribution, own.rate * Fraction(6, 5), own.edge, 2, 1)
         short = DistributedNoise(distribution, own.rate, own.edge * 7 // 10, 2, 1)
         guarantee = guarantee_of_distributed(narrow, moves, Fraction(1))
@@ -287,7 +287,7 @@ def test_every_machine_designs_the_same_noise(
     for name in ("exp", "log", "log2", "log1p", "expm1", "erfc", "erf", "pow"):
         monkeypatch.delattr(math, name)
     own, guarantee = design_distributed(
-        distribution, Moves([(1, 1)], cap), Fraction(2), Fraction(1, 10**6), 3, 2
+        distribution, Moves([(1, 1)], cap), Fraction(2), Fraction(1, 10**6), parties=3, honest=2
     )
     assert own.distribution is distribution and guarantee.delta <= Fraction(1, 10**6)
 

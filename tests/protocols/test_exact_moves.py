@@ -155,5 +155,5 @@ def test_a_wrong_sensitivity_is_found(
     claimed: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("protocols.accounting.calibration.possible_moves", lambda *_: frozenset(claimed))
-    audited = audit_command("gap", {"steps": 50}, REPLACE, Fraction(1), DELTA)
+    audited = audit_command("gap", {"steps": 50}, REPLACE, epsilon=Fraction(1), delta=DELTA)
     assert audited.fault is not None and "moves 200 units in all" in audited.fault

@@ -395,7 +395,7 @@ def test_the_harness_compiles_what_it_accounts_for(
     model: SecurityModel, relation: NeighboringRelation
 ) -> None:
     """π_RW's arguments lead to the plan's coins, all parties draw, and they draw as many bits as are used."""
-    settings = request_of(model, SPLIT, Fraction(1, 3), Fraction(1, 2**40), relation)
+    settings = request_of(model, SPLIT, Fraction(1, 3), Fraction(1, 2**40), relation=relation)
     domain = RecordDomain(("a", "b"), ("0", "1", "2"))
     prepared = WeightsStatistic().prepare(settings, domain)
     plan, fed = prepared.plan, PartyInputs(domain, 10, 1, 10, [Path()] * model.parties)

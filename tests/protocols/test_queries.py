@@ -63,7 +63,7 @@ def test_computed_is_what_opened_nodes_lead_to(flat: bool) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_no_release_spends_more_than_it_was_given(method: str) -> None:
     for epsilon in (Fraction(1, 4), Fraction(50)):
-        spent = release_for(method, BINS, 3, 1000, epsilon, REPLACE).guarantee
+        spent = release_for(method, BINS, 3, records=1000, epsilon=epsilon, relation=REPLACE).guarantee
         assert spent.epsilon <= (epsilon if method == LOCAL else min(epsilon, MAX_EPSILON))
 
 

@@ -41,7 +41,7 @@ def job_of(vector: Vector, model: SecurityModel, directory: Path) -> PrivateJob:
         source = copy_of_program(name, directory)
     spec = program_spec(name, *vector["outputs"])
     inputs = Inputs(values=vector["values"] or None)
-    job = make_job(spec, source, vector["arguments"], inputs, model, directory / "inputs")
+    job = make_job(spec, source, vector["arguments"], inputs, model=model, work=directory / "inputs")
     return replace(job, given_bits=tuple(map(tuple, vector["bits"])))
 
 

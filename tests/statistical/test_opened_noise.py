@@ -57,7 +57,7 @@ def test_samples_are_of_the_distribution_of_no_other_scale_and_independent(
     """
     n, factors = (SMALL, FAR) if model.name in SLOW else (LARGE, NEAR)
     arguments = (model.parties, n, EPSILON, DELTA_BITS)
-    result = run(PI_LAP, PROGRAMS / "pi_lap.mpc", arguments, drawn(n), model, tmp_path / "run")
+    result = run(PI_LAP, PROGRAMS / "pi_lap.mpc", arguments, drawn(n), model=model, work=tmp_path / "run")
     samples = result.outputs["noise"]
     assert len(samples) == n and set(samples) <= set(DISTRIBUTION)
     assert distance(samples, DISTRIBUTION) < dkw_bound(n)
@@ -84,7 +84,7 @@ def test_counts_carry_noise_of_that_distribution(tmp_path: Path) -> None:
     truth = np.random.default_rng(11).integers(0, 2**31, groups * labels)
     arguments = ("split", "shares", model.parties, 0, 0, groups, labels, EPSILON, DELTA_BITS)
     inputs = drawn(truth.size, values=truth.tolist())
-    result = run(PI_RW, PROGRAMS / "pi_rw.mpc", arguments, inputs, model, tmp_path / "run")
+    result = run(PI_RW, PROGRAMS / "pi_rw.mpc", arguments, inputs, model=model, work=tmp_path / "run")
     noise = (np.array(result.outputs["counts"]) - truth).tolist()
     assert distance(noise, DISTRIBUTION) < dkw_bound(len(noise))
     for factor in NEAR:
@@ -97,7 +97,7 @@ def test_two_runs_on_one_input_open_different_noise(model: SecurityModel, tmp_pa
     assert sum(p * p for p in DISTRIBUTION.values()) ** 100 < 1e-50
     arguments = (model.parties, 100, EPSILON, DELTA_BITS)
     one, other = (
-        run(PI_LAP, PROGRAMS / "pi_lap.mpc", arguments, drawn(100), model, tmp_path / name).outputs
+        run(PI_LAP, PROGRAMS / "pi_lap.mpc", arguments, drawn(100), model=model, work=tmp_path / name).outputs
         for name in ("one", "other")
     )
     assert one != other

@@ -43,7 +43,7 @@ def tally(work: Path, runs: int) -> Tally:
     hits = moved = 0
     for number in range(runs):
         inputs = Inputs(values=[ONE - 2 * abs(u) for u in draws])
-        logs = run(SPEC, PROGRAM, arguments, inputs, model, work / str(number)).outputs["log"]
+        logs = run(SPEC, PROGRAM, arguments, inputs, model=model, work=work / str(number)).outputs["log"]
         noise = [-log if u >= 0 else log for u, log in zip(draws, logs, strict=True)]
         hits += sum(x in event() for x in noise)
         moved += sum(x + ONE in event() for x in noise)

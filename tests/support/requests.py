@@ -28,6 +28,7 @@ def request_of(
     form: InputForm,
     epsilon: Fraction,
     delta: Fraction = Fraction(1, 2**40),
+    *,
     relation: NeighboringRelation | None = None,
     unit: PrivacyUnit = PrivacyUnit.RECORD,
     distribution: NoiseDistribution | None = None,

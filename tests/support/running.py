@@ -95,12 +95,13 @@ def run(
     source: Path,
     arguments: Sequence[object],
     inputs: Inputs,
+    *,
     model: SecurityModel,
     work: Path,
     timeout_s: float = RUN_TIMEOUT_S,
 ) -> EngineResult:
     """Run a program once on new shares and bits; `work` is made and emptied."""
-    job = make_job(spec, source, arguments, inputs, model, work)
+    job = make_job(spec, source, arguments, inputs, model=model, work=work)
     with engine_of(model).prepare(job, model, work / "parties", timeout_s, lambda step: None) as ready:
         return ready.go(ChargedElsewhere(lambda: None))
 
@@ -110,6 +111,7 @@ def make_job(
     source: Path,
     arguments: Sequence[object],
     inputs: Inputs,
+    *,
     model: SecurityModel,
     work: Path,
 ) -> PrivateJob:
@@ -201,7 +203,9 @@ def opened_with(
     """
     given = xor_shares(bits, model.parties, np.random.default_rng(len(bits)))
     program = copy_of_program(spec.name, directory)
-    result = run(spec, program, arguments, Inputs(given_bits=given, **fed), model, directory / "run")
+    result = run(
+        spec, program, arguments, Inputs(given_bits=given, **fed), model=model, work=directory / "run"
+    )
     assert len(result.sent_bytes) == model.parties and min(result.sent_bytes) > 0
     assert not (directory / "run" / "parties").exists()
     (opened,) = result.outputs.values()

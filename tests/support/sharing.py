@@ -36,6 +36,7 @@ def trial(
     form: InputForm,
     model: SecurityModel,
     out: Path,
+    *,
     policy: ClientPolicy = ALL,
     least: int = 1,
 ) -> Task:

@@ -16,7 +16,9 @@ CLIENTS = (100, 1_000, 10_000, 100_000, 1_000_000)
 Change = Callable[[Sample], Sample | None]
 
 
-def run(suite: str, cell: dict[str, Any], repetition: int, seconds: float, sent: int, parties: int) -> Sample:
+def run(
+    suite: str, cell: dict[str, Any], repetition: int, *, seconds: float, sent: int, parties: int
+) -> Sample:
     """Return a run; a later repetition takes a little longer."""
     seconds *= 1 + repetition / 100
     return Sample(
@@ -80,10 +82,17 @@ def samples() -> list[Sample]:
     for repetition in range(REPETITIONS):
         for cell, seconds in _table2():
             parties = privfairfl().parties[cell["security"]]
-            whole.append(run("table2", cell, repetition, seconds, round(seconds * 1e6), parties))
+            whole.append(
+                run("table2", cell, repetition, seconds=seconds, sent=round(seconds * 1e6), parties=parties)
+            )
         for cell, seconds, rounds in _literal():
             parties, sent = privfairfl().parties[cell["security"]], round(seconds * 1e6)
-            whole.append(replace(run("literal", cell, repetition, seconds, sent, parties), rounds=rounds))
+            whole.append(
+                replace(
+                    run("literal", cell, repetition, seconds=seconds, sent=sent, parties=parties),
+                    rounds=rounds,
+                )
+            )
         for clients in CLIENTS:
             for variant, seconds in (("product", 0.001 + clients * 1.5e-6), ("default", 0.004)):
                 cell = {
@@ -93,7 +102,9 @@ def samples() -> list[Sample]:
                     "shape": "",
                     "clients": clients,
                 }
-                whole.append(run("scale", cell, repetition, seconds, round(seconds * 1e6), 3))
+                whole.append(
+                    run("scale", cell, repetition, seconds=seconds, sent=round(seconds * 1e6), parties=3)
+                )
     return whole
 
 

@@ -245,11 +245,11 @@ def train(
         table = np.minimum(weights_of_counts(counts, scheme.weights), scheme.largest_weight)
         weight = table[people.group, people.label]
     if not scheme.thresholds:
-        return Trained(_fit(people, weight, scheme, size, rho - counting, rng, choices))
+        return Trained(_fit(people, weight, scheme, size, rho=rho - counting, rng=rng, choices=choices))
     out = np.isin(people.client, rng.permutation(people.clients)[: round(choices["held"] * people.clients)])
     rest, size = people.of_rows(~out), size * (1 - choices["held"])
     weight = weight if weight is None else weight[~out]
-    parameters = _fit(rest, weight, scheme, size, rho - counting, rng, choices)
+    parameters = _fit(rest, weight, scheme, size, rho=rho - counting, rng=rng, choices=choices)
     return Trained(parameters, _rules(people.of_rows(out), parameters, rho - counting, rng, choices))
 
 
@@ -273,6 +273,7 @@ def _fit(
     weight: Floats | None,
     scheme: Scheme,
     size: float,
+    *,
     rho: float,
     rng: np.random.Generator,
     choices: Row,

@@ -96,15 +96,15 @@ def wagepan() -> People:
             "lwage": (-4, 5),
             "year": (1980, 1987),
         },
-        (
+        flags=(
             *("agric", "bus", "construc", "ent", "fin", "manuf", "min", "per", "pro", "pub", "tra", "trad"),
             *("occ1", "occ2", "occ3", "occ4", "occ5", "occ6", "occ7", "occ8", "occ9"),
             *("black", "hisp", "married", "poorhlth", "rur", "nrthcen", "nrtheast", "south"),
         ),
-        "nr",
-        table["union"],
-        table["black"] + table["hisp"],
-        ("other", "Black or Hispanic"),
+        client="nr",
+        label=table["union"],
+        group=table["black"] + table["hisp"],
+        groups=("other", "Black or Hispanic"),
     )
 
 
@@ -117,11 +117,11 @@ def verbagg() -> People:
         "VerbAgg",
         table,
         {"Anger": (0, 40)},
-        ("man", *items),
-        "id",
-        table["r2"] == "Y",
-        table["man"],
-        ("women", "men"),
+        flags=("man", *items),
+        client="id",
+        label=table["r2"] == "Y",
+        group=table["man"],
+        groups=("women", "men"),
     )
 
 
@@ -146,11 +146,11 @@ def randhie() -> People:
                 "fmde": (0, 9),
                 "time": (0, 1),
             },
-            ("female", "black", "physlm", "child", "fchild", "idp", "hlthg", "hlthf", "hlthp"),
-            "zper",
-            table["mdvis"] > 0,
-            table["female"],
-            ("men", "women"),
+            flags=("female", "black", "physlm", "child", "fchild", "idp", "hlthg", "hlthf", "hlthp"),
+            client="zper",
+            label=table["mdvis"] > 0,
+            group=table["female"],
+            groups=("men", "women"),
         ),
         unit=PrivacyUnit.CLIENT,
     )
@@ -213,6 +213,7 @@ def _people(
     name: str,
     table: pd.DataFrame,
     ranges: Mapping[str, tuple[float, float]],
+    *,
     flags: tuple[str, ...],
     client: str,
     label: pd.Series,

@@ -314,7 +314,7 @@ class Computed:
 
 
 def release_for(
-    method: str, bins: int, groups: int, records: int, epsilon: Fraction, relation: NeighboringRelation
+    method: str, bins: int, groups: int, *, records: int, epsilon: Fraction, relation: NeighboringRelation
 ) -> LocalMechanism | Computed:
     """Return a method's release with this total epsilon, at most 20 except for local DP."""
     if method == LOCAL:

@@ -153,7 +153,9 @@ def _outcome(
     repetitions, groups, _, bins = sample.histograms.shape
     counts, guarantee, whole = cumulative(sample.histograms), None, sample.whole.points()
     if epsilon:
-        release = release_for(method, bins, groups, setting.records, epsilon, RELATION)
+        release = release_for(
+            method, bins, groups, records=setting.records, epsilon=epsilon, relation=RELATION
+        )
         counts, guarantee = release.estimate(sample.histograms, rng), release.guarantee
     measured = [
         measure(

@@ -99,10 +99,10 @@ def _release(name: str, options: AuditOptions) -> Audited:
         name,
         {size: chosen for size in target.sizes if (chosen := getattr(options, size))},
         relation,
-        options.epsilon or Fraction(1),
-        options.delta or DELTA,
-        options.cap,
-        (distribution, model.parties, model.corruptions) if distribution and model else None,
+        epsilon=options.epsilon or Fraction(1),
+        delta=options.delta or DELTA,
+        cap=options.cap,
+        distributed=(distribution, model.parties, model.corruptions) if distribution and model else None,
     )
 
 

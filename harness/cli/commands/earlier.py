@@ -46,7 +46,7 @@ def again(options: ReleaseOptions) -> None:
         manifest,
         target,
         task.capitalize(),
-        list(view_of(task).show(found, manifest)),
-        [*notes, in_short(manifest)],
-        [*notes, *privacy(manifest)],
+        answer=list(view_of(task).show(found, manifest)),
+        short=[*notes, in_short(manifest)],
+        full=[*notes, *privacy(manifest)],
     )

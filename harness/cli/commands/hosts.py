@@ -46,6 +46,7 @@ from harness.views import hosts as view
 from harness.views.run import results
 from protocols.accounting.calibration import NeighboringRelation
 from protocols.guarantee import Guarantee
+from protocols.json_values import JsonValue
 
 
 def check(options: HostsCheckOptions) -> None:
@@ -179,7 +180,7 @@ def verify(options: VerifyOptions) -> None:
     """Check the signatures of a run's results."""
     known = read_fingerprints(options.fingerprints) if options.fingerprints else None
     signers = verified(options.results, known)
-    hosts = [
+    hosts: list[dict[str, JsonValue]] = [
         {"party": statement.ran.party, "sha256": text, "ended": statement.ended}
         for statement, text in signers
     ]
@@ -194,9 +195,9 @@ def verify(options: VerifyOptions) -> None:
         *view.signers(
             hosts,
             "{task} in model {security}".format(**first.ran.asked),
-            Guarantee(Fraction(epsilon), Fraction(delta)),
-            ran,
-            SOURCES[first.ran.source],
+            spent=Guarantee(Fraction(epsilon), Fraction(delta)),
+            ran=ran,
+            source=SOURCES[first.ran.source],
             compared=known is not None,
         )
     )

@@ -1,12 +1,11 @@
 """`quickstart`: weights and thresholds from shares of real data, and their effect on a model."""
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,14 @@ from harness.cli import terminal as cli
 from harness.cli.options import QuickstartOptions
 from harness.engines.registry import chosen_model
 from harness.errors import InfeasibleError, TooNoisyError, UndefinedRateError
-from harness.evaluation.before_after import Fold, evaluate, held_out_scores, reweighed, thresholded
+from harness.evaluation.before_after import (
+    Fold,
+    Mitigation,
+    evaluate,
+    held_out_scores,
+    reweighed,
+    thresholded,
+)
 from harness.evaluation.loanapp import FIXED_SPLIT, SPLITS, LoanApplications, load_loanapp
 from harness.inputs.record_schema import RecordDomain, RecordKind, even_grid
 from harness.inputs.records import ClientRecords, read_records, read_singly
@@ -137,13 +143,13 @@ class _Mitigations:
         counts: NoisyCounts,
         found: Thresholds,
         choice: ThresholdChoice,
-        scores: Any,
+        scores: Callable[[int], Floats],
     ) -> None:
         self._data, self._choice, self._scores, self._curves = data, choice, scores, found.curves
         self._counts = {FIXED_SPLIT: counts}
         self.fallbacks = 0
 
-    def by_name(self) -> dict[str, Any]:
+    def by_name(self) -> dict[str, Mitigation]:
         weighted = {scheme: reweighed(partial(self._weights, scheme)) for scheme in SCHEMES}
         return {**weighted, "thresholds": thresholded(self._rules)}
 

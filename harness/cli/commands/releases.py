@@ -30,6 +30,7 @@ from harness.pipeline.run import Run, RunSettings, run_release
 from harness.pipeline.sources import InvitedSource, SharesSource, Source
 from harness.privacy.ledger.charge import UNCHARGED
 from harness.releases.base import statistic_of
+from harness.releases.contribution_cap import ChosenCap
 from harness.request.base import Request
 from harness.request.fields import Options, as_text
 from harness.request.plans import IN_PLAN, Expected
@@ -38,6 +39,7 @@ from harness.system.result_files import check_new, default_out
 from harness.views import run as run_view
 from harness.views.ledger import charge
 from harness.views.releases import cap as cap_view
+from protocols.guarantee import Guarantee
 
 if TYPE_CHECKING:
     from harness.hosts.runner import HostsRunner
@@ -82,20 +84,20 @@ def release(options: ReleaseOptions) -> None:
         manifest,
         run.out,
         view.what.capitalize(),
-        [*([cut.described(run.found.counts.domain)] if cut else ()), *view.show(run.found, manifest)],
-        [
+        answer=[*([cut.described(run.found.counts.domain)] if cut else ()), *view.show(run.found, manifest)],
+        short=[
             "",
             run_view.in_short(manifest, typed, not at_hosts),
             *at_hosts,
             *run_view.left_out(manifest),
             *after,
         ],
-        [
+        full=[
             *run_view.statement(manifest, view.what, typed),
             *(at_hosts or [run_view.one_machine(bool(options.call.source.records))]),
             *after,
         ],
-        getattr(run.found, "problem", None),  # why the result falls short although its ε is spent
+        problem=getattr(run.found, "problem", None),  # why the result falls short although its ε is spent
     )
 
 
@@ -146,8 +148,8 @@ def _source(
     return SharesSource(call.source.shares)
 
 
-def _say_cap(*chosen: Any) -> None:
-    cli.announce(*cap_view.going_on_with(*chosen))
+def _say_cap(chosen: ChosenCap, clients: int, left: Guarantee) -> None:
+    cli.announce(*cap_view.going_on_with(chosen, clients, left))
 
 
 def _invited(call: ReleaseCall, directory: Path, clients: int, request: Request) -> InvitedSource:

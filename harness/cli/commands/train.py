@@ -41,11 +41,11 @@ def train(options: TrainOptions) -> None:
         manifest,
         target,
         "Training",
-        list(view.training(trained_model.model, manifest, weights, thresholds)),
-        short,
-        full,
-        thresholds.problem if thresholds else None,
-        FILE,
+        answer=list(view.training(trained_model.model, manifest, weights, thresholds)),
+        short=short,
+        full=full,
+        problem=thresholds.problem if thresholds else None,
+        file=FILE,
     )
 
 

@@ -10,8 +10,8 @@ import asyncio
 import os
 import struct
 from collections.abc import Mapping
-from typing import Any, cast
 
+from harness.engines.mpyc.interfaces import Runtime
 from harness.errors import LostPeerError, PeerMessageError
 
 _HEADER = struct.Struct("<qI")  # a step and a length
@@ -74,7 +74,7 @@ class Connection(asyncio.Protocol):
         peer_pid: The peer's number if this party connected; None if the peer did, which then says its number.
     """
 
-    def __init__(self, runtime: Any, peers: Peers, peer_pid: int | None = None) -> None:
+    def __init__(self, runtime: Runtime, peers: Peers, peer_pid: int | None = None) -> None:
         self.runtime = runtime
         self.peer_pid = peer_pid
         self.nbytes_sent = 0
@@ -89,7 +89,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Say who this party is, if it connected."""
-        self.transport = cast(asyncio.Transport, transport)
+        assert isinstance(transport, asyncio.Transport), "a stream's connection"
+        self.transport = transport
         if self.peer_pid is not None:
             shown = self._peers.party_of(transport)
             if shown != self.peer_pid:  # before it gets the keys that another party is to have

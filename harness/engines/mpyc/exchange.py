@@ -6,13 +6,21 @@ our field, as all programs of the portable subset have. All else is refused.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any, NoReturn
+from collections.abc import Awaitable, Callable, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
 
 from harness.engines.mpyc.connection import Connection, Peers, not_elements
 from harness.engines.mpyc.elements import ELEMENT_BYTES, decode, encode
+from harness.engines.mpyc.interfaces import Field, FieldArray, Integers, Runtime, SecureArray, Splitting
 from harness.errors import FairSharesError, PartyFailedError, UnsupportedFeature
 from harness.inputs.rings import FIELD
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+Result = TypeVar("Result")
+Parameters = ParamSpec("Parameters")
 
 
 class NoPickle:
@@ -36,13 +44,13 @@ class Exchange:
     is unpickled.  [test: tests/commands/test_mpyc_attacks.py]
     """
 
-    def __init__(self, mpc: Any, peers: Peers) -> None:
+    def __init__(self, mpc: Runtime, peers: Peers) -> None:
         """Put these functions in place of MPyC's, which is imported."""
         from mpyc import asyncoro, runtime, thresha
 
         self._mpc = mpc
         self._peers = peers
-        self._thresha = thresha
+        self._thresha: Splitting = thresha
         runtime.pickle = NoPickle()
         asyncoro.MessageExchanger = self._connection
         methods: dict[str, Callable[..., Any]] = {
@@ -55,7 +63,7 @@ class Exchange:
             setattr(self._mpc, name, _coroutine(asyncoro, method))
         self._mpc._loop.set_exception_handler(self._note_failure)
 
-    def run(self, awaited: Awaitable[Any]) -> Any:
+    def run(self, awaited: Awaitable[Result]) -> Result:
         """Run the event loop until this is done; return its result.
 
         Raises the error that ended the run, whichever step or connection had it.
@@ -74,10 +82,10 @@ class Exchange:
         self._peers.ending = True
         self.run(self._mpc.shutdown())
 
-    def _connection(self, runtime: Any, peer_pid: int | None = None) -> Connection:
+    def _connection(self, runtime: Runtime, peer_pid: int | None = None) -> Connection:
         return Connection(runtime, self._peers, peer_pid)
 
-    def _note_failure(self, loop: Any, context: dict[str, Any]) -> None:  # noqa: ARG002
+    def _note_failure(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:  # noqa: ARG002
         """Keep the error of a step that failed; MPyC would print it, with what it computed on.
 
         What a socket had is not a step's: strangers may connect, and leave.
@@ -86,7 +94,7 @@ class Exchange:
         if isinstance(error, BaseException) and not isinstance(error, OSError):
             self._peers.fail(error)
 
-    async def _distribute(self, inputs: Any, senders: list[int]) -> Any:
+    async def _distribute(self, inputs: Sequence[SecureArray], senders: list[int]) -> list[list[FieldArray]]:
         """Share arrays that senders have; `inputs` is a list of this party's, or of its shape."""
         if len(inputs) != 1:
             _refuse("input of more than one array")
@@ -94,25 +102,25 @@ class Exchange:
         mpc, array, shape = self._mpc, type(own), own.shape
         field = _field_of(array.sectype.field)
         await mpc.returnType((array, shape), len(senders), 1)
-        shares: list[Any] = []
+        awaited: list[asyncio.Future[bytes] | bytes | Integers] = []
         for sender in senders:
             if sender != mpc.pid:
-                shares.append(self._receive(sender, own.size))
+                awaited.append(self._receive(sender, own.size))
                 continue
             secrets = (await mpc.gather(own)).reshape(-1)
             for party, share in enumerate(self._split(field, secrets)):
                 if party == mpc.pid:
-                    shares.append(share)
+                    awaited.append(share)
                 else:
                     self._send(party, share)
-        shares = await mpc.gather(shares)
+        gathered = await mpc.gather(awaited)
         received = [
-            share if sender == mpc.pid else _decode(sender, share, own.size)
-            for sender, share in zip(senders, shares, strict=True)
+            _decode(sender, share, own.size) if isinstance(share, bytes) else share
+            for sender, share in zip(senders, gathered, strict=True)
         ]
         return [[field.array(share, check=False).reshape(shape)] for share in received]
 
-    async def _output(self, x: Any, *, threshold: int | None = None) -> Any:
+    async def _output(self, x: SecureArray | FieldArray, *, threshold: int | None = None) -> FieldArray:
         """Open an array to all parties: each sends its shares to the next ones."""
         conversion = getattr(type(x), "_output_conversion", None)
         mpc = self._mpc
@@ -131,7 +139,7 @@ class Exchange:
         opened = self._thresha.np_recombine(field, [*points, (mpc.pid + 1, own)]).reshape(shares.shape)
         return opened if conversion is None else conversion(opened)
 
-    async def _reshare(self, x: Any) -> Any:
+    async def _reshare(self, x: SecureArray | FieldArray) -> FieldArray:
         """Turn shares of a product into new ones of the program's threshold [GRR98]."""
         mpc = self._mpc
         await mpc.returnType((type(x), x.shape) if isinstance(x, mpc.SecureObject) else asyncio.Future)
@@ -144,7 +152,7 @@ class Exchange:
         own = shares.value.reshape(-1)
         first = mpc._program_counter[0] % parties
         senders = [(first + i) % parties for i in range(needed)]
-        points: list[tuple[int, Any]] = []
+        points: list[tuple[int, Integers]] = []
         if mpc.pid in senders:
             for party, share in enumerate(self._split(field, own)):
                 if party == mpc.pid:
@@ -156,7 +164,7 @@ class Exchange:
         points = [*self._points(others, messages, own.size), *points]
         return self._thresha.np_recombine(field, points).reshape(shares.shape)
 
-    async def _transfer(self, word: object) -> Any:
+    async def _transfer(self, word: int | str) -> None:
         """Wait for all parties, as MPyC does before it closes connections; the messages are empty."""
         mpc = self._mpc
         if word != mpc.pid:
@@ -167,38 +175,41 @@ class Exchange:
             self._send_message(party, b"")
         await mpc.gather([self._receive(party, 0) for party in others])
 
-    async def _shares_of(self, x: Any) -> Any:
+    async def _shares_of(self, x: SecureArray | FieldArray) -> FieldArray:
         """Return an array of shares, when it is computed; `x` is secret-shared, or such an array itself."""
-        return await self._mpc.gather(x) if isinstance(x, self._mpc.SecureObject) else x
+        return await self._mpc.gather(x) if self._is_secret(x) else x
 
-    def _split(self, field: Any, secrets: Any) -> Any:
+    def _is_secret(self, x: SecureArray | FieldArray) -> "TypeIs[SecureArray]":
+        return isinstance(x, self._mpc.SecureObject)
+
+    def _split(self, field: Field, secrets: FieldArray | Integers) -> Sequence[Integers]:
         return self._thresha.np_random_split(field, secrets, self._mpc.threshold, len(self._mpc.parties))
 
-    def _send(self, party: int, elements: Any) -> None:
+    def _send(self, party: int, elements: Integers) -> None:
         self._send_message(party, encode(elements))
 
     def _send_message(self, party: int, message: bytes) -> None:
         self._mpc.parties[party].protocol.send(self._mpc._program_counter[0], message)
 
-    def _receive(self, party: int, count: int) -> Any:
+    def _receive(self, party: int, count: int) -> "asyncio.Future[bytes] | bytes":
         step = self._mpc._program_counter[0]
         return self._mpc.parties[party].protocol.receive(step, count * ELEMENT_BYTES)
 
-    def _points(self, senders: list[int], messages: list[bytes], count: int) -> list[tuple[int, Any]]:
+    def _points(self, senders: list[int], messages: list[bytes], count: int) -> list[tuple[int, Integers]]:
         return [
             (sender + 1, _decode(sender, message, count))
             for sender, message in zip(senders, messages, strict=True)
         ]
 
 
-def _decode(sender: int, message: bytes, count: int) -> Any:
+def _decode(sender: int, message: bytes, count: int) -> Integers:
     try:
         return decode(message, count)
     except ValueError as error:
         raise not_elements(sender, error) from None
 
 
-def _field_of(field: Any) -> Any:
+def _field_of(field: Field) -> Field:
     if field.modulus != FIELD.modulus:
         _refuse("values of another field")
     return field
@@ -208,13 +219,14 @@ def _refuse(what: str) -> NoReturn:
     raise UnsupportedFeature(f"{what} is nothing that parties of the embedded engine send each other.")
 
 
-def _coroutine(asyncoro: Any, method: Callable[..., Any]) -> Any:
+def _coroutine(asyncoro: ModuleType, method: Callable[Parameters, Awaitable[Result]]) -> Callable[..., Any]:
     """Return a coroutine of MPyC's. A return annotation would be taken for the type of what it returns."""
 
-    async def body(*args: Any, **kwargs: Any):  # type: ignore[no-untyped-def]
+    async def body(*args: Parameters.args, **kwargs: Parameters.kwargs):  # type: ignore[no-untyped-def]
         return await method(*args, **kwargs)
 
-    return asyncoro.mpc_coro(body)
+    coroutine: Callable[..., Any] = asyncoro.mpc_coro(body)
+    return coroutine
 
 
 def _as_sentence(error: BaseException) -> FairSharesError:

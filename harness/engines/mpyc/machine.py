@@ -1,13 +1,14 @@
 """A running program's state: a party's MPyC runtime and input files."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 
+from harness.engines.mpyc.interfaces import Field, FieldArray, Integers, Runs, Runtime, SecureArray
 from harness.engines.parties.working_directory import bits_file, values_file
 from harness.errors import ShareError, refuse
 from harness.inputs.rings import FIELD
@@ -25,7 +26,7 @@ class Machine:
         run: Runs the event loop until something is computed; MPyC's own if there are no peers.
     """
 
-    def __init__(self, mpc: Any, data: Path, run: Callable[[Any], Any] | None = None) -> None:
+    def __init__(self, mpc: Runtime, data: Path, run: Runs | None = None) -> None:
         self.mpc = mpc
         self.run = mpc.run if run is None else run
         self.parties = len(mpc.parties)
@@ -36,19 +37,19 @@ class Machine:
         self._files: dict[Path, BinaryIO] = {}
         self._words: list[bytes] = []
 
-    def share(self, party: int, read: Callable[..., Any], *shape: int) -> Any:
+    def share(self, party: int, read: Callable[..., Integers], *shape: int) -> SecureArray:
         """Return secret values that `party` reads by `own_elements` or `own_bits`."""
         own = self.array(read(*shape)) if party == self.mpc.pid else self.array(None, shape)
         return self.mpc.input(own, senders=party)
 
-    def keep(self, lanes: Any) -> None:
+    def keep(self, lanes: SecureArray) -> None:
         """Write this party's Shamir shares of a vector to a new file."""
         shares = np.array(self.run(self.mpc.gather(lanes)).value, dtype=object)
         self._kept.parent.mkdir(mode=0o700, exist_ok=True)
         words = np.stack([shares & ((1 << _BITS) - 1), shares >> _BITS], axis=1).astype(np.uint64)
         create_file(self._kept, FIELD.to_bytes(words))
 
-    def kept(self, first: int, size: int) -> Any:
+    def kept(self, first: int, size: int) -> SecureArray:
         """Return secret values whose shares this party kept, or raise ShareError."""
         content = self._kept.read_bytes() if self._kept.exists() else b""
         words = FIELD.from_bytes(content)[first : first + size]
@@ -71,7 +72,7 @@ class Machine:
             ),
         )
 
-    def own_elements(self, size: int) -> Any:
+    def own_elements(self, size: int) -> Integers:
         """Return the next field elements of this party's input file."""
         raw = self._read(self._elements).read(size * FIELD.value_bytes)
         if len(raw) < size * FIELD.value_bytes:
@@ -79,7 +80,8 @@ class Machine:
         words = FIELD.from_bytes(raw)
         if not np.array_equal(words, FIELD.reduce(words)):
             raise ShareError(f"Party {self.mpc.pid} was given an input value that is no field element.")
-        return words[:, 0].astype(object) + (words[:, 1].astype(object) << _BITS)
+        integers: Integers = words[:, 0].astype(object) + (words[:, 1].astype(object) << _BITS)
+        return integers
 
     def _read(self, path: Path) -> BinaryIO:
         """Return an input file, open where it was left, as it may grow."""
@@ -87,7 +89,7 @@ class Machine:
             self._files[path] = path.open("rb") if path.exists() else BytesIO()
         return self._files[path]
 
-    def own_bits(self, width: int, lanes: int) -> Any:
+    def own_bits(self, width: int, lanes: int) -> Integers:
         """Return `width` rows of bits of this party's next `lanes` integers."""
         while len(self._words) < lanes and (line := self._read(self._integers).readline()):
             self._words += line.split()
@@ -108,17 +110,21 @@ def install_fast_splitting() -> None:
     """Have MPyC use `split` if it applies; its own system call per coefficient takes 2/5 of a run."""
     import mpyc.thresha
 
-    general: Callable[..., Any] = mpyc.thresha.np_random_split
+    general: Callable[[Field, FieldArray | Integers, int, int], Sequence[Integers]] = (
+        mpyc.thresha.np_random_split
+    )
 
-    def np_random_split(field: Any, secrets: Any, threshold: int, parties: int) -> Any:
+    def np_random_split(
+        field: Field, secrets: FieldArray | Integers, threshold: int, parties: int
+    ) -> Sequence[Integers]:
         if (field.modulus, threshold, parties) != (FIELD.modulus, 1, 3):
             return general(field, secrets, threshold, parties)
-        return split(secrets.value if isinstance(secrets, field.array) else secrets)
+        return split(secrets if isinstance(secrets, np.ndarray) else secrets.value)
 
     mpyc.thresha.np_random_split = np_random_split
 
 
-def split(secrets: Any) -> list[Any]:
+def split(secrets: Integers) -> list[Integers]:
     """Share field elements, shape (n,), by a linear f with f(0) = secret; return f(1), f(2), f(3).
 
     Guarantees: each share alone is uniform but for 2^-127, and independent of the secret: f(1) by

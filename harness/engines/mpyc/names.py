@@ -7,10 +7,11 @@ A program either means the same to MP-SPDZ or ends with UnsupportedFeature.
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, Self, TypeAlias
 
 import numpy as np
 
+from harness.engines.mpyc.interfaces import Integers, Lanes, SecureArray
 from harness.engines.mpyc.machine import Machine
 from harness.errors import DomainOverflow, UnsupportedFeature
 from protocols.circuits.noise import MAX_INPUT_WIDTH
@@ -48,6 +49,9 @@ PORTABLE: dict[str, str] = {
 
 _LIMIT = 1 << 63
 
+ProgramValue: TypeAlias = "Value | _Turn | int | float | str | Sequence[ProgramValue] | None"
+"""A value that a program has and gives; each name checks which of them it takes."""
+
 
 def unsupported(name: str) -> UnsupportedFeature:
     """Return the error for a name outside the subset."""
@@ -59,7 +63,7 @@ def unsupported(name: str) -> UnsupportedFeature:
 class _Closed(type):
     """Makes a missing name, like `sint.Array`, an UnsupportedFeature."""
 
-    def __getattr__(cls, name: str) -> Any:
+    def __getattr__(cls, name: str) -> NoReturn:
         _refuse(cls.__name__, name)
 
 
@@ -73,25 +77,25 @@ class Value(metaclass=_Closed):
     """A value that Python can neither compare nor decide by; `_lanes` is an array, shape (n,)."""
 
     _machine: ClassVar[Machine]
-    _lanes: Any
+    _lanes: Lanes
     __array_ufunc__ = None  # keeps numpy from iterating over a vector's lanes
 
     def __init_subclass__(cls, name: str) -> None:
         cls.__name__ = name  # as messages call it
 
     @classmethod
-    def _of(cls, lanes: Any) -> Any:
+    def _of(cls, lanes: Lanes) -> Self:
         vector = object.__new__(cls)
         vector._lanes = lanes
         return vector
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> NoReturn:
         _refuse(type(self).__name__, name)
 
     def __bool__(self) -> bool:
         raise unsupported(f"{type(self).__name__} in if, while, and, or, not, in")
 
-    def __eq__(self, other: object) -> Any:
+    def __eq__(self, other: object) -> bool:
         raise unsupported(f"comparing {type(self).__name__}")
 
     __ne__ = __eq__
@@ -101,46 +105,47 @@ class _Vector(Value, name="vector"):
     def __len__(self) -> int:
         return int(self._lanes.shape[0])
 
-    def __getitem__(self, index: int) -> Any:
+    def __getitem__(self, index: int) -> Self:
         if not isinstance(index, int):
             raise unsupported("an index that is not an integer")
         if not -len(self) <= index < len(self):
             raise IndexError("no such lane")
         return self.get_vector(index % len(self), 1)
 
-    def get_vector(self, base: int, size: int) -> Any:
+    def get_vector(self, base: int, size: int) -> Self:
         if base < 0 or not 0 < size <= len(self) - base:
             raise UnsupportedFeature(f"A vector of {len(self)} has no lanes {base} to {base + size}.")
         return self._of(self._lanes[base : base + size])
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: ProgramValue) -> Self:
         return self if _is(other, 0) else self._apply(operator.add, other)
 
-    def __sub__(self, other: Any) -> Any:
+    def __sub__(self, other: ProgramValue) -> Self:
         return self._apply(operator.sub, other)
 
-    def __rsub__(self, other: Any) -> Any:
+    def __rsub__(self, other: ProgramValue) -> Self:
         return self._apply(lambda a, b: -(a - b), other)
 
-    def __neg__(self) -> Any:
+    def __neg__(self) -> Self:
         return 0 - self
 
-    def __mul__(self, other: Any) -> Any:
+    def __mul__(self, other: ProgramValue) -> Self | int:
         if _is(other, 0):
             return 0  # an integer, as in MP-SPDZ
         return self if _is(other, 1) else self._apply(operator.mul, other)
 
     __radd__, __rmul__ = __add__, __mul__
 
-    def _apply(self, operation: Callable[[Any, Any], Any], other: Any) -> Any:
+    def _apply(self, operation: Callable[[Lanes, Lanes | int], Lanes], other: ProgramValue) -> Self:
         operand = self._operand(other)
-        return NotImplemented if operand is NotImplemented else self._of(operation(self._lanes, operand))
+        return NotImplemented if operand is None else self._of(operation(self._lanes, operand))
 
-    def _operand(self, other: Any) -> Any:
+    def _operand(self, other: ProgramValue) -> Lanes | int | None:
+        """Return the lanes of another operand, or an integer; None for what goes with no vector."""
         if isinstance(other, int):
             return _integer(other)
         if not isinstance(other, _Vector):
-            return NotImplemented
+            return None
         if 1 not in (len(self), len(other)) and len(self) != len(other):
             raise UnsupportedFeature(f"Vectors of {len(self)} and {len(other)} lanes do not go together.")
         return other._lanes
@@ -149,7 +154,9 @@ class _Vector(Value, name="vector"):
 class Opened(_Vector, name="cint"):
     """MP-SPDZ's cint: known to all while the program runs, not while it is laid out."""
 
-    def __init__(self, value: Any, size: int | None = None) -> None:
+    _lanes: Integers
+
+    def __init__(self, value: ProgramValue, size: int | None = None) -> None:
         self._lanes = value._lanes if isinstance(value, Opened) else _constants(value, size)
         _check_size(self, size)
 
@@ -157,16 +164,17 @@ class Opened(_Vector, name="cint"):
         """Return itself."""
         return self
 
-    def __eq__(self, other: object) -> Any:
+    def __eq__(self, other: object) -> bool:
         return NotImplemented if isinstance(other, Secret) else super().__eq__(other)
 
     __ne__ = __eq__
 
-    def _operand(self, other: Any) -> Any:
-        return NotImplemented if isinstance(other, Secret) else super()._operand(other)
+    def _operand(self, other: ProgramValue) -> Lanes | int | None:
+        return None if isinstance(other, Secret) else super()._operand(other)
 
     @classmethod
-    def _of(cls, lanes: Any) -> Any:
+    def _of(cls, lanes: Lanes) -> Self:
+        assert isinstance(lanes, np.ndarray), "what is opened is no secret"
         if any(not -_LIMIT <= lane < _LIMIT for lane in lanes):
             raise DomainOverflow(
                 "A revealed value is outside [-2^63, 2^63), where MP-SPDZ would wrap around."
@@ -177,7 +185,9 @@ class Opened(_Vector, name="cint"):
 class Secret(_Vector, name="sint"):
     """MP-SPDZ's sint: field elements, signed integers when compared or opened."""
 
-    def __init__(self, value: Any, size: int | None = None) -> None:
+    _lanes: SecureArray
+
+    def __init__(self, value: ProgramValue, size: int | None = None) -> None:
         if isinstance(value, Secret | Bits):
             self._lanes = value._lanes
         else:
@@ -185,44 +195,47 @@ class Secret(_Vector, name="sint"):
         _check_size(self, size)
 
     @classmethod
-    def get_input_from(cls, party: int, binary: bool = False, *, size: int = 1) -> Any:
+    def get_input_from(cls, party: int, binary: bool = False, *, size: int = 1) -> Self:
         """Return that party's next input values, or raise ShareError."""
         if binary is not True:
             raise unsupported("sint.get_input_from without binary=True")
         return cls._of(cls._machine.share(_party(cls, party), cls._machine.own_elements, _count(size)))
 
     @classmethod
-    def write_to_file(cls, shares: Any) -> None:
+    def write_to_file(cls, shares: ProgramValue) -> None:
         """Keep each party's shares of a vector."""
         cls._machine.keep(_secret(shares)._lanes)
 
     @classmethod
-    def read_from_file(cls, start: Any, *, size: int = 1) -> tuple[Any, list[Any]]:
+    def read_from_file(cls, start: "int | _Turn", *, size: int = 1) -> tuple["int | _Turn", list[Self]]:
         """Return where the read shares end, and a list of one vector of them."""
         place = start.place if isinstance(start, _Turn) else start
         return start + size, [cls._of(cls._machine.kept(place, _count(size)))]
 
     @classmethod
-    def concat(cls, parts: Iterable[Any]) -> Any:
+    def concat(cls, parts: Iterable[ProgramValue]) -> Self:
         """Return one vector of the lanes of all parts."""
         return cls._of(cls._machine.mpc.np_concatenate([_secret(part)._lanes for part in parts]))
 
     @classmethod
-    def dot_product(cls, x: Any, y: Any) -> Any:
+    def dot_product(
+        cls, x: Sequence[ProgramValue] | Self, y: Sequence[ProgramValue] | Self
+    ) -> "Secret | int":
         """Return the inner product of two vectors, or lane by lane of two lists of vectors."""
-        both_vectors, n = isinstance(x, Secret) and isinstance(y, Secret), len(x)
+        n = len(x)
+        both_vectors = isinstance(x, Secret) and isinstance(y, Secret)
         lanes = {n} if both_vectors else {len(_secret(vector)) for vector in [*x, *y]}
         if n != len(y) or len(lanes) != 1:
             raise UnsupportedFeature("dot_product takes two vectors, or two lists of them, of equal lengths.")
-        if both_vectors:
+        if isinstance(x, Secret) and isinstance(y, Secret):
             return cls._of((x._lanes.reshape(1, n) @ y._lanes.reshape(n, 1)).reshape(1))
-        return sum(a * b for a, b in zip(x, y, strict=True))
+        return sum(_secret(a) * _secret(b) for a, b in zip(x, y, strict=True))
 
-    def sum(self) -> Any:
+    def sum(self) -> Self:
         """Return the sum of all lanes in one lane."""
         return self._of(self._machine.mpc.np_sum(self._lanes, keepdims=True))
 
-    def reveal(self) -> Any:
+    def reveal(self) -> Opened:
         """Reveal all lanes to all parties.
 
         A garbage share makes a sum any field element. Values outside [-2^63, 2^63), where MP-SPDZ would wrap
@@ -233,43 +246,45 @@ class Secret(_Vector, name="sint"):
         lanes = [min(max(int(lane), -_LIMIT), _LIMIT - 1) for lane in opened]
         return Opened._of(np.array(lanes, dtype=object))
 
-    def __lt__(self, other: Any) -> Any:
+    def __lt__(self, other: ProgramValue) -> "Secret":
         return self._sign(self - other, "LT")
 
-    def __gt__(self, other: Any) -> Any:
+    def __gt__(self, other: ProgramValue) -> "Secret":
         return self._sign(other - self, "LT")
 
-    def __le__(self, other: Any) -> Any:
+    def __le__(self, other: ProgramValue) -> "Secret":
         return 1 - (self > other)
 
-    def __ge__(self, other: Any) -> Any:
+    def __ge__(self, other: ProgramValue) -> "Secret":
         return 1 - (self < other)
 
-    def __eq__(self, other: object) -> Any:
+    def __eq__(self, other: ProgramValue) -> "Secret":  # type: ignore[override]  # a secret bit, as MP-SPDZ's
         return self._sign(self - other, "EQ")
 
-    def __ne__(self, other: object) -> Any:
+    def __ne__(self, other: ProgramValue) -> "Secret":  # type: ignore[override]  # likewise
         return 1 - (self == other)
 
-    def _sign(self, difference: Any, which: str) -> Any:
+    def _sign(self, difference: "Secret", which: str) -> "Secret":
         return self._of(self._machine.mpc.np_sgn(difference._lanes, **{which: True}))
 
 
 class Bits(Value, name="sbits"):
     """Secret bits, field elements 0 and 1, so that `sint(bits)` is free."""
 
-    def __and__(self, other: Any) -> Any:
+    _lanes: SecureArray
+
+    def __and__(self, other: ProgramValue) -> Self:
         return self._of(self._lanes * self._same(other))
 
-    def __xor__(self, other: Any) -> Any:
+    def __xor__(self, other: ProgramValue) -> Self:
         a, b = self._lanes, self._same(other)
         both = a * b
         return self._of((a - both) + (b - both))
 
-    def __invert__(self) -> Any:
+    def __invert__(self) -> Self:
         return self._of(1 - self._lanes)
 
-    def _same(self, other: Any) -> Any:
+    def _same(self, other: ProgramValue) -> SecureArray:
         if not isinstance(other, Bits):
             raise unsupported(f"an operation on secret bits and {type(other).__name__}")
         if other._lanes.shape != self._lanes.shape:
@@ -283,7 +298,7 @@ class BitVector(Value, name="sbitvec"):
     _width: ClassVar[int] = 0
     v: list[Bits]
 
-    def __init__(self, *_: Any) -> None:
+    def __init__(self, *_: ProgramValue) -> None:
         raise unsupported("making an sbitvec but by get_type and get_input_from")
 
     @classmethod
@@ -298,7 +313,7 @@ class BitVector(Value, name="sbitvec"):
         return Columns
 
     @classmethod
-    def get_input_from(cls, party: int, size: int = 1) -> Any:
+    def get_input_from(cls, party: int, size: int = 1) -> Self:
         """Return `size` lanes of that party's input, with bits `v`, lowest first; or raise ShareError."""
         if not cls._width:
             raise unsupported("sbitvec.get_input_from without get_type")
@@ -347,17 +362,17 @@ class _Turn:
         return _Turn(self.place + more)
 
 
-def _for_range(times: Any) -> Callable[[Callable[[object], None]], None]:
+def _for_range(times: ProgramValue) -> Callable[[Callable[[_Turn], None]], None]:
     turns = _count(times)
 
-    def repeat(body: Callable[[object], None]) -> None:
+    def repeat(body: Callable[[_Turn], None]) -> None:
         for turn in range(turns):
             body(_Turn(turn))
 
     return repeat
 
 
-def _print_ln(text: str = "", *values: Any) -> None:
+def _print_ln(text: str = "", *values: ProgramValue) -> None:
     pieces = text.split("%s")
     if len(pieces) != len(values) + 1:
         raise UnsupportedFeature(f"print_ln has {len(values)} values for {len(pieces) - 1} times %s.")
@@ -365,7 +380,7 @@ def _print_ln(text: str = "", *values: Any) -> None:
     print("".join(piece + word for piece, word in zip(pieces, words, strict=True)), flush=True)
 
 
-def _printed(value: Any) -> str:
+def _printed(value: ProgramValue) -> str:
     if isinstance(value, Opened):
         lanes = ", ".join(map(str, value._lanes))
         return lanes if len(value) == 1 else f"[{lanes}]"
@@ -374,11 +389,13 @@ def _printed(value: Any) -> str:
     raise unsupported(f"printing {type(value).__name__}")
 
 
-def _constants(value: Any, size: int | None) -> Any:
+def _constants(value: ProgramValue, size: int | None) -> Integers:
     if isinstance(value, int):
         return np.full(_count(1 if size is None else size), _integer(value), dtype=object)
-    if isinstance(value, list | tuple) and value and all(isinstance(constant, int) for constant in value):
-        return np.array([_integer(constant) for constant in value], dtype=object)
+    if isinstance(value, list | tuple) and value:
+        constants = [constant for constant in value if isinstance(constant, int)]
+        if len(constants) == len(value):
+            return np.array([_integer(constant) for constant in constants], dtype=object)
     raise unsupported(f"making an integer vector from {type(value).__name__}")
 
 
@@ -388,7 +405,7 @@ def _integer(value: int) -> int:
     return int(value)
 
 
-def _is(value: Any, constant: int) -> bool:
+def _is(value: ProgramValue, constant: int) -> bool:
     return isinstance(value, int) and value == constant
 
 
@@ -397,19 +414,19 @@ def _check_size(vector: _Vector, size: int | None) -> None:
         raise UnsupportedFeature(f"A vector of {len(vector)} lanes was asked to have {size}.")
 
 
-def _count(size: Any) -> int:
+def _count(size: ProgramValue) -> int:
     if not isinstance(size, int) or size < 1:
         raise UnsupportedFeature("The size of a vector, or a number of turns, is a positive integer.")
     return size
 
 
-def _party(cls: type[Value], party: Any) -> int:
+def _party(cls: type[Value], party: ProgramValue) -> int:
     if not isinstance(party, int) or not 0 <= party < cls._machine.parties:
         raise UnsupportedFeature(f"Input comes from party 0 to {cls._machine.parties - 1}.")
     return party
 
 
-def _secret(value: Any) -> Secret:
+def _secret(value: ProgramValue) -> Secret:
     if not isinstance(value, Secret):
         raise unsupported(f"{type(value).__name__} where a sint is wanted")
     return value

@@ -1,18 +1,20 @@
 """One party of the embedded engine."""
 
+import asyncio
 import builtins
 import os
 import ssl
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from harness.engines.mpyc.connection import Peers
 from harness.engines.mpyc.exchange import Exchange
 from harness.engines.mpyc.installed import fault_of_installation
+from harness.engines.mpyc.interfaces import Runtime
 from harness.engines.mpyc.machine import Machine, install_fast_splitting
 from harness.engines.mpyc.names import namespace, unsupported
 from harness.engines.parties.certificates import fingerprint
@@ -60,7 +62,7 @@ def _lay_out_certificates(party: int, parties: int) -> None:
     os.environ |= {"SSL_CERT_FILE": str(authority), "SSL_CERT_DIR": os.devnull}
 
 
-def _load_mpyc(config: dict[str, Any]) -> Any:
+def _load_mpyc(config: dict[str, Any]) -> Runtime:
     """Import MPyC, which reads options from `sys.argv` and the environment as it loads.
 
     Raises UnsupportedError if the installed MPyC is not the known one.
@@ -74,8 +76,9 @@ def _load_mpyc(config: dict[str, Any]) -> Any:
         "-T", str(config["threshold"]), "-I", str(config["party"]),
         *(word for host, port in config["addresses"] for word in ("-P", f"{host}:{port}")),
     ]  # fmt: skip
-    from mpyc.runtime import mpc
+    from mpyc import runtime
 
+    mpc: Runtime = runtime.mpc
     install_fast_splitting()
     if all(host == LOOPBACK for host, _ in config["addresses"]):
         listen_on_loopback(mpc._loop)
@@ -88,17 +91,19 @@ def _certificates(parties: int) -> dict[int, bytes]:
     return {party: ssl.PEM_cert_to_DER_cert(path.read_text()) for party, path in enumerate(paths)}
 
 
-def listen_on_loopback(loop: Any) -> None:
+def listen_on_loopback(loop: asyncio.AbstractEventLoop) -> None:
     """Have the event loop bind servers to 127.0.0.1; MPyC means every interface."""
     bind = loop.create_server
 
-    async def create_server(factory: Any, port: int, ssl: Any) -> Any:
+    async def create_server(
+        factory: Callable[[], asyncio.Protocol], port: int, ssl: ssl.SSLContext | None
+    ) -> asyncio.Server:
         return await bind(factory, host=LOOPBACK, port=port, ssl=ssl)
 
-    loop.create_server = create_server
+    vars(loop)["create_server"] = create_server
 
 
-def _check_peers(mpc: Any, peers: Peers) -> None:
+def _check_peers(mpc: Runtime, peers: Peers) -> None:
     """Check that each peer has the certificate of its number, which MPyC takes on trust."""
     for peer in (party for party in mpc.parties if party.pid != mpc.pid):
         if peers.party_of(peer.protocol.transport) != peer.pid:

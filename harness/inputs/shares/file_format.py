@@ -2,17 +2,16 @@
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 from harness.errors import ShareError, cannot
 from harness.system.documents import Refusal, as_type
 from harness.system.files import write_whole
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.guarantee import Guarantee
+from protocols.json_values import JsonObject, JsonValue
 from protocols.spec import REPLICATED, InputForm
 
 SUFFIX = ".share"
@@ -58,7 +57,7 @@ class ClientPolicy:
             min(self.unit, other.unit),  # alphabetically: "client" before "record"
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, JsonValue]:
         """Return what `client_policy_from_json` reads."""
         return {
             "tasks": list(self.tasks),
@@ -68,7 +67,7 @@ class ClientPolicy:
         }
 
 
-def client_policy_from_json(fields: Mapping[str, Any], refusal: Refusal) -> ClientPolicy:
+def client_policy_from_json(fields: JsonObject, refusal: Refusal) -> ClientPolicy:
     """Return the policy in a file, or raise ShareError."""
     texts = [fields.get(name) for name in _LIMITS]
     if not all(isinstance(text, str) and _NUMBER.fullmatch(text) for text in texts):
@@ -76,8 +75,7 @@ def client_policy_from_json(fields: Mapping[str, Any], refusal: Refusal) -> Clie
             f"{refusal.where}: epsilon and delta of a client's policy have to be rational numbers."
         )
     others = {name: value for name, value in fields.items() if name not in _LIMITS}
-    epsilon, delta = (Fraction(str(text)) for text in texts)
-    return as_type(ClientPolicy, {"total": Guarantee(epsilon, delta), **others}, refusal)
+    return as_type(ClientPolicy, {"total": dict(zip(_LIMITS, texts, strict=True)), **others}, refusal)
 
 
 def copies_of(form: InputForm, parties: int) -> int:

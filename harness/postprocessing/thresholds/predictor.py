@@ -1,9 +1,11 @@
 """Applies each group's thresholds to scores, with scikit-learn's interface."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -20,8 +22,27 @@ from harness.postprocessing.thresholds.rules import ThresholdRule, rule_from_jso
 from harness.system.result_files import SCHEMA, read_result, result_path, write_json
 from protocols.arrays import Floats
 
+if TYPE_CHECKING:
+    from narwhals.stable.v2.typing import IntoFrame, IntoSeries
+
+Samples: TypeAlias = "npt.ArrayLike | IntoFrame | IntoSeries"
+"""Values of samples: an array, or a frame or series that narwhals knows."""
+
+Randomness: TypeAlias = "int | np.random.RandomState | np.random.Generator | None"
+"""A seed or generator; None: the system's randomness."""
+
+
+class Estimator(Protocol):
+    """A fitted classifier of two classes, whose scores the thresholds are for."""
+
+    def predict_proba(self, X: Samples, /) -> npt.ArrayLike:  # noqa: N803
+        """Return the probability of each class, shape (n, 2)."""
+
+
 FILE = "thresholds.json"
 ERROR = "error"
+_NUMBER_OF_FEATURES = "n_features_in_"  # of estimators that were fitted, most often
+_NAMES_OF_FEATURES = "feature_names_in_"  # of those that were fitted on a table
 
 
 class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type information
@@ -46,7 +67,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
     def __init__(
         self,
         rules: Mapping[str, ThresholdRule],
-        estimator: Any = None,
+        estimator: Estimator | None = None,
         unseen_group: str | float = ERROR,
         positive_label: str | None = None,
         labels: Sequence[Any] | None = None,
@@ -59,8 +80,8 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     @classmethod
     def load(
-        cls, path: Path | str, estimator: Any = None, unseen_group: str | float = ERROR
-    ) -> "GroupThresholdPredictor":
+        cls, path: Path | str, estimator: Estimator | None = None, unseen_group: str | float = ERROR
+    ) -> GroupThresholdPredictor:
         """Read the rules of a run, or of `save`.
 
         Args:
@@ -74,8 +95,12 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         result, path = read_result(path, FILE), result_path(path, FILE)
         rule_fields, positive_label = result.get("thresholds"), result.get("positive_label")
         labels = result.get("labels")
-        of_types = isinstance(positive_label, str | None) and isinstance(labels, list | None)
-        if not isinstance(rule_fields, dict) or not rule_fields or not of_types:
+        if (
+            not isinstance(rule_fields, dict)
+            or not rule_fields
+            or not isinstance(positive_label, str | None)
+            or not isinstance(labels, list | None)
+        ):
             raise ResultFileError(f"{path} is not the {FILE} of a run.")
         rules = {
             group: rule_from_json(rule, f"{path}, group {group!r},") for group, rule in rule_fields.items()
@@ -97,7 +122,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         }
         write_json(result_path(path, FILE), fields)
 
-    def fit(self, X: Any, y: Any = None, **_: Any) -> "GroupThresholdPredictor":  # noqa: ARG002, N803
+    def fit(self, X: Samples, y: Samples | None = None, **_: object) -> GroupThresholdPredictor:  # noqa: ARG002, N803
         """Do nothing."""
         return self
 
@@ -113,14 +138,20 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
     @property
     def n_features_in_(self) -> int:
         """The estimator's number of features."""
-        return int(self.estimator.n_features_in_)
+        return int(getattr(self.estimator, _NUMBER_OF_FEATURES))
 
     @property
     def feature_names_in_(self) -> npt.NDArray[Any]:
         """The estimator's names of features."""
-        return np.asarray(self.estimator.feature_names_in_)
+        return np.asarray(getattr(self.estimator, _NAMES_OF_FEATURES))
 
-    def predict(self, X: Any, *, sensitive_features: Any, random_state: Any = None) -> npt.NDArray[Any]:  # noqa: N803
+    def predict(
+        self,
+        X: Samples,  # noqa: N803
+        *,
+        sensitive_features: Samples,
+        random_state: Randomness = None,
+    ) -> npt.NDArray[Any]:
         """Predict each sample's class, one of `classes_`.
 
         Args:
@@ -139,7 +170,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         at = self._positive_class()
         return self.classes_[np.where(positive, at, 1 - at)]
 
-    def predict_proba(self, X: Any, *, sensitive_features: Any) -> Floats:  # noqa: N803
+    def predict_proba(self, X: Samples, *, sensitive_features: Samples) -> Floats:  # noqa: N803
         """Return the probability of each class under `predict`, shape (n, 2)."""
         positive = self.positive_probability(X, sensitive_features=sensitive_features)
         both = np.column_stack([1 - positive, positive])
@@ -147,18 +178,18 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     def score(  # type: ignore[override, unused-ignore]
         self,
-        X: Any,  # noqa: N803
-        y: Any,
-        sample_weight: Any = None,
+        X: Samples,  # noqa: N803
+        y: Samples,
+        sample_weight: npt.ArrayLike | None = None,
         *,
-        sensitive_features: Any,
-        random_state: Any = None,
+        sensitive_features: Samples,
+        random_state: Randomness = None,
     ) -> float:
         """Return the accuracy of `predict` on y, from 0 to 1."""
         predicted = self.predict(X, sensitive_features=sensitive_features, random_state=random_state)
         return float(accuracy_score(y, predicted, sample_weight=sample_weight))
 
-    def positive_probability(self, X: Any, *, sensitive_features: Any) -> Floats:  # noqa: N803
+    def positive_probability(self, X: Samples, *, sensitive_features: Samples) -> Floats:  # noqa: N803
         """Return each sample's probability to be predicted positive, shape (n,)."""
         index = getattr(X, "index", None)
         if self.estimator is not None:
@@ -202,16 +233,17 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
                 )
 
 
-def _collected(given: Any) -> Any:
+def _collected(given: Samples) -> Samples | nw.DataFrame[Any] | nw.Series[Any]:
     """Return a frame or series in memory; anything else as it is."""
     known = nw.from_native(given, allow_series=True, pass_through=True)
     return known.collect() if isinstance(known, nw.LazyFrame) else known
 
 
-def _scores(given_scores: Any) -> Floats:
+def _scores(given_scores: Samples) -> Floats:
     values = _collected(given_scores)
-    known = isinstance(values, nw.DataFrame | nw.Series)
-    scores = np.asarray(values.to_numpy() if known else values, dtype=np.float64)
+    if isinstance(values, nw.DataFrame | nw.Series):
+        values = values.to_numpy()
+    scores = np.asarray(values, dtype=np.float64)
     if scores.ndim == 2 and scores.shape[1] in (1, 2):
         scores = scores[:, -1]
     if scores.ndim != 1:
@@ -227,19 +259,24 @@ def _scores(given_scores: Any) -> Floats:
     return scores
 
 
-def _groups(groups: Any, index: Any, samples: int) -> pd.Series:
-    groups = _collected(groups)
+def _groups(given: Samples, index: pd.Index | None, samples: int) -> pd.Series:
+    groups = _collected(given)
     if isinstance(groups, nw.DataFrame):
         if groups.shape[1] != 1:
             raise RecordsError(
                 f"sensitive_features has {groups.shape[1]} columns; cross them into one, as the groups were."
             )
         groups = groups[:, 0]
-    known = isinstance(groups, nw.Series)
-    of_rows = nw.maybe_get_index(groups) if known else None
-    if isinstance(index, pd.Index) and of_rows is not None and not index.equals(of_rows):
-        raise RecordsError("X and sensitive_features must have the same index: they belong to the same rows.")
-    values = pd.Series(groups.to_list(), dtype=object) if known else np.asarray(groups)
+    values: pd.Series | npt.NDArray[Any]
+    if isinstance(groups, nw.Series):
+        of_rows = nw.maybe_get_index(groups)
+        if isinstance(index, pd.Index) and of_rows is not None and not index.equals(of_rows):
+            raise RecordsError(
+                "X and sensitive_features must have the same index: they belong to the same rows."
+            )
+        values = pd.Series(groups.to_list(), dtype=object)
+    else:
+        values = np.asarray(groups)
     if values.ndim != 1:
         raise RecordsError(f"sensitive_features must have shape (n,), not {values.shape}.")
     if len(values) != samples:
@@ -249,7 +286,7 @@ def _groups(groups: Any, index: Any, samples: int) -> pd.Series:
     return as_names(pd.Series(values))
 
 
-def _uniform(count: int, random_state: Any) -> Floats:
+def _uniform(count: int, random_state: Randomness) -> Floats:
     """Draw from [0, 1), by default 53 bits each of the system's randomness."""
     if random_state is None:
         bits = np.frombuffer(os.urandom(8 * count), dtype="<u8") >> np.uint64(11)

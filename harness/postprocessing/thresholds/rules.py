@@ -3,12 +3,13 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from harness.errors import ThresholdRuleError
 from harness.system.documents import Refusal, as_json, as_type
+from protocols.json_values import JsonValue
 
 Probability = Annotated[float, Meta(ge=0, le=1 + 1e-9)]
 
@@ -63,10 +64,9 @@ class ThresholdRule:
             return StatedRule(threshold=first, threshold_alt=second, probability_alt=self.probabilities[1])
         return StatedRule(thresholds=list(self.thresholds), probabilities=list(self.probabilities))
 
-    def to_json(self) -> dict[str, float | list[float]]:
+    def to_json(self) -> dict[str, JsonValue]:
         """Return the rule as in `thresholds.json`."""
-        fields: dict[str, float | list[float]] = as_json(self.stated)
-        return fields
+        return as_json(self.stated)
 
 
 class StatedRule(Struct, frozen=True, kw_only=True):
@@ -129,11 +129,10 @@ def mixture(parts: Iterable[tuple[float, float]]) -> ThresholdRule:
     return ThresholdRule(tuple(t for t, _ in kept), tuple(p for _, p in kept))
 
 
-def rule_from_json(fields: Any, where: str) -> ThresholdRule:
+def rule_from_json(fields: JsonValue, where: str) -> ThresholdRule:
     """Return a rule in `thresholds.json`; ThresholdRuleError, which names `where`, without one."""
-    keys = set(fields) if isinstance(fields, dict) else set()
-    if not keys <= set(StatedRule.__struct_fields__):
-        keys = set()  # so that it has none of the forms
-    known = {name: fields[name] for name in keys}
+    known = fields if isinstance(fields, dict) else {}
+    if not set(known) <= set(StatedRule.__struct_fields__):
+        known = {}  # so that it has none of the forms
     refusal = Refusal(ThresholdRuleError, where, "a rule of numbers only", "choose thresholds again")
     return as_type(StatedRule, known, refusal).rule(where)

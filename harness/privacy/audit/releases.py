@@ -64,6 +64,7 @@ def audit_release(
     spec: ProtocolSpec,
     arguments: Mapping[str, int | str],
     neighbors: Neighbors,
+    *,
     epsilon: Fraction,
     delta: Fraction,
 ) -> Audited:
@@ -123,6 +124,7 @@ def audit_distributed_noise(
     spec: ProtocolSpec,
     arguments: Mapping[str, int | str],
     neighbors: Neighbors,
+    *,
     epsilon: Fraction,
     delta: Fraction,
     distribution: NoiseDistribution,
@@ -198,6 +200,7 @@ def audit_command(
     name: str,
     sizes: Mapping[str, int],
     relation: NeighboringRelation,
+    *,
     epsilon: Fraction,
     delta: Fraction,
     cap: int | None = None,
@@ -221,12 +224,22 @@ def audit_command(
         spec, arguments = release.declared(
             chosen, neighbors, epsilon, delta, distributed[0] if distributed else None
         )
-    terms = (name, spec, arguments, neighbors, epsilon, delta)
     if distributed is None:
-        return audit_release(*terms)
+        return audit_release(name, spec, arguments, neighbors, epsilon=epsilon, delta=delta)
     if not spec.distributed_noise:
         raise no_place(spec)
-    return audit_distributed_noise(*terms, *distributed)
+    distribution, parties, tolerated = distributed
+    return audit_distributed_noise(
+        name,
+        spec,
+        arguments,
+        neighbors,
+        epsilon=epsilon,
+        delta=delta,
+        distribution=distribution,
+        parties=parties,
+        tolerated=tolerated,
+    )
 
 
 def audit_protocol_4(epsilon: Fraction, relation: NeighboringRelation) -> Audited:
@@ -289,7 +302,7 @@ _REFERENCE: tuple[Callable[[], Audited], ...] = (
     ),
     audit_truncated,
     *(
-        partial(audit_command, name, _papers_sizes(name), relation, _ONE, _DELTA)
+        partial(audit_command, name, _papers_sizes(name), relation, epsilon=_ONE, delta=_DELTA)
         for name, release in RELEASES.items()
         for relation in release.relations
     ),
@@ -299,8 +312,8 @@ _REFERENCE: tuple[Callable[[], Audited], ...] = (
             name,
             _papers_sizes(name),
             RELEASES[name].relations[0],
-            _ONE,
-            _DELTA,
+            epsilon=_ONE,
+            delta=_DELTA,
             distributed=(distribution, 3, 1),
         )
         for name in WITH_DISTRIBUTED_NOISE

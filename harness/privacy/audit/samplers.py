@@ -20,6 +20,7 @@ from protocols.accounting.rounding import exact_text, float_up
 from protocols.circuits.coins import Coin, design_coins, exp_bounds
 from protocols.circuits.noise import fair_bits_per_sample
 from protocols.guarantee import Guarantee
+from protocols.json_values import JsonValue
 from protocols.local_dp.exact_privacy import claimed_for_l, epsilon_of_l, epsilon_of_r, log_ratio_of_l
 from protocols.local_dp.randomizers import Grr, MechanismL, MechanismR
 from protocols.noise import truncated as noise
@@ -59,7 +60,7 @@ class Audited:
     claimed: bool = False
     fault: str | None = None
 
-    def rows(self) -> list[dict[str, object]]:
+    def rows(self) -> list[dict[str, JsonValue]]:
         """Return a row per figure, with bounds rounded up."""
         parameters = {
             "epsilon": str(self.requested.epsilon),

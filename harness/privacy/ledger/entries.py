@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from harness.privacy.ledger.accountants import noise_of, noise_text
 from harness.privacy.ledger.database import Database
@@ -265,7 +266,7 @@ def _populations(connection: sqlite3.Connection, key: str | None = None) -> list
 
 def _charges(connection: sqlite3.Connection, key: str | None) -> tuple[Charge, ...]:
     found = f"SELECT id, {_COLUMNS} FROM charges WHERE population IS ? ORDER BY id"
-    return tuple(_charge(*row) for row in connection.execute(found, (key,)))
+    return tuple(_charge(_ChargeRow(*row)) for row in connection.execute(found, (key,)))
 
 
 def _set_budget(connection: sqlite3.Connection, name: str, budget: Budget | None) -> None:
@@ -378,40 +379,44 @@ def _budget(epsilon: str | None, delta: str | None) -> Budget | None:
     return Budget(stated_number(epsilon), stated_number(limit), **chosen)
 
 
-def _charge(
-    number: int,
-    _population: str | None,
-    time: str,
-    task: str,
-    model: str,
-    epsilon: str,
-    delta: str,
-    unit: str,
-    relation: str,
-    noise: str | None,
-    out: str,
-    chain: str,
-    domain: str,
-    status: str,
-    process: str,
-) -> Charge:
-    exact = Guarantee(stated_number(epsilon), stated_number(delta))
+class _ChargeRow(NamedTuple):
+    """A charge as the database has it: its number, and the columns of `_COLUMNS`."""
+
+    number: int
+    population: str | None
+    time: str
+    task: str
+    model: str
+    epsilon: str
+    delta: str
+    unit: str
+    relation: str
+    noise: str | None
+    out: str
+    chain: str
+    domain: str
+    status: str
+    process: str
+
+
+def _charge(row: _ChargeRow) -> Charge:
+    exact = Guarantee(stated_number(row.epsilon), stated_number(row.delta))
     if exact.epsilon < 0 or not 0 <= exact.delta < 1:
         raise ValueError("no release spends that")
-    settled = Status(status)
+    settled = Status(row.status)
     return Charge(
-        id=number,
-        time=time,
-        task=task,
-        model=model,
+        id=row.number,
+        time=row.time,
+        task=row.task,
+        model=row.model,
         exact=exact,
-        unit=PrivacyUnit(unit),
-        relation=NeighboringRelation(relation),
-        out=Path(out),
-        chain=chain,
-        domain=domain,
-        noise=noise_of(noise),
-        status=_running_or_not(*json.loads(process)) if settled is Status.RUNNING else settled,
+        unit=PrivacyUnit(row.unit),
+        relation=NeighboringRelation(row.relation),
+        out=Path(row.out),
+        chain=row.chain,
+        domain=row.domain,
+        noise=noise_of(row.noise),
+        status=_running_or_not(*json.loads(row.process)) if settled is Status.RUNNING else settled,
     )
 
 

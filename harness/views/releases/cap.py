@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from harness.errors import named
+from harness.privacy.manifest import ReleaseManifest
 from harness.releases.contribution_cap import CONFIDENCE, ChosenCap
 from harness.request.fields import typed
 from harness.request.releases import CAPPED_CURVES, CapRequest, ReleaseCall
@@ -76,7 +77,19 @@ def doubt_of(above: int, noise: int, clients: int) -> Iterator[str]:
         yield f"There are {clients:,} clients, so the cap is mostly noise; a larger ε for it helps."
 
 
-def following(call: ReleaseCall, hosts: Path | None, done: Any) -> list[Line]:
+class CapRun(Protocol):
+    """A run that chose a cap."""
+
+    @property
+    def found(self) -> ChosenCap:
+        """The cap."""
+
+    @property
+    def manifest(self) -> ReleaseManifest:
+        """What ran."""
+
+
+def following(call: ReleaseCall, hosts: Path | None, done: CapRun) -> list[Line]:
     """Return the commands that use a run's cap."""
     request, cap = call.request, str(done.found.cap)
     assert isinstance(request, CapRequest)

@@ -1,7 +1,6 @@
 """Confusion matrices and their rates."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import numpy as np
 
@@ -55,7 +54,7 @@ def confusion(found: Confusion) -> Iterator[Part]:
     )
 
 
-def rates_of(estimates: Confusion | GroupThresholds, at: Any) -> Floats:
+def rates_of(estimates: Confusion | GroupThresholds, at: int | tuple[int, int]) -> Floats:
     """Return `RATES` with intervals at an index, shape (rates, 3)."""
     return np.array([[estimates.rates[name][at], *estimates.intervals[name][at]] for name in RATES])
 

@@ -6,9 +6,10 @@ import base64
 import io
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
@@ -35,7 +36,8 @@ def write_page(title: str, subtitle: str, view: View, directory: Path) -> None:
     parts = list(view)
     drawn = {part.name: _drawn(part) for part in parts if isinstance(part, Picture)}
     for name, figure in drawn.items():
-        _save(figure, directory / f"{name}.png", dpi=_DOTS_PER_INCH)
+        with _any_glyphs():
+            figure.savefig(directory / f"{name}.png", bbox_inches="tight", dpi=_DOTS_PER_INCH)
     text = _filled(
         PAGE,
         parts,
@@ -55,7 +57,9 @@ def fragment(view: View) -> str:
     return _filled("parts.html", [part for part in view if not isinstance(part, Picture)])
 
 
-def _filled(template: str, parts: Sequence[Part], **more: Any) -> str:
+def _filled(
+    template: str, parts: Sequence[Part], **more: str | int | Sequence[str] | Mapping[str, str]
+) -> str:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # is slow to load
 
     environment = Environment(
@@ -81,18 +85,20 @@ def _drawn(part: Picture) -> Figure:
     return canvas
 
 
-def _save(figure: Figure, target: Path | io.StringIO, **how: Any) -> None:
+@contextmanager
+def _any_glyphs() -> Iterator[None]:
+    """Accept names with glyphs that the font lacks; a table beside the figure has the whole name."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # a table beside it has the whole name
-        figure.savefig(target, bbox_inches="tight", **how)
+        warnings.filterwarnings("ignore", "Glyph .* missing")
+        yield
 
 
 def _svg(name: str, figure: Figure) -> str:
     from matplotlib import rc_context
 
     drawn, nothing = io.StringIO(), dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
-        _save(figure, drawn, format="svg", transparent=True, metadata=nothing)
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": name}), _any_glyphs():
+        figure.savefig(drawn, bbox_inches="tight", format="svg", transparent=True, metadata=nothing)
     text = drawn.getvalue().replace("#000000", "currentColor").replace("#ffffff", "none")
     head, _, rest = text[text.index("<svg") :].partition(">")
     return f"{head}>{_INK}{rest}"

@@ -20,6 +20,7 @@ from harness.views.rendering.text import printable
 from protocols.arrays import Floats
 
 if TYPE_CHECKING:  # slow to load
+    import numpy.typing as npt
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
@@ -34,7 +35,7 @@ _BANDS = "where the true points of all groups and thresholds are with 95 % proba
 _LONGEST = 28  # characters of a name in a picture; a table beside it has the whole name
 
 
-def with_ends(values: Any, ends: Any) -> Floats:
+def with_ends(values: npt.ArrayLike, ends: npt.ArrayLike | None) -> Floats:
     """Return estimates with their intervals' ends, shape (n, 3), NaN without any."""
     estimates = np.asarray(values, dtype=float)[..., np.newaxis]
     known = np.full((*estimates.shape[:-1], 2), np.nan) if ends is None else np.asarray(ends, dtype=float)
@@ -47,6 +48,7 @@ def intervals(
     series: Mapping[str, Floats],
     what: str,
     caption: str,
+    *,
     at: float | None = None,
     logarithmic: bool = False,
 ) -> Picture:
@@ -57,7 +59,7 @@ def intervals(
     lines = len(rows) * (len(series) + (len(series) > 1 or max(map(len, rows)) > _LONGEST) / 2)
     return Picture(
         name,
-        partial(_intervals, rows, series, what, at, logarithmic),
+        partial(_intervals, rows, series, what, line=at, logarithmic=logarithmic),
         f"{what}, of {', '.join(rows)}",
         caption,
         0.8 + _LINE * lines + _height_of_legend(series),
@@ -68,9 +70,10 @@ def _intervals(
     rows: Sequence[str],
     series: Mapping[str, Floats],
     what: str,
+    axes: Axes,
+    *,
     line: float | None,
     logarithmic: bool,
-    axes: Axes,
 ) -> None:
     pitch, entries = len(series) + (len(series) > 1) / 2, []
     if line is not None:

@@ -28,7 +28,8 @@ def _read(data: bytes) -> None:
     """Feed a connection in two parts, then read as field elements what came."""
     loop = Loop()
     peers = Peers(loop, {0: b"certificate of party 0", 1: b"certificate of party 1"})  # type: ignore[arg-type]
-    connection = Connection(Runtime(2, loop), peers)
+    runtime: Any = Runtime(2, loop)
+    connection = Connection(runtime, peers)
     connection.connection_made(Transport(b"certificate of party 0"))
     waited = {step: connection.receive(step, count * ELEMENT_BYTES) for step, count in _ASKED.items()}
     middle = len(data) // 2

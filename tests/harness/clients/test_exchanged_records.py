@@ -247,8 +247,8 @@ def with_a_delta_that_forgets_counts(*arguments: Any) -> NoisePlan:
 def test_the_audit_finds_noise_for_less(
     name: str, sizes: dict[str, int], cap: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert audit_command(name, sizes, ZERO_OUT, Fraction(1), DELTA, cap).fault is None
+    assert audit_command(name, sizes, ZERO_OUT, epsilon=Fraction(1), delta=DELTA, cap=cap).fault is None
     for forgetful in (made_for_records_there_or_not, with_a_delta_that_forgets_counts):
         monkeypatch.setattr(audit_release, "plan_noise", forgetful)
-        fault = audit_command(name, sizes, ZERO_OUT, Fraction(1), DELTA, cap).fault
+        fault = audit_command(name, sizes, ZERO_OUT, epsilon=Fraction(1), delta=DELTA, cap=cap).fault
         assert fault is not None and "a client moves" in fault

@@ -82,13 +82,13 @@ def test_a_client_accepts_what_fits_and_nothing_else() -> None:
     offsets = rng.integers(0, 2**64, CHECKS * 2, dtype=np.uint64)
     seed = secrets.token_bytes(masks.SEED_BYTES)
     opened = opened_by_honest_parties(own, offsets, seed, 2)
-    check_masks(4, own, offsets, seed, 2, [opened] * 3)
+    check_masks(4, own, offsets, seed, parts=2, opened=[opened] * 3)
     for at, by in itertools.product(range(6), (1, HALF)):
         changed = own.copy()
         changed[at : at + 1] += np.uint64(by)
         with pytest.raises(MaskError, match=r"Client 4: .* one of them cheats.* not sent"):
-            check_masks(4, changed, offsets, seed, 2, [opened] * 3)
+            check_masks(4, changed, offsets, seed, parts=2, opened=[opened] * 3)
     other = bytes([opened[0] ^ 1]) + opened[1:]
     for lies in ([other, opened, opened], [opened, opened, other], [other] * 3):
         with pytest.raises(MaskError):
-            check_masks(4, own, offsets, seed, 2, lies)
+            check_masks(4, own, offsets, seed, parts=2, opened=lies)

@@ -193,6 +193,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[int | str]:
     ],
 )
 def test_a_client_is_charged_right_before_its_masked_values_and_for_nothing_less(
+    *,
     refuses: bool,
     terms: dict[str, Any],
     changed: str,

@@ -9,6 +9,7 @@ from getpass import getuser
 from pathlib import Path
 from secrets import token_hex
 from threading import Event
+from typing import Any
 
 import pytest
 from fsspec.asyn import sync
@@ -42,7 +43,7 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     ):
         monkeypatch.setenv(name, value)
     name = f"uploads-{token_hex(8)}"  # moto's servers in one process have their buckets in common
-    store, _ = stores.store_of(f"s3://{name}/")
+    store: Any = stores.store_of(f"s3://{name}/")[0]
     try:
         store.mkdir(name)
         yield f"s3://{name}/2027/"
@@ -59,7 +60,7 @@ def task(tmp_path: Path) -> Task:
 
 def put(url: str, body: bytes) -> None:
     store, path = stores.store_of(url)
-    store.pipe_file(path, body)
+    store.pipe_file(path, body, mode="overwrite")
 
 
 def test_a_bucket_takes_uploads_once_and_a_party_counts_them(
@@ -192,7 +193,7 @@ def test_a_store_that_does_not_answer_is_left(
 
 
 def test_an_asynchronous_store_ends_what_took_too_long(bucket: str) -> None:
-    store, _ = stores.store_of(bucket)
+    store: Any = stores.store_of(bucket)[0]
     ended = Event()
 
     async def never() -> None:

@@ -2,6 +2,7 @@
 
 import os
 import struct
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,8 @@ class Link:
 
     def __init__(self, certificate: bytes | None = b"zero", *, first: bytes | None = b"\0\0" + KEYS) -> None:
         self.loop = Loop()
-        self.runtime = Runtime(2, self.loop)
+        runtime: Any = Runtime(2, self.loop)
+        self.runtime = runtime
         self.peers = Peers(self.loop, CERTIFICATES)  # type: ignore[arg-type]
         self.connection = Connection(self.runtime, self.peers)
         self.transport = Transport(certificate)
@@ -200,7 +202,7 @@ def test_a_connection_of_nobody_may_close() -> None:
 
 def test_this_party_says_its_number_and_keys() -> None:
     loop = Loop()
-    runtime = Runtime(0, loop)
+    runtime: Any = Runtime(0, loop)
     connected = Connection(runtime, Peers(loop, CERTIFICATES), 1)  # type: ignore[arg-type]
     transport = Transport(b"one")
     connected.connection_made(transport)

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,7 @@ from harness.errors import FairSharesError
 from harness.inputs.rings import FIELD
 mpc = _load_mpyc({"party": 0, "threshold": 0, "security_bits": 61, "addresses": [("127.0.0.1", 1111)]})
 import mpyc.runtime
+from typing import Any
 import numpy as np
 exchange = Exchange(mpc, Peers(mpc._loop, {}))
 ours = mpc.SecInt(64, p=FIELD.modulus)
@@ -77,7 +79,8 @@ class Failing:
 def exchange_of(error: BaseException | None) -> Exchange:
     exchange = object.__new__(Exchange)
     exchange._peers = Peers(Loop(), {})  # type: ignore[arg-type]
-    exchange._mpc = Failing(exchange._peers, error)
+    runtime: Any = Failing(exchange._peers, error)
+    exchange._mpc = runtime
     return exchange
 
 
@@ -103,11 +106,12 @@ def test_a_loop_that_stops_by_itself_is_no_partys_fault() -> None:
 
 def test_a_step_is_blamed_and_a_socket_is_not() -> None:
     exchange = exchange_of(None)
-    exchange._note_failure(None, {"message": "no error"})
-    exchange._note_failure(None, {"exception": ConnectionResetError()})
+    loop: Any = Loop()
+    exchange._note_failure(loop, {"message": "no error"})
+    exchange._note_failure(loop, {"exception": ConnectionResetError()})
     assert exchange._peers.failure is None
-    exchange._note_failure(None, {"exception": (error := ValueError())})
-    exchange._note_failure(None, {"exception": KeyError()})
+    exchange._note_failure(loop, {"exception": (error := ValueError())})
+    exchange._note_failure(loop, {"exception": KeyError()})
     assert exchange._peers.failure is error
 
 

@@ -285,6 +285,7 @@ REFUSAL = Refusal(HostUnfitError, "The request", "known", "no")
     ],
 )
 def test_a_starter_chooses_nothing_that_the_owner_did_not_allow(
+    *,
     changes: dict[str, Any],
     rules: str,
     error: type[Exception],
@@ -308,7 +309,7 @@ def test_program_arguments_noise_and_greetings_are_the_hosts_own(hosts: list[Pat
     work = Coordinator(hosts[0], stack).work
     work.propose(asked())
     for name in ("protocol", "arguments", "fair_bits", "model", "epsilon"):
-        said = {"run": "0" * 32, "party": 0, "addresses": [], name: []}
+        said: dict[str, Any] = {"run": "0" * 32, "party": 0, "addresses": [], name: []}
         with pytest.raises(HostUnfitError, match=f"unknown key '{name}'"):
             call(work.run.prepare, said, REFUSAL)
     with pytest.raises(HostUnfitError, match="matching regex"):

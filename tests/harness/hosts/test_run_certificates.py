@@ -158,6 +158,7 @@ def of_nobody(_place: Path) -> str:
     ],
 )
 def test_an_owner_certifies_a_key_of_its_party_for_a_run(
+    *,
     made: Callable[..., Work],
     certificate: Changes,
     said: str,

@@ -20,6 +20,7 @@ from harness.inputs.record_schema import (
 )
 from harness.inputs.records import ClientRecords
 from harness.request.readers import parse_cap
+from protocols.json_values import JsonValue
 from protocols.spec import KEYS, SLOTS, SPLIT
 
 records = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 5)), max_size=40)  # of 5 clients, 6 cells
@@ -88,13 +89,13 @@ def test_other_caps_are_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("found", [0, MAX_CAP + 1, 1.5, True, None, "ten", [10]])
-def test_other_caps_in_json_are_refused(found: object) -> None:
+def test_other_caps_in_json_are_refused(found: JsonValue) -> None:
     with pytest.raises(RecordDomainError, match="cap"):
         cap_from_json(found, "the domain")
 
 
 def test_a_performance_value_is_one() -> None:
-    domain = {"groups": ["a", "b"], "values": {"low": 0, "high": 1}}
+    domain: dict[str, JsonValue] = {"groups": ["a", "b"], "values": {"low": 0, "high": 1}}
     assert domain_from_json({**domain, "cap": 1}, "the domain").cap == Cap(1)
     with pytest.raises(RecordDomainError, match="its cap is 1"):
         domain_from_json({**domain, "cap": 2}, "the domain")

@@ -57,7 +57,7 @@ def opened(task: Task, place: Path, party: int, envelope: bytes) -> Opened | str
 @pytest.mark.parametrize("hybrid", [False, True], ids=["x25519", "hybrid"])
 @pytest.mark.parametrize(("form", "path", "security", "domain"), FORMS, ids=lambda part: str(part)[:11])
 def test_shares_add_up_and_lengths_follow_from_the_task(
-    form: str, path: str, security: str, domain: Any, hybrid: bool, tmp_path: Path
+    *, form: str, path: str, security: str, domain: Any, hybrid: bool, tmp_path: Path
 ) -> None:
     task = made_task(tmp_path, form, path, security, hybrid=hybrid, domain=domain)
     values = [3] * task.columns

@@ -328,8 +328,9 @@ def test_rows_by_which_nobody_is_counted_twice() -> None:
     frame = pd.DataFrame([[1, "a", "b", 0]], columns=["client_id", "group", "group", "label"])
     with pytest.raises(RecordsError, match=r"^The table has the column group twice; keep one\.$"):
         read_records(frame, None)
+    no_frame: Any = [1, 2]
     with pytest.raises(RecordsError, match=r"^Records are a data frame .*, not list\.$"):
-        read_records([1, 2], None)
+        read_records(no_frame, None)
     with pytest.raises(
         RecordsError, match=r"^The table has no column group \(did you mean Group\?\); .*, Group, label\)"
     ):

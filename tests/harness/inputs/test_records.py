@@ -23,6 +23,7 @@ from harness.inputs.record_schema import (
     read_domain,
 )
 from harness.inputs.records import MOST_INFERRED, ClientRecords, read_records
+from protocols.json_values import JsonValue
 from tests.conftest import PROJECT
 
 DECLARED = RecordDomain(("a", "b"), ("0", "1"), 3)
@@ -437,7 +438,7 @@ NOT_ONE = "^The domain file is not a domain: "
         ({"groups": ["a"], "labels": ["0", "1"]}, "The domain has 1 group"),
     ],
 )
-def test_bad_domain_json(found: object, message: str) -> None:
+def test_bad_domain_json(found: JsonValue, message: str) -> None:
     with pytest.raises(RecordDomainError, match=message) as error:
         domain_from_json(found, "The domain file")
     assert_readable(error.value)

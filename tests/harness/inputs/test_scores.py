@@ -21,6 +21,7 @@ from harness.inputs.record_schema import (
 from harness.inputs.records import ClientRecords, ScoreCut, read_records
 from harness.inputs.shares import client as sharing
 from harness.inputs.shares.client import in_uploads
+from protocols.json_values import JsonValue
 from protocols.spec import PRODUCT, SPLIT
 
 PAIRS = RecordDomain(("a", "b"), ("0", "1"), 5)
@@ -79,7 +80,7 @@ def test_grids_as_json(grid: tuple[float, ...]) -> None:
 
 
 @pytest.mark.parametrize("found", ["1001", True, 1.5, {"a": 1}, [True], ["0.5"], None])
-def test_other_json_is_no_grid(found: object) -> None:
+def test_other_json_is_no_grid(found: JsonValue) -> None:
     with pytest.raises(RecordDomainError, match=r"here is not a domain: .*(`thresholds|null)"):
         domain_from_json({**PAIRS.to_json(), "thresholds": found}, "here")
 

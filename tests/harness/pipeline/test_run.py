@@ -84,7 +84,7 @@ def test_one_record_each_is_protected_in_what_it_says_unless_the_user_says_other
     most: int, chosen: str | None, relation: str
 ) -> None:
     asked = None if chosen is None else NeighboringRelation(chosen)
-    settings = request_of(get_model("mpyc"), SPLIT, Fraction(1), Fraction(1, 2**40), asked)
+    settings = request_of(get_model("mpyc"), SPLIT, Fraction(1), Fraction(1, 2**40), relation=asked)
     domain = RecordDomain(("a", "b"), ("0", "1"), max_count=most)
     assert WeightsStatistic().prepare(settings, domain).plan.relation == relation
 

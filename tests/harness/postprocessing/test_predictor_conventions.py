@@ -105,9 +105,9 @@ def test_score_is_the_accuracy_of_predict() -> None:
     scores, y = [0.2, 0.7, 0.9, 0.4], [0, 1, 0, 0]
     assert predictor.score(scores, y, sensitive_features=group) == 0.75
     assert predictor.score(scores, y, [1, 1, 2, 0], sensitive_features=group) == 0.5
-    mixed = {"sensitive_features": ["b"] * 4, "random_state": 5}
-    expected = np.mean(predictor.predict([0.5] * 4, **mixed) == y)
-    assert predictor.score([0.5] * 4, y, **mixed) == expected
+    mixed = ["b"] * 4
+    expected = np.mean(predictor.predict([0.5] * 4, sensitive_features=mixed, random_state=5) == y)
+    assert predictor.score([0.5] * 4, y, sensitive_features=mixed, random_state=5) == expected
 
 
 def test_groups_are_routed_to_it_without_being_asked_for() -> None:

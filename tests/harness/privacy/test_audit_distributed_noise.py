@@ -31,7 +31,15 @@ DISTRIBUTIONS = pytest.mark.parametrize("distribution", [LAPLACE, GAUSSIAN])
 )
 def test_claims_of_distributed_noise_hold(distribution, relation, spec, arguments) -> None:
     audited = audit_distributed_noise(
-        "x", spec, arguments, Neighbors(relation), Fraction(1), DELTA, distribution, 3, 1
+        "x",
+        spec,
+        arguments,
+        Neighbors(relation),
+        epsilon=Fraction(1),
+        delta=DELTA,
+        distribution=distribution,
+        parties=3,
+        tolerated=1,
     )
     assert audited.fault is None and audited.claimed
     assert isinstance(audited.figures["delta"], Fraction) and 0 < audited.figures["delta"] <= DELTA
@@ -41,7 +49,15 @@ def test_claims_of_distributed_noise_hold(distribution, relation, spec, argument
 @pytest.mark.parametrize("malleable", [False, True])
 def test_of_clients(distribution: NoiseDistribution, malleable: bool) -> None:
     audited = audit_distributed_noise(
-        "x", PI_RW, TABLE, Neighbors(ZERO_OUT, 4, malleable), Fraction(1), DELTA, distribution, 4, 1
+        "x",
+        PI_RW,
+        TABLE,
+        Neighbors(ZERO_OUT, 4, malleable),
+        epsilon=Fraction(1),
+        delta=DELTA,
+        distribution=distribution,
+        parties=4,
+        tolerated=1,
     )
     assert audited.fault is None and audited.figures["units_moved"] == (8 if malleable else 4)
 
@@ -60,13 +76,41 @@ def test_wrong_tables_are_found(
 
     monkeypatch.setattr(releases, "plan_distributed_noise", wrong)
     audited = audit_distributed_noise(
-        "x", PI_RW, TABLE, Neighbors(REPLACE), Fraction(1), DELTA, distribution, 2, 1
+        "x",
+        PI_RW,
+        TABLE,
+        Neighbors(REPLACE),
+        epsilon=Fraction(1),
+        delta=DELTA,
+        distribution=distribution,
+        parties=2,
+        tolerated=1,
     )
     assert audited.fault is not None and "not" in audited.fault
 
 
 def test_what_is_not_audited() -> None:
     with pytest.raises(OptionError, match="cap 12 at most"):
-        audit_distributed_noise("x", PI_RW, TABLE, Neighbors(ZERO_OUT, 13), Fraction(1), DELTA, LAPLACE, 2, 1)
+        audit_distributed_noise(
+            "x",
+            PI_RW,
+            TABLE,
+            Neighbors(ZERO_OUT, 13),
+            epsilon=Fraction(1),
+            delta=DELTA,
+            distribution=LAPLACE,
+            parties=2,
+            tolerated=1,
+        )
     with pytest.raises(OptionError, match=r"^No noise fits --epsilon 1 and --delta 0: Gaussian noise"):
-        audit_distributed_noise("x", PI_RW, TABLE, Neighbors(ADD), Fraction(1), Fraction(0), GAUSSIAN, 2, 1)
+        audit_distributed_noise(
+            "x",
+            PI_RW,
+            TABLE,
+            Neighbors(ADD),
+            epsilon=Fraction(1),
+            delta=Fraction(0),
+            distribution=GAUSSIAN,
+            parties=2,
+            tolerated=1,
+        )

@@ -128,7 +128,7 @@ def test_what_is_claimed_holds(audits: list[Audited]) -> None:
 )
 def test_each_release_is_audited_and_keeps_to_its_budget(name: str, relation: NeighboringRelation) -> None:
     epsilon = Fraction(1, 2)
-    audited = audit_command(name, {}, relation, epsilon, DELTA)
+    audited = audit_command(name, {}, relation, epsilon=epsilon, delta=DELTA)
     assert audited.fault is None
     spent, delta = audited.figures["epsilon"], audited.figures["delta"]
     assert isinstance(spent, Fraction) and isinstance(delta, Fraction)
@@ -167,7 +167,9 @@ def test_a_claim_is_a_fault_from_the_first_bit_that_it_is_too_good() -> None:
 def test_a_budget_that_forgets_a_move_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     """Composition that charges a replaced record for one value; the columns say two."""
     monkeypatch.setattr("protocols.accounting.calibration.nodes_changed", lambda *_, **__: 1)
-    audited = audit_release("weights", PI_RW, TWO_BY_TWO, Neighbors(REPLACE), Fraction(1), DELTA)
+    audited = audit_release(
+        "weights", PI_RW, TWO_BY_TWO, Neighbors(REPLACE), epsilon=Fraction(1), delta=DELTA
+    )
     assert audited.fault is not None and "a record moves 2 values" in audited.fault
     assert audited.figures["epsilon"] == pytest.approx(1.994, rel=1e-3)
 
@@ -175,11 +177,13 @@ def test_a_budget_that_forgets_a_move_is_a_fault(monkeypatch: pytest.MonkeyPatch
 def test_release_without_a_declared_map() -> None:
     silent = ProtocolSpec("pi_silent", "", (), {}, ("x",), ("x",))
     with pytest.raises(OptionError, match="pi_silent declares no linear map"):
-        audit_release("silent", silent, {}, Neighbors(ADD), Fraction(1), DELTA)
+        audit_release("silent", silent, {}, Neighbors(ADD), epsilon=Fraction(1), delta=DELTA)
 
 
 def test_release_with_too_many_cells_to_list() -> None:
     with pytest.raises(OptionError, match="here 4000000; at most 1000000"):
-        audit_command("thresholds", {"groups": 2000, "thresholds": 1000}, ADD, Fraction(1), DELTA)
+        audit_command(
+            "thresholds", {"groups": 2000, "thresholds": 1000}, ADD, epsilon=Fraction(1), delta=DELTA
+        )
     with pytest.raises(OptionError, match="here 2000000; at most 1000000"):
-        audit_command("confusion", {"labels": 1000}, ADD, Fraction(1), DELTA)
+        audit_command("confusion", {"labels": 1000}, ADD, epsilon=Fraction(1), delta=DELTA)

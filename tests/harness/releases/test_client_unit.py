@@ -138,11 +138,11 @@ def test_caps_that_mean_nothing_are_refused(
 )
 def test_the_audit_finds_noise_for_one_record_less(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = {"thresholds": 20} if "thresholds" in name else {}
-    assert audit_command(name, sizes, ZERO_OUT, Fraction(1), DELTA, 10).fault is None
+    assert audit_command(name, sizes, ZERO_OUT, epsilon=Fraction(1), delta=DELTA, cap=10).fault is None
 
     def of_one_less(release: LinearQueries, neighbors: Neighbors) -> Moves:
         return moves_of(release, replace(neighbors, cap=neighbors.cap - 1))
 
     monkeypatch.setattr("protocols.accounting.calibration.moves_of", of_one_less)
-    audited = audit_command(name, sizes, ZERO_OUT, Fraction(1), DELTA, 10)
+    audited = audit_command(name, sizes, ZERO_OUT, epsilon=Fraction(1), delta=DELTA, cap=10)
     assert audited.fault is not None and "a client moves" in audited.fault and "units in all" in audited.fault

@@ -55,7 +55,7 @@ def test_whose_rates_are_meant(labels: tuple[str, ...], named: str, positive: in
 
 def settings(relation: NeighboringRelation | None, *, per_record: bool) -> Request:
     form = PRODUCT_PER_RECORD if per_record else SPLIT
-    return request_of(MODELS["ring"], form, Fraction(1), Fraction(1, 2**40), relation)
+    return request_of(MODELS["ring"], form, Fraction(1), Fraction(1, 2**40), relation=relation)
 
 
 def test_whom_the_guarantee_protects() -> None:

@@ -109,7 +109,7 @@ def test_an_index_protects_clients_only(relation: NeighboringRelation) -> None:
 
 
 def test_the_audit_finds_a_ratio_or_an_atom_that_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert audit_command("cap", {}, ZERO_OUT, Fraction(1), DELTA).fault is None
+    assert audit_command("cap", {}, ZERO_OUT, epsilon=Fraction(1), delta=DELTA).fault is None
     for forgotten in (Guarantee(Fraction(1, 4), Fraction(0)), Guarantee(Fraction(0), DELTA / 40)):
 
         def too_good(coins, queries, less=forgotten):
@@ -117,7 +117,7 @@ def test_the_audit_finds_a_ratio_or_an_atom_that_is_left_out(monkeypatch: pytest
             return Guarantee(guarantee.epsilon - less.epsilon, guarantee.delta - less.delta)
 
         monkeypatch.setattr("protocols.accounting.calibration.guarantee_of_first_below", too_good)
-        fault = audit_command("cap", {}, ZERO_OUT, Fraction(1), DELTA).fault
+        fault = audit_command("cap", {}, ZERO_OUT, epsilon=Fraction(1), delta=DELTA).fault
         assert fault is not None and "an index of 19 counts" in fault
 
 

@@ -15,6 +15,7 @@ from harness.releases.gaps import GapStatistic, clients_for, gaps
 from harness.request.base import Request
 from harness.security_models import MODELS
 from protocols.accounting.calibration import NeighboringRelation, NoisePlan
+from protocols.json_values import JsonValue
 from protocols.noise.added import simulated_noise
 from protocols.spec import VALUED_SPLIT
 from tests.support.requests import request_of
@@ -25,7 +26,7 @@ DOMAIN = RecordDomain(("a", "b"), (), 1, kind=RecordKind.VALUE, values=GRID)
 
 
 def settings(epsilon: int = 1, relation: NeighboringRelation | None = None) -> Request:
-    return request_of(MODELS["ring"], VALUED_SPLIT, Fraction(epsilon), Fraction(1, 2**40), relation)
+    return request_of(MODELS["ring"], VALUED_SPLIT, Fraction(epsilon), Fraction(1, 2**40), relation=relation)
 
 
 def plan(domain: RecordDomain = DOMAIN) -> NoisePlan:
@@ -75,7 +76,13 @@ def test_domains_of_values_are_written_and_read() -> None:
     assert domain_from_json(DOMAIN.to_json(), "it") == DOMAIN
     domain = domain_from_json({"groups": ["b", "a"], "values": {"low": -1, "high": 2}}, "it")
     assert domain.groups == ("a", "b") and domain.values == ValueGrid(-1.0, 2.0)
-    for values in ({"low": 0}, [0, 1], {"low": 0, "high": "1"}, {"low": 0, "high": 1, "steps": 2.0}):
+    others: list[JsonValue] = [
+        {"low": 0},
+        [0, 1],
+        {"low": 0, "high": "1"},
+        {"low": 0, "high": 1, "steps": 2.0},
+    ]
+    for values in others:
         with pytest.raises(RecordDomainError, match=r"it is not a domain: .* at `values"):
             domain_from_json({"groups": ["a", "b"], "values": values}, "it")
     for wrong in ((1.0, 1.0, 5), (0.0, math.inf, 5)):

@@ -51,7 +51,7 @@ def test_a_record_is_counted_once_for_each_score(tmp_path: Path) -> None:
 @pytest.mark.parametrize("flat", [True, False])
 def test_noise_is_for_all_values_that_a_record_moves(relation: str, times: int, flat: bool) -> None:
     """Every record, and every pair of records: what their shares move, by the tree's own map."""
-    request = request_of(*TERMS, NeighboringRelation(relation))
+    request = request_of(*TERMS, relation=NeighboringRelation(relation))
     prepared = CurvesStatistic(flat).prepare(request, DOMAIN)
     plan, arguments = prepared.plan, {name: str(value) for name, value in prepared.arguments.items()}
     tree = CountTree(len(GRID), tuple(map(int, arguments["blocks"].split("."))))

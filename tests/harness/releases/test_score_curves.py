@@ -105,7 +105,7 @@ def test_the_curves_errors_are_those_of_their_nodes() -> None:
 @pytest.mark.parametrize("flat", [True, False])
 def test_the_harness_compiles_what_it_accounts_for(flat: bool, relation: NeighboringRelation | None) -> None:
     """At epsilon 20 these eight bins have two levels; each node gets its share of epsilon."""
-    settings = request_of(MODELS["ring"], SCORED_SPLIT, Fraction(20), Fraction(1, 2**40), relation)
+    settings = request_of(MODELS["ring"], SCORED_SPLIT, Fraction(20), Fraction(1, 2**40), relation=relation)
     prepared = CurvesStatistic(flat).prepare(settings, DOMAIN)
     plan = prepared.plan
     job = make_job(prepared, PartyInputs(DOMAIN, 10, 1, 10, [Path()] * 3))

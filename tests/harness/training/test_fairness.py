@@ -103,7 +103,7 @@ def test_without_noise_the_gap_closes(fairness: str, unit: PrivacyUnit) -> None:
     labels=st.integers(2, 3),
 )
 def test_an_update_and_its_counts_move_the_sum_no_farther_than_declared(
-    seed: int, unit: PrivacyUnit, clip: float, largest_weight: float, share: float, labels: int
+    *, seed: int, unit: PrivacyUnit, clip: float, largest_weight: float, share: float, labels: int
 ) -> None:
     """Weights below 0 and beyond the cap, of whatever groups: the noise is made for the norm of both."""
     rng = np.random.default_rng(seed)

@@ -245,7 +245,7 @@ def of_audit() -> list[Audited]:
     return [
         audit_sampler(Fraction(1, 3), DELTA, 1),
         audit_published(Fraction(1), "ideal", rounded=True, subject="rounded"),
-        audit_command(name, {"thresholds": 5}, RELEASES[name].relations[0], Fraction(1), DELTA),
+        audit_command(name, {"thresholds": 5}, RELEASES[name].relations[0], epsilon=Fraction(1), delta=DELTA),
         audit_m_r("1", Fraction(1), repaired=False),
     ]
 

@@ -83,11 +83,11 @@ def test_curves_bands_and_points_are_the_computed_ones() -> None:
 
 def test_estimates_and_ends_are_those_given() -> None:
     """An estimate that is no number has its interval only; one without an interval is a point."""
-    values = {"a": with_ends([0.5, np.nan], [[0.25, 0.75], [0, 1]]), "b": with_ends([0.125, 0.25], None)}
+    values = {"a": with_ends([0.5, np.nan], [[0.25, 0.75], [0.0, 1.0]]), "b": with_ends([0.125, 0.25], None)}
     axes = drawn(intervals("x", ["one", "other"], values, "rate", "", at=0.5))
     line, *lines = points(axes)
     assert [x for x, _ in line] == [0.5, 0.5]
-    assert [[x for x, _ in ends] for ends in lines[:2]] == [[0.25, 0.75], [0, 1]]
+    assert [[x for x, _ in ends] for ends in lines[:2]] == [[0.25, 0.75], [0.0, 1.0]]
     assert lines[2][0] == [0.5, 0] and math.isnan(lines[2][1][0])
     assert [x for x, _ in lines[5]] == [0.125, 0.25] and np.isnan(lines[3:5])[..., 0].all()
     ticks = [label.get_text() for label in axes.get_yticklabels()]
