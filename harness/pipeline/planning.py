@@ -72,8 +72,15 @@ def privacy_of(prepared: PreparedRelease[Any], compared: int, attempts: int = 0)
     """Return a release's privacy statement; see `state_privacy`."""
     release, plan, domain = prepared.release, prepared.plan, prepared.domain
     stated = state_privacy(
-        *(prepared.program, release.form, release.model, plan, domain.inferred, domain.cap),
-        *(domain.max_count, compared, attempts),
+        prepared.program,
+        release.form,
+        release.model,
+        plan,
+        domain.inferred,
+        cap=domain.cap,
+        max_count=domain.max_count,
+        compared=compared,
+        attempts=attempts,
     )
     if release.inputs.chain and domain.cap:  # the encoding bounds one upload, and a client may have several
         return replace(stated, cap_kept_by=HONEST)

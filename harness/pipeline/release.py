@@ -24,6 +24,7 @@ from harness.inputs.record_schema import (
     read_domain,
 )
 from harness.inputs.records import ClientRecords, read_records
+from harness.inputs.tables import TabularRecords
 from harness.pipeline.planning import event_of
 from harness.pipeline.run import Run, RunSettings, run_release
 from harness.pipeline.sources import RecordsSource
@@ -270,7 +271,7 @@ def with_cap(domain: RecordDomain, cap: Cap | None, unit: PrivacyUnit) -> Record
 
 def run_on_records(
     call: ReleaseCall,
-    source: Any,
+    source: TabularRecords,
     settings: RunSettings,
     out: Path,
     progress: Progress,

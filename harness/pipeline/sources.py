@@ -35,6 +35,7 @@ from harness.system.documents import Refusal
 from harness.system.files import create_file
 from harness.system.progress import part as one_of
 from protocols.arrays import Integers, Words
+from protocols.json_values import JsonValue
 from protocols.spec import CLIENTS, SPLIT, InputForm
 
 
@@ -353,7 +354,7 @@ def terms_of(request: Request, domain: RecordDomain, piece: Piece | None = None)
     }
 
 
-def read_terms(terms: Any, where: str) -> tuple[Request, RecordDomain]:
+def read_terms(terms: JsonValue, where: str) -> tuple[Request, RecordDomain]:
     """Return the request and the domain in these terms; errors name `where`.
 
     Raises ShareError for unknown terms, RecordDomainError for an invalid domain.

@@ -249,6 +249,7 @@ def state_privacy(
     model: SecurityModel,
     plan: NoisePlan,
     inferred: bool,
+    *,
     cap: Cap | None = None,
     max_count: int | None = None,
     compared: int = 0,

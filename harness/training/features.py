@@ -15,6 +15,7 @@ from harness.inputs.columns import as_text
 from harness.inputs.record_schema import shown
 from harness.system.documents import DECLARATION, Refusal, as_type, read_json
 from protocols.arrays import Floats
+from protocols.json_values import JsonValue
 
 MAX_COLUMNS = 100_000
 _KEYS = ("low", "high", "categories")
@@ -171,7 +172,7 @@ def read_features(path: Path) -> Features:
     return features_from_json(read_json(path, _refusal(str(path)), limits=DECLARATION), str(path))
 
 
-def features_from_json(declaration: Any, where: str) -> Features:
+def features_from_json(declaration: JsonValue, where: str) -> Features:
     """Return declared features; FeaturesError calls the declaration `where`."""
     declared = as_type(dict[str, dict[str, Any]], declaration, _refusal(where))
     features = {name: _feature(fields, f"{where}: {name}") for name, fields in declared.items()}

@@ -11,12 +11,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from msgspec import Struct
+from narwhals.typing import IntoFrame
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from harness.errors import RecordsError
 from harness.inputs.columns import TABLE
-from harness.inputs.tables import frame_of, table_at
+from harness.inputs.tables import table_at
+from harness.postprocessing.thresholds.predictor import Samples
 from harness.stated_privacy import StatedPrivacy
 from harness.system.documents import Refusal, as_json, as_type, read_json
 from harness.system.result_files import SCHEMA, not_result, result_path
@@ -88,6 +90,7 @@ class Examples:
         clip: float,
         largest_weight: float,
         unit: PrivacyUnit,
+        *,
         fairgrad: FairGrad | None = None,
         weights: Floats | None = None,
     ) -> Floats:
@@ -128,7 +131,11 @@ def fit(
     total, weights = np.zeros(examples.shape), None
     counts = np.zeros(fairgrad.cells if fairgrad else 0)
     for done in range(how.rounds):
-        noisy = sum_of(examples.updates(parameters, how.clip, how.largest_weight, unit, fairgrad, weights))
+        noisy = sum_of(
+            examples.updates(
+                parameters, how.clip, how.largest_weight, unit, fairgrad=fairgrad, weights=weights
+            )
+        )
         velocity = how.momentum * velocity + noisy[: total.size].reshape(examples.shape) / examples.clients
         parameters = parameters - how.learning_rate * velocity
         if done >= how.rounds // 2:
@@ -242,14 +249,14 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
         """The number of features."""
         return len(self.features.by_name)
 
-    def fit(self, X: Any, y: Any = None, **_: Any) -> "LogisticModel":  # noqa: ARG002, N803
+    def fit(self, X: Samples, y: "Samples | None" = None, **_: object) -> "LogisticModel":  # noqa: ARG002, N803
         """Do nothing: the model is trained."""
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
-    def predict_proba(self, X: Any) -> Floats:  # noqa: N803
+    def predict_proba(self, X: Samples) -> Floats:  # noqa: N803
         """Return each label's probability, shape (n, k), in the order of `classes_`.
 
         Values outside a declared range count as its nearer end, truth as 1 or 0. Missing values, and texts
@@ -267,20 +274,22 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
         shares = probabilities(self.parameters, with_constant(self.features.encode(rows.texts)))
         return shares[:, np.argsort(np.array(self.labels))]
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:  # noqa: N803
+    def predict(self, X: Samples) -> npt.NDArray[Any]:  # noqa: N803
         """Return each row's most probable label, shape (n,)."""
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
 
 
-def _framed(given: Any, names: Sequence[str]) -> Any:
-    if nw.from_native(given, pass_through=True) is not given:
-        columns = frame_of(given).collect_schema().names()
+def _framed(given: Samples, names: Sequence[str]) -> IntoFrame:
+    frame = nw.from_native(given, pass_through=True)
+    if isinstance(frame, nw.DataFrame | nw.LazyFrame):
+        columns = frame.collect_schema().names()
         if others := [str(name) for name in columns if name not in names]:
             raise RecordsError(
                 f"{TABLE} has the column {others[0]}, which is no feature of the model; select "
                 "X[list(model.feature_names_in_)]."
             )
-        return given
+        native: IntoFrame = frame.to_native()
+        return native
     array = np.asarray(given)
     if array.ndim != 2 or array.shape[1] != len(names):
         raise RecordsError(

@@ -26,6 +26,7 @@ from harness.inputs.record_schema import (
     even_grid,
 )
 from harness.inputs.records import ClientRecords, read_singly
+from harness.inputs.tables import TabularRecords
 from harness.pipeline.manifests import columns_of, combined_manifest, made_ahead, manifest_of
 from harness.pipeline.preprocessing import charging_for
 from harness.pipeline.release import declared_domain, domain_of_noise, settings_of, stock_of, with_cap
@@ -420,7 +421,7 @@ def _own_manifest(
 
 def trained(
     request: TrainRequest,
-    source: Any,
+    source: TabularRecords,
     features: Features,
     target: Path,
     begin: Progress,

@@ -437,7 +437,7 @@ class _Wanted:
             self.rounds,
             self.total.epsilon,
             self.total.delta,
-            self.distributed,
+            distributed=self.distributed,
         )
 
 

@@ -72,6 +72,7 @@ def plan_rounds(
     rounds: int,
     epsilon: Fraction,
     delta: Fraction,
+    *,
     distributed: tuple[int, int] | None = None,
 ) -> RoundsPlan:
     """Choose the noise of each coordinate of each round, with nearly as little as possible.

@@ -21,7 +21,7 @@ KINDS = [None, (3, 2), (2, 1), (4, 3)]
 
 @lru_cache
 def planned(rounds: int, own: tuple[int, int] | None = None) -> RoundsPlan:
-    return plan_rounds(SQUARES, 45, rounds, EPSILON, DELTA, own)
+    return plan_rounds(SQUARES, 45, rounds, EPSILON, DELTA, distributed=own)
 
 
 def masses_of(noise: RoundNoise) -> np.ndarray:
@@ -120,7 +120,7 @@ def test_rounds_and_coordinates_add_up() -> None:
     table = DistributedNoise(NoiseDistribution.GAUSSIAN, Fraction(1, 200), 150, 3, 2)
     square, apart = gaussian_loss(table, Fraction(1), 2)
     assert square == pytest.approx(1 / 100, rel=1e-2) and square > Fraction(1, 100) and apart > 0
-    one, forty = (plan_rounds(4, 100, rounds, EPSILON, DELTA, (3, 2)) for rounds in (1, 40))
+    one, forty = (plan_rounds(4, 100, rounds, EPSILON, DELTA, distributed=(3, 2)) for rounds in (1, 40))
     assert forty.loss.rho == pytest.approx(one.loss.rho, rel=1e-3)
     assert [plan.noise.rate for plan in (one, forty)] == pytest.approx(
         [forty.noise.rate * 40, forty.noise.rate], rel=1e-2
@@ -194,7 +194,7 @@ def test_what_is_lost_covers_the_ends(squares: int, rounds: int, epsilon: int) -
 )
 def test_what_no_noise_reaches_is_refused(arguments: tuple[int, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        plan_rounds(*arguments)  # type: ignore[arg-type]
+        plan_rounds(*arguments[:5], distributed=(*arguments, None)[5])  # type: ignore[arg-type]
 
 
 def test_moves_as_large_as_the_noise_waste_little() -> None:

@@ -214,7 +214,7 @@ def test_what_a_replaced_value_costs(epsilon: Fraction) -> None:
     """Two sums move by as much as one does if a client comes or goes."""
     relation = NeighboringRelation.ADD_OR_REMOVE_ONE
     asked = plan_noise(sums_from_ends(2, 10), Neighbors(relation), epsilon, DELTA)
-    privacy = state_privacy(PI_GAP, PI_GAP.input_forms["split"], MODELS["ring"], asked, False, None, 1)
+    privacy = state_privacy(PI_GAP, PI_GAP.input_forms["split"], MODELS["ring"], asked, False, max_count=1)
     statement = privacy.stated
     moved = amounts_moved(sums_from_ends(2, 10), Neighbors(NeighboringRelation.REPLACE_ONE))
     uncovered = max(impossible_mass(asked.coins, move) for move in moved)
@@ -340,7 +340,9 @@ def test_a_manifest_says_all_that_was_stated(
         each_cell_once(4), Neighbors(relation), Fraction(1), DELTA, NoiseDistribution.LAPLACE, 3, 1
     )
     for noise, most in ((plan(Fraction(1), relation), 1), (own, 2)):
-        one = state_privacy(PI_COUNT, SPLIT.by(CLIENTS), model, noise, True, cap, most, compared=3)
+        one = state_privacy(
+            PI_COUNT, SPLIT.by(CLIENTS), model, noise, True, cap=cap, max_count=most, compared=3
+        )
         made = manifest_of(
             "count", replace(RESULT, model=model), one.stated, NOBODY, None, wall_s=4.0, share_s=0.0
         )

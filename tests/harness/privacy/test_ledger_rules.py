@@ -288,7 +288,7 @@ def test_training_counts_by_zcdp(parties: tuple[int, int] | None) -> None:
     """57 trainings at (1, 1e-5) fit (10, 1e-4), or 67 declared ones, of which sums admit 10."""
     budget, plan = (
         parse_budget("10,1e-4,renyi"),
-        plan_rounds(64**2, 45, 40, Fraction(1), Fraction(1, 10**5), parties),
+        plan_rounds(64**2, 45, 40, Fraction(1), Fraction(1, 10**5), distributed=parties),
     )
     assert 56 <= admitted(budget, Loss(plan.exact, plan.loss)) <= 58
     assert admitted(budget, Loss(plan.exact)) == 1

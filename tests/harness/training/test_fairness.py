@@ -113,7 +113,9 @@ def test_an_update_and_its_counts_move_the_sum_no_farther_than_declared(
     of = Examples(features, label, rng.integers(0, clients, size), clients, labels, None, group)
     fairgrad = FairGrad("equalized_odds", 2, labels, 0, share=share)
     weights = rng.normal(0, 10, (2, labels))
-    rows = of.updates(rng.normal(0, 3, of.shape), clip, largest_weight, unit, fairgrad, weights)
+    rows = of.updates(
+        rng.normal(0, 3, of.shape), clip, largest_weight, unit, fairgrad=fairgrad, weights=weights
+    )
     norm = clip * largest_weight
     length = math.hypot(norm, fairgrad.unit(norm))
     assert length == pytest.approx(norm / math.sqrt(1 - share))
@@ -132,7 +134,9 @@ def test_counts_are_of_what_the_rounds_model_gets_right(unit: PrivacyUnit) -> No
     assert of.group is not None
     fairgrad = FairGrad("equalized_odds", 2, 2, positive=1)
     parameters = np.array([[1.0, 0.0, 0.0, 0.0]])
-    rows = of.updates(parameters, 1.0, 2.0, unit, fairgrad)[:, -fairgrad.cells :] / fairgrad.unit(2.0)
+    rows = of.updates(parameters, 1.0, 2.0, unit, fairgrad=fairgrad)[:, -fairgrad.cells :] / fairgrad.unit(
+        2.0
+    )
     right = (of.features[:, 0] > 0) == of.label
     weight = np.ones(200) if unit is RECORD else 1 / np.bincount(of.client, minlength=20)[of.client]
     expected = [

@@ -17,8 +17,9 @@ from harness.errors import FeaturesError, RecordsError, ResultFileError
 from harness.inputs.columns import as_text
 from harness.inputs.tables import table_at
 from harness.training.features import Feature, Features, features_from_json, read_features
+from protocols.json_values import JsonValue
 
-DECLARED = {"age": {"low": 20, "high": 60}, "sector": {"categories": ["a", "b", "c"]}}
+DECLARED: JsonValue = {"age": {"low": 20, "high": 60}, "sector": {"categories": ["a", "b", "c"]}}
 
 
 def test_ranges_are_scaled_and_categories_marked():
