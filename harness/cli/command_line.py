@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from invoke import Context, Task
 from invoke.parser.argument import Argument
@@ -13,6 +13,9 @@ from harness.errors import OptionError
 from harness.request.fields import Option, Options, as_text, check_not_empty
 from harness.request.readers import in_module
 from harness.system.spelling import similar
+
+if TYPE_CHECKING:
+    from harness.system.documents import TomlValue
 
 FILE = Path("fairshares.toml")  # in the working directory
 ANALYST, CLIENT, PARTY = "Analyst", "Client", "Party, or owner of a host"
@@ -153,7 +156,9 @@ def fill_in(given: Sequence[ParserContext], commands: Mapping[str, Command]) -> 
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in said)
 
 
-def _texts(lacking: str, table: Mapping[str, Any], options: Mapping[str, Option[Any]]) -> dict[str, str]:
+def _texts(
+    lacking: str, table: "Mapping[str, TomlValue]", options: Mapping[str, Option[object]]
+) -> dict[str, str]:
     for name in table:
         if name not in options and name not in OF_ALL:
             raise OptionError(f"{FILE}: {lacking} an option {name!r}{similar(name, options)}.")

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from harness.cli import terminal
 from harness.errors import FairSharesError, WriteError, cannot
@@ -13,9 +12,10 @@ from harness.system.result_files import default_out, new_directory
 from harness.views import run as run_view
 from harness.views.parts import Part, View
 from harness.views.rendering.html import write_page
+from protocols.json_values import JsonObject
 
 
-def tell(task: str, title: str, shown: View, fields: Callable[[], dict[str, Any]], *, plot: bool) -> None:
+def tell(task: str, title: str, shown: View, fields: Callable[[], JsonObject], *, plot: bool) -> None:
     """Show the outcome of a command that runs nothing, or write its page, or raise WriteError."""
     target = default_out(task)
     if plot:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -157,7 +156,7 @@ def _counted(
 
 def of_domain(domain: RecordDomain, task: str) -> dict[str, str]:
     """Return a domain's part of a plan."""
-    declared: dict[str, Any] = {"groups": domain.groups, "labels": domain.labels}
+    declared: dict[str, Sequence[str] | int | None] = {"groups": domain.groups, "labels": domain.labels}
     if domain.values:
         declared["steps"] = domain.values.steps
     else:

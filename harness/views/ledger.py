@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 from harness.errors import named
 from harness.privacy.ledger.accountants import numerical_epsilon
@@ -24,6 +23,7 @@ from harness.system.documents import as_json
 from harness.views.parts import Findings, Heading, Line, Part, Table
 from harness.views.rendering.plots import spent
 from protocols.accounting.rounding import digits_up, float_up
+from protocols.json_values import JsonValue
 
 SCHEMA = 1
 NUMERICAL_DELTAS = (1e-9, 1e-6)
@@ -109,7 +109,7 @@ def _numerical(population: Population) -> list[tuple[float, float | None]]:
     return [(delta, numerical_epsilon(population.losses, delta)) for delta in NUMERICAL_DELTAS]
 
 
-def to_json(path: Path, populations: Sequence[Population]) -> dict[str, Any]:
+def to_json(path: Path, populations: Sequence[Population]) -> dict[str, JsonValue]:
     """Return the output of `ledger --json`."""
     return {
         "schema": SCHEMA,

@@ -3,10 +3,9 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
 
 from harness.engines.emulated_network.profiles import Network
-from harness.forecast.plan import SQUARE_ROOT, ModelPlan, PlannedRelease, ReleasePlan
+from harness.forecast.plan import SQUARE_ROOT, ModelPlan, Needed, PlannedRelease, ReleasePlan
 from harness.forecast.requested import Plan
 from harness.forecast.unit_costs import Cost, UnitCosts
 from harness.inputs.record_schema import RecordKind
@@ -25,6 +24,7 @@ from harness.views.releases.count import guarantee
 from harness.views.rendering.plots import intervals, with_ends
 from harness.views.run import at_every_epsilon
 from protocols.accounting.rounding import digits_up, float_up
+from protocols.json_values import JsonValue
 from protocols.noise.truncated import mean_square_error
 
 _MOST_ROWS = 20
@@ -277,7 +277,7 @@ def _bytes(count: float) -> str:
     return f"{count:,.0f} B"
 
 
-def to_json(plan: Plan) -> dict[str, Any]:
+def to_json(plan: Plan) -> dict[str, JsonValue]:
     """Return a plan as JSON."""
     stages, network, last = plan.stages, plan.network, plan.stages[-1]
     valued, sized = last.statistic.kind is RecordKind.VALUE, last.statistic.kind is RecordKind.SIZE
@@ -296,13 +296,13 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "labels": None if valued else {name: float(share) for name, share in last.labels.items()},
         "thresholds": last.thresholds if last.statistic.kind is RecordKind.SCORE else None,
         "releases": [_release_json(release) for release in plan.releases],
-        "network": network and asdict(network),
+        "network": None if network is None else asdict(network),
         "models": [_model_json(stages, planned) for planned in plan.models],
         "units": dict(plan.units.measured),
     }
 
 
-def _release_json(release: ReleasePlan) -> dict[str, Any]:
+def _release_json(release: ReleasePlan) -> dict[str, JsonValue]:
     stage, needed, noise = release.asked, release.needed, release.asked.prepared.plan
     return {
         "task": stage.request.task,
@@ -316,16 +316,16 @@ def _release_json(release: ReleasePlan) -> dict[str, Any]:
         },
         "errors": _errors_json(release.found),
         **({"count_rmse_by_noise": dict(release.by_noise)} if release.by_noise else {}),
-        "needed": needed
-        and {
-            "error": needed.error,
-            _unit(stage): needed.people,
-            "epsilon": needed.guarantee and float_up(needed.guarantee.epsilon),
-        },
+        "needed": None if needed is None else _needed_json(needed, _unit(stage)),
     }
 
 
-def _errors_json(errors: ExpectedError | ExpectedCap | ExpectedCounts) -> dict[str, Any]:
+def _needed_json(needed: Needed, unit: str) -> dict[str, JsonValue]:
+    epsilon = None if needed.guarantee is None else float_up(needed.guarantee.epsilon)
+    return {"error": needed.error, unit: needed.people, "epsilon": epsilon}
+
+
+def _errors_json(errors: ExpectedError | ExpectedCap | ExpectedCounts) -> dict[str, JsonValue]:
     if isinstance(errors, ExpectedCap):
         return {"of": "cap", "caps": list(errors.caps), "allowed_above": errors.above, "noise": errors.noise}
     if isinstance(errors, ExpectedCounts):
@@ -354,7 +354,7 @@ def _errors_json(errors: ExpectedError | ExpectedCap | ExpectedCounts) -> dict[s
     }
 
 
-def _model_json(stages: Sequence[PlannedRelease], each: ModelPlan) -> dict[str, Any]:
+def _model_json(stages: Sequence[PlannedRelease], each: ModelPlan) -> dict[str, JsonValue]:
     runs = {
         stage.request.task: _cost_json(cost) for stage, cost in zip(stages, each.costs or (), strict=False)
     }

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,9 +45,10 @@ def test_a_command_takes_what_is_tried_out_around_its_computation() -> None:
         [ASKED], MODELS["ring"], units, None, started=lambda: 0.25, design_s=3.0, derive_s=5.0
     ).wall
     assert wall is not None and (wall.design_s, wall.derive_s) == (3.0, 5.0)
-    (shown,) = view.to_json(plan_of(clients="90", records="300", groups="2", epsilon="1", security="ring"))[
-        "models"
-    ]
+    fields: dict[str, Any] = view.to_json(
+        plan_of(clients="90", records="300", groups="2", epsilon="1", security="ring")
+    )
+    (shown,) = fields["models"]
     assert shown["design_s"] > 0 and shown["derive_s"] > 0
 
 
