@@ -134,6 +134,12 @@ def test_a_column_of_another_length_is_refused(model: SecurityModel, length: int
     arguments = (str(model.parties), "6", "laplace", "1", "40")
     paths = tuple(share_values(range(length), model, tmp_path))
     program = copy_of_program(PI_SUM.name, tmp_path)
-    job = Job(PI_SUM, program, arguments, paths, own=DistributedNoiseInput(6, 6, (6, 1, "1")))
+    job = Job(
+        PI_SUM,
+        program,
+        arguments,
+        paths,
+        own=DistributedNoiseInput(6, 6, tuple((value,) for value in range(6))),
+    )
     with pytest.raises(PartyFailedError, match=f"holds {length} values, not the 6 that are to be counted"):
         engine_of(model).run(job, model, tmp_path / "parties", RUN_TIMEOUT_S, lambda step: None)

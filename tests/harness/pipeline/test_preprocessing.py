@@ -65,7 +65,7 @@ def opened(model: SecurityModel, prepared: PreparedRelease[Any], piece: Piece, a
         PROGRAMS / "pi_sum_offline.mpc",
         (str(model.parties), str(nodes)),
         tuple(columns),
-        own=DistributedNoiseInput(nodes, nodes, (1, nodes, "1")),
+        own=DistributedNoiseInput(nodes, nodes, tuple((node,) for node in range(nodes))),
         pieces=piece.parties,
     )
     sums = engine_of(model).run(job, model, at / "run", RUN_TIMEOUT_S, print).outputs["sums"]
