@@ -80,6 +80,10 @@ def _of_joint_noise(arguments: Mapping[str, str]) -> int:
     return fair_bits_per_sample(design_coins(Fraction(arguments["epsilon"]), int(arguments["delta_bits"])))
 
 
+def _no_bits(_arguments: Mapping[str, str]) -> int:
+    return 0
+
+
 def _cells(arguments: Mapping[str, str]) -> int:
     return int(arguments["groups"]) * int(arguments["labels"])
 
@@ -505,7 +509,7 @@ PI_SUM = ProtocolSpec(
     outputs=("sums",),
     revealed=("the sums of what the parties input, to all parties",),
     release=lambda arguments: each_cell_once(int(arguments["nodes"])),
-    fair_bits=lambda _: 0,
+    fair_bits=_no_bits,
     adds_to_sums=True,
 )
 
@@ -552,7 +556,7 @@ def with_distributed_noise(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec 
     return replace(
         spec,
         arguments=(*spec.arguments[: -len(JOINT_LAW)], *OWN_ARGUMENTS),
-        fair_bits=lambda _: 0,
+        fair_bits=_no_bits,
         distributed_noise=False,
         noise_made_ahead=False,
     )
