@@ -271,7 +271,8 @@ class ProtocolSpec:
     sample, and the number of compared integers, each of whose masks in a field fails with a small
     probability. `portable` programs keep to the embedded engine's subset. A `linear` one only adds, apart
     from products of its input form, so that a shifted share only shifts the result; active models run others
-    on bits alone. A program that `makes_piece` keeps noise for one that `uses_piece`.
+    on bits alone. A program that `makes_piece` keeps noise for one that `uses_piece`. One
+    that `counts_keys_of` another protocol sorts records' keys, and then goes on as that one's program does.
     [test: tests/harness/engines/test_mpyc_masks.py]
 
     With `distributed_noise`, parties may add noise of their own (`--noise distributed`), or noise made ahead
@@ -298,6 +299,7 @@ class ProtocolSpec:
     distributed_noise: bool = False
     noise_made_ahead: bool = False
     adds_to_sums: bool = False
+    counts_keys_of: "ProtocolSpec | None" = None
     makes_piece: bool = False
     uses_piece: bool = False
     made_up: bool = False
@@ -437,6 +439,7 @@ PI_ROC_RECORDS = replace(
     arguments=("parties", "records", "groups", "labels", "bins", "blocks", "epsilon", "delta_bits"),
     input_forms={KEYS.name: KEYS},
     portable=False,  # loops, and memory of secret bits
+    counts_keys_of=PI_ROC,
 )
 
 PI_GAP = ProtocolSpec(
