@@ -30,7 +30,7 @@ from harness.pipeline.release import (
 from harness.pipeline.run import run_release
 from harness.pipeline.sources import SharesSource
 from harness.privacy.ledger.charge import UNCHARGED, populations_of
-from harness.releases.base import statistic_of
+from harness.releases.base import is_of_values, statistic_of
 from harness.request.base import Account, Where
 from harness.request.fields import refuse_unknown
 from harness.request.plans import Expected
@@ -143,7 +143,7 @@ def planned(task: str, from_records: Records, **given: Argument) -> _shown.Plan:
         if call.grid:
             given["thresholds"] = len(call.grid)
         if call.declares.domain and source is None:
-            declared = declared_domain(call.declares, of_values=task == "gap")
+            declared = declared_domain(call.declares, of_values=is_of_values(task))
             assert declared is not None  # a file declares it
             given |= of_domain(declared, task)
         of_plan = {name: value for name, value in given.items() if name in Expected.declared}

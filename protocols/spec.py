@@ -1,24 +1,27 @@
 """Arguments, queries and revealed values of each protocol, as data."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain, product
+from typing import ClassVar
 
 from protocols.accounting.calibration import (
     AboveThreshold,
     LinearQueries,
     each_cell_once,
     logarithms,
-    sums_from_ends,
 )
+from protocols.circuits.blocks import block_sizes, block_sums
 from protocols.circuits.coins import design_coins
 from protocols.circuits.gaussian import JOINT_ARGUMENTS, JointGaussian
 from protocols.circuits.noise import KEPT_ARGUMENTS, OWN_ARGUMENTS, fair_bits_per_sample
 from protocols.circuits.slots import slot_bits, value_bits
-from protocols.mechanisms.count_tree import CountTree
 from protocols.mechanisms.shifted_log import ShiftedLog
+
+JOINT_LAW = ("epsilon", "delta_bits")  # the last arguments of a program with joint noise
 
 
 @dataclass(frozen=True)
@@ -77,29 +80,125 @@ def _of_joint_noise(arguments: Mapping[str, str]) -> int:
     return fair_bits_per_sample(design_coins(Fraction(arguments["epsilon"]), int(arguments["delta_bits"])))
 
 
+def _no_bits(_arguments: Mapping[str, str]) -> int:
+    return 0
+
+
 def _cells(arguments: Mapping[str, str]) -> int:
     return int(arguments["groups"]) * int(arguments["labels"])
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Sums of input columns: a linear map that each party can apply to its own shares.
+
+    `values` has, for each noisy value, the columns that it is the sum of; a column that is there twice counts
+    twice.
+    """
+
+    columns: int
+    values: tuple[tuple[int, ...], ...]
+
+    def __post_init__(self) -> None:
+        for value in self.values:
+            for column in value:
+                if not 0 <= column < self.columns:
+                    raise ValueError(f"a sum names column {column}, and there are {self.columns}")
+
+    def values_of_columns(self) -> list[list[int]]:
+        """Return, for each column, the values that it is added to."""
+        found: list[list[int]] = [[] for _ in range(self.columns)]
+        for value, summed in enumerate(self.values):
+            for column in summed:
+                found[column].append(value)
+        return found
+
+
+class ColumnNames:
+    """A vector of sums of columns by their numbers, for a circuit that only adds up.
+
+    A circuit that takes `sint` and the columns computes on names as it does on shares, and so says itself
+    which columns each of its results is the sum of.
+    """
+
+    def __init__(self, sums: Sequence[tuple[int, ...]]) -> None:
+        self._sums = tuple(sums)
+
+    @classmethod
+    def first(cls, columns: int) -> "ColumnNames":
+        """Return the vector of so many columns."""
+        return cls([(column,) for column in range(columns)])
+
+    @property
+    def sums(self) -> tuple[tuple[int, ...], ...]:
+        """For each element the columns that it is the sum of."""
+        return self._sums
+
+    def __len__(self) -> int:
+        return len(self._sums)
+
+    def get_vector(self, first: int, size: int) -> "ColumnNames":
+        """Return `size` elements from number `first` on."""
+        return ColumnNames(self._sums[first : first + size])
+
+    def sum(self) -> "ColumnNames":
+        """Return the sum of all elements, as a vector of one."""
+        return ColumnNames([tuple(chain.from_iterable(self._sums))])
+
+    def __add__(self, other: "ColumnNames") -> "ColumnNames":
+        pairs = zip(self._sums, other._sums, strict=True)
+        return ColumnNames([mine + others for mine, others in pairs])
+
+    @staticmethod
+    def concat(parts: "Sequence[ColumnNames]") -> "ColumnNames":
+        """Return all parts' elements, one part after another."""
+        return ColumnNames([element for part in parts for element in part._sums])
 
 
 class ColumnSums(ABC):
     """The release of a program whose noisy values are fixed sums of its input columns, plus noise.
 
-    Where parties add up their columns before the run, `pi_sum` or `pi_sum_offline` may run in such a
-    program's place: each party then applies `blocks` to its columns by itself. The queries, from which
-    privacy is derived, and the sums, which are computed, are one declaration, so they cannot disagree.
-    [test: tests/protocols/test_column_sums.py]
+    Where parties add up their columns before the run, `pi_sum` or `pi_sum_offline` runs in such a program's
+    place: each party then applies `sums` to its columns by itself, so that only the noisy values are input.
+    The queries, from which privacy is derived, follow from the same sums.
+    [test: tests/protocols/test_column_sums.py, tests/programs/test_every_program.py]
     """
 
+    shared: ClassVar[bool] = False  # as in `LinearQueries`
+
     @abstractmethod
+    def sums(self, arguments: Mapping[str, str], /) -> Sums:
+        """Return, for each noisy value, the columns that it is the sum of."""
+
+    def records(self, arguments: Mapping[str, str], /) -> Iterable[Mapping[int, int]] | None:  # noqa: ARG002
+        """Return, for each kind of record, what it adds to which columns.
+
+        None, as by default, stands for 1 in any one column.
+        """
+        return None
+
     def __call__(self, arguments: Mapping[str, str]) -> LinearQueries:
         """Return the queries: which noisy values one record changes, and by how much."""
+        sums = self.sums(arguments)
+        by_column, nodes = sums.values_of_columns(), len(sums.values)
+        records = self.records(arguments)
+        changes = [Counter(values) for values in by_column]
+        if records is not None:
+            changes = [_changes(record, by_column) for record in records]
+        columns = tuple(tuple(change) for change in changes)
+        amounts = tuple(tuple(change.values()) for change in changes)
+        if all(amount == 1 for of_record in amounts for amount in of_record):
+            amounts = ()
+        return LinearQueries(nodes, columns, amounts, self.shared)
 
-    def blocks(self, _arguments: Mapping[str, str], /) -> tuple[int, str]:
-        """Return the bins of each histogram, and the bins per block of each level of sums.
 
-        By default each column is a noisy value, in the same order.
-        """
-        return 1, "1"
+def _changes(record: Mapping[int, int], by_column: Sequence[Sequence[int]]) -> Counter[int]:
+    """Return by how much a record changes each value, from what it adds to columns."""
+    change = Counter[int]()
+    for column, amount in record.items():
+        for value in by_column[column]:
+            change[value] += amount
+    return change
 
 
 @dataclass(frozen=True)
@@ -111,44 +210,56 @@ class EachColumn(ColumnSums):
 
     columns: Callable[[Mapping[str, str]], int]
 
-    def __call__(self, arguments: Mapping[str, str]) -> LinearQueries:
-        """Return one query for each column."""
-        return each_cell_once(self.columns(arguments))
+    def sums(self, arguments: Mapping[str, str], /) -> Sums:
+        """Return each column by itself."""
+        columns = self.columns(arguments)
+        return Sums(columns, ColumnNames.first(columns).sums)
 
 
 @dataclass(frozen=True)
 class EachDistance(ColumnSums):
     """The release of each group's two columns: clients' distances from either end of the range."""
 
-    def __call__(self, arguments: Mapping[str, str]) -> LinearQueries:
-        """Return two queries for each group."""
-        return sums_from_ends(int(arguments["groups"]), int(arguments["steps"]))
+    shared = True
+
+    def sums(self, arguments: Mapping[str, str], /) -> Sums:
+        """Return each column by itself."""
+        columns = 2 * int(arguments["groups"])
+        return Sums(columns, ColumnNames.first(columns).sums)
+
+    def records(self, arguments: Mapping[str, str], /) -> list[dict[int, int]]:
+        """Return the corners: a client at one end of the range is 2 steps' width from the other.
+
+        A client v steps from the center adds steps + v to its group's first column and steps - v to the
+        second.
+        """
+        return [{column: 2 * int(arguments["steps"])} for column in range(2 * int(arguments["groups"]))]
 
 
 @dataclass(frozen=True)
 class BlocksOfBins(ColumnSums):
     """The release of counts of blocks of neighboring bins, as `protocols.circuits.blocks` adds them up."""
 
-    def __call__(self, arguments: Mapping[str, str]) -> LinearQueries:
-        """Return the queries of trees, of `score_columns` sets of groups if records have several scores.
+    def sums(self, arguments: Mapping[str, str], /) -> Sums:
+        """Return what the circuit of the program adds up."""
+        bins, histograms = int(arguments["bins"]), _cells(arguments)
+        columns = ColumnNames.first(histograms * bins)
+        blocks = block_sums(ColumnNames, columns, histograms, bins, block_sizes(arguments["blocks"]))
+        return Sums(histograms * bins, blocks.sums)
+
+    def records(self, arguments: Mapping[str, str], /) -> list[dict[int, int]] | None:
+        """Return records of several scores, if there are `score_columns` sets of groups.
 
         Listed are records with all scores in one bin; others move as many nodes.
         """
-        sizes, bins = tuple(map(int, arguments["blocks"].split("."))), int(arguments["bins"])
-        one = CountTree(bins, sizes).release(_cells(arguments))
         sets = int(arguments.get("score_columns", 1))
         if sets == 1:
-            return one
-        groups, columns = int(arguments["groups"]) // sets, range(sets)
-        records = product(range(groups), columns, range(bins))
-        cells = (
-            [((c * groups + g) * 2 + (label == c)) * bins + b for c in columns] for g, label, b in records
-        )
-        return replace(one, columns=tuple(tuple(chain(*(one.columns[i] for i in of))) for of in cells))
-
-    def blocks(self, arguments: Mapping[str, str], /) -> tuple[int, str]:
-        """Return the bins of each histogram, and the bins per block of each level."""
-        return int(arguments["bins"]), arguments["blocks"]
+            return None
+        groups, bins, columns = int(arguments["groups"]) // sets, int(arguments["bins"]), range(sets)
+        return [
+            {((column * groups + group) * 2 + (label == column)) * bins + score: 1 for column in columns}
+            for group, label, score in product(range(groups), columns, range(bins))
+        ]
 
 
 @dataclass(frozen=True)
@@ -160,14 +271,15 @@ class ProtocolSpec:
     sample, and the number of compared integers, each of whose masks in a field fails with a small
     probability. `portable` programs keep to the embedded engine's subset. A `linear` one only adds, apart
     from products of its input form, so that a shifted share only shifts the result; active models run others
-    on bits alone. A program that `makes_piece` keeps noise for one that `uses_piece`.
+    on bits alone. A program that `makes_piece` keeps noise for one that `uses_piece`. One
+    that `counts_keys_of` another protocol sorts records' keys, and then goes on as that one's program does.
     [test: tests/harness/engines/test_mpyc_masks.py]
 
     With `distributed_noise`, parties may add noise of their own (`--noise distributed`), or noise made ahead
-    (`--offline`). Where they also add up their columns before the run, another program then runs in this
-    one's place. So such a spec declares its release as `ColumnSums`, and is linear; any other is refused
-    with a ValueError, as the other program would reveal something else.
-    [test: tests/protocols/test_column_sums.py]
+    (`--offline`); with `noise_made_ahead` the latter alone. The program then runs with other last arguments.
+    Where parties add up their columns before the run, and the `release` of a linear program is a
+    `ColumnSums`, a program that `adds_to_sums` runs in its place instead, which is faster.
+    [test: tests/programs/test_every_program.py]
     """
 
     name: str
@@ -185,23 +297,29 @@ class ProtocolSpec:
     fair_bits: Callable[[Mapping[str, str]], int] = _of_joint_noise
     compared: Callable[[Mapping[str, str]], int] = lambda _: 0
     distributed_noise: bool = False
+    noise_made_ahead: bool = False
+    adds_to_sums: bool = False
+    counts_keys_of: "ProtocolSpec | None" = None
     makes_piece: bool = False
     uses_piece: bool = False
     made_up: bool = False
 
     def __post_init__(self) -> None:
-        replaced = self.distributed_noise and any(form.summed_by_party for form in self.input_forms.values())
-        if replaced and not (self.linear and isinstance(self.release, ColumnSums)):
+        law = self.arguments[-len(JOINT_LAW) :]
+        if (self.distributed_noise or self.noise_made_ahead) and law not in (JOINT_LAW, JOINT_ARGUMENTS):
             raise ValueError(
-                f"{self.name} says distributed_noise=True, but pi_sum, which then runs in its place, knows "
-                "only sums of columns: declare its `release` as `ColumnSums` (such as `EachColumn`) of a "
-                "linear program, or leave distributed_noise out."
+                f"{self.name} offers other noise than joint noise, which takes the place of its last "
+                f"arguments: they have to be {' and '.join(JOINT_LAW)}, not {' and '.join(law)}."
             )
 
     @property
-    def adds_to_sums(self) -> bool:
-        """Whether noise, or zeros, is added to columns before input."""
-        return self.name in (PI_SUM.name, PI_SUM_OFFLINE.name)
+    def can_take_noise_made_ahead(self) -> bool:
+        """Whether joint noise that was made before may take the place of the program's own."""
+        return self.distributed_noise or self.noise_made_ahead
+
+    def is_replaced_by_sums(self, form: InputForm) -> bool:
+        """Return whether, with other than joint noise, parties add up the declared sums of columns."""
+        return form.summed_by_party and self.linear and isinstance(self.release, ColumnSums)
 
     @property
     def draws_distributed_noise(self) -> bool:
@@ -321,6 +439,7 @@ PI_ROC_RECORDS = replace(
     arguments=("parties", "records", "groups", "labels", "bins", "blocks", "epsilon", "delta_bits"),
     input_forms={KEYS.name: KEYS},
     portable=False,  # loops, and memory of secret bits
+    counts_keys_of=PI_ROC,
 )
 
 PI_GAP = ProtocolSpec(
@@ -362,6 +481,7 @@ PI_COUNT = ProtocolSpec(
     uses_edabits=False,
     linear=False,
     compared=lambda arguments: _cells(arguments) * _distribution(arguments).lines_above_first,
+    noise_made_ahead=True,
 )
 
 PI_CAP = ProtocolSpec(
@@ -392,7 +512,8 @@ PI_SUM = ProtocolSpec(
     outputs=("sums",),
     revealed=("the sums of what the parties input, to all parties",),
     release=lambda arguments: each_cell_once(int(arguments["nodes"])),
-    fair_bits=lambda _: 0,
+    fair_bits=_no_bits,
+    adds_to_sums=True,
 )
 
 PI_PREPROCESS = ProtocolSpec(
@@ -433,9 +554,15 @@ def with_distributed_noise(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec 
     """Return the protocol with distributed noise, or None if it has no place for it."""
     if not spec.distributed_noise:
         return None
-    if form.summed_by_party:
+    if spec.is_replaced_by_sums(form):
         return replace(PI_SUM, input_forms=spec.input_forms, revealed=spec.revealed, release=spec.release)
-    return replace(spec, arguments=(*spec.arguments[:-2], *OWN_ARGUMENTS), fair_bits=lambda _: 0)
+    return replace(
+        spec,
+        arguments=(*spec.arguments[: -len(JOINT_LAW)], *OWN_ARGUMENTS),
+        fair_bits=_no_bits,
+        distributed_noise=False,
+        noise_made_ahead=False,
+    )
 
 
 def with_noise_made_ahead(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec | None:
@@ -443,11 +570,19 @@ def with_noise_made_ahead(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec |
 
     Replicated shares lie in the same file as noise, so they exclude it.
     """
-    if not (spec.distributed_noise or spec.name == PI_COUNT.name) or form.path is REPLICATED:
+    if not spec.can_take_noise_made_ahead or form.path is REPLICATED:
         return None
-    if not (spec.linear and form.summed_by_party):
-        return replace(spec, arguments=(*spec.arguments[:-2], *KEPT_ARGUMENTS), uses_piece=True)
-    return replace(PI_SUM_OFFLINE, input_forms=spec.input_forms, revealed=spec.revealed, release=spec.release)
+    if spec.is_replaced_by_sums(form):
+        return replace(
+            PI_SUM_OFFLINE, input_forms=spec.input_forms, revealed=spec.revealed, release=spec.release
+        )
+    return replace(
+        spec,
+        arguments=(*spec.arguments[: -len(JOINT_LAW)], *KEPT_ARGUMENTS),
+        uses_piece=True,
+        distributed_noise=False,
+        noise_made_ahead=False,
+    )
 
 
 PROTOCOLS: dict[str, ProtocolSpec] = {

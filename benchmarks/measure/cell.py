@@ -38,7 +38,6 @@ from harness.privacy.ledger.entries import Ledger
 from harness.privacy.stock import Stock
 from harness.releases.base import ExpectedError, Statistic, statistic_of as statistic_of_request
 from harness.releases.noise_samples import Sampler, joint_sampler
-from harness.releases.score_curves import ThresholdsStatistic
 from harness.request.base import DEFAULT_DELTA, DISTRIBUTED, JOINT, Request
 from harness.request.readers import parse_delta, parse_epsilon
 from harness.request.releases import CapRequest, NoiseRequest
@@ -322,8 +321,7 @@ def source_of(cell: Mapping[str, Level]) -> Path:
 
 def statistic_of(cell: Mapping[str, Level]) -> Statistic[Any]:
     """Return a cell's statistic, of thresholds that of the curves."""
-    statistic = statistic_of_request(request_of(cell))
-    return statistic.curves if isinstance(statistic, ThresholdsStatistic) else statistic
+    return statistic_of_request(request_of(cell)).measured
 
 
 def federation_of(cell: Mapping[str, Level], statistic: Statistic[Any]) -> Federation:

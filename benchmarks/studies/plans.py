@@ -20,7 +20,9 @@ from benchmarks.studies.outcome import Outcome, rounded
 from harness.engines.base import PROJECT
 from harness.errors import FairSharesError
 from harness.forecast.plan import childrens_processor_s
+from harness.inputs.record_schema import RecordKind
 from harness.privacy.ledger.charge import LEDGER_VARIABLE
+from harness.releases.base import kind_of
 from harness.views.parts import Part, Table
 
 FACTOR = 1.5
@@ -41,8 +43,13 @@ class Case:
     @property
     def title(self) -> str:
         """The case's name for people."""
-        of_records = f" {self.records:,} records," * (self.task != "gap")
+        of_records = "" if self.of_values else f" {self.records:,} records,"
         return f"{self.task} {self.options},{of_records} {self.clients:,} clients"
+
+    @property
+    def of_values(self) -> bool:
+        """Whether its clients have performance values, whose domain a command has to be told."""
+        return kind_of(self.task) is RecordKind.VALUE
 
 
 CASES = (
@@ -106,7 +113,7 @@ def _took(case: Case, scratch: Path, compiled: bool, repetitions: int, by: Seque
     common = [case.task, "--records", "records.csv", *shlex.split(case.options), "--epsilon", "1"]
     _, _, plan = run_command([*common, "--plan", ",".join(["file", *by]), "--json"], scratch)
     (planned,) = json.loads(plan)["models"]
-    declared = ["--groups", "g0,g1", "--range", "0,1"] if case.task == "gap" else []
+    declared = ["--groups", "g0,g1", "--range", "0,1"] if case.of_values else []
     runs = [
         run_command([*common, *declared, "--out", f"{compiled}-{i}"], scratch)
         for i in range(repetitions if compiled else 1)

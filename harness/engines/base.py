@@ -46,13 +46,13 @@ class DistributedNoiseInput:
     Attributes:
         samples: Number of samples that each party draws.
         values: Number of the party's values that the program reads.
-        blocks: Number of histograms, their bins, and bins per block of each level (see `circuits.blocks`), if
-            noise is added to sums. None puts noise behind the values.
+        sums: The values that each noisy value is the sum of (`protocols.spec.Sums`), if noise is added to
+            sums. None puts noise behind the values.
     """
 
     samples: int
     values: int = 0
-    blocks: tuple[int, int, str] | None = None
+    sums: tuple[tuple[int, ...], ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ class Job(ABC):
                 f"{self.spec.name} was told to draw another number of samples than it has values.",
             ),
             (
-                own and (own.blocks is not None) != ("nodes" in named and own.values > 0),
+                own and (own.sums is not None) != ("nodes" in named and own.values > 0),
                 f"{self.spec.name} was told to put noise elsewhere than it is read.",
             ),
         )

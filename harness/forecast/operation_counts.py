@@ -13,7 +13,6 @@ from harness.errors import PlanError
 from harness.security_models import SecurityModel
 from protocols.accounting.exact_privacy import Gates, Wire
 from protocols.circuits.sorting import WORD, MarkerRanks
-from protocols.spec import PI_ROC, PI_ROC_RECORDS
 
 _ROUNDS_TO_COMPARE = 9
 
@@ -59,8 +58,9 @@ def counts_of(job: Job, model: SecurityModel) -> Counts:
     """
     arguments = dict(zip(job.spec.arguments, job.arguments, strict=True))
     split, batch = _parties_that_split(model), job.batch(model)
-    if job.spec.name == PI_ROC_RECORDS.name:  # the same release, but for how counts come about
-        used = usage_of(PROGRAMS / f"{PI_ROC.name}.mpc", [arguments[name] for name in PI_ROC.arguments])
+    counted = job.spec.counts_keys_of
+    if counted is not None:  # the same release, but for how counts come about
+        used = usage_of(PROGRAMS / f"{counted.name}.mpc", [arguments[name] for name in counted.arguments])
         used = replace(used, inputs=0 if job.replicated else int(arguments["records"]) * model.parties)
         used = used.then(usage_of_keys(arguments, split))
         with_triples = model.name not in ("ring", "rep4-ring")  # whose ANDs need material made in batches

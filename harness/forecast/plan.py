@@ -50,7 +50,6 @@ from protocols.accounting.calibration import LinearQueries
 from protocols.arrays import Floats, Integers
 from protocols.circuits.coins import MAX_EPSILON
 from protocols.guarantee import Guarantee
-from protocols.mechanisms.count_tree import square_root_error
 from protocols.spec import KEYS, SLOTS
 
 _RECORDS = 20_000  # in a trial of reading
@@ -63,7 +62,6 @@ _CELLS = {"group": "group 0", "label": "label 0", "score": "0.5", "prediction": 
 Shares = Mapping[str, Fraction]  # of the records, by group or by label; they add up to 1
 MOST_PLANNED = 10**5  # records or keys that parties handle one by one, the most that was measured
 MOST_SLOTS = 10**6  # the same of slots
-SQUARE_ROOT = "square-root factorization"  # of the matrix of cumulative sums; not built here
 
 
 @dataclass(frozen=True)
@@ -291,7 +289,8 @@ class ReleasePlan:
     """The expected result of a release in models that add the same noise.
 
     `needed` is None if the release keeps to an error of its own, or has none. `by_noise` is the RMS error of
-    a curve's count, by noise and best tree. With `alone`, all models add this noise.
+    a count by noise and how the noisy values are laid out for it, if the statistic has several ways, and
+    `elsewhere` that of mechanisms that are not built here. With `alone`, all models add this noise.
     """
 
     models: tuple[SecurityModel, ...]
@@ -299,6 +298,7 @@ class ReleasePlan:
     found: ExpectedError | ExpectedCap | ExpectedCounts
     needed: Needed | None
     by_noise: Mapping[str, float]
+    elsewhere: Mapping[str, float]
     alone: bool
     design_s: float
     derive_s: float
@@ -318,29 +318,25 @@ def plan_releases(asked: PlannedRelease, models: Sequence[SecurityModel], error:
         expected = here.statistic.expected_error(prepared, here.sizes)
         if isinstance(expected, ExpectedError) and here.sizes.min() >= 1:
             needed = Needed(error, expected.records_for(here.people, error), guarantee_for(here, error))
-        others = errors_by_noise(here) if here.statistic.kind is RecordKind.SCORE else {}
+        others = errors_by_noise(here) if here.statistic.layout(prepared) else {}
+        elsewhere = here.statistic.errors_elsewhere(prepared)
         alone = len(alike) == len(models)
-        plans.append(ReleasePlan(tuple(alike), here, expected, needed, others, alone, design_s, derive_s))
+        plans.append(
+            ReleasePlan(tuple(alike), here, expected, needed, others, elsewhere, alone, design_s, derive_s)
+        )
     return plans
 
 
 def errors_by_noise(asked: PlannedRelease) -> dict[str, float]:
     """Return `ReleasePlan.by_noise`."""
-    request, domain, errors = asked.request, asked.domain, dict[str, float]()
+    request, errors = asked.request, dict[str, float]()
     for noise in (JOINT, DISTRIBUTED, DISTRIBUTED_GAUSSIAN):
         one = replace(asked, request=request.but(noise=noise))
         with suppress(OptionError):
             one.request.program_of(one.statistic.spec)
             expected = one.statistic.expected_error(one.prepared, one.sizes)
             assert isinstance(expected, ExpectedError)
-            errors[f"{noise}, blocks of {one.prepared.arguments['blocks']} bins"] = expected.count
-    share = domain.score_columns
-    errors[SQUARE_ROOT] = square_root_error(
-        len(domain.thresholds),
-        request.neighbors_in(domain),
-        request.protect.epsilon / share,
-        request.protect.delta / share,
-    )
+            errors[f"{noise}, {one.statistic.layout(one.prepared)}"] = expected.count
     return errors
 
 

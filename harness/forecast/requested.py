@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -33,13 +33,13 @@ from harness.inputs.record_schema import (
 from harness.inputs.records import read_records
 from harness.inputs.tables import Named, TabularRecords
 from harness.pipeline.release import cap_and_release, request_of_cap
-from harness.releases.base import statistic_class, statistic_of
+from harness.releases.base import kind_of, statistic_class, statistic_of
 from harness.releases.contribution_cap import CapStatistic, CapTarget
 from harness.request.base import Request
 from harness.request.fields import as_text
 from harness.request.plans import DEFAULT_ERROR, Expected
 from harness.request.readers import parse_shares
-from harness.request.releases import CAPPED_RELEASES
+from harness.request.releases import REQUESTS, capped_releases
 from harness.security_models import MODELS
 from protocols.accounting.calibration import PrivacyUnit
 
@@ -161,7 +161,7 @@ def of_domain(domain: RecordDomain, task: str) -> dict[str, str]:
         declared["steps"] = domain.values.steps
     else:
         declared["max_count"] = domain.max_count
-    if task == "thresholds":
+    if kind_of(task) is RecordKind.SCORE:
         declared["thresholds"] = len(domain.thresholds) or None
     return {name: as_text(value) for name, value in declared.items()}
 
@@ -177,25 +177,34 @@ def _after_cap(stage: PlannedRelease) -> list[PlannedRelease]:
 
 
 def _refuse_strangers(request: Request, expected: Expected) -> None:
-    task = request.task
-    of = {"thresholds": ("thresholds", "cap"), "steps": ("gap",)}
-    given = {named(name): tasks for name, tasks in of.items() if getattr(expected, name) is not None}
-    if request.protect.cap == AUTO:
-        given[named("cap", AUTO)] = CAPPED_RELEASES
-    for field, tasks in given.items():
-        if task not in tasks:
-            raise OptionError(f"{field} goes with {' or '.join(tasks)}, not with {task}.")
-    if task == "gap" and (expected.labels or expected.records or expected.max_count):
+    task, kind = request.task, kind_of(request.task)
+    if expected.thresholds is not None and not _takes_thresholds(task):
+        raise _goes_with(named("thresholds"), filter(_takes_thresholds, REQUESTS), task)
+    if expected.steps is not None and kind is not RecordKind.VALUE:
+        of_values = (other for other in REQUESTS if kind_of(other) is RecordKind.VALUE)
+        raise _goes_with(named("steps"), of_values, task)
+    if request.protect.cap == AUTO and task not in capped_releases():
+        raise _goes_with(named("cap", AUTO), capped_releases(), task)
+    if kind is RecordKind.VALUE and (expected.labels or expected.records or expected.max_count):
         raise OptionError(
-            f"A client has one performance value and no label: gap takes neither {named('labels')} nor a "
+            f"A client has one performance value and no label: {task} takes neither {named('labels')} nor a "
             f"number of records nor {named('max_count')}."
         )
-    if task == "cap" and (expected.records or expected.error):
+    if kind is RecordKind.SIZE and (expected.records or expected.error):
         raise OptionError(
             "The cap is chosen by how many clients have more records than it; leave out the number of "
             "records and the error."
         )
-    if task == "count" and expected.error:
-        raise OptionError(f"count has {named('relative_error')} in place of an error; leave error out.")
+    if "relative_error" in request.declared and expected.error:
+        raise OptionError(f"{task} has {named('relative_error')} in place of an error; leave error out.")
     if request.protect.cap_epsilon and request.protect.cap != AUTO:
         raise OptionError(f"{named('cap_epsilon')} is for {named('cap', AUTO)}; give both, or neither.")
+
+
+def _takes_thresholds(task: str) -> bool:
+    """Whether a plan of this task can be told how many thresholds there are."""
+    return kind_of(task) is RecordKind.SCORE or "thresholds" in REQUESTS[task].declared
+
+
+def _goes_with(field: str, tasks: Iterable[str], task: str) -> OptionError:
+    return OptionError(f"{field} goes with {' or '.join(tasks)}, not with {task}.")

@@ -40,7 +40,7 @@ from harness.releases.score_curves import (
     thresholds_on,
 )
 from harness.releases.weights import Weights, WeightsFile
-from harness.request.releases import REQUESTS, request_from_json
+from harness.request.releases import REQUESTS, ThresholdsRequest, request_from_json
 from harness.reweighing.formulas import REWEIGHINGS
 from harness.stated_privacy import StatedPrivacy
 from protocols.noise.added import Several, Single
@@ -74,9 +74,10 @@ def as_curves(manifest: EarlierManifest, files: Sequence[ResultFile], directory:
     Raises ResultFileError for another task or version, or damage. Consistent changes of all counts go
     unnoticed.
     """
-    if manifest.task != "thresholds":
+    if manifest.task != ThresholdsRequest.task:
         raise ResultFileError(
-            f"{directory} is the result of {manifest.task!r}; {named('curves')} takes that of 'thresholds'."
+            f"{directory} is the result of {manifest.task!r}; {named('curves')} takes that of "
+            f"{ThresholdsRequest.task!r}."
         )
     run = manifest.curves_of.run if isinstance(manifest, ChoiceManifest) else str(directory)
     revealed = opened_by(manifest)
@@ -115,7 +116,7 @@ def choose_again(
         raise chosen.problem
     privacy = released.manifest.privacy
     manifest = ChoiceManifest(
-        task="thresholds",
+        task=ThresholdsRequest.task,
         opened=OPENED_NOTHING,
         curves_of=CurvesOf(run=released.run, manifest=released.manifest),
         privacy=privacy,

@@ -45,12 +45,14 @@ def make_job(prepared: PreparedRelease[Any], inputs: PartyInputs) -> PrivateJob:
 
 def _own_input(prepared: PreparedRelease[Any], inputs: PartyInputs, rows: int) -> DistributedNoiseInput:
     """Return how each party's noise enters its inputs; `rows` is 0 for sums."""
-    form, nodes, sums = prepared.release.form, prepared.plan.nodes, prepared.program.release
+    form, nodes, declared = prepared.release.form, prepared.plan.nodes, prepared.program.release
     if inputs.sending or form.shares_bits:  # parties hold no values, or shares of bits
         return DistributedNoiseInput(nodes)
     columns = count_columns(inputs.domain, form.name)
     if not form.summed_by_party:
         return DistributedNoiseInput(nodes, columns * rows)
-    assert isinstance(sums, ColumnSums)  # else its spec would not have been built
-    bins, sizes = sums.blocks({name: str(value) for name, value in prepared.arguments.items()})
-    return DistributedNoiseInput(nodes, columns, (columns // bins, bins, sizes))
+    if not prepared.program.adds_to_sums:
+        return DistributedNoiseInput(nodes, columns)
+    assert isinstance(declared, ColumnSums)  # else its own program would run
+    sums = declared.sums({name: str(value) for name, value in prepared.arguments.items()})
+    return DistributedNoiseInput(nodes, columns, sums.values)

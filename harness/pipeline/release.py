@@ -39,12 +39,12 @@ from harness.privacy.ledger.charge import (
 )
 from harness.privacy.ledger.populations import PrivacyEvent
 from harness.privacy.stock import Stock
-from harness.releases.base import PreparedRelease, Statistic, statistic_of
+from harness.releases.base import PreparedRelease, Statistic, is_of_values, statistic_of
 from harness.releases.contribution_cap import CAP_SHARE, CapStatistic, CapTarget, ChosenCap, sizes_alone
 from harness.request.base import Account, Request, Where
 from harness.request.fields import as_text
 from harness.request.readers import parse_cap, parse_choice
-from harness.request.releases import CapRequest, DeclaredDomain, Invitations, ReleaseCall, ThresholdsRequest
+from harness.request.releases import CapRequest, DeclaredDomain, Invitations, ReleaseCall
 from harness.system.result_files import check_new
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.guarantee import Guarantee, compose
@@ -89,9 +89,8 @@ def settings_of(
         stock=stock_of(call.where, call.account) if request.randomness.offline and not hosts else None,
     )
     settings.check_supported(request.spec)
-    if isinstance(request, CapRequest) and request.curves:  # the model has to support the curves too
-        curves = ThresholdsRequest(epsilon=1, security=request.model.name, variant=request.variant)
-        replace(settings, release=curves).check_supported(request.curves)
+    for other in request.also_needed():
+        replace(settings, release=other).check_supported(other.spec)
     return settings
 
 
@@ -99,7 +98,7 @@ def of_noise(call: ReleaseCall, hosts: Runner | None = None) -> PreparedRelease[
     """Return the release whose noise is made ahead, or raise OptionError."""
     _check_undivided(call)
     request = call.request.but(offline=True, security=call.request.security or choose_model(None))
-    of_values = request.task == "gap"
+    of_values = is_of_values(request.task)
     declared = domain_of_noise(call.declares, of_values=of_values)
     kept = with_cap(declared, request.protect.bound, request.protect.privacy_unit)
     statistic = statistic_of(request)
@@ -374,10 +373,7 @@ def request_of_cap(request: Request, spends: Guarantee) -> CapRequest:
 
 
 def _statistic(call: ReleaseCall, request: Request) -> Statistic[Any]:
-    of_thresholds = isinstance(request, CapRequest) and request.release == "thresholds"
-    if of_thresholds and call.declares.domain:
-        request = request.but(thresholds=len(read_domain(call.declares.domain).thresholds) or None)
-    return statistic_of(request)
+    return statistic_of(request.with_domain_of(call.declares.domain) if call.declares.domain else request)
 
 
 def _check_unread(

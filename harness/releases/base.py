@@ -39,6 +39,10 @@ from protocols.mechanisms.shifted_log import ErrorTarget, ShiftedLog
 from protocols.noise.added import Noise, NoiseDistribution, mean_square_error
 from protocols.spec import ProtocolSpec
 
+# Losses common to all cells cancel in ratios of counts, so ratios allow so many times as many clients above a
+# contribution bound as counts do.
+# Source: `./inv reproduce capping`, docs/decisions/others.md#0021-choosing-a-cap
+RATIOS = 8
 FIRST_ORDER = 0.1  # errors above it are only known to be large
 _DRAWS = 20_000  # of simulated errors
 _SEED = 20_220_524  # arbitrary; fixed so that plans are repeatable
@@ -65,14 +69,16 @@ Declared = tuple[ProtocolSpec, dict[str, int | str]]
 class ExpectedError:
     """Expected errors, as root mean squares over the noise; `what` says of what `each` is.
 
-    `count` is of an opened count, in records, of a curve at a threshold, or of a group's size in clients.
-    `gap` is the mean difference between equal groups; None for weights.
+    `count` is of an opened count, in records, of a curve at a threshold, or of a group's size in clients;
+    `counted` says what it counts, as it goes on after "count". `gap` is the mean difference between equal
+    groups; None for weights.
     """
 
     count: float
     what: str
     each: Mapping[str, float]
     gap: float | None = None
+    counted: str = "of a group and label"
 
     @property
     def worst(self) -> float:
@@ -87,6 +93,33 @@ class ExpectedError:
     def records_for(self, records: int, error: float) -> int:
         """Return how many records bring the worst error down to `error`."""
         return math.ceil(records * self.worst / error)
+
+
+@dataclass(frozen=True)
+class BoundedRelease:
+    """A release that a contribution bound is to be chosen for.
+
+    Attributes:
+        domain: The groups and labels.
+        spends: The guarantee that the release will have.
+        neighbors: The neighbors that its noise will be for.
+        thresholds: The number of thresholds, if records have scores.
+    """
+
+    domain: RecordDomain
+    spends: Guarantee
+    neighbors: Neighbors
+    thresholds: int
+
+    @property
+    def epsilon_of_a_record(self) -> Fraction:
+        """The ε of one of a client's records: half, if another may replace it."""
+        return self.spends.epsilon / 2 if self.neighbors.malleable_slots else self.spends.epsilon
+
+    @property
+    def cells(self) -> int:
+        """The number of groups times that of labels."""
+        return len(self.domain.groups) * len(self.domain.labels)
 
 
 @dataclass(frozen=True)
@@ -267,6 +300,28 @@ class Statistic(ABC, Generic[R]):
         Performance values take clients per group. Sizes that the release does not allow raise OptionError.
         """
 
+    @property
+    def measured(self) -> "Statistic[Any]":
+        """The statistic without what is derived in the clear and may fail, for measuring costs."""
+        return self
+
+    @classmethod
+    def clients_above_cap(cls, release: BoundedRelease) -> int:  # noqa: ARG003
+        """Return how many clients should exceed the contribution bound, so that this statistic errs least.
+
+        Raises:
+            OptionError: The statistic takes no contribution bound.
+        """
+        raise OptionError(f"The release {cls.name} takes no {named('cap')}: there is none to choose.")
+
+    def layout(self, prepared: PreparedRelease[Any]) -> str:  # noqa: ARG002
+        """Return how the noisy values are laid out for this noise, if plans are to compare kinds of noise."""
+        return ""
+
+    def errors_elsewhere(self, prepared: PreparedRelease[Any]) -> Mapping[str, float]:  # noqa: ARG002
+        """Return the errors of a count by mechanisms that are not built here, by name, for plans."""
+        return {}
+
     @classmethod
     def read_files(cls, files: Sequence[ResultFile]) -> R:
         """Return the result in a run's files, to the last bit, but for the noise's distribution.
@@ -282,6 +337,16 @@ def statistic_class(task: str) -> type[Statistic[Any]]:
     """Import a task's statistic, whose dependencies take long to load."""
     found: type[Statistic[Any]] = in_module(f"harness.releases.{REQUESTS[task].statistic}")()
     return found
+
+
+def kind_of(task: str) -> RecordKind:
+    """Return the kind of records that a task's statistic is of."""
+    return statistic_class(task).kind
+
+
+def is_of_values(task: str) -> bool:
+    """Return whether a task's clients have performance values, whose range is part of the domain."""
+    return kind_of(task) is RecordKind.VALUE
 
 
 def statistic_of(request: Request) -> Statistic[Any]:

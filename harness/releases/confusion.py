@@ -12,7 +12,9 @@ from harness.bounds import Count, Name, Names, Share
 from harness.inputs.record_schema import RecordDomain, RecordKind, scale_of
 from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
 from harness.releases.base import (
+    RATIOS,
     AuditTarget,
+    BoundedRelease,
     ExpectedError,
     Opened,
     PreparedRelease,
@@ -37,6 +39,7 @@ from harness.request.base import Request
 from harness.reweighing.formulas import share_intervals
 from harness.stated_privacy import StatedPrivacy
 from protocols.arrays import Floats
+from protocols.mechanisms.above_threshold import allowed_above
 from protocols.spec import PI_CF, PI_CF_SLOTS, ProtocolSpec
 
 CONFIDENCE = Fraction(95, 100)
@@ -155,6 +158,11 @@ class ConfusionStatistic(Statistic[Confusion]):
         "confusion-of-clients": _predictions(PI_CF_SLOTS).by_clients,
         "confusion-of-clients-active": _predictions(PI_CF_SLOTS).in_active_models,
     }
+
+    @classmethod
+    def clients_above_cap(cls, release: BoundedRelease) -> int:
+        counts = release.cells * len(release.domain.labels)
+        return allowed_above(release.epsilon_of_a_record / RATIOS, counts)
 
     @classmethod
     def read_files(cls, files: Sequence[ResultFile]) -> Confusion:

@@ -21,6 +21,7 @@ from harness.inputs.records import ClientRecords
 from harness.releases.base import (
     OF_CLIENTS,
     AuditTarget,
+    BoundedRelease,
     Declared,
     ExpectedCap,
     Opened,
@@ -28,22 +29,19 @@ from harness.releases.base import (
     Statistic,
     fitting,
     plan_release,
+    statistic_class,
 )
 from harness.releases.files import ResultFile, needed_file
 from harness.request.base import Request
-from harness.request.releases import CapRequest
+from harness.request.releases import REQUESTS, CapRequest
 from harness.stated_privacy import StatedPrivacy
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, NoisePlan
 from protocols.arrays import Floats
 from protocols.guarantee import Guarantee
 from protocols.mechanisms.above_threshold import allowed_above
-from protocols.mechanisms.count_tree import CountTree, best_tree
 from protocols.noise.added import noise_sum
 from protocols.spec import PI_CAP, ProtocolSpec
 
-# Losses common to all cells cancel in ratios of counts, so ratios allow so many times as many clients above
-# the bound as counts do. Source: `./inv reproduce capping`, docs/decisions/others.md#0021-choosing-a-cap
-RATIOS, CURVE_RATIOS = 8, 16
 CAP_SHARE = Fraction(1, 5)  # of epsilon and delta, for --cap auto
 CONFIDENCE = Fraction(95, 100)
 
@@ -64,28 +62,16 @@ class CapTarget:
     def allowed_above(self, domain: RecordDomain) -> int:
         """Return how many clients should exceed the bound, so that the release errs least.
 
-        Computes: `above_threshold.allowed_above`, times `RATIOS` for weights and rates of predictions, and
-        `CURVE_RATIOS` for curves by the best tree for a bound of 1.
+        Computes: `Statistic.clients_above_cap` of the release; of counts that no release here makes,
+        `above_threshold.allowed_above`.
         Guarantees: the least error of such a sum, but for ratios.
         [test: tests/harness/releases/test_contribution_cap.py]
         """
-        epsilon = self.spends.epsilon / 2 if self.malleable_slots else self.spends.epsilon
-        cells = len(domain.groups) * len(domain.labels)
-        if self.task == "counts":
-            return allowed_above(epsilon, self.counts)
-        if self.task in ("weights", "confusion"):
-            predictions = len(domain.labels) if self.task == "confusion" else 1
-            return allowed_above(epsilon / RATIOS, cells * predictions)
         neighbors = Neighbors(NeighboringRelation.ZERO_OUT_ONE, malleable_slots=self.malleable_slots)
-        tree = best_tree(self.thresholds, neighbors, self.spends.epsilon, self.spends.delta)
-        return allowed_above(
-            epsilon / CURVE_RATIOS, cells * counts_of_curves(tree), (self.thresholds + 1) // 2
-        )
-
-
-def counts_of_curves(tree: CountTree) -> int:
-    """Return the error of all of a tree's cumulative counts, in units of one count's without a tree."""
-    return math.ceil(tree.bins * len(tree.blocks) * math.sqrt(tree.mean_variance()))
+        release = BoundedRelease(domain, self.spends, neighbors, self.thresholds)
+        if self.task not in REQUESTS:
+            return allowed_above(release.epsilon_of_a_record, self.counts)
+        return statistic_class(self.task).clients_above_cap(release)
 
 
 class CapFile(Struct, frozen=True, kw_only=True):

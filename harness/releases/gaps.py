@@ -289,4 +289,5 @@ class GapStatistic(Statistic[Gaps]):
             what="mean, share of the range",
             each=dict(zip(domain.groups, means[:, 0].tolist(), strict=True)),
             gap=expected_gap(means),
+            counted="of a group's clients",
         )

@@ -35,6 +35,7 @@ from harness.postprocessing.thresholds.choose import GroupThresholds, cautions, 
 from harness.postprocessing.thresholds.rules import StatedRule
 from harness.releases.base import (
     AuditTarget,
+    BoundedRelease,
     Declared,
     ExpectedError,
     Opened,
@@ -54,7 +55,8 @@ from harness.stated_privacy import StatedPrivacy
 from protocols.accounting.calibration import Neighbors
 from protocols.arrays import Floats
 from protocols.circuits.coins import MAX_COINS, Coin
-from protocols.mechanisms.count_tree import MAX_LEVELS, CountTree, best_tree
+from protocols.mechanisms.above_threshold import allowed_above
+from protocols.mechanisms.count_tree import MAX_LEVELS, CountTree, best_tree, square_root_error
 from protocols.noise.added import (
     MAX_COIN_BITS,
     MAX_EDGE,
@@ -66,6 +68,8 @@ from protocols.noise.added import (
 from protocols.spec import PI_ROC, PI_ROC_RECORDS, ProtocolSpec
 
 CURVES = "curves.json"
+SQUARE_ROOT = "square-root factorization"  # of the matrix of cumulative sums; not built here
+CURVE_RATIOS = 16  # as `RATIOS`, of curves
 
 
 class StatedCurves(Struct, frozen=True, kw_only=True):
@@ -302,7 +306,35 @@ class CurvesStatistic(Statistic[NoisyCurves]):
         noise = curve_noise(tree.bins, tree.blocks, domain.cap, prepared.plan.noise)
         rates = curve_errors(noise, sizes)
         count = math.sqrt(float((noise.standard_errors()[:-1] ** 2).mean()))
-        return ExpectedError(count, "rate", by_cell(domain, rates), expected_gap(rates))
+        counted = "of records at or above a threshold"
+        return ExpectedError(count, "rate", by_cell(domain, rates), expected_gap(rates), counted)
+
+    @classmethod
+    def clients_above_cap(cls, release: BoundedRelease) -> int:
+        """Return `Statistic.clients_above_cap`, for curves by the best tree for a bound of 1."""
+        thresholds, spends = release.thresholds, release.spends
+        tree = best_tree(thresholds, release.neighbors, spends.epsilon, spends.delta)
+        counts = release.cells * counts_of_curves(tree)
+        return allowed_above(release.epsilon_of_a_record / CURVE_RATIOS, counts, (thresholds + 1) // 2)
+
+    def layout(self, prepared: PreparedRelease[Any]) -> str:
+        return f"blocks of {prepared.arguments['blocks']} bins"
+
+    def errors_elsewhere(self, prepared: PreparedRelease[Any]) -> Mapping[str, float]:
+        domain, request = prepared.domain, prepared.release
+        share = domain.score_columns
+        error = square_root_error(
+            len(domain.thresholds),
+            request.neighbors_in(domain),
+            request.protect.epsilon / share,
+            request.protect.delta / share,
+        )
+        return {SQUARE_ROOT: error}
+
+
+def counts_of_curves(tree: CountTree) -> int:
+    """Return the error of all of a tree's cumulative counts, in units of one count's without a tree."""
+    return math.ceil(tree.bins * len(tree.blocks) * math.sqrt(tree.mean_variance()))
 
 
 def noisy_curves(
@@ -548,3 +580,18 @@ class ThresholdsStatistic(Statistic[Thresholds]):
 
     def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
         return self.curves.expected_error(prepared, sizes)
+
+    @property
+    def measured(self) -> CurvesStatistic:
+        """The curves, on which no choice may be possible."""
+        return self.curves
+
+    @classmethod
+    def clients_above_cap(cls, release: BoundedRelease) -> int:
+        return CurvesStatistic.clients_above_cap(release)
+
+    def layout(self, prepared: PreparedRelease[Any]) -> str:
+        return self.curves.layout(prepared)
+
+    def errors_elsewhere(self, prepared: PreparedRelease[Any]) -> Mapping[str, float]:
+        return self.curves.errors_elsewhere(prepared)

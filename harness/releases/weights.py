@@ -11,6 +11,8 @@ from harness.errors import OptionError, named, refuse
 from harness.inputs.record_schema import RecordDomain, scale_of
 from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
 from harness.releases.base import (
+    RATIOS,
+    BoundedRelease,
     ExpectedError,
     Opened,
     PreparedRelease,
@@ -27,6 +29,7 @@ from harness.reweighing.formulas import FLOOR, REWEIGHINGS, GroupWeights
 from harness.stated_privacy import StatedPrivacy
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.arrays import Floats
+from protocols.mechanisms.above_threshold import allowed_above
 from protocols.spec import PI_RW, PI_RW_SLOTS, ProtocolSpec
 
 
@@ -86,6 +89,10 @@ class WeightsStatistic(Statistic[Weights]):
         "weights-of-clients": table_of(PI_RW_SLOTS).by_clients,
         "weights-of-clients-active": table_of(PI_RW_SLOTS).in_active_models,
     }
+
+    @classmethod
+    def clients_above_cap(cls, release: BoundedRelease) -> int:
+        return allowed_above(release.epsilon_of_a_record / RATIOS, release.cells)
 
     @classmethod
     def read_files(cls, files: Sequence[ResultFile]) -> Weights:

@@ -26,6 +26,8 @@ from harness.request.readers import (
 from protocols.guarantee import Guarantee
 
 if TYPE_CHECKING:  # slow imports are in functions
+    from pathlib import Path
+
     from harness.inputs.record_schema import Cap, RecordDomain
     from harness.security_models import SecurityModel
     from protocols.accounting.calibration import NeighboringRelation, Neighbors
@@ -291,6 +293,17 @@ class Request(Options):
         return Neighbors(
             self.relation_in(domain), domain.cap.slots if domain.cap else 1, self.malleable_slots
         )
+
+    def also_needed(self) -> Sequence[Request]:
+        """Return the requests of further releases that the model has to support for this one to be of use."""
+        return ()
+
+    def with_domain_of(self, file: Path) -> Self:  # noqa: ARG002
+        """Return the request with what the file of a domain says in the place of its own options.
+
+        Raises RecordDomainError for a file without a domain.
+        """
+        return self
 
     def to_json(self) -> dict[str, str]:
         """Return the fields with values, for `request_from_json`."""

@@ -27,12 +27,13 @@ from harness.request.readers import (
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from harness.inputs.record_schema import Grid
     from harness.inputs.records import ScoreCut
     from protocols.mechanisms.shifted_log import ErrorTarget
     from protocols.spec import ProtocolSpec
 
-CAPPED_RELEASES = ("weights", "confusion", "thresholds")
 CAPPED_CURVES = ("histogram", "records")  # variants of thresholds with a bound, the default first
 
 
@@ -298,7 +299,7 @@ class CapRequest(Request):
     )
     release = usual(
         "weights",
-        one_of(lambda: (*CAPPED_RELEASES, "counts")),
+        one_of(lambda: (*capped_releases(), "counts")),
         "the release that the cap is for: weights (default), confusion, thresholds, or counts of records",
     )
     release_epsilon = required(
@@ -331,7 +332,7 @@ class CapRequest(Request):
                 f"{named('release', 'counts')} and {named('counts')} (how many; 1 for one sum) go together.",
             ),
             (
-                (self.variant or self.thresholds) and self.release != "thresholds",
+                (self.variant or self.thresholds) and self.release != ThresholdsRequest.task,
                 f"{named('variant' if self.variant else 'thresholds')} goes with "
                 f"{named('release', 'thresholds')} only.",
             ),
@@ -341,11 +342,23 @@ class CapRequest(Request):
                 f"{exact_text(MIN_EPSILON)}.",
             ),
         )
-        if self.release != "thresholds":
+        if self.release != ThresholdsRequest.task:
             return None
         return ThresholdsRequest.specs()[
             parse_choice("variant", self.variant or CAPPED_CURVES[0], list(CAPPED_CURVES))
         ]
+
+    def also_needed(self) -> Sequence[Request]:
+        if self.curves is None:
+            return ()
+        return (ThresholdsRequest(epsilon=1, security=self.model.name, variant=self.variant),)
+
+    def with_domain_of(self, file: Path) -> CapRequest:
+        from harness.inputs.record_schema import read_domain
+
+        if self.release != ThresholdsRequest.task:
+            return self
+        return self.but(thresholds=len(read_domain(file).thresholds) or None)
 
 
 class NoiseRequest(Request):
@@ -452,6 +465,11 @@ CALLS: Mapping[str, type[ReleaseCall]] = {
 
 
 REQUESTS: Mapping[str, type[Request]] = {task: call.request.kind for task, call in CALLS.items()}
+
+
+def capped_releases() -> tuple[str, ...]:
+    """Return the tasks whose releases take a contribution bound."""
+    return tuple(task for task, kind in REQUESTS.items() if "cap" in kind.declared)
 
 
 def request_from_json(fields: object) -> Request:

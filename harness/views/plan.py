@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from harness.engines.emulated_network.profiles import Network
-from harness.forecast.plan import SQUARE_ROOT, ModelPlan, Needed, PlannedRelease, ReleasePlan
+from harness.forecast.plan import ModelPlan, Needed, PlannedRelease, ReleasePlan
 from harness.forecast.requested import Plan
 from harness.forecast.unit_costs import Cost, UnitCosts
 from harness.inputs.record_schema import RecordKind
@@ -29,10 +29,6 @@ from protocols.noise.truncated import mean_square_error
 
 _MOST_ROWS = 20
 _LARGE_EPSILON = 2  # of a noisy value
-_COUNTED = {
-    RecordKind.SCORE: "of records at or above a threshold",
-    RecordKind.VALUE: "of a group's clients",
-}
 _UNPROTECTED = (
     "These figures come from the file itself, without noise: they are for the owner of its records only. "
     "No ε was spent."
@@ -139,8 +135,7 @@ def _errors(release: ReleasePlan, errors: ExpectedError, one_of_two: bool) -> It
         yield f"{described[0].upper()}{described[1:]}"
         if not cap.weight_one and stage.records > stage.clients * cap.slots:
             yield f"Records beyond the cap, of {per_client} each, do not count as an error here."
-    what = _COUNTED.get(stage.statistic.kind, "of a group and label")
-    yield f"Count {what}: off by {errors.count:,.3g} (RMS)."
+    yield f"Count {errors.counted}: off by {errors.count:,.3g} (RMS)."
     noise = stage.prepared.plan
     if noise.coins and noise.node_epsilon > _LARGE_EPSILON:
         joint_error, q = math.sqrt(mean_square_error(noise.coins)), math.exp(-noise.node_epsilon)
@@ -181,9 +176,10 @@ def _errors(release: ReleasePlan, errors: ExpectedError, one_of_two: bool) -> It
             f"{epsilon} with these {stage.people:,}."
         )
     if by_noise := release.by_noise:
-        best = min(by_noise.keys() - {SQUARE_ROOT}, key=by_noise.__getitem__)
+        best = min(by_noise, key=by_noise.__getitem__)
         others = [f"{name}: {error:,.3g}" for name, error in by_noise.items() if name != best]
-        yield f"Best noise at this δ: {best}. A count would be off by, with {'; '.join(others)} (not built)."
+        others += [f"{name}: {error:,.3g} (not built)" for name, error in release.elsewhere.items()]
+        yield f"Best noise at this δ: {best}. A count would be off by, with {'; '.join(others)}."
 
 
 def _unit(release: PlannedRelease) -> str:
@@ -315,7 +311,7 @@ def _release_json(release: ReleasePlan) -> dict[str, JsonValue]:
             "privacy_unit": str(noise.unit),
         },
         "errors": _errors_json(release.found),
-        **({"count_rmse_by_noise": dict(release.by_noise)} if release.by_noise else {}),
+        **({"count_rmse_by_noise": {**release.by_noise, **release.elsewhere}} if release.by_noise else {}),
         "needed": None if needed is None else _needed_json(needed, _unit(stage)),
     }
 

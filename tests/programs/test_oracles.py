@@ -1,7 +1,7 @@
 """Programs open their oracle's integers in every model: their own text, run with bits that the test gives.
 
-What clients share bit by bit: test_pi_rw_slots.py, test_pi_cap.py; with distributed noise: test_pi_sum.py;
-of replicated shares: test_replicated.py.
+What clients share bit by bit: test_pi_rw_slots.py, test_pi_cap.py; of replicated shares: test_replicated.py;
+every program in every noise: test_every_program.py.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A program that another one may replace declares its sums; any other is refused at declaration."""
+"""What parties add up is what a release declares, from which privacy is derived; or its program runs."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -7,26 +7,31 @@ import numpy as np
 import pytest
 
 from harness.engines.parties.inputs import with_noise
-from harness.inputs.rings import RING
-from protocols.accounting.calibration import LinearQueries, each_cell_once
+from harness.inputs.rings import FIELD, RING, Ring
+from protocols.accounting.calibration import LinearQueries, each_cell_once, sums_from_ends
+from protocols.circuits.blocks import block_sizes, block_sums
+from protocols.mechanisms.count_tree import CountTree
 from protocols.spec import (
     NO_INPUT,
     PI_COUNT,
     PI_GAP,
     PI_ROC,
-    PI_RW,
     PROTOCOLS,
     SCORED_SPLIT,
     SLOTS,
-    SPLIT,
     BlocksOfBins,
+    ColumnNames,
     ColumnSums,
     EachColumn,
+    InputForm,
     ProtocolSpec,
+    Sums,
     with_distributed_noise,
     with_noise_made_ahead,
 )
 from tests.support.rings import to_integers
+
+SIZES = {"groups": "2", "labels": "3", "bins": "7", "blocks": "1.3", "steps": "5"}
 
 
 def cumulative(arguments: Mapping[str, str]) -> LinearQueries:
@@ -36,12 +41,7 @@ def cumulative(arguments: Mapping[str, str]) -> LinearQueries:
     return LinearQueries(groups * bins, tuple(columns))
 
 
-def downwards(arguments: Mapping[str, str]) -> LinearQueries:
-    """Return one value per bin, of which the program counts the highest bin first."""
-    return each_cell_once(int(arguments["groups"]) * int(arguments["bins"]))
-
-
-def median(release, *, linear: bool = True, form=SCORED_SPLIT) -> ProtocolSpec:
+def median(release, *, linear: bool = True, form: InputForm = SCORED_SPLIT) -> ProtocolSpec:
     """Declare π_MEDIAN as a newcomer would: the noisy values are as many as the columns."""
     return ProtocolSpec(
         name="pi_median",
@@ -56,35 +56,30 @@ def median(release, *, linear: bool = True, form=SCORED_SPLIT) -> ProtocolSpec:
     )
 
 
-@pytest.mark.parametrize("release", [cumulative, downwards, None])
-def test_a_program_that_pi_sum_would_replace_by_another_circuit_is_refused(release) -> None:
-    with pytest.raises(ValueError, match=r"pi_median says distributed_noise=True, but pi_sum.*ColumnSums"):
-        median(release)
+@pytest.mark.parametrize("form", [SCORED_SPLIT, SLOTS, NO_INPUT], ids=lambda form: form.name)
+@pytest.mark.parametrize(
+    "spec",
+    [
+        lambda form: median(cumulative, form=form),
+        lambda form: median(None, form=form),
+        lambda form: median(EachColumn(lambda _: 14), linear=False, form=form),
+        lambda form: replace(PI_ROC, release=cumulative, input_forms={form.name: form}),
+        lambda form: replace(PI_COUNT, distributed_noise=True, input_forms={form.name: form}),
+    ],
+    ids=["no sums", "no release", "not linear", "a copy", "logarithms"],
+)
+def test_a_program_without_declared_sums_runs_itself_in_every_noise(spec, form: InputForm) -> None:
+    """Otherwise another program would reveal something else in its place."""
+    declared = spec(form)
+    own, ahead = with_distributed_noise(declared, form), with_noise_made_ahead(declared, form)
+    assert own is not None and ahead is not None
+    assert own.name == ahead.name == declared.name
+    assert own.arguments == (*declared.arguments[:-2], "law", "rate", "edge")
+    assert ahead.arguments == (*declared.arguments[:-2], "kept")
+    assert own.draws_distributed_noise and ahead.uses_piece
 
 
-def test_a_program_that_is_not_linear_is_refused_whatever_it_releases() -> None:
-    release = EachColumn(lambda arguments: int(arguments["groups"]) * int(arguments["bins"]))
-    median(release)
-    with pytest.raises(ValueError, match="of a linear program"):
-        median(release, linear=False)
-
-
-def test_a_copy_of_a_spec_is_checked_like_a_new_one() -> None:
-    with pytest.raises(ValueError, match="pi_roc says distributed_noise=True"):
-        replace(PI_ROC, release=cumulative)
-    with pytest.raises(ValueError, match="pi_count says distributed_noise=True"):
-        replace(PI_COUNT, distributed_noise=True)
-
-
-@pytest.mark.parametrize("form", [SLOTS, NO_INPUT])
-def test_a_program_that_runs_as_it_is_written_may_compute_anything(form) -> None:
-    """Where parties do not add up columns, its own text runs with other noise."""
-    spec = median(cumulative, form=form)
-    for program in (with_distributed_noise(spec, form), with_noise_made_ahead(spec, form)):
-        assert program is not None and program.name == "pi_median"
-
-
-def test_every_program_that_is_replaced_declares_sums_of_columns() -> None:
+def test_programs_that_are_replaced_declare_sums_of_columns() -> None:
     replaced = [
         (name, program)
         for name, spec in PROTOCOLS.items()
@@ -92,38 +87,87 @@ def test_every_program_that_is_replaced_declares_sums_of_columns() -> None:
         for program in (with_distributed_noise(spec, form), with_noise_made_ahead(spec, form))
         if program and program.name != name
     ]
-    assert {name for name, _ in replaced} == {"pi_rw", "pi_cf", "pi_roc", "pi_gap"}
+    assert {"pi_rw", "pi_cf", "pi_roc", "pi_gap"} <= {name for name, _ in replaced}
     assert all(isinstance(program.release, ColumnSums) for _, program in replaced)
+    assert all(program.adds_to_sums for _, program in replaced)
 
 
-@pytest.mark.parametrize(
-    ("spec", "arguments"),
-    [
-        (PI_RW, {"groups": "2", "labels": "3"}),
-        (PI_ROC, {"groups": "2", "labels": "2", "bins": "7", "blocks": "1.3"}),
-        (PI_GAP, {"groups": "3", "steps": "5"}),
-    ],
-)
-def test_what_parties_add_up_is_what_a_record_changes(spec: ProtocolSpec, arguments: dict[str, str]) -> None:
-    """One record in each cell, through a party's sums, moves the values that the queries name."""
+def test_noise_takes_the_place_of_the_last_arguments() -> None:
+    with pytest.raises(ValueError, match=r"they have to be epsilon and delta_bits, not bins and epsilon"):
+        replace(median(None), arguments=("parties", "delta_bits", "bins", "epsilon"))
+
+
+REPLACED = {
+    name: spec
+    for name, spec in PROTOCOLS.items()
+    if any(spec.is_replaced_by_sums(form) for form in spec.input_forms.values())
+}
+
+
+@pytest.mark.parametrize("ring", [RING, FIELD], ids=lambda ring: ring.name)
+@pytest.mark.parametrize("spec", REPLACED.values(), ids=REPLACED)
+def test_what_parties_add_up_is_what_a_record_changes(spec: ProtocolSpec, ring: Ring) -> None:
+    """One record of each kind, through a party's sums, moves the values that the queries name."""
     assert isinstance(spec.release, ColumnSums)
-    queries, (bins, sizes) = spec.release(arguments), spec.release.blocks(arguments)
-    for cell in range(queries.cells):
-        amount = max(queries.record(cell).values())
-        column = np.zeros(queries.cells, dtype=np.int64)
-        column[cell] = amount
-        told = {
-            "domain": RING.name,
-            "values": queries.cells,
-            "blocks": (queries.cells // bins, bins, sizes),
-        }
-        shares = RING.to_bytes(RING.encode(column))
+    sums, queries = spec.release.sums(SIZES), spec.release(SIZES)
+    records = spec.release.records(SIZES)
+    if records is None:
+        records = [{column: 1} for column in range(sums.columns)]
+    for cell, record in enumerate(records):
+        column = np.zeros(sums.columns, dtype=np.int64)
+        for at, amount in record.items():
+            column[at] = amount
+        told = {"domain": ring.name, "values": sums.columns, "sums": sums.values}
+        shares = ring.to_bytes(ring.encode(column))
         summed = with_noise(told, shares, np.zeros(queries.nodes, dtype=np.int64))
         expected = [queries.record(cell).get(node, 0) for node in range(queries.nodes)]
-        assert to_integers(RING, RING.from_bytes(summed)) == expected
+        assert to_integers(ring, ring.from_bytes(summed)) == expected
 
 
-def test_a_declaration_gives_the_sums_that_a_partys_process_is_told() -> None:
-    assert BlocksOfBins().blocks({"bins": "101", "blocks": "1.5.25"}) == (101, "1.5.25")
-    assert EachColumn(len).blocks({"bins": "101", "blocks": "1.5.25"}) == (1, "1")
-    assert PI_RW.input_forms[SPLIT.name].summed_by_party
+@pytest.mark.parametrize("sizes", [(1,), (1, 3), (1, 2, 6)])
+def test_blocks_are_those_of_a_count_tree(sizes: tuple[int, ...]) -> None:
+    """Two independent descriptions of blocks: the circuit's own, on names of columns, and the mechanism's."""
+    named = {"groups": "2", "labels": "2", "bins": "7", "blocks": ".".join(map(str, sizes))}
+    assert PI_ROC.release is not None
+    assert PI_ROC.release(named) == CountTree(7, sizes).release(4)
+
+
+def test_distances_and_columns_are_those_of_the_accounting() -> None:
+    assert PI_GAP.release is not None
+    assert PI_GAP.release({"groups": "3", "steps": "5"}) == sums_from_ends(3, 5)
+    assert EachColumn(lambda _: 6)({}) == each_cell_once(6)
+
+
+def test_a_record_of_several_scores_changes_the_values_of_all_of_them() -> None:
+    """Of 3 labels a record has 3 scores, each in a histogram of its own: with its label, or any other."""
+    named = {"groups": "6", "labels": "2", "bins": "4", "blocks": "1.2", "score_columns": "3"}
+    queries = BlocksOfBins()(named)
+    tree = CountTree(4, (1, 2)).release(12)
+    assert queries.cells == 2 * 3 * 4 and not queries.amounts
+    for cell, (group, label, score) in enumerate(np.ndindex(2, 3, 4)):
+        histograms = [(column * 2 + group) * 2 + (label == column) for column in range(3)]
+        nodes = {node for at in histograms for node in tree.columns[at * 4 + score]}
+        assert set(queries.columns[cell]) == nodes and len(nodes) == 6
+
+
+def test_a_circuit_on_names_says_what_it_adds_up() -> None:
+    names = ColumnNames.first(7)
+    assert len(names) == 7
+    summed = block_sums(ColumnNames, names, 1, 7, block_sizes("1.3"))
+    assert summed.sums == (*((column,) for column in range(7)), (0,), (1, 2, 3), (4, 5, 6))
+    assert (names.get_vector(0, 2) + names.get_vector(5, 2)).sums == ((0, 5), (1, 6))
+
+
+def test_amounts_are_how_often_a_column_is_added() -> None:
+    class Twice(ColumnSums):
+        def sums(self, _arguments: Mapping[str, str], /) -> Sums:
+            return Sums(2, ((0, 0, 1), (1,)))
+
+    class Several(Twice):
+        def records(self, _arguments: Mapping[str, str], /) -> list[dict[int, int]]:
+            return [{0: 3, 1: 2}]
+
+    assert Twice()({}) == LinearQueries(2, ((0,), (0, 1)), ((2,), (1, 1)))
+    assert Several()({}) == LinearQueries(2, ((0, 1),), ((8, 2),))
+    with pytest.raises(ValueError, match="a sum names column 2, and there are 2"):
+        Sums(2, ((0, 2),))

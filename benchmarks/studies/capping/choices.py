@@ -25,7 +25,9 @@ from benchmarks.studies.capping.errors import (
     tree_of_curves,
 )
 from benchmarks.studies.outcome import Row
-from harness.releases.contribution_cap import CAP_SHARE, CURVE_RATIOS, RATIOS, counts_of_curves
+from harness.releases.base import RATIOS
+from harness.releases.contribution_cap import CAP_SHARE
+from harness.releases.score_curves import CURVE_RATIOS, counts_of_curves
 from harness.views.palette import COLOURS, GREY, MARKERS
 from protocols.accounting.calibration import AboveThreshold, NeighboringRelation, Neighbors, plan_noise
 from protocols.arrays import Floats

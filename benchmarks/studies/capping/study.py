@@ -47,7 +47,9 @@ from benchmarks.studies.capping.errors import (
     Population,
 )
 from benchmarks.studies.outcome import Outcome, Row, grouped, rounded
-from harness.releases.contribution_cap import CAP_SHARE, CURVE_RATIOS, RATIOS
+from harness.releases.base import RATIOS
+from harness.releases.contribution_cap import CAP_SHARE
+from harness.releases.score_curves import CURVE_RATIOS
 from harness.views.palette import COLOURS, MARKERS
 from harness.views.parts import Bad, Good, Part
 from protocols.mechanisms.above_threshold import best_cap, caps_up_to

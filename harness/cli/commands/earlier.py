@@ -14,8 +14,7 @@ from harness.privacy.manifest import (
     opened_by,
 )
 from harness.releases.files import files_to_json
-from harness.releases.score_curves import choice_of
-from harness.request.releases import ThresholdsRequest
+from harness.releases.score_curves import ThresholdsStatistic
 from harness.system.result_files import default_out, write_files
 from harness.views.releases.thresholds import chosen_again
 from harness.views.releases.weights import chain
@@ -35,9 +34,9 @@ def again(options: ReleaseOptions) -> None:
         found, own, files = add_up([*map(Path, earlier.add)], verify)
         notes = chain(own)
     else:
-        assert isinstance(request, ThresholdsRequest) and earlier.curves is not None
-        curves = read_curves(earlier.curves)
-        found, own, files = choose_again(curves, choice_of(request), request.positive_label or "")
+        assert earlier.curves is not None
+        curves, asked = read_curves(earlier.curves), ThresholdsStatistic.of(request)
+        found, own, files = choose_again(curves, asked.choice, asked.curves.positive)
         notes = [chosen_again(curves.run)]
     write_files(target, {**files_to_json(files), MANIFEST: manifest_to_json(own)})
     manifest = opened_by(own)

@@ -29,7 +29,7 @@ from harness.pipeline.release import (
 from harness.pipeline.run import Run, RunSettings, run_release
 from harness.pipeline.sources import InvitedSource, SharesSource, Source
 from harness.privacy.ledger.charge import UNCHARGED
-from harness.releases.base import statistic_of
+from harness.releases.base import is_of_values, statistic_of
 from harness.releases.contribution_cap import ChosenCap
 from harness.request.base import Request
 from harness.request.fields import Options, as_text
@@ -219,7 +219,7 @@ def _plan(options: ReleaseOptions, sizes: Mapping[str, str]) -> None:
         "from_records": as_text(records),
     }
     if call.declares.domain and not of_file:
-        declared = declared_domain(call.declares, of_values=task == "gap")
+        declared = declared_domain(call.declares, of_values=is_of_values(task))
         assert declared is not None  # a file declares it
         texts |= of_domain(declared, task)
     with naming(IN_PLAN):

@@ -30,7 +30,7 @@ from harness.pipeline.release import declared_domain, with_cap
 from harness.pipeline.sources import check_task
 from harness.privacy.ledger.charge import UNCHARGED, chosen_ledger
 from harness.privacy.ledger.populations import spent_text
-from harness.releases.base import statistic_class
+from harness.releases.base import kind_of
 from harness.request.base import chosen_form
 from harness.request.readers import parse_choice, parse_delta
 from harness.request.releases import REQUESTS
@@ -76,13 +76,13 @@ def task(options: TaskOptions) -> None:
 def _made(options: TaskOptions) -> Task:
     tasks = options.for_tasks or ["weights"]
     request = REQUESTS.get(tasks[0])
-    domain = declared_domain(options.declares, of_values=tasks[0] == "gap")
+    kind = kind_of(tasks[0]) if request else RecordKind.NONE
+    domain = declared_domain(options.declares, of_values=kind is RecordKind.VALUE)
     if not (request and domain and options.parties and options.until):
         raise OptionError(
             f"A task needs {named('parties')}, {named('until')}, {named('for_tasks')} that there are, and "
             f"{named('domain')}, or {named('groups')} and {named('labels')}."
         )
-    kind = statistic_class(tasks[0]).kind
     domain = with_cap(domain.with_kind(kind), options.cap, PrivacyUnit.RECORD)
     model, forms = options.security or choose_model(None), request.input_forms()
     slots = SLOTS.name if domain.cap and SLOTS.name in forms else None
@@ -278,7 +278,7 @@ def policy_in(options: ShareOptions | TaskOptions | OfTask, kind: RecordKind) ->
                     f"{named(name)} goes with --epsilon, the most ε that runs on the upload may spend."
                 )
         return None
-    fitting = [name for name in REQUESTS if statistic_class(name).kind is kind]
+    fitting = [name for name in REQUESTS if kind_of(name) is kind]
     tasks = [parse_choice("for_tasks", task, fitting) for task in options.for_tasks or fitting]
     delta = options.delta or parse_delta(ACCEPTED_DELTA, "delta")
     return ClientPolicy(

@@ -20,7 +20,6 @@ from harness.errors import ShareError
 from harness.inputs.rings import RINGS, Ring
 from harness.system.processes import die_with_parent
 from protocols.arrays import Words
-from protocols.circuits.blocks import block_sizes, block_sums
 from protocols.noise.added import DistributedNoise
 
 
@@ -37,38 +36,35 @@ def with_noise(config: Mapping[str, Any], shares: bytes, drawn: npt.ArrayLike) -
             "are to be counted."
         )
     noise = domain.encode(np.asarray(drawn, dtype=np.int64))
-    if not shares or config["blocks"] is None:
+    if not shares or config["sums"] is None:
         return shares + domain.to_bytes(noise)
-    histograms, bins, sizes = config["blocks"]
-    sums = block_sums(
-        _Column, _Column(domain, domain.from_bytes(shares)), histograms, bins, block_sizes(sizes)
-    )
-    if len(sums.words) != len(noise):
-        raise ShareError(f"This party has {len(sums.words)} sums, and drew noise for {len(noise)}.")
-    return domain.to_bytes(domain.add(sums.words, noise))
+    sums = summed(domain, domain.from_bytes(shares), config["sums"])
+    if len(sums) != len(noise):
+        raise ShareError(f"This party has {len(sums)} sums, and drew noise for {len(noise)}.")
+    return domain.to_bytes(domain.add(sums, noise))
+
+
+def summed(domain: Ring, column: Words, sums: Sequence[Sequence[int]]) -> Words:
+    """Return sums of a party's shares, which are shares of the sums.
+
+    Args:
+        domain: The ring of the shares.
+        column: The party's share of each value, shape (values, words).
+        sums: For each result the numbers of the values that it is the sum of.
+
+    Returns:
+        The sums, shape (len(sums), words).
+    """
+    results = np.zeros((len(sums), domain.words), dtype=np.uint64)
+    for at, added in enumerate(sums):
+        results[at] = column[added[0]] if len(added) == 1 else domain.total(column[list(added)])
+    return results
 
 
 def noise_of(config: Mapping[str, Any]) -> npt.ArrayLike:
     """Return a party's own noise, zeros if joint noise is added."""
     noise, number = config["noise"], config["samples"]
     return DistributedNoise.from_json(noise).draw(number) if noise else [0] * number
-
-
-class _Column:
-    """A party's column as a circuit's vector: sums of shares are shares of sums."""
-
-    def __init__(self, domain: Ring, words: Words) -> None:
-        self._domain, self.words = domain, words
-
-    def get_vector(self, first: int, size: int) -> "_Column":
-        return _Column(self._domain, self.words[first : first + size])
-
-    def sum(self) -> "_Column":
-        return _Column(self._domain, self._domain.total(self.words)[np.newaxis])
-
-    @staticmethod
-    def concat(parts: "Sequence[_Column]") -> "_Column":
-        return _Column(parts[0]._domain, np.concatenate([part.words for part in parts]))
 
 
 def begin(config: dict[str, Any], columns: int) -> None:

@@ -32,6 +32,7 @@ from tests.support.requests import request_of
 from tests.support.rings import to_integers
 
 NOISE = DistributedNoise(NoiseDistribution.LAPLACE, Fraction(1, 2), 40, 3, 2)
+EACH_OF_FOUR = ((0,), (1,), (2,), (3,))
 DOMAINS = pytest.mark.parametrize("domain", [RING, FIELD], ids=lambda domain: domain.name)
 
 
@@ -56,7 +57,16 @@ def test_noise_is_in_the_sums_of_a_column(domain: Ring) -> None:
     values = column(domain, [1, 2, 3, 4, 5, -1, 0, 2**40, 0, 7])
     noise = np.array([*range(10), 10, -20, 30, 2**50])
     sums = [3, 12, -1, 2**40 + 7]
-    with_sums = with_noise(told(domain, samples=14, values=10, blocks=(2, 5, "1.3")), values, noise)
+    with_sums = with_noise(
+        told(
+            domain,
+            samples=14,
+            values=10,
+            sums=[*((value,) for value in range(10)), (0, 1), (2, 3, 4), (5, 6), (7, 8, 9)],
+        ),
+        values,
+        noise,
+    )
     expected = [*[1, 2, 3, 4, 5, -1, 0, 2**40, 0, 7], *sums]
     assert integers(domain, with_sums) == [
         value + x for value, x in zip(expected, noise.tolist(), strict=True)
@@ -76,7 +86,7 @@ def test_other_numbers_of_values_or_samples_are_refused(domain: Ring) -> None:
     for size in (0, 2, 4):
         with pytest.raises(ShareError, match=f"holds {size} values, not the 3 that are to be counted"):
             with_noise(told(domain, samples=2, values=3), column(domain, [1] * size), np.array([1, 2]))
-    one = told(domain, samples=1, values=4, blocks=(4, 1, "1"))
+    one = told(domain, samples=1, values=4, sums=EACH_OF_FOUR)
     with pytest.raises(ShareError, match="This party has 4 sums, and drew noise for 1"):
         with_noise(one, column(domain, [0, 1, 2, 3]), np.array([7]))
 
@@ -103,7 +113,7 @@ def test_a_party_draws_from_the_operating_system_into_memory(
     config = {
         "party": 1,
         "fair_bits": [],
-        "distributed_noise": told(RING, samples=2, values=2, blocks=(2, 1, "1")),
+        "distributed_noise": told(RING, samples=2, values=2, sums=((0,), (1,))),
     }
     party._supply_secrets(config)
     assert sizes == [2 * BITS // 8]
@@ -147,7 +157,7 @@ def test_the_noise_follows_from_the_programs_arguments_and_the_model() -> None:
         (DistributedNoiseInput(3), "draw another number of samples"),
         (DistributedNoiseInput(5), "draw another number of samples"),
         (DistributedNoiseInput(4, 4), "put noise elsewhere than it is read"),
-        (DistributedNoiseInput(4, 0, (4, 1, "1")), "put noise elsewhere than it is read"),
+        (DistributedNoiseInput(4, 0, EACH_OF_FOUR), "put noise elsewhere than it is read"),
     ],
 )
 def test_a_production_program_has_a_sample_in_each_sum_that_is_opened(
@@ -156,7 +166,7 @@ def test_a_production_program_has_a_sample_in_each_sum_that_is_opened(
     """Behind the sums noise would not be read, and the values themselves be opened."""
     with pytest.raises(UnsupportedError, match=f"pi_sum was told to {message}"):
         job(own=own).check_parties(MODELS["ring"])
-    job(own=DistributedNoiseInput(4, 4, (4, 1, "1"))).check_parties(MODELS["ring"])
+    job(own=DistributedNoiseInput(4, 4, EACH_OF_FOUR)).check_parties(MODELS["ring"])
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def opened(model: SecurityModel, prepared: PreparedRelease[Any], piece: Piece, a
         PROGRAMS / "pi_sum_offline.mpc",
         (str(model.parties), str(nodes)),
         tuple(columns),
-        own=DistributedNoiseInput(nodes, nodes, (1, nodes, "1")),
+        own=DistributedNoiseInput(nodes, nodes, tuple((node,) for node in range(nodes))),
         pieces=piece.parties,
     )
     sums = run_job(job, model, at / "run").outputs["sums"]

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import fairshares
+from harness.engines.base import PrivateJob
 from harness.engines.engine import RoundsShape
 from harness.engines.registry import engine_of
 from harness.errors import (
@@ -28,19 +29,22 @@ from harness.errors import (
     StockError,
     UnsupportedError,
 )
+from harness.pipeline.preprocessing import noise_job
 from harness.privacy.ledger.charge import ChargedElsewhere
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Status
+from harness.privacy.stock import shares_of
 from harness.security_models import MODELS, SecurityModel
 from harness.training.session import SumSession, _columns
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.circuits.gaussian import JointGaussian
 from protocols.guarantee import Budget
 from protocols.noise.added import DistributedNoise
+from protocols.spec import NO_INPUT, with_noise_made_ahead
 from tests.support.command import processes_below
 from tests.support.distribution import dkw_bound
 from tests.support.rings import to_integers
-from tests.support.runners import no_charge
+from tests.support.runners import no_charge, run_job
 from tests.support.running import (
     QUICKEST,
     RUN_TIMEOUT_S,
@@ -64,7 +68,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield tmp_path
     until(lambda: not processes_below(tmp_path))
     assert {path.name for path in tmp_path.iterdir()} <= {
-        *("ledger.sqlite", "pi_rounds.mpc", "at the end", "stock")
+        *("ledger.sqlite", "pi_rounds.mpc", "pi_preprocess.mpc", "at the end", "stock")
     }
 
 
@@ -87,12 +91,41 @@ def given_noise(
     return tuple(fed), made
 
 
-@pytest.mark.parametrize("noise", ["joint", "distributed"])
+def with_noise_made_ahead_of(
+    job: PrivateJob, session: SumSession, model: SecurityModel, here: Path
+) -> PrivateJob:
+    """Return the job that takes the noise which another one has made of the first one's bits."""
+    piece, engine = shares_of(here / "stock", model.parties), engine_of(model)
+    making = noise_job(session._noise, piece)
+    given = bits_of_all_rounds(session, model)
+    making = replace(making, source=copy_of_program("pi_preprocess", here), given_bits=given)
+    run_job(making, model, here / "at first", engine=engine)
+    spec = with_noise_made_ahead(job.spec, NO_INPUT)
+    assert spec is not None
+    arguments = (*job.arguments[:3], "0")
+    return replace(job, spec=spec, arguments=arguments, fair_bits=(), given_bits=None, pieces=piece)
+
+
+def bits_of_all_rounds(session: SumSession, model: SecurityModel) -> tuple[tuple[int, ...], ...]:
+    """Return each party's share of the bits of `given_noise`, in one batch for all rounds."""
+    rng, noise = np.random.default_rng(5), session.plan.noise
+    assert not isinstance(noise, DistributedNoise)
+    batches = []
+    for _ in range(ROUNDS):
+        batches.append(rng.random((noise.bits, D)) < 0.5)
+        xor_shares(batches[-1], model.parties, rng)  # as `given_noise`, so that what follows is the same
+    shares = xor_shares(np.concatenate(batches, axis=1), model.parties, rng)
+    return tuple(as_integers(share) for share in shares)
+
+
+@pytest.mark.parametrize("noise", ["joint", "distributed", "made ahead"])
 @pytest.mark.parametrize("model", model_parameters())
 def test_each_round_opens_the_clear_sum_and_its_noise(noise: str, model: SecurityModel, here: Path) -> None:
-    session = SumSession(model.name, **SMALL, noise=noise)
+    session = SumSession(model.name, **SMALL, noise="distributed" if noise == "distributed" else "joint")
     given, expected = given_noise(session, model)
     job = replace(session.job, source=copy_of_program("pi_rounds", here), given_bits=given)
+    if noise == "made ahead":
+        job = with_noise_made_ahead_of(job, session, model, here)
     engine = engine_of(model)
     shape = RoundsShape(ROUNDS, D)
     with (

@@ -1,0 +1,294 @@
+"""Every program opens its oracle's integers, in every noise, by every input path, in every model that has it.
+
+Programs' own text, with jobs that the harness lays out, and noise that the test gives: the bits of joint
+noise, each party's own, or the piece that was made ahead. The programs come from the registry of specs, so a
+new one is tried in all its noises, and fails without an oracle (tests/support/oracles.py).
+
+What edge cases each has: test_oracles.py and the tests beside it. Programs without clients' values: π_LAP
+there; π_SUM and π_PREPROCESS here, as they stand in others' places; π_ROUNDS in
+tests/harness/training/test_session.py.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from _pytest.mark import ParameterSet
+
+from harness.engines.base import PrivateJob
+from harness.engines.registry import engine_of
+from harness.errors import OptionError
+from harness.inputs.record_schema import RecordDomain, RecordKind
+from harness.inputs.records import ClientRecords
+from harness.pipeline.jobs import make_job
+from harness.pipeline.preprocessing import joint_noise_of, noise_job
+from harness.pipeline.sources import RecordsSource
+from harness.privacy.stock import shares_of
+from harness.releases.base import Answer, ExpectedError, Opened, PreparedRelease, Statistic, plan_release
+from harness.request.base import Request
+from harness.security_models import MODELS, SecurityModel
+from protocols import reference
+from protocols.accounting.calibration import LinearQueries, PrivacyUnit
+from protocols.arrays import Floats
+from protocols.circuits.noise import fair_bits_per_sample
+from protocols.noise.added import NoiseDistribution
+from protocols.spec import (
+    NO_INPUT,
+    PROTOCOLS,
+    REPLICATED,
+    SHARES,
+    SLOTS,
+    SPLIT,
+    ColumnSums,
+    InputForm,
+    ProtocolSpec,
+    Sums,
+)
+from tests.support.oracles import CAP, GROUPS, LABELS, ORACLES, Oracle, made_up
+from tests.support.requests import request_of
+from tests.support.runners import run_job
+from tests.support.running import (
+    TEST_PROGRAMS,
+    as_integers,
+    copy_of_program,
+    model_parameters,
+    noise_of,
+    xor_shares,
+)
+from tests.support.sharing import context
+
+RUN_ELSEWHERE = {"pi_lap", "pi_rounds"}  # of no clients' values; see the module
+
+Given = tuple[tuple[int, ...], ...]
+
+
+class NoiseKind(StrEnum):
+    """Who makes a run's noise, and when."""
+
+    JOINT = "joint"
+    DISTRIBUTED = "distributed"
+    OFFLINE = "offline"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A protocol, an input form with its path, who makes the noise, and the model."""
+
+    spec: ProtocolSpec
+    form: InputForm
+    noise: NoiseKind
+    model: SecurityModel
+
+    @property
+    def name(self) -> str:
+        path = "" if self.form.path is SHARES else f"-by-{self.form.path.name}"
+        return f"{self.spec.name}-{self.form.name}{path}-{self.noise}-{self.model.name}"
+
+    def request(self) -> Request:
+        """Return the request for this run."""
+        unit = PrivacyUnit.CLIENT if self.form.name == SLOTS.name else PrivacyUnit.RECORD
+        law = NoiseDistribution.LAPLACE if self.noise is NoiseKind.DISTRIBUTED else None
+        asked = request_of(self.model, self.form, Fraction(1), unit=unit, distribution=law)
+        return asked.but(offline=self.noise is NoiseKind.OFFLINE)
+
+    def program(self) -> ProtocolSpec | None:
+        """Return the program that runs, or None if this is refused before anything is shared."""
+        if engine_of(self.model).refusal(self.spec, self.model, self.form) is not None:
+            return None
+        try:
+            program = self.request().program_of(self.spec)
+        except OptionError:
+            return None
+        return None if engine_of(self.model).refusal(program, self.model, self.form) else program
+
+
+def every_case() -> Iterator[Case]:
+    """Yield all combinations of the registry's protocols that a run would accept."""
+    for spec in PROTOCOLS.values():
+        forms = [form.by(path) for form in spec.input_forms.values() for path in spec.input_paths]
+        for form, noise, model in product(forms, NoiseKind, MODELS.values()):
+            case = Case(spec, form, noise, model)
+            if form.name != NO_INPUT.name and case.program() is not None:
+                yield case
+
+
+CASES = list(every_case())
+
+
+def parameters() -> list[ParameterSet]:
+    """Return the cases as parameters, marked by what MP-SPDZ machine each needs."""
+    return [
+        pytest.param(
+            case,
+            id=case.name,
+            marks=pytest.mark.mpspdz(case.model.name) if case.model.virtual_machine else (),
+        )
+        for case in CASES
+    ]
+
+
+def test_no_program_is_left_out() -> None:
+    """Each of the registry, and each that runs in another's place, is run below or named above."""
+    ran = {case.spec.name for case in CASES}
+    stand_ins = {program.name for case in CASES if (program := case.program()) is not None}
+    made_ahead = {"pi_preprocess"}  # by which each case of the kind `offline` has its noise
+    assert set(ORACLES) == ran, "each program of clients' values needs an oracle"
+    assert ran | stand_ins | made_ahead | RUN_ELSEWHERE == set(PROTOCOLS)
+    assert not (ran | stand_ins) & RUN_ELSEWHERE
+
+
+def test_each_noise_that_a_program_offers_is_tried() -> None:
+    """By plain shares in three parties' first model: what a spec says is what is run."""
+    for spec in PROTOCOLS.values():
+        tried = {case.noise for case in CASES if case.spec is spec and case.form.path is not REPLICATED}
+        if spec.name in ORACLES:
+            assert (NoiseKind.DISTRIBUTED in tried) == spec.distributed_noise
+            assert (NoiseKind.OFFLINE in tried) == spec.can_take_noise_made_ahead
+
+
+def joint_noise(prepared: PreparedRelease[Answer]) -> tuple[Given, list[int]]:
+    """Return each party's bits of joint noise, and the noise that these make."""
+    plan, rng = prepared.plan, np.random.default_rng(6)
+    bits = rng.integers(0, 2, (fair_bits_per_sample(plan.coins), plan.nodes)).astype(bool)
+    shares = xor_shares(bits, prepared.release.model.parties, rng)
+    return tuple(as_integers(share) for share in shares), noise_of(plan.coins, bits)
+
+
+def distributed_noise(prepared: PreparedRelease[Answer]) -> tuple[Given, list[int]]:
+    """Return each party's own noise, and its sum."""
+    size = (prepared.release.model.parties, prepared.plan.nodes)
+    noise = np.random.default_rng(5).integers(-(2**40), 2**40, size)
+    return tuple(tuple(row) for row in noise.tolist()), noise.sum(axis=0).tolist()
+
+
+def with_given_noise(
+    job: PrivateJob, prepared: PreparedRelease[Answer], kind: NoiseKind, directory: Path
+) -> tuple[PrivateJob, list[int]]:
+    """Return the job of the program's copy with noise that is known, and that noise."""
+    test_program = TEST_PROGRAMS / job.source.name
+    copy = test_program if test_program.exists() else copy_of_program(job.source.stem, directory)
+    job = replace(job, source=copy)
+    if kind is NoiseKind.DISTRIBUTED:
+        given, noise = distributed_noise(prepared)
+        return replace(job, given_bits=given), noise
+    given, noise = joint_noise(prepared)
+    if kind is NoiseKind.JOINT:
+        return replace(job, given_bits=given), noise
+    model = prepared.release.model
+    piece = shares_of(directory / "piece", model.parties)
+    making = noise_job(joint_noise_of(prepared), piece)
+    making = replace(making, source=copy_of_program(making.source.stem, directory), given_bits=given)
+    run_job(making, model, directory / "making")
+    return replace(job, pieces=piece), noise
+
+
+def opened_and_expected(case: Case, oracle: Oracle, directory: Path) -> tuple[list[int], list[int]]:
+    """Run a case; return what it opened, and what it should have opened."""
+    request = case.request()
+    records = made_up(oracle.kind, CAP if case.form.name == SLOTS.name else None)
+    source, run = RecordsSource(records), context(request, directory)
+    described = source.describe(run)
+    statistic: Statistic[Answer] = oracle.statistic
+    assert statistic.spec is case.spec
+    prepared = statistic.prepare(request, described.domain)
+    job = make_job(prepared, source.deliver(run, described, None))
+    assert job.spec == case.program()
+    job, noise = with_given_noise(job, prepared, case.noise, directory)
+    result = run_job(job, case.model, directory / "run")
+    (opened,) = result.outputs.values()
+    return list(opened), oracle.opened(records, prepared.arguments, noise)
+
+
+@pytest.mark.parametrize("case", parameters())
+def test_what_is_opened_is_the_oracles(case: Case, tmp_path: Path) -> None:
+    opened, expected = opened_and_expected(case, ORACLES[case.spec.name], tmp_path)
+    assert opened == expected
+
+
+def up_to_each_label(arguments: Mapping[str, str]) -> LinearQueries:
+    """Declare what one record changes, and nothing of columns."""
+    groups, labels = int(arguments["groups"]), int(arguments["labels"])
+    columns = [
+        tuple(range(group * labels + label, (group + 1) * labels))
+        for group in range(groups)
+        for label in range(labels)
+    ]
+    return LinearQueries(groups * labels, tuple(columns))
+
+
+class SumsUpToEachLabel(ColumnSums):
+    """The same, declared by sums of columns."""
+
+    def sums(self, arguments: Mapping[str, str], /) -> Sums:
+        """Return for each group and label the columns of the group's labels up to it."""
+        groups, labels = int(arguments["groups"]), int(arguments["labels"])
+        values = [
+            tuple(range(group * labels, group * labels + label + 1))
+            for group in range(groups)
+            for label in range(labels)
+        ]
+        return Sums(groups * labels, tuple(values))
+
+
+CUMULATIVE = ProtocolSpec(
+    name="cumulative",
+    source="a newcomer's",
+    arguments=("parties", "groups", "labels", "epsilon", "delta_bits"),
+    input_forms={SPLIT.name: SPLIT},
+    outputs=("counts",),
+    revealed=("noisy counts of records up to each label, to all parties",),
+    release=up_to_each_label,
+    distributed_noise=True,
+)
+
+
+@dataclass(frozen=True)
+class Cumulative(Statistic[Answer]):
+    """A newcomer's statistic, which nobody reads."""
+
+    spec: ProtocolSpec
+    name = "cumulative"
+
+    def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[Answer]:
+        arguments = {"groups": GROUPS, "labels": LABELS}
+        plan = plan_release(self.spec, arguments, release, domain)
+        return PreparedRelease(self.spec, release, domain, arguments, plan, _read_nothing)
+
+    def expected_error(self, prepared: PreparedRelease[Answer], sizes: Floats) -> ExpectedError:
+        raise NotImplementedError
+
+
+def _read_nothing(_opened: Opened, _clients: int) -> Answer:
+    raise NotImplementedError
+
+
+def up_to(records: ClientRecords, _: object, noise: Sequence[int]) -> list[int]:
+    """Return the cumulative counts, with noise."""
+    counts = reference.counts(records.group, records.label, GROUPS, LABELS)
+    return (counts.cumsum(axis=1).ravel() + np.array(noise)).tolist()
+
+
+@pytest.mark.parametrize("noise", NoiseKind)
+@pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"], MODELS["mpyc"]]))
+@pytest.mark.parametrize("release", [up_to_each_label, SumsUpToEachLabel()], ids=["itself", "replaced"])
+def test_a_new_program_opens_its_own_values_whatever_it_declares(
+    release: Callable[[Mapping[str, str]], LinearQueries],
+    model: SecurityModel,
+    noise: NoiseKind,
+    tmp_path: Path,
+) -> None:
+    """There are as many noisy values as columns, so that another map would be a wrong result unnoticed."""
+    spec = replace(CUMULATIVE, release=release)
+    oracle = Oracle(Cumulative(spec), RecordKind.NONE, up_to)
+    opened, expected = opened_and_expected(Case(spec, SPLIT, noise, model), oracle, tmp_path)
+    assert opened == expected
+
+
+def test_both_declarations_say_the_same_of_a_record() -> None:
+    named = {"groups": "3", "labels": "2"}
+    assert SumsUpToEachLabel()(named) == up_to_each_label(named)

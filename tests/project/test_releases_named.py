@@ -1,0 +1,107 @@
+"""What differs by release is an attribute of it: no code elsewhere asks which release it has before it.
+
+A new release would be left out there, or taken for another one, without a word.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.releases.base import Statistic, statistic_class
+from harness.request.releases import REQUESTS
+from protocols.spec import PROTOCOLS
+from tests.conftest import PROJECT
+
+PACKAGES = ("harness", "protocols", "fairshares")
+OF_RELEASES = ("harness/releases/", "harness/views/releases/", "harness/request/releases.py")
+# Training joins certain releases: its `with_` names them, not a task that is asked for.
+OF_TRAINING = ("harness/training/",)
+
+MODULES = {statistic_class(task).__module__ for task in REQUESTS}
+STATISTICS = [statistic for statistic in Statistic.__subclasses__() if statistic.__module__ in MODULES]
+NAMES = {*REQUESTS, *PROTOCOLS, *(statistic.name for statistic in STATISTICS)}
+TYPES = {kind.__name__ for kind in (*REQUESTS.values(), *STATISTICS)}
+PROTOCOL_CONSTANTS = {name.upper() for name in PROTOCOLS}
+
+
+def _names_a_release(node: ast.expr) -> bool:
+    """Whether an operand is a task's, a statistic's or a protocol's name, or a collection with one."""
+    if isinstance(node, ast.Constant):
+        return node.value in NAMES
+    if isinstance(node, ast.Tuple | ast.List | ast.Set):
+        return any(map(_names_a_release, node.elts))
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return node.attr == "name" and node.value.id in PROTOCOL_CONSTANTS
+    return isinstance(node, ast.Name) and node.id in PROTOCOL_CONSTANTS
+
+
+def _asks_for_a_task(node: ast.expr) -> bool:
+    """Whether an operand is by its name a task, a release, a protocol, or the name of one."""
+    text = ast.unparse(node)
+    last = text.rpartition(".")[2]
+    return last in ("task", "release", "statistic", "protocol", "spec", "program") or last == "name"
+
+
+def questions(text: str) -> Iterator[int]:
+    """Yield the lines of comparisons with a release, and of tests for a release's type."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Compare):
+            operands = [node.left, *node.comparators]
+            if any(map(_names_a_release, operands)) and any(map(_asks_for_a_task, operands)):
+                yield node.lineno
+        if isinstance(node, ast.MatchValue) and _names_a_release(node.value):
+            yield node.lineno
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
+            asked = {name.id for name in ast.walk(node.args[1]) if isinstance(name, ast.Name)}
+            if asked & TYPES:
+                yield node.lineno
+
+
+def places(root: Path) -> list[str]:
+    """Return the file and line of each question outside the releases' own modules."""
+    found = []
+    for package in PACKAGES:
+        for file in sorted((root / package).rglob("*.py")):
+            name = file.relative_to(root).as_posix()
+            if not name.startswith(OF_RELEASES + OF_TRAINING):
+                found += [f"{name}:{line}" for line in questions(file.read_text(encoding="utf-8"))]
+    return found
+
+
+def test_no_code_asks_which_release_it_is() -> None:
+    assert places(PROJECT) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'if request.task == "gap": pass',
+        'if task in ("weights", "confusion"): pass',
+        'if "thresholds" != manifest.task: pass',
+        'if task == "count" and expected.error: pass',
+        "if spec.name == PI_ROC_RECORDS.name: pass",
+        "if spec is PI_COUNT: pass",
+        'x = 1 if self.statistic.name == "curves" else 2',
+        "if isinstance(request, CapRequest) and request.curves: pass",
+        "if isinstance(statistic, (GapStatistic, WeightsStatistic)): pass",
+        'match task:\n    case "gap": pass',
+    ],
+)
+def test_each_way_to_ask_is_noticed(text: str) -> None:
+    assert len(list(questions(text))) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'if "weights" in request.parts: pass',
+        "if task not in REQUESTS: pass",
+        'if rule.task == "train": pass',
+        "if statistic.kind is RecordKind.SCORE: pass",
+        'if command == "noise": pass',
+    ],
+)
+def test_what_asks_for_something_else_is_not(text: str) -> None:
+    assert not list(questions(text))
