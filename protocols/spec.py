@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain, product
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from protocols.accounting.calibration import (
     AboveThreshold,
@@ -145,9 +145,15 @@ class ColumnNames:
         """Return the sum of all elements, as a vector of one."""
         return ColumnNames([tuple(chain.from_iterable(self._sums))])
 
-    def __add__(self, other: "ColumnNames") -> "ColumnNames":
+    def __add__(self, other: "ColumnNames | Literal[0]") -> "ColumnNames":
+        if not isinstance(other, ColumnNames):
+            if other != 0:
+                raise TypeError(f"a sum of columns has no place for {other!r}, which is no column")
+            return self  # as `sum` begins
         pairs = zip(self._sums, other._sums, strict=True)
         return ColumnNames([mine + others for mine, others in pairs])
+
+    __radd__ = __add__
 
     @staticmethod
     def concat(parts: "Sequence[ColumnNames]") -> "ColumnNames":

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.errors import CALLS
 from harness.releases.base import Statistic, statistic_class
+from harness.request.base import WITH_DISTRIBUTED_NOISE
 from harness.request.releases import REQUESTS
 from protocols.spec import PROTOCOLS
 from tests.conftest import PROJECT
@@ -105,3 +107,14 @@ def test_each_way_to_ask_is_noticed(text: str) -> None:
 )
 def test_what_asks_for_something_else_is_not(text: str) -> None:
     assert not list(questions(text))
+
+
+def test_lists_of_names_are_what_releases_say() -> None:
+    """Messages name these, from modules below the requests."""
+    offered = {
+        task
+        for task, kind in REQUESTS.items()
+        if any(spec.distributed_noise for spec in kind.specs().values())
+    }
+    assert set(WITH_DISTRIBUTED_NOISE) == offered
+    assert set(REQUESTS) <= CALLS

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from harness.engines.parties.inputs import with_noise
 from harness.inputs.rings import FIELD, RING, Ring
+from harness.security_models import MODELS
 from protocols.accounting.calibration import LinearQueries, each_cell_once, sums_from_ends
 from protocols.circuits.blocks import block_sizes, block_sums
 from protocols.mechanisms.count_tree import CountTree
@@ -29,9 +31,9 @@ from protocols.spec import (
     with_distributed_noise,
     with_noise_made_ahead,
 )
+from tests.support.oracles import ORACLES, made_up
+from tests.support.requests import request_of
 from tests.support.rings import to_integers
-
-SIZES = {"groups": "2", "labels": "3", "bins": "7", "blocks": "1.3", "steps": "5"}
 
 
 def cumulative(arguments: Mapping[str, str]) -> LinearQueries:
@@ -104,13 +106,23 @@ REPLACED = {
 }
 
 
+def sizes_of(spec: ProtocolSpec) -> dict[str, str]:
+    """Return the arguments that a run on the records of the program's oracle has."""
+    oracle, model = ORACLES[spec.name], MODELS["mpyc"]
+    form = next(form for form in spec.input_forms.values() if form.summed_by_party)
+    request = request_of(model, form, Fraction(1))
+    prepared = oracle.statistic.prepare(request, made_up(oracle.kind, None).domain)
+    return {name: str(value) for name, value in prepared.arguments.items()}
+
+
 @pytest.mark.parametrize("ring", [RING, FIELD], ids=lambda ring: ring.name)
 @pytest.mark.parametrize("spec", REPLACED.values(), ids=REPLACED)
 def test_what_parties_add_up_is_what_a_record_changes(spec: ProtocolSpec, ring: Ring) -> None:
     """One record of each kind, through a party's sums, moves the values that the queries name."""
     assert isinstance(spec.release, ColumnSums)
-    sums, queries = spec.release.sums(SIZES), spec.release(SIZES)
-    records = spec.release.records(SIZES)
+    sizes = sizes_of(spec)
+    sums, queries = spec.release.sums(sizes), spec.release(sizes)
+    records = spec.release.records(sizes)
     if records is None:
         records = [{column: 1} for column in range(sums.columns)]
     for cell, record in enumerate(records):
@@ -156,6 +168,9 @@ def test_a_circuit_on_names_says_what_it_adds_up() -> None:
     summed = block_sums(ColumnNames, names, 1, 7, block_sizes("1.3"))
     assert summed.sums == (*((column,) for column in range(7)), (0,), (1, 2, 3), (4, 5, 6))
     assert (names.get_vector(0, 2) + names.get_vector(5, 2)).sums == ((0, 5), (1, 6))
+    assert (0 + names.get_vector(4, 1)).sums == ((4,),)  # as `sum` begins
+    with pytest.raises(TypeError, match="has no place for 1, which is no column"):
+        _ = names + 1  # type: ignore[operator]
 
 
 def test_amounts_are_how_often_a_column_is_added() -> None:
