@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         TrainResult,
         WeightsResult,
     )
-    from fairshares._types import Constraint, Objective, Relation, Reweighing, Security, Unit
+    from fairshares._types import Constraint, Noise, Objective, Relation, Reweighing, Security, Unit
 
 
 def weights(
@@ -47,6 +47,7 @@ def weights(
     neighboring_relation: Relation | None = None,
     shares: Path | str | None = None,
     chain: str | None = None,
+    noise: Noise = "joint",
     offline: bool = False,
     stock: Path | str | None = None,
     security: Security | None = None,
@@ -96,6 +97,8 @@ def weights(
         shares: The directory in which uploads arrive, instead of records.
         chain: A name. Calls of one chain count new uploads each, and spend ε once together if clients share
             each record once. `load` adds up their results.
+        noise: "joint", which nobody knows; or "distributed" or "distributed-gaussian", each party's own: much
+            faster, with larger errors, and a party that deviates can shift the result unnoticed.
         offline: Whether to take noise that `preprocess` made.
         stock: The directory of that noise; default: stock, beside the ledger.
         security: A model that `fairshares security` lists; default: ring where MP-SPDZ is found, else mpyc.
@@ -136,6 +139,7 @@ def thresholds(
     cap: int | str | None = None,
     cap_epsilon: Number | None = None,
     neighboring_relation: Relation | None = None,
+    noise: Noise = "joint",
     offline: bool = False,
     stock: Path | str | None = None,
     security: Security | None = None,
@@ -197,6 +201,7 @@ def confusion(
     cap: int | str | None = None,
     cap_epsilon: Number | None = None,
     neighboring_relation: Relation | None = None,
+    noise: Noise = "joint",
     offline: bool = False,
     stock: Path | str | None = None,
     security: Security | None = None,
@@ -241,6 +246,7 @@ def gap(
     delta: Number = "2^-40",
     privacy_unit: Unit = "record",
     neighboring_relation: Relation | None = None,
+    noise: Noise = "joint",
     offline: bool = False,
     stock: Path | str | None = None,
     security: Security | None = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set, ValuesView
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -56,6 +56,11 @@ def released(task: str, records: Records, **given: Argument) -> _results.Release
     columns = _columns_of(given)
     with naming(PYTHON), TemporaryDirectory(prefix="fairshares-") as scratch:
         given = _read(given)
+        if columns.get("prediction") is not None and given.get("threshold") is not None:
+            raise OptionError(
+                f"Give either {named('prediction')}, or {named('score')} and {named('threshold')}, which "
+                "make predictions."
+            )
         source = _source(records, columns)
         place = None if given.get("shares") and records is None else TABLE
         call = CALLS[task](**given, records=place)  # the source goes beside it
@@ -208,7 +213,10 @@ def _read(given: Mapping[str, Argument]) -> dict[str, Argument]:
 
 
 def _plain(value: Argument) -> Argument:
-    return np.asarray(value).tolist() if hasattr(value, "__array__") else value
+    """Return arrays, sets, views of dicts and iterators as lists, and all else as it is."""
+    if hasattr(value, "__array__"):
+        return np.asarray(value).tolist()
+    return list(value) if isinstance(value, Set | ValuesView | Iterator | range) else value
 
 
 def _source(records: Records, columns: Mapping[str, Argument]) -> Named:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         WeightsResult,
     )
     from fairshares._shown import Spent
-    from fairshares._types import Constraint, Objective, Relation, Reweighing, Security, Unit
+    from fairshares._types import Constraint, Noise, Objective, Relation, Reweighing, Security, Unit
 
 R = TypeVar("R")
 
@@ -104,6 +104,7 @@ class Session:
         delta: Number = "2^-40",
         cap_epsilon: Number | None = None,
         neighboring_relation: Relation | None = None,
+        noise: Noise = "joint",
         offline: bool = False,
         out: Path | str | None = None,
     ) -> WeightsResult:
@@ -125,6 +126,7 @@ class Session:
         delta: Number = "2^-40",
         cap_epsilon: Number | None = None,
         neighboring_relation: Relation | None = None,
+        noise: Noise = "joint",
         offline: bool = False,
         out: Path | str | None = None,
     ) -> ThresholdsResult:
@@ -142,6 +144,7 @@ class Session:
         delta: Number = "2^-40",
         cap_epsilon: Number | None = None,
         neighboring_relation: Relation | None = None,
+        noise: Noise = "joint",
         offline: bool = False,
         out: Path | str | None = None,
     ) -> ConfusionResult:
@@ -157,6 +160,7 @@ class Session:
         steps: int | None = None,
         delta: Number = "2^-40",
         neighboring_relation: Relation | None = None,
+        noise: Noise = "joint",
         offline: bool = False,
         out: Path | str | None = None,
     ) -> GapResult:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
@@ -330,6 +331,11 @@ class ValueGrid:
                 f"Values have 1 to {MAX_STEPS} steps on each side, not {self.steps}.",
             ),
         )
+        if self.radius / self.steps < sys.float_info.min:
+            raise RecordDomainError(
+                f"The range from {self.low:g} to {self.high:g} is too narrow for {self.steps} steps on each "
+                "side of its center, as these are below all normal numbers; give values in a larger unit."
+            )
 
     @property
     def center(self) -> float:

@@ -163,6 +163,14 @@ def test_truth_is_a_value_of_a_gap() -> None:
         ),
         (lambda df: fs.weights(df[df.group == "a"], epsilon=1), 'Declare all with groups=["a", "b"].'),
         (
+            lambda df: fs.confusion(df, epsilon=1, prediction="label", score="score", threshold=0.5),
+            "Give either prediction=, or score= and threshold=, which make predictions.",
+        ),
+        (
+            lambda df: fs.gap(df, epsilon=1, value="score", groups=["a", "b"], range=(0, 5e-324)),
+            "The range from 0 to 4.94066e-324 is too narrow for 1000 steps on each side of its center",
+        ),
+        (
             lambda df: fs.gap(df, epsilon=1, value="score", groups=["a", "b"], range=(1, 0)),
             "as range=[0, 1]; got",
         ),
@@ -195,3 +203,17 @@ def test_a_column_is_one_thing() -> None:
     frame = pd.DataFrame({"client_id": ["1", "2"], "group": ["a", "b"], "label": [0, 1]})
     with pytest.raises(fs.RecordsError, match="The column group cannot be both"):
         fs.weights(frame, label="group", epsilon=1, security="mpyc")
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [{"a", "b"}, frozenset({"a", "b"}), dict.fromkeys("ab").keys(), {0: "a", 1: "b"}.values(), iter("ab")],
+    ids=["set", "frozenset", "keys", "values", "iterator"],
+)
+def test_groups_are_any_collection_of_names(groups: Any) -> None:
+    frame = pd.DataFrame({"client_id": range(8), "group": ["a", "b"] * 4, "label": [0, 0, 1, 1] * 2})
+    result = fs.weights(
+        frame, epsilon=20, groups=groups, labels=range(2), security="mpyc", noise="distributed"
+    )
+    assert result.weights.index.tolist() == [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
+    assert result.manifest["privacy"]["noise"] == "distributed"

@@ -27,7 +27,7 @@ COLUMNS = {
 }  # a frame and a dict, not files
 MORE_COLUMNS = {"confusion": {"prediction", "score"}, "thresholds": {"score"}, "gap": {"value"}}
 # One process plays all roles, so these change nothing that a caller sees but time and the size of errors.
-OF_COMMANDS = {"input_form", "input_path", "noise", "blocks"}
+OF_COMMANDS = {"input_form", "input_path", "blocks"}
 NO_SHARES = {"confusion", "thresholds", "gap", "count", "cap"}  # calls count uploads for weights alone
 LEFT_OUT = {
     **{task: OF_COMMANDS | ({"shares"} if task in NO_SHARES else set()) for task in CALLS},
