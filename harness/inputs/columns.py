@@ -49,6 +49,9 @@ _NAMES = re.compile(  # dtypes of groups and labels
 )
 
 
+_HALF = re.compile("float16|halffloat", re.IGNORECASE)
+
+
 def dtypes_of(frame: Frame, names: Sequence[str]) -> dict[str, str]:
     """Return dtypes as pandas writes them, after "category of" for categories."""
     schema, known = frame.collect_schema(), frame.implementation
@@ -108,6 +111,15 @@ def as_index(names: Sequence[str], dtype: str | None) -> pd.Index:
     return index if inner == dtype else index.astype("category")
 
 
+def refuse_half(dtype: str, where: str) -> None:
+    """Raise RecordsError for numbers of half precision, by which pandas neither groups nor indexes."""
+    if _HALF.search(dtype):
+        raise RecordsError(
+            f"{where} as {dtype}, which results could not repeat, as pandas has no index of it; make it "
+            "float32."
+        )
+
+
 def check_dtype(dtype: str, names: Sequence[str], where: str) -> None:
     """Raise RecordsError or RecordDomainError for a column whose values results could not repeat."""
     if not _NAMES.fullmatch(dtype):
@@ -115,6 +127,7 @@ def check_dtype(dtype: str, names: Sequence[str], where: str) -> None:
             f"{where} as {dtype}, which names no groups or labels; make it text, numbers, truth, categories "
             "or datetimes."
         )
+    refuse_half(dtype, where)
     try:
         values_of(names, dtype)
     except (KeyError, ValueError, OverflowError):

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import RecordsError, refuse
-from harness.inputs.columns import TABLE, Frame, as_text, dtypes_of, present
+from harness.inputs.columns import TABLE, Frame, as_text, dtypes_of, present, refuse_half
 from harness.inputs.record_schema import Grid, even_grid
 
 if TYPE_CHECKING:  # pandas and duckdb take a second to load, so functions import them
@@ -84,6 +84,8 @@ class Table:
         self, names: Sequence[str], scores: Sequence[str] = (), grid: Grid = (), say: Say | None = None
     ) -> Counted:
         """Count the records of each combination of values, with scores as bins, or raise RecordsError."""
+        for name in names:
+            refuse_half(self.dtypes[name], f"{self.where} has the column {name}")
         frame, binned = self.frame.select(*names, *scores), [f"bin of {name}" for name in scores]
         for name, bin_name in zip(scores, binned, strict=True):
             frame = _with_bins(frame, name, grid, bin_name)

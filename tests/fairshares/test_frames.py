@@ -16,6 +16,7 @@ from fairshares._run import _source
 from harness.inputs.columns import TABLE
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
 from harness.inputs.records import read_records
+from harness.privacy.ledger.entries import Ledger
 
 ROWS = 200
 COLUMNS: dict[str, list[Any]] = {
@@ -217,3 +218,27 @@ def test_groups_are_any_collection_of_names(groups: Any) -> None:
     )
     assert result.weights.index.tolist() == [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
     assert result.manifest["privacy"]["noise"] == "distributed"
+
+
+HALVES: dict[str, Callable[[list[float]], Any]] = {
+    "pandas": lambda label: pd.DataFrame({"label": np.array(label, dtype=np.float16)}),
+    "polars": lambda label: polars.DataFrame({"label": label}, schema={"label": polars.Float16}),
+    "arrow": lambda label: pa.table({"label": pa.array(np.array(label, dtype=np.float16))}),
+}
+
+
+@pytest.mark.parametrize("made", HALVES)
+def test_labels_that_results_could_not_repeat_cost_nothing(made: str, tmp_path: Path) -> None:
+    """As pandas has no index of half-precision numbers: ε was spent, and nothing could be read."""
+    label = HALVES[made]([0.0, 0.0, 1.0, 1.0] * 5)["label"]
+    columns = {"client_id": range(20), "group": ["a", "b"] * 10, "label": label}
+    said: Any = {
+        "epsilon": 1,
+        "population": "people",
+        "budget": 1,
+        "ledger": tmp_path / "l",
+        "security": "mpyc",
+    }
+    with pytest.raises(fs.RecordsError, match="as (float16|halffloat), which results could not repeat"):
+        fs.weights(**columns, **said)
+    assert not any(population.charges for population in Ledger(tmp_path / "l").populations())
