@@ -239,6 +239,6 @@ def test_labels_that_results_could_not_repeat_cost_nothing(made: str, tmp_path: 
         "ledger": tmp_path / "l",
         "security": "mpyc",
     }
-    with pytest.raises(fs.RecordsError, match="as (float16|halffloat), which results could not repeat"):
+    with pytest.raises(fs.RecordsError, match=r"as (float16|halffloat), which results could not repeat"):
         fs.weights(**columns, **said)
     assert not any(population.charges for population in Ledger(tmp_path / "l").populations())
