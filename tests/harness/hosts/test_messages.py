@@ -3,10 +3,11 @@
 import io
 import subprocess
 import sys
+import weakref
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -15,6 +16,7 @@ from harness.errors import HostUnfitError
 from harness.hosts import wire
 from harness.hosts.agent import Agent
 from harness.hosts.connection import checked
+from harness.hosts.fleet import answers_of_each
 from harness.hosts.inventory import Host
 from harness.hosts.messages import (
     CERTIFICATE_S,
@@ -58,11 +60,13 @@ from harness.hosts.messages import (
     read_message,
 )
 from harness.hosts.setup import Setup
+from harness.hosts.states import State
 from harness.hosts.trials import Noise, Trial
 from harness.inputs.shares.signatures import Signed
 from tests.support.coordinators import MODEL, Coordinator, as_sent, asked
 from tests.support.hostile import check_refuses, spoilt
 
+T = TypeVar("T")
 HOST = Host(0, "one.example", "/srv/fairshares", "/srv/FairShares", 9000)
 NAME, DIGEST = "0a" * 16, "0a" * 32
 SIGNED = Signed(said="{}", signature="00", certificate="none")
@@ -301,3 +305,58 @@ def test_every_answer_has_a_type_that_is_checked() -> None:
 def test_who_uses_no_host_imports_no_messages(module: str) -> None:
     code = f"import sys, {module}; sys.exit('harness.hosts.messages' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=True)
+
+
+def test_messages_leave_nothing_behind() -> None:
+    """Else whoever sends messages for long enough fills a host's memory."""
+
+    class Answering:
+        """An object whose method answers."""
+
+        def forget(self, message: Forget) -> None:
+            """Do nothing."""
+
+    one = Answering()
+    kept = weakref.ref(one)
+    before = len(Message.__subclasses__())
+    for _ in range(100):
+        Forget.answered_by(one.forget).answer({"run": NAME})
+    del one
+    assert len(Message.__subclasses__()) == before and kept() is None
+
+
+def test_the_table_says_when_each_request_is_answered() -> None:
+    """As it was before there were classes: by the states, written as the other way round."""
+    at_rest = {"bye", "forget", "collect", "clean", "stop_listening"}
+    between = at_rest | {"check", "listen", "reach", "time_links", "preprocess", "benchmark", "kill"}
+    allowed = {
+        State.NO_RUN: (between | {"propose"}) - {"kill"},
+        State.PROPOSED: between | {"check_uploads", "aggregate"},
+        State.LISTED: between | {"read_list", "take_list", "aggregate"},
+        State.SPOILT: between | {"read_list"},
+        State.FED: between | {"read_list", "prepare"},
+        State.PREPARED: between | {"read_list", "start"},
+        State.STARTED: between | {"read_list", "certificate", "state"},
+        State.READY: between | {"read_list", "certificate", "state", "agree"},
+        State.AGREED: between | {"read_list", "certificate", "state", "go"},
+        State.RUNNING: at_rest | {"kill", "state"},
+        State.OVER: between | {"read_list", "state", "keep"},
+    }
+    for state in State:
+        assert {name for name, kind in TO_AGENT.items() if state in kind.STATES} == allowed[state], state
+
+
+@pytest.mark.parametrize("answers", [[], [None], [None, None, None]])
+def test_a_host_answers_about_each_other_host(answers: list[None]) -> None:
+    class Answering:
+        host = HOST
+
+        def ask(self, message: Message[T]) -> T:
+            return checked(answer_type(type(message)), answers, HOST, message.name())
+
+    others: Any = [*OTHERS, *OTHERS]
+    connection: Any = Answering()
+    told: list[Message[list[Any]]] = [Reach(others=others), TimeLinks(others=others)]
+    for message in told:
+        with pytest.raises(HostUnfitError, match=r"^Host one\.example .* of length 2, got"):
+            answers_of_each(connection, message, others)

@@ -19,7 +19,6 @@ from harness.hosts.signed_results import BenchmarkIntent, Intent, sign
 from harness.hosts.trials import Trial
 from harness.inputs.shares.signatures import Signed, is_signed, kind_of
 from harness.inputs.synthetic import Federation
-from harness.system.documents import Refusal, call
 from harness.system.files import PREFIX
 from tests.support.coordinators import (
     MODEL,
@@ -122,10 +121,12 @@ def test_no_certificate_comes_from_a_coordinator(
 ) -> None:
     work = made(hosts[0], stack)
     signed = agreed(work, hosts)
-    refusal = Refusal(HostUnfitError, "The request", "known", "no")
-    told = {"agreed": {party: asdict(one) for party, one in signed.items()}, "certificates": {}}
+    told: dict[str, object] = {
+        "agreed": {party: asdict(one) for party, one in signed.items()},
+        "certificates": {},
+    }
     with pytest.raises(HostUnfitError, match="unknown key 'certificates'"):
-        call(run_of(work).go, told, refusal)
+        work.handlers["go"].answer(told)
     run_of(work).go(to_go(signed))
     assert run_of(work)._party.gone
 
