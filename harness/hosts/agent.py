@@ -50,6 +50,10 @@ from harness.inputs.shares.signatures import Signed
 from harness.system.signals import take_interrupts
 
 _WAITING = 1  # request beside the one being answered, to save memory
+# Between looks at a party, and at signals. Python may begin to wait right after the signal that
+# ends this process, and would then hear of it only once the wait is over.
+_RUNNING_S = 0.005
+_IDLE_S = 1.0
 _AS_ASKED = "as its coordinator asked"
 _BROKE = "which broke off"
 _SHOWN = 40  # characters of a request's name
@@ -136,7 +140,7 @@ class Agent(wire.Line):
             if self._work.is_running:
                 self._say_if_ended()
             with suppress(queue.Empty):
-                return self.requests.get(timeout=0.005 if self._work.is_running else None)
+                return self.requests.get(timeout=_RUNNING_S if self._work.is_running else _IDLE_S)
 
     def _say_if_ended(self) -> None:
         with self._within(self._work.limit_s(GetReport), "The end of a run"):

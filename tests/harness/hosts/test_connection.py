@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import queue
 import socket
 import subprocess
 import sys
@@ -389,6 +390,27 @@ class Listening(agent.Agent):
     """A connection that tells nobody that it is there."""
 
     def _beat(self) -> None: ...
+
+
+class Waits(queue.Queue[wire.Received]):
+    """Notes for how long a request is waited for."""
+
+    def __init__(self, waits: list[float | None]) -> None:
+        super().__init__(1)
+        self._waits = waits
+
+    def get(self, block: bool = True, timeout: float | None = None) -> wire.Received:
+        self._waits.append(timeout)
+        return super().get(block, timeout)
+
+
+def test_an_agent_that_waits_hears_of_its_end() -> None:
+    """Python loses a signal that comes right before a wait without end, and a host would keep its turn."""
+    waits: list[float | None] = []
+    one = Listening(io.BytesIO(wire.encode({"do": "bye"})), io.BytesIO(), wire.Answers(), "agent")
+    one.requests = Waits(waits)
+    one.serve()
+    assert waits and all(seconds is not None and seconds <= 2.0 for seconds in waits)
 
 
 def test_at_most_one_request_waits_while_another_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:

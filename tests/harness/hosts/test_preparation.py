@@ -313,7 +313,7 @@ def test_no_share_is_in_a_benchmark_run(trial: Trial, taking_part: list[Path], w
     with pytest.raises(HostUnfitError, match="another run already"):
         work.propose(Propose(asked=asked()))
     assert not {"aggregate", "check_uploads"} & work.handlers.keys()
-    assert prepare(work)["program_hash"]
+    assert prepare(work).program_hash
     held = [path.read_bytes() for path in taking_part[1].glob(f"{PREFIX}*/party/Player-Data/*")]
     assert [set(column) for column in held] == ([] if trial is OF_NOISE else [{0}])
     assert all(share.stat().st_atime == 0 for share in (taking_part[1] / "shares").iterdir())

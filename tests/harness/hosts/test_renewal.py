@@ -184,14 +184,14 @@ def test_attempts_to_make_noise_are_counted_on_after_a_renewal(hosts: list[Path]
     accept(hosts, renew(hosts, 0), 0)
     accept([hosts[0]], renew(hosts, 1), 1)
     work = preparing(hosts[0], stack)
-    assert run_of(work).known(0)["attempts"] == 2
+    assert run_of(work)._attempts() == 2
     with pytest.raises(HostUnfitError, match="fewer attempts"):
         begun(work, hosts, attempts=1)
     stock = Stock(hosts[0] / STOCK)
     made = hosts[0] / "made"
     made.mkdir()
     stock.keep(run_of(work)._terms, "piece", made, {}, counted=run_of(work)._counted)
-    assert stock.pieces(run_of(work)._terms) == ["piece"] and run_of(work).known(0)["attempts"] == 1
+    assert stock.pieces(run_of(work)._terms) == ["piece"] and run_of(work)._attempts() == 1
 
 
 def test_a_renewal_that_is_killed_loses_no_key(hosts: list[Path]) -> None:
