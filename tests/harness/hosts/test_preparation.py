@@ -13,7 +13,7 @@ import pytest
 
 from harness.errors import FairSharesError, HostUnfitError, PolicyError, ShareError
 from harness.hosts.agent import Work
-from harness.hosts.messages import Check, Keep, Preprocess, Propose, RunTrial, Sending, TimeLinks
+from harness.hosts.messages import Check, Keep, Preprocess, Propose, RunFacts, RunTrial, Sending, TimeLinks
 from harness.hosts.party_run import ReleaseRun
 from harness.hosts.policy import LEDGER, STOCK
 from harness.hosts.runner import HostsRunner
@@ -248,8 +248,9 @@ def work(taking_part: list[Path], stack: ExitStack) -> Work:
     return Coordinator(taking_part[1], stack).work
 
 
-def prepare(work: Work, clients: Sending | None = None) -> dict[str, Any]:
-    return run_of(work).prepare(to_prepare(1, clients=clients))
+def prepare(work: Work, clients: Sending | None = None) -> RunFacts:
+    facts: RunFacts = run_of(work).prepare(to_prepare(1, clients=clients))
+    return facts
 
 
 def test_a_host_takes_part_by_its_owners_word_only(taking_part: list[Path], work: Work) -> None:
