@@ -13,9 +13,8 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, suppress
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from harness.errors import FairSharesError, HostUnfitError
 from harness.hosts import local_host, wire
@@ -23,16 +22,41 @@ from harness.hosts.decision import Benchmark, Contact
 from harness.hosts.guard import Guard, once
 from harness.hosts.host_log import Event
 from harness.hosts.local_host import LocalHost
-from harness.hosts.party_run import BenchmarkRun, PartyRun, Preparation, ReleaseRun
+from harness.hosts.messages import (
+    LONGEST,
+    SHORT,
+    TO_AGENT,
+    Answering,
+    Bye,
+    Check,
+    Clean,
+    Collect,
+    Forget,
+    GetReport,
+    Kind,
+    PartyEnd,
+    Preprocess,
+    Propose,
+    Removed,
+    RunTrial,
+    check_order,
+    check_size,
+    limit_s,
+)
+from harness.hosts.party_run import BenchmarkRun, Preparation, ReleaseRun
 from harness.hosts.policy import FILE
-from harness.hosts.states import State, check_order, limit_s
-from harness.hosts.trials import Trial
-from harness.system.documents import Refusal, call
+from harness.hosts.states import State
+from harness.inputs.shares.signatures import Signed
 from harness.system.signals import take_interrupts
 
 _WAITING = 1  # request beside the one being answered, to save memory
+# Between looks at a party, and at signals. Python may begin to wait right after the signal that
+# ends this process, and would then hear of it only once the wait is over.
+_RUNNING_S = 0.005
+_IDLE_S = 1.0
 _AS_ASKED = "as its coordinator asked"
 _BROKE = "which broke off"
+_SHOWN = 40  # characters of a request's name
 
 
 class Agent(wire.Line):
@@ -43,13 +67,13 @@ class Agent(wire.Line):
     [tests: tests/harness/hosts/test_connection.py, tests/harness/hosts/test_host_log.py]
     """
 
-    longest = wire.SHORT
+    longest = SHORT
 
     def __init__(self, incoming: BinaryIO, outgoing: BinaryIO, work: wire.Answers, role: str) -> None:
         super().__init__()
         self._incoming, self._outgoing = incoming, outgoing
         self._work, self._role = work, role
-        self.requests: queue.Queue[dict[str, Any]] = queue.Queue(_WAITING)
+        self.requests: queue.Queue[wire.Received] = queue.Queue(_WAITING)
         self._losing = threading.Lock()
 
     def write(self, line: bytes) -> None:
@@ -79,7 +103,7 @@ class Agent(wire.Line):
         try:
             for request in self.messages(incoming):
                 self.requests.put(request)
-                if request.get("do") == "bye":
+                if _name(request) == Bye.name():
                     return
         except OSError:
             pass  # the connection broke, for which there is no more to say
@@ -91,11 +115,11 @@ class Agent(wire.Line):
         """Answer until told to end."""
         self.begin(self._incoming)
         self._say({self._role: wire.VERSION})
-        while (request := self._next()).get("do") != "bye":
-            asked = str(request.get("do", ""))[:40]
-            with self._within(self._work.limit_s(asked), f"The request {asked!r}"):
+        while (name := _name(request := self._next())) != Bye.name():
+            limit = self._work.limit_s(self._work.known.get(name))
+            with self._within(limit, f"The request {name[:_SHOWN]!r}"):
                 self._say(self._answer(request))
-        self._work.ends("bye", _AS_ASKED)
+        self._work.ends(Bye.name(), _AS_ASKED)
 
     def _within(self, seconds: float, what: str) -> AbstractContextManager[None]:
         """End this process in an orderly way if the block, or sending what it says, takes longer."""
@@ -107,84 +131,103 @@ class Agent(wire.Line):
         why = f"{what} took longer than its limit, {seconds:g} s, and the agent ended."
         return wire.limited(seconds, end, why)
 
-    def _say(self, message: dict[str, Any]) -> None:
+    def _say(self, message: dict[str, object]) -> None:
         self.longest = self._work.longest  # before the other side learns that it may send more
         self.send(message)
 
-    def _next(self) -> dict[str, Any]:
+    def _next(self) -> wire.Received:
         while True:
             if self._work.is_running:
                 self._say_if_ended()
             with suppress(queue.Empty):
-                return self.requests.get(timeout=0.005 if self._work.is_running else None)
+                return self.requests.get(timeout=_RUNNING_S if self._work.is_running else _IDLE_S)
 
     def _say_if_ended(self) -> None:
-        with self._within(self._work.limit_s("state"), "The end of a run"):
-            ended = self._work.run.ended()
+        with self._within(self._work.limit_s(GetReport), "The end of a run"):
+            ended = self._work.ended()
             if ended is not None:
                 self._say({"ended": ended})
 
-    def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        handlers = self._work.handlers
-        asked = str(request.pop("do", ""))
-        refusal = Refusal(
-            HostUnfitError,
-            where=f"The request {asked!r}",
-            what="one of this version",
-            way_out="both machines need the same commit",
-        )
+    def _answer(self, request: wire.Received) -> dict[str, object]:
+        name = _name(request)
         kind: type[Exception] = HostUnfitError
         try:
-            self._work.admit(asked)
-            if asked not in handlers:
-                raise HostUnfitError(f"It does not know the request {asked[:40]!r}.")
-            return {"ok": call(handlers[asked], request, refusal)}
+            return {"ok": self._answer_to(name, request)}
         except FairSharesError as error:
             kind, message = type(error), str(error)
         except OSError as error:
             message = f"{error.strerror}{f' ({error.filename})' if error.filename else ''}."
         except Exception as error:  # noqa: BLE001  # of a request that nobody thought of; it ends nothing
-            message = f"It failed at the request {asked[:40]!r} ({type(error).__name__})."
-        self._work.note(Event.REFUSED, asked[:40], message)
+            message = f"It failed at the request {name[:_SHOWN]!r} ({type(error).__name__})."
+        self._work.note(Event.REFUSED, name[:_SHOWN], message)
         return {"error": [kind.__name__, message]}
+
+    def _answer_to(self, name: str, request: wire.Received) -> object:
+        """Return the answer to a request. Raises HostUnfitError for an unknown one, or as its handler."""
+        kind = self._work.known.get(name)
+        self._work.admit(kind)
+        handler = self._work.handlers.get(name)
+        if kind is None or handler is None:
+            raise HostUnfitError(f"It does not know the request {name[:_SHOWN]!r}.")
+        check_size(kind, request.size)
+        return handler.answer({field: value for field, value in request.fields.items() if field != "do"})
+
+
+def _name(request: wire.Received) -> str:
+    """Return the name of what is asked for, "" without one."""
+    return str(request.fields.get("do", ""))
 
 
 class Work(wire.Answers):
     """One host's work for one connection."""
 
-    REQUESTS = ("propose", "preprocess", "benchmark", "forget", "collect", "clean")
+    known = TO_AGENT
 
     def __init__(self, directory: Path, stack: ExitStack, coordinator: str = "") -> None:
         self.host = LocalHost(directory, stack, coordinator)
+        self.run: ReleaseRun | Preparation | BenchmarkRun | None = None
 
     @property
-    def handlers(self) -> dict[str, Callable[..., Any]]:
-        answering = [
-            self,
-            self.host,
-            self.run,
-            self.run.uploads if isinstance(self.run, ReleaseRun) else None,
+    def handlers(self) -> dict[str, Answering]:
+        handlers: list[Answering] = [
+            Propose.answered_by(self.propose),
+            Preprocess.answered_by(self.preprocess),
+            RunTrial.answered_by(self.run_trial),
+            Forget.answered_by(self.forget),
+            Collect.answered_by(self.collect),
+            Clean.answered_by(self.clean),
+            *self.host.handlers(),
         ]
-        return {name: getattr(one, name) for one in answering if one is not None for name in one.REQUESTS}
+        if self.run is not None:
+            handlers += self.run.handlers()
+        return {handler.name: handler for handler in handlers}
 
     @property
     def longest(self) -> int:
         """Most bytes of a request: few until the owner's policy accepts a run."""
-        return wire.SHORT if self.run is None else wire.LONGEST
+        return SHORT if self.run is None else LONGEST
 
-    def admit(self, request: str) -> None:
+    @property
+    def is_running(self) -> bool:
+        return self.run is not None and self.run.is_running
+
+    def ended(self) -> PartyEnd | None:
+        return None if self.run is None else self.run.ended()
+
+    def admit(self, kind: Kind | None) -> None:
         """Raise PolicyError unless this coordinator may ask, HostUnfitError if not in this state.
 
         A host without a policy answers `check`.
         Guarantees: what is refused changes nothing, and charges nothing.
         [test: tests/harness/hosts/test_states.py]
         """
-        if request != "check" or os.path.lexists(self.host.directory / FILE):
+        if kind is not Check or os.path.lexists(self.host.directory / FILE):
             self.host.ask_owner(Contact())
-        check_order(self.state, request)
+        if kind is not None:
+            check_order(self.state, kind)
 
-    def limit_s(self, request: str) -> float:
-        return limit_s(self.state, request)
+    def limit_s(self, kind: Kind | None) -> float:
+        return limit_s(self.state, kind)
 
     def note(self, event: Event, request: str, said: str) -> None:
         self.host.log.write(event, request, said)
@@ -197,23 +240,23 @@ class Work(wire.Answers):
         """The state of this connection."""
         return State.NO_RUN if self.run is None else self.run.reached
 
-    def propose(self, asked: dict[str, str]) -> None:
+    def propose(self, message: Propose) -> None:
         """Take a release, and the turn, so that this connection signs a single run.
 
         Raises PolicyError, OptionError, UnsupportedError, or as `LocalHost.listen`.
         """
         self.host.take_turn()
         once(self.run, "taken part in another run")
-        self.run = ReleaseRun(self.host, Guard(self.host.directory, asked, self.host.coordinator))
+        self.run = ReleaseRun(self.host, Guard(self.host.directory, message.asked, self.host.coordinator))
 
-    def preprocess(self, asked: dict[str, str], domain: dict[str, Any]) -> None:
+    def preprocess(self, message: Preprocess) -> None:
         """Take a run that makes noise ahead, in place of the last such run. Raises as `propose`."""
         self.host.take_turn()
         self._check_kind(Preparation)
-        guard = Guard(self.host.directory, asked, self.host.coordinator)
-        self._take(Preparation(self.host, guard, domain))
+        guard = Guard(self.host.directory, message.asked, self.host.coordinator)
+        self._take(Preparation(self.host, guard, message.domain))
 
-    def benchmark(self, party: int, trial: Trial) -> None:
+    def run_trial(self, message: RunTrial) -> None:
         """Take a run on made-up records, in place of the last such run.
 
         Guarantees: `aggregate` alone reads shares, after `propose`, which no connection with a benchmark run
@@ -222,33 +265,33 @@ class Work(wire.Answers):
 
         Raises PolicyError if the owner allows none, or as `Trial.job` and `LocalHost.listen`.
         """
-        self.host.ask_owner(Benchmark(trial.security))
+        self.host.ask_owner(Benchmark(message.trial.security))
         self.host.take_turn()
         self._check_kind(BenchmarkRun)
-        self._take(BenchmarkRun(self.host, party, trial))
+        self._take(BenchmarkRun(self.host, message.party, message.trial))
 
-    def _check_kind(self, kind: type[PartyRun[Any]]) -> None:
+    def _check_kind(self, kind: type[Preparation] | type[BenchmarkRun]) -> None:
         once(self.run is not None and not isinstance(self.run, kind), "taken part in another run")
 
-    def _take(self, run: PartyRun[Any]) -> None:
+    def _take(self, run: Preparation | BenchmarkRun) -> None:
         """Take a run in place of the last one, which ends; a refused one never gets here."""
         if self.run is not None:
             self.run.close()
         self.run = run
 
-    def forget(self, run: local_host.RunName) -> None:
+    def forget(self, message: Forget) -> None:
         """Remove a run's opened values."""
-        local_host.place_of(self.host.directory, run).unlink(missing_ok=True)
+        local_host.place_of(self.host.directory, message.run).unlink(missing_ok=True)
 
-    def collect(self) -> list[dict[str, Any]]:
+    def collect(self, _message: Collect) -> list[Signed]:
         """Return the signed statements of runs whose results were not read."""
-        return [asdict(signed) for signed in local_host.signed_runs(self.host.directory)]
+        return local_host.signed_runs(self.host.directory)
 
-    def clean(self) -> local_host.Removed:
+    def clean(self, _message: Clean) -> Removed:
         """End other connections' processes, remove their remains; return the numbers."""
         removed = local_host.clean(self.host.directory, self.run.scratch if self.run is not None else None)
-        if removed["processes"]:
-            self.note(Event.ENDED, "clean", f"It ended other connections: {removed['processes']}.")
+        if removed.processes:
+            self.note(Event.ENDED, Clean.name(), f"It ended other connections: {removed.processes}.")
         return removed
 
 

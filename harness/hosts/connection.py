@@ -7,7 +7,7 @@ import queue
 import shlex
 import socket
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO, TypeVar
 
 import paramiko
 from fabric import Connection as Ssh
@@ -16,14 +16,19 @@ from harness import errors
 from harness.errors import FairSharesError, HostUnfitError, HostUnreachableError
 from harness.hosts import wire
 from harness.hosts.inventory import Host
+from harness.hosts.messages import Bye, Message, PartyEnd, answer_type
 from harness.system.documents import Refusal, as_type
+from protocols.json_values import JsonObject, JsonValue
+
+T = TypeVar("T")
 
 _CONNECT_S = 10.0
-_PATIENCE_S = 600.0  # with a busy host; a silent one is lost before
+_START_S = 600.0  # for an agent to be there
+_SET_UP_S = 3600.0  # likewise for a set-up, which may install packages
 _LEAVE_S = 10.0
 _SHOWN = 1000  # characters of a host's own messages
 _NO_PROJECT, _NO_ENVIRONMENT, _NO_ROLE = 71, 72, 73
-_Answer = queue.SimpleQueue[dict[str, Any] | None]  # None: no answer will come
+_Answer = queue.SimpleQueue[JsonObject | None]  # None: no answer will come
 
 
 class Connection(wire.Line):
@@ -46,10 +51,10 @@ class Connection(wire.Line):
         first = _Answer()
         self._awaited = [first]  # in the order in which they were asked for
         self._why = ""  # reason why this machine ended it
-        self.ended: dict[str, Any] | None = None  # how its party ended
+        self._ended: JsonObject | None = None  # how its party ended, as the host says
         self.begin(self._channel.makefile("rb"))
         try:
-            with self._patient(3600.0 if role == "setup" else _PATIENCE_S):  # a set-up may install packages
+            with self._patient(_SET_UP_S if role == "setup" else _START_S):
                 ready = self._message(first)
             if role not in ready and "agent" in ready:
                 raise HostUnfitError(
@@ -74,32 +79,42 @@ class Connection(wire.Line):
         """Whether it is over."""
         return self.over.is_set()
 
-    def ask(self, request: str, patience_s: float = _PATIENCE_S, kind: Any = None, **details: Any) -> Any:
-        """Return the agent's answer to a request, of type `kind`.
+    def ask(self, message: Message[T]) -> T:
+        """Return the answer to a message.
 
-        Raises HostUnreachableError if the host went away, or is silent for `patience_s`; HostUnfitError for
-        another answer; or the agent's own FairSharesError.
+        Raises HostUnreachableError if the host went away, or gives no answer within the message's time;
+        HostUnfitError for an answer of another type; or the agent's own FairSharesError.
         """
         awaited = _Answer()
-        with self._patient(patience_s):
+        with self._patient(message.patience_s):
             with self.writing:
                 self._awaited.append(awaited)
-                self.write(wire.encode({"do": request, **details}))
+                self.write(wire.encode(message))
             if self.lost:
                 awaited.put(None)
             answer = self._message(awaited)
         if "error" in answer:
-            name, text = checked(tuple[str, str], answer["error"], self.host, request)
+            name, text = checked(tuple[str, str], answer["error"], self.host, message.name())
             raised = vars(errors).get(name)
             known = isinstance(raised, type) and issubclass(raised, FairSharesError)
             raise (raised if known and raised else HostUnfitError)(f"{self.host.title}: {text[:_SHOWN]}")
-        return checked(kind, answer.get("ok"), self.host, request)
+        return checked(answer_type(type(message)), answer.get("ok"), self.host, message.name())
+
+    def party_end(self) -> PartyEnd | None:
+        """Return how the host's party ended, None if it did not yet. Raises HostUnfitError, as `ask`."""
+        if self._ended is None:
+            return None
+        return checked(PartyEnd, self._ended, self.host, "state")
+
+    def forget_end(self) -> None:
+        """Forget how an earlier run's party ended."""
+        self._ended = None
 
     def close(self) -> None:
         """End the agent."""
         if not self.lost:
             with self._patient(_LEAVE_S):
-                self.send({"do": "bye"})
+                self.send(Bye())
                 self._channel.status_event.wait(_LEAVE_S)
         self.lose()
         self._ssh.close()
@@ -107,7 +122,7 @@ class Connection(wire.Line):
     def _patient(self, seconds: float) -> contextlib.AbstractContextManager[None]:
         return wire.limited(seconds, self.lose, f"it gave no answer within {seconds:g} s")
 
-    def _message(self, awaited: _Answer) -> dict[str, Any]:
+    def _message(self, awaited: _Answer) -> JsonObject:
         message = awaited.get()
         if message is None:
             raise self._why_gone()
@@ -144,10 +159,13 @@ class Connection(wire.Line):
         try:
             with incoming:
                 for message in self.messages(incoming):
-                    if "ended" in message:
-                        self.ended = message["ended"]
-                    else:
-                        self._awaited.pop(0).put(message)
+                    if "ended" not in message.fields:
+                        self._awaited.pop(0).put(message.fields)
+                        continue
+                    ended = message.fields["ended"]
+                    if not isinstance(ended, dict):
+                        raise ValueError("an end that says nothing")
+                    self._ended = ended
         except OSError:
             pass
         except ValueError:
@@ -167,24 +185,25 @@ class Connection(wire.Line):
             self._channel.close()
 
 
-def checked(kind: Any, answer: Any, host: Host, request: str) -> Any:
-    """Return a host's answer as `kind`, or raise HostUnfitError."""
-    return as_type(
-        kind,
-        answer,
-        Refusal(
-            HostUnfitError,
-            where=f"{host.title}: its answer to {request!r}",
-            what="one of this version",
-            way_out="update FairShares there, or ask its owner",
-        ),
+def checked(kind: type[T], answer: JsonValue, host: Host, request: str) -> T:
+    """Return a host's answer to a request as a type, or raise HostUnfitError."""
+    return as_type(kind, answer, refusal_of(host, request))
+
+
+def refusal_of(host: Host, request: str) -> Refusal:
+    """Return how a host's answer to a request is refused."""
+    return Refusal(
+        HostUnfitError,
+        where=f"{host.title}: its answer to {request!r}",
+        what="one of this version",
+        way_out="update FairShares there, or ask its owner",
     )
 
 
 def _open(host: Host) -> Ssh:
     """Return an open ssh connection to a host, or raise HostUnreachableError."""
     logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # our own messages tell its errors
-    options: dict[str, Any] = {"banner_timeout": _CONNECT_S, "auth_timeout": _CONNECT_S}
+    options: dict[str, object] = {"banner_timeout": _CONNECT_S, "auth_timeout": _CONNECT_S}
     if host.key_file:
         options |= {"key_filename": str(Path(host.key_file).expanduser()), "look_for_keys": False}
         options["allow_agent"] = False

@@ -4,23 +4,38 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Literal, TypedDict, TypeVar
+from typing import Any, TypeVar
+
+from msgspec import to_builtins
 
 from harness.engines.base import Progress
 from harness.engines.engine import Engine
 from harness.engines.parties.certificates import check as check_certificate
-from harness.engines.parties.sandbox import Protection
 from harness.engines.program_hash import sources_hash
 from harness.engines.registry import engine_of, engines
 from harness.errors import CertificateError, FairSharesError, HostUnfitError, PolicyError
-from harness.hosts.connection import Connection
+from harness.hosts.connection import Connection, refusal_of
 from harness.hosts.inventory import Host
-from harness.hosts.local_host import RUN, SOURCES, Removed, RunName, reach
+from harness.hosts.local_host import CODE, PROGRAMS, SOURCES, reach
+from harness.hosts.messages import (
+    Check,
+    Clean,
+    Collect,
+    GetSuccessors,
+    HostFacts,
+    Listen,
+    Listener,
+    Message,
+    Pin,
+    Reach,
+    SetUp,
+    StopListening,
+    is_token,
+)
 from harness.hosts.party_run import MAX_SKEW_S
 from harness.hosts.signed_results import Statement, read_signed, shared
-from harness.inputs.shares.signatures import Signed
 from harness.request.releases import REQUESTS
 from harness.security_models import MODELS, SecurityModel, get_model
 from harness.system.documents import Refusal
@@ -38,10 +53,19 @@ def at_once(function: Callable[[T], U], each: Sequence[T]) -> list[U]:
         return list(pool.map(function, each))
 
 
-def ask_of_others(one: Connection, request: str, kind: Any, others: Sequence[tuple[Host, str]]) -> list[Any]:
-    """Return a host's answers about other hosts that listen, each a `kind`."""
-    kinds = tuple.__class_getitem__((kind,) * len(others))
-    return list(one.ask(request, kind=kinds, others=[(*host.reached, text) for host, text in others]))
+def listener(host: Host, greeting: str) -> Listener:
+    """Return where a host's agent listens for others, and how it greets them."""
+    address, port = host.reached
+    return Listener(address=address, port=port, greeting=greeting)
+
+
+def answers_of_each(connection: Connection, message: Message[list[T]], others: Sequence[Listener]) -> list[T]:
+    """Return a host's answers about other hosts, in their order; HostUnfitError for another number."""
+    answers = connection.ask(message)
+    if len(answers) != len(others):
+        fault = f"expected `array` of length {len(others)}, got {len(answers)}"
+        refusal_of(connection.host, message.name()).say(fault)
+    return answers
 
 
 @contextmanager
@@ -76,19 +100,19 @@ def set_up(
     """
     with connected(hosts, progress, "setup", "environments") as connections:
         progress("keys")
-        own = at_once(
-            lambda one: one.ask(
-                "setup",
-                kind=dict[str, str],
-                party=one.host.party,
+
+        def make(connection: Connection) -> dict[str, str]:
+            message = SetUp(
+                party=connection.host.party,
                 renew=renew,
                 policy_text=policy_text,
-                models=[*models],
-                port=one.host.port,
-                client_port=one.host.client_port,
-            ),
-            connections,
-        )
+                models=list(models),
+                port=connection.host.port,
+                client_port=connection.host.client_port,
+            )
+            return connection.ask(message)
+
+        own = at_once(make, connections)
         certificates = {name: {i: texts.get(name, "") for i, texts in enumerate(own)} for name in engines()}
         for name, engine in engines().items():
             for host in hosts:
@@ -99,18 +123,22 @@ def set_up(
                     raise CertificateError(f"{host.title}: {str(error).rstrip('.')}; {RENEW}.") from None
         progress("certificates")
         signed = at_once(
-            lambda one: one.ask("successors", kind=dict[str, list[Signed]], party=one.host.party), connections
+            lambda connection: connection.ask(GetSuccessors(party=connection.host.party)), connections
         )
+        stated = {
+            name: {str(party): texts for party, texts in by_party.items()}
+            for name, by_party in certificates.items()
+        }
         successors = {
-            name: {i: [asdict(one) for one in of_host.get(name, [])] for i, of_host in enumerate(signed)}
+            name: {str(party): of_host.get(name, []) for party, of_host in enumerate(signed)}
             for name in engines()
         }
-        at_once(
-            lambda one: one.ask(
-                "pin", party=one.host.party, certificates=certificates, successors=successors
-            ),
-            connections,
-        )
+
+        def pin(connection: Connection) -> None:
+            message = Pin(party=connection.host.party, certificates=stated, successors=successors)
+            connection.ask(message)
+
+        at_once(pin, connections)
     return certificates
 
 
@@ -137,10 +165,10 @@ def _kept(connection: Connection) -> list[Statement]:
         what="what hosts of this version sign",
         way_out="update FairShares there, or ask its owner",
     )
-    kept = [read_signed(Statement, one, refusal) for one in connection.ask("collect", kind=list[Signed])]
+    kept = [read_signed(Statement, signed, refusal) for signed in connection.ask(Collect())]
     for ran in (statement.ran for statement in kept):
         task, security = ran.asked.get("task"), ran.asked.get("security")
-        if task not in REQUESTS or security not in MODELS or not RUN.fullmatch(ran.run):
+        if task not in REQUESTS or security not in MODELS or not is_token(ran.run):
             refusal.say("it names a run, a task or a model that cannot be")
     if len({statement.ran.run for statement in kept if statement.ran.party == host.party}) < len(kept):
         raise HostUnfitError(
@@ -164,36 +192,14 @@ def _together(statements: Sequence[Statement]) -> dict[str, Any]:
     }
 
 
-def clean_up(hosts: Sequence[Host], progress: Progress) -> list[Removed]:
+def clean_up(hosts: Sequence[Host], progress: Progress) -> list[dict[str, int]]:
     """Have each host remove the remains of runs; return counts."""
     with connected(hosts, progress) as connections:
         progress("clean")
-        return at_once(lambda one: one.ask("clean", kind=Removed), connections)
+        removed = at_once(lambda connection: connection.ask(Clean()), connections)
+    return [to_builtins(counts) for counts in removed]
 
 
-ProtectionName = Literal["FILES", "TRACING", "TRUNCATING", "ATTRIBUTES", "SIGNALS", "SOCKETS", "PORTS"]
-Facts = TypedDict(  # as `LocalHost.check` says them
-    "Facts",
-    {
-        "time": float,
-        "programs and circuits": str,
-        "code": str,
-        "commit": str,
-        "environment": dict[str, Any],
-        "machine": dict[str, Any],
-        "free_bytes": int,
-        "engine_version": str | None,
-        "unavailable": str | None,
-        "unprotected": list[ProtectionName],
-        "directory": str | None,
-        "policy": str | None,
-        "port": str | None,
-        "clients": str | None,
-        "keys": str | None,
-        "fingerprints": dict[str, str],
-        "notices": list[str],
-    },
-)
 LEAST_FREE_BYTES = 1 << 29
 SHOWN = 17  # of a fingerprint
 LOOKED_AT = ("ssh", "project", "clock", "engine", "directory", "policy", "certificates", "port", "clients")
@@ -204,14 +210,19 @@ class Finding:
     """Findings about one host, with `faults` by names in `LOOKED_AT`."""
 
     host: Host
-    connection: Any = None
+    connection: Connection | None = None
     faults: dict[str, str] = field(default_factory=dict)
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: HostFacts | None = None
     skew_s: float = 0.0
+
+    def ask(self, message: Message[T]) -> T:
+        """Return the answer of a host that is connected. Raises as `Connection.ask`."""
+        assert self.connection is not None
+        return self.connection.ask(message)
 
     def marks(self) -> dict[str, bool | None]:
         """Return whether each of `LOOKED_AT` is right; None if unknown."""
-        known = True if self.facts else None
+        known = None if self.facts is None else True
         return {
             **dict.fromkeys(LOOKED_AT, known),
             "ssh": True,
@@ -221,19 +232,28 @@ class Finding:
 
     def to_json(self) -> dict[str, Any]:
         """Return the entry in `hosts.check --json`."""
+        facts = self.facts
         return {
             "party": self.host.party,
             "address": self.host.address,
             "fit": not self.faults,
             "faults": self.faults,
-            "notices": self.facts.get("notices", []),
+            "notices": facts.notices if facts else [],
             "clock_ahead_s": round(self.skew_s, 3),
-            "commit": self.facts.get("commit"),
-            "engine_version": self.facts.get("engine_version"),
-            "party_can": [Protection[name].value for name in self.facts.get("unprotected", [])],
-            "free_bytes": self.facts.get("free_bytes"),
-            "environment": self.facts.get("environment"),
+            "commit": facts.commit if facts else None,
+            "engine_version": facts.engine_version if facts else None,
+            "party_can": [protection.value for protection in facts.unprotected] if facts else [],
+            "free_bytes": facts.free_bytes if facts else None,
+            "environment": to_builtins(facts.environment) if facts else None,
         }
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A host that told its facts, with the findings about it."""
+
+    finding: Finding
+    facts: HostFacts
 
 
 def check_hosts(hosts: Sequence[Host], model: SecurityModel, progress: Progress) -> list[Finding]:
@@ -250,39 +270,43 @@ def check_hosts(hosts: Sequence[Host], model: SecurityModel, progress: Progress)
 
         progress("connect")
         findings = at_once(connect, hosts)
-        check_connected([finding for finding in findings if finding.connection], model, progress)
+        connected_to = [finding for finding in findings if finding.connection is not None]
+        check_connected(connected_to, model, progress)
         progress("clients")
         at_once(
-            _reach_as_clients, [finding for finding in findings if finding.facts and finding.host.client_port]
+            _reach_as_clients,
+            [finding for finding in findings if finding.facts is not None and finding.host.client_port],
         )
     return findings
 
 
 def fit_hosts(
     connections: Sequence[Connection], model: SecurityModel, progress: Progress, otherwise: str = ""
-) -> list[Finding]:
-    """Return findings, or raise HostUnfitError with all faults, and then `otherwise`."""
-    findings = [Finding(one.host, one) for one in connections]
-    check_connected(findings, model, progress)
+) -> list[Answered]:
+    """Return what hosts told, or raise HostUnfitError with all faults, and then `otherwise`."""
+    findings = [Finding(connection.host, connection) for connection in connections]
+    answered = check_connected(findings, model, progress)
     faults = [fault for finding in findings for fault in finding.faults.values()]
     if faults:
         raise HostUnfitError(f"{' '.join(faults)}{otherwise}")
-    return findings
+    return answered
 
 
-def check_connected(findings: Sequence[Finding], model: SecurityModel, progress: Progress) -> None:
-    """Look at connected hosts."""
+def check_connected(findings: Sequence[Finding], model: SecurityModel, progress: Progress) -> list[Answered]:
+    """Look at connected hosts; return those that told their facts."""
     progress("look")
     at_once(lambda finding: _look(finding, model), findings)
-    answered = [finding for finding in findings if finding.facts]
+    answered = [Answered(finding, finding.facts) for finding in findings if finding.facts is not None]
     if answered:
         _compare_versions(answered)
         _compare_certificates(answered)
     progress("ports")
+    told = [one.finding for one in answered]
     _reach_each_other(
-        [finding for finding in answered if not {"directory", "policy"} & finding.faults.keys()],
+        [finding for finding in told if not {"directory", "policy"} & finding.faults.keys()],
         engine_of(model),
     )
+    return answered
 
 
 def skew_s(asked: float, stated: float, answered: float) -> float:
@@ -296,23 +320,19 @@ def skew_s(asked: float, stated: float, answered: float) -> float:
 
 def _look(finding: Finding, model: SecurityModel) -> None:
     host, faults, asked = finding.host, finding.faults, time.time()
+    message = Check(
+        party=host.party, security=model.name, port=host.port, client_ports=list(host.client_ports)
+    )
     try:
-        facts = finding.connection.ask(
-            "check",
-            kind=Facts,
-            security=model.name,
-            party=host.party,
-            port=host.port,
-            client_ports=host.client_ports,
-        )
+        facts = finding.ask(message)
     except FairSharesError as error:
         faults["policy" if isinstance(error, PolicyError) else "directory"] = str(error)
         return
-    finding.facts, finding.skew_s = facts, skew_s(asked, facts["time"], time.time())
-    for what, directories in SOURCES.items():
-        if facts[what] != sources_hash(*directories) and "project" not in faults:
+    finding.facts, finding.skew_s = facts, skew_s(asked, facts.time, time.time())
+    for what, stated in ((PROGRAMS, facts.programs), (CODE, facts.code)):
+        if stated != sources_hash(*SOURCES[what]) and "project" not in faults:
             faults["project"] = (
-                f"{host.title}: the {what} in {host.project} (commit {facts['commit'][:12]}) are not "
+                f"{host.title}: the {what} in {host.project} (commit {facts.commit[:12]}) are not "
                 "those here; bring both to the same commit, without changes of their own."
             )
     if abs(finding.skew_s) > MAX_SKEW_S:
@@ -320,41 +340,46 @@ def _look(finding: Finding, model: SecurityModel) -> None:
             f"{host.title}: its clock is {abs(finding.skew_s):.0f} s "
             f"{'ahead of' if finding.skew_s > 0 else 'behind'} this machine's; set both, by NTP for example."
         )
-    said_by = {"engine": "unavailable", "certificates": "keys"} | {
-        name: name for name in ("directory", "policy", "port", "clients")
+    told = {
+        "engine": facts.unavailable,
+        "certificates": facts.keys,
+        "directory": facts.directory,
+        "policy": facts.policy,
+        "port": facts.port,
+        "clients": facts.clients,
     }
-    for name, fact in said_by.items():
-        if facts[fact] is not None:
-            faults[name] = f"{host.title}: {facts[fact]}"
-    if facts["free_bytes"] < LEAST_FREE_BYTES and "directory" not in faults:
+    for name, fault in told.items():
+        if fault is not None:
+            faults[name] = f"{host.title}: {fault}"
+    if facts.free_bytes < LEAST_FREE_BYTES and "directory" not in faults:
         faults["directory"] = (
-            f"{host.title}: {facts['free_bytes'] // 10**6} MB are free for {host.directory}, less than "
+            f"{host.title}: {facts.free_bytes // 10**6} MB are free for {host.directory}, less than "
             f"{LEAST_FREE_BYTES / 1e6:.0f} MB."
         )
 
 
-def _compare_versions(findings: Sequence[Finding]) -> None:
-    first = next((finding for finding in findings if "engine" not in finding.faults), findings[0])
-    for other in findings:
-        versions = [one.facts["engine_version"] for one in (other, first)]
-        if "engine" not in other.faults and versions[0] != versions[1]:
-            other.faults["engine"] = (
-                f"{other.host.title} has {versions[0]}, {first.host.name} has {versions[1]}; all hosts need "
-                "the same."
+def _compare_versions(answered: Sequence[Answered]) -> None:
+    with_engine = [one for one in answered if "engine" not in one.finding.faults]
+    for other in with_engine:
+        own, first = other.facts.engine_version, with_engine[0].facts.engine_version
+        if own != first:
+            other.finding.faults["engine"] = (
+                f"{other.finding.host.title} has {own}, {with_engine[0].finding.host.name} has {first}; all "
+                "hosts need the same."
             )
 
 
-def _compare_certificates(findings: Sequence[Finding]) -> None:
-    for finding in findings:
-        host, party = finding.host, str(finding.host.party)
-        own = finding.facts["fingerprints"].get(party, "")
-        for other in findings:
-            fingerprint = other.facts["fingerprints"].get(party, own)
+def _compare_certificates(answered: Sequence[Answered]) -> None:
+    for owner in answered:
+        host, party = owner.finding.host, str(owner.finding.host.party)
+        own = owner.facts.fingerprints.get(party, "")
+        for other in answered:
+            fingerprint = other.facts.fingerprints.get(party, own)
             if own and fingerprint != own:
-                other.faults.setdefault(
+                other.finding.faults.setdefault(
                     "certificates",
-                    f"{other.host.title} holds another certificate of party {party} ({fingerprint[:SHOWN]}…) "
-                    "than "
+                    f"{other.finding.host.title} holds another certificate of party {party} "
+                    f"({fingerprint[:SHOWN]}…) than "
                     f"{host.name} has ({own[:SHOWN]}…); if that host has new keys, accept them by ./inv "
                     "hosts.setup, if not, somebody is in its place.",
                 )
@@ -365,8 +390,8 @@ def _reach_as_clients(finding: Finding) -> None:
     if {"clients", "directory", "policy"} & finding.faults.keys():
         return
     address, port = host.client_reached
-    fault = reach(address, port, finding.connection.ask("listen", kind=RunName, port=host.client_port))
-    finding.connection.ask("stop_listening")
+    fault = reach(address, port, finding.ask(Listen(port=host.client_port)))
+    finding.ask(StopListening())
     if fault is not None:
         finding.faults["clients"] = (
             f"{host.title}: this machine cannot reach it for clients at {address}:{port}: {fault}; open the "
@@ -377,9 +402,7 @@ def _reach_as_clients(finding: Finding) -> None:
 def _reach_each_other(findings: Sequence[Finding], engine: Engine) -> None:
     """Have agents listen and connect as their parties will."""
     able = [number for number, finding in enumerate(findings) if "port" not in finding.faults]
-    greetings = at_once(
-        lambda i: findings[i].connection.ask("listen", kind=RunName, port=findings[i].host.port), able
-    )
+    greetings = at_once(lambda i: findings[i].ask(Listen(port=findings[i].host.port)), able)
     listened = [(number, findings[number], text) for number, text in zip(able, greetings, strict=True)]
 
     def reach(number: int) -> None:
@@ -389,9 +412,9 @@ def _reach_each_other(findings: Sequence[Finding], engine: Engine) -> None:
             for i, other, text in listened
             if i != number and (i < number) == engine.connects_down
         ]
-        faults = ask_of_others(
-            finding.connection, "reach", str | None, [(other.host, text) for other, text in others]
-        )
+        wanted = [listener(other.host, text) for other, text in others]
+        assert finding.connection is not None
+        faults = answers_of_each(finding.connection, Reach(others=wanted), wanted)
         for (there, _), fault in zip(others, faults, strict=True):
             if fault is not None:
                 address, port = there.host.reached
@@ -402,4 +425,4 @@ def _reach_each_other(findings: Sequence[Finding], engine: Engine) -> None:
                 )
 
     at_once(reach, range(len(findings)))
-    at_once(lambda finding: finding.connection.ask("stop_listening"), findings)
+    at_once(lambda finding: finding.ask(StopListening()), findings)

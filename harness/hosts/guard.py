@@ -18,7 +18,25 @@ from harness.engines.base import PrivateJob
 from harness.errors import HostUnfitError, LedgerError, ShareError
 from harness.hosts import keys, policy
 from harness.hosts.decision import Attempt, Release, Rule
-from harness.hosts.signed_results import AGGREGATE, UPLOADS, Intent, UploadList, lists_of_others, sign
+from harness.hosts.messages import (
+    PIECE,
+    Aggregate,
+    Aggregated,
+    Answering,
+    CheckUploads,
+    Fields,
+    ReadList,
+    TakeList,
+)
+from harness.hosts.signed_results import (
+    AGGREGATE,
+    UPLOADS,
+    Intent,
+    PreparedParty,
+    UploadList,
+    lists_of_others,
+    sign,
+)
 from harness.hosts.states import State
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.shares.aggregates import check_own, extract_values
@@ -164,7 +182,7 @@ class Guard:
         assert self.event is not None
         self.event = replace(self.event, piece=piece.name)
 
-    def sent(self, terms: dict[str, Any], certificates: Sequence[str]) -> PartyInputs:
+    def sent(self, terms: Fields, certificates: Sequence[str]) -> PartyInputs:
         """Return the inputs of clients that send; HostUnfitError or ShareError for other terms."""
         _, domain = read_terms(terms, "What clients are told")
         if terms_of(self.release, domain) != terms:
@@ -173,35 +191,36 @@ class Guard:
 
     def intent(
         self,
+        prepared: PreparedParty,
+        *,
         nonces: Sequence[str],
         started: str,
-        facts: Mapping[str, Any],
-        heard: Mapping[int, UploadList],
         source: str,
-        piece: Piece | None = None,
+        heard: Mapping[int, UploadList],
     ) -> Intent:
-        """Return the statement before the run; HostUnfitError if a list is of another run."""
+        """Return the statement before the run, without noise made ahead.
+
+        Raises HostUnfitError if a list of uploads is of another run.
+        """
         if any(nonces[other : other + 1] != [listed.nonce] for other, listed in heard.items()):
             raise HostUnfitError("It was told of uploads by a list of another run; start it again.")
         assert self._inputs is not None
         inputs, sending = self._inputs, self._inputs.sending
         names = [upload.certificate for upload in sending.uploads] if sending else [*inputs.batches]
         return Intent(
-            list(nonces),
-            facts["party"],
-            facts["run"],
-            started,
-            self.asked,
-            inputs.domain.to_json(),
-            source,
-            to_builtins(inputs.public(self.release.form)),
-            hashlib.sha256(json.dumps(names).encode()).hexdigest(),
-            facts["program_hash"],
-            facts["engine_version"],
-            self._compared,
-            {str(other): listed.digest for other, listed in heard.items()},
-            piece.name if piece else "",
-            piece.attempts if piece else 0,
+            nonces=list(nonces),
+            party=prepared.party,
+            run=prepared.run,
+            started=started,
+            asked=self.asked,
+            domain=inputs.domain.to_json(),
+            source=source,
+            inputs=to_builtins(inputs.public(self.release.form)),
+            uploads=hashlib.sha256(json.dumps(names).encode()).hexdigest(),
+            program_hash=prepared.program_hash,
+            engine_version=prepared.engine_version,
+            compared=self._compared,
+            lists={str(other): listed.digest for other, listed in heard.items()},
         )
 
     def seen(self, histories: Mapping[int, Sequence[str]]) -> dict[str, str]:
@@ -320,17 +339,14 @@ def _named(parties: Collection[int]) -> str:
 AGGREGATES = "aggregates"  # in a host's directory, placed by its owner like the next three
 SHARES, TASK, SEALING = "shares", "task.json", "sealing"  # uploads, what they are for, and the party's keys
 CHECKPOINT = "count.partial"  # the counts so far, sealed for the host itself, in case its process dies
-PIECE = 1 << 24  # bytes of a list in one message
 _NOT_LISTED = "It was told of others' uploads before it listed its own."
 
 
 class Uploads:
-    """The uploads of one run at one host; public methods are requests to the agent.
+    """The uploads of one run at one host.
 
     Only the owner places uploads and aggregates. `terms` name the noise made ahead.
     """
-
-    REQUESTS = ("check_uploads", "read_list", "take_list", "aggregate")
 
     def __init__(
         self,
@@ -356,6 +372,15 @@ class Uploads:
         self.source = ""
         self.terms = ""
 
+    def handlers(self) -> list[Answering]:
+        """Return the handlers of what it answers."""
+        return [
+            CheckUploads.answered_by(self.check_uploads),
+            ReadList.answered_by(self.read_list),
+            TakeList.answered_by(self.take_list),
+            Aggregate.answered_by(self.aggregate),
+        ]
+
     @property
     def reached(self) -> State:
         """How far they are, before a party is prepared."""
@@ -365,7 +390,7 @@ class Uploads:
             return State.SPOILT
         return State.PROPOSED if self._count is None else State.LISTED
 
-    def check_uploads(self, party: int) -> dict[str, str] | None:
+    def check_uploads(self, message: CheckUploads) -> Signed | None:
         """Return the signed list of sound uploads in the host's own directory; None if there is an aggregate.
 
         Reveals: identities, and the reasons why others are left out.
@@ -375,6 +400,7 @@ class Uploads:
         if self._aggregate_beside(self._shares) is not None:
             return None
         once(self._count, "listed its uploads")
+        party = message.party
         self._keys.check(party)
         release, task = self._guard.release, read_task(self._directory / TASK)
         check_task(task, release.form, release.model)
@@ -398,15 +424,15 @@ class Uploads:
     def _list_of(self, party: int) -> Path:
         return self._lists / f"party-{party}{LIST_SUFFIX}"
 
-    def read_list(self, at: int) -> str:
+    def read_list(self, message: ReadList) -> str:
         """Return a piece of its list from a byte on, "" at the end."""
         if self._count is None:
             raise HostUnfitError(_NOT_LISTED)
         with self._own.open("rb") as file:
-            file.seek(at)
+            file.seek(message.at)
             return file.read(PIECE).decode()
 
-    def take_list(self, of: int, signed: Signed, at: int, piece: str) -> None:
+    def take_list(self, message: TakeList) -> None:
         """Take the next piece of another party's signed list, from a byte on.
 
         Guarantees: a coordinator neither changes this party's own list nor what it has sent of another, and
@@ -415,29 +441,30 @@ class Uploads:
 
         Raises HostUnfitError.
         """
-        if of not in range(self._guard.release.model.parties):
+        lister = message.lister
+        if lister not in range(self._guard.release.model.parties):
             raise HostUnfitError("It was told of uploads of a party that its model does not have.")
         if self._count is None:
             raise HostUnfitError(_NOT_LISTED)
-        if of in self.heard:
+        if lister in self.heard:
             raise HostUnfitError("It was told of its own uploads, which it has listed itself.")
-        place = self._list_of(of)
+        place = self._list_of(lister)
         there = place.stat().st_size if place.exists() else 0
-        if at != there:
+        if message.at != there:
             raise HostUnfitError(
-                f"It was told of the list of party {of} from byte {at} on, and has {there} bytes of it; the "
-                "pieces have to come in order, so start again."
+                f"It was told of the list of party {lister} from byte {message.at} on, and has {there} bytes "
+                "of it; the pieces have to come in order, so start again."
             )
-        added = piece.encode()
+        added = message.piece.encode()
         if there + len(added) > LONGEST_LIST:
             raise HostUnfitError(
-                f"It was told of more uploads of party {of} than the {MOST_UPLOADS:,} that a run may have; "
-                "start again with fewer."
+                f"It was told of more uploads of party {lister} than the {MOST_UPLOADS:,} that a run may "
+                "have; start again with fewer."
             )
-        self._told[of] = signed
-        append(place, at, added)
+        self._told[lister] = message.signed
+        append(place, there, added)
 
-    def aggregate(self, party: int) -> dict[str, Any]:
+    def aggregate(self, message: Aggregate) -> Aggregated:
         """Aggregate this party's shares; return the facts that all may know.
 
         The shares are the one file in the host's own `aggregates`, or the uploads in `shares` that are in all
@@ -452,6 +479,7 @@ class Uploads:
         `lists_of_others`.
         """
         release, scratch, shares = self._guard.release, self._scratch, self._shares
+        party = message.party
         once(self._adding, "been asked to add its shares up")
         self._adding = True
         ready = self._aggregate_beside(shares)
@@ -473,12 +501,12 @@ class Uploads:
         self.inputs = inputs
         with aggregated.open("rb") as file:
             head = file.readline() + file.readline()
-        return {
-            "head": head.decode(),
-            "bytes": sum(path.lstat().st_size for path in shares.glob(f"*{SUFFIX}")),
-            "left_out": header.excluded,
-            "pieces": self._pieces(party, inputs.domain) if release.randomness.offline else [],
-        }
+        return Aggregated(
+            head=head.decode(),
+            bytes=sum(path.lstat().st_size for path in shares.glob(f"*{SUFFIX}")),
+            left_out=header.excluded,
+            pieces=self._pieces(party, inputs.domain) if release.randomness.offline else [],
+        )
 
     def _pieces(self, party: int, domain: RecordDomain) -> list[str]:
         self.terms = terms_of_noise(

@@ -1,7 +1,6 @@
 """A host before a run: its turn, dependencies and ports; and the remains of dead runs."""
 
 import os
-import re
 import secrets
 import shutil
 import signal
@@ -10,13 +9,11 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from statistics import median
-from typing import Annotated, Any, BinaryIO, TypedDict
-
-from msgspec import Meta, to_builtins
+from typing import BinaryIO
 
 from harness.engines.base import PROJECT
 from harness.engines.mpspdz.compiler import git
@@ -27,6 +24,18 @@ from harness.errors import FairSharesError, HostUnfitError
 from harness.hosts import keys
 from harness.hosts.decision import Action, Benchmark, Look, Ports
 from harness.hosts.host_log import Event, HostLog
+from harness.hosts.messages import (
+    Answering,
+    Check,
+    HostFacts,
+    LinkTimes,
+    Listen,
+    Machine,
+    Reach,
+    Removed,
+    StopListening,
+    TimeLinks,
+)
 from harness.hosts.policy import ask_owner, read_policy
 from harness.inputs.shares.signatures import Signed
 from harness.pipeline.manifests import environment, machine
@@ -35,10 +44,11 @@ from harness.system.documents import Refusal, as_type, read_json
 from harness.system.files import PREFIX, held_alone, remove_unless_held, writable_by_others, write_whole
 from harness.system.processes import birth
 
-# Sources that must be the same everywhere, by their names in messages.
+PROGRAMS, CODE = "programs and circuits", "code"  # as sentences name them
+# Sources that must be the same everywhere.
 SOURCES = {
-    "programs and circuits": ("Programs/Source", "protocols/circuits"),
-    "code": ("harness", "protocols"),
+    PROGRAMS: ("Programs/Source", "protocols/circuits"),
+    CODE: ("harness", "protocols"),
 }
 TURN = "turn"  # the file in a host's directory that its runs lock, which nobody else can open
 NONCE_BYTES = 16
@@ -47,9 +57,6 @@ _TURNLESS_S = 600.0  # for a connection to take the turn
 BY_HOST = "which the host ended"
 _BY_A_SIGNAL = "by a signal to its agent"  # as another connection's `clean` sends it, or this machine
 _AT_ONCE = 64  # connections to a listening agent, so that they take little memory
-RUN = re.compile(r"[0-9a-f]{32}")  # a run's name; also an agent's greeting at its port
-RunName = Annotated[str, Meta(pattern=rf"^{RUN.pattern}\Z")]
-Listening = tuple[str, int, RunName]  # an agent's address, port and greeting
 
 
 class LocalHost:
@@ -57,8 +64,6 @@ class LocalHost:
 
     One connection at a time has the turn. The host's own command line may name the `coordinator`.
     """
-
-    REQUESTS = ("check", "listen", "stop_listening", "reach", "time_links")
 
     def __init__(self, directory: Path, stack: ExitStack, coordinator: str) -> None:
         self.directory, self.stack, self.coordinator = directory, stack, coordinator
@@ -68,6 +73,16 @@ class LocalHost:
         self._has_turn = False
         self._idle: threading.Timer | None = None
         self._listening: list[socket.socket] = []
+
+    def handlers(self) -> list[Answering]:
+        """Return the handlers of what it answers before a run."""
+        return [
+            Check.answered_by(self.check),
+            Listen.answered_by(self.listen),
+            StopListening.answered_by(lambda _message: self.stop_listening()),
+            Reach.answered_by(self.reach),
+            TimeLinks.answered_by(self.time_links),
+        ]
 
     def ask_owner(self, action: Action) -> None:
         """Raise PolicyError unless the owner's policy, as it is now, allows this to the coordinator."""
@@ -128,43 +143,51 @@ class LocalHost:
         self._idle.daemon = True
         self._idle.start()
 
-    def check(self, party: int, security: str, port: int, client_ports: list[int]) -> dict[str, Any]:
+    def check(self, message: Check) -> HostFacts:
         """Take the turn, so that a run's parties meet this host's; return facts on which it depends."""
-        now, chosen = time.time(), get_model(security)
-        engine, directory = engine_of(chosen), _fault(check_directory, self.directory)
-        policy = None if directory else _fault(read_policy, self.directory)
-        has_policy, run_keys = not directory and not policy, keys.RunKeys(self.directory, chosen)
-        port_faults: dict[str, str | None] = {"port": None, "client_port": None}
-        turn, notices = _fault(self.take_turn), list[str]()
-        if has_policy:
+        now = time.time()
+        chosen = get_model(message.security)
+        engine = engine_of(chosen)
+        directory = _fault(lambda: check_directory(self.directory))
+        policy = None if directory else _fault(lambda: read_policy(self.directory))
+        turn = _fault(self.take_turn)
+        port, clients, notices = None, None, list[str]()
+        if not directory and not policy:
             notices = read_policy(self.directory).notices
-            for name, ports in (("port", [port]), ("client_port", client_ports)):
-                port_faults[name] = _fault(check_ports, self.directory, self.coordinator, name, ports)
-        own_keys = None if directory else _fault(run_keys.check, party)
-        return {
-            "time": now,
-            **{what: sources_hash(*directories) for what, directories in SOURCES.items()},
-            "commit": git(PROJECT, "rev-parse", "HEAD") or "unknown",
-            "environment": to_builtins(environment()),
-            "machine": machine(),
-            "engine_version": engine.version(),
-            "unavailable": engine.availability(chosen) or engine.fault_of_links(chosen),
-            "unprotected": [protection.name for protection in missing()],
-            "directory": directory,
-            "free_bytes": 0 if directory else shutil.disk_usage(self.directory).free,
-            "port": turn or port_faults["port"],
-            "clients": port_faults["client_port"],
-            "keys": own_keys,
-            "fingerprints": {} if directory or own_keys else run_keys.fingerprints(party),
-            "policy": policy or (_fault(self.ask_owner, Look(security)) if has_policy else None),
-            "notices": notices,
-        }
+            port = _fault(lambda: self._check_ports("port", [message.port]))
+            clients = _fault(lambda: self._check_ports("client_port", message.client_ports))
+            policy = _fault(lambda: self.ask_owner(Look(message.security)))
+        run_keys = keys.RunKeys(self.directory, chosen)
+        own_keys = None if directory else _fault(lambda: run_keys.check(message.party))
+        return HostFacts(
+            time=now,
+            programs=sources_hash(*SOURCES[PROGRAMS]),
+            code=sources_hash(*SOURCES[CODE]),
+            commit=git(PROJECT, "rev-parse", "HEAD") or "unknown",
+            environment=environment(),
+            machine=Machine(**machine()),
+            engine_version=engine.version(),
+            unavailable=engine.availability(chosen) or engine.fault_of_links(chosen),
+            unprotected=list(missing()),
+            directory=directory,
+            free_bytes=0 if directory else shutil.disk_usage(self.directory).free,
+            port=turn or port,
+            clients=clients,
+            keys=own_keys,
+            fingerprints={} if directory or own_keys else run_keys.fingerprints(message.party),
+            policy=policy,
+            notices=notices,
+        )
 
-    def listen(self, port: int) -> str:
+    def _check_ports(self, name: str, ports: Sequence[int]) -> None:
+        check_ports(self.directory, self.coordinator, name, ports)
+
+    def listen(self, message: Listen) -> str:
         """Listen as the party or its gateway will, and greet callers; return the greeting.
 
         Raises HostUnfitError as `take_turn`, or PolicyError for another port than the owner's.
         """
+        port = message.port
         client_port = read_policy(self.directory).client_port
         wanted = Ports("port", (port,))
         if client_port and port == client_port:
@@ -197,18 +220,18 @@ class LocalHost:
                 listening.shutdown(socket.SHUT_RDWR)  # otherwise `accept` would keep the port
             listening.close()
 
-    def reach(self, others: list[Listening]) -> list[str | None]:
+    def reach(self, message: Reach) -> list[str | None]:
         """Call other parties' ports; return each one's fault, None if its agent answers."""
-        return [reach(*other) for other in others]
+        return [reach(other.address, other.port, other.greeting) for other in message.others]
 
-    def time_links(self, others: list[Listening]) -> list[tuple[float, float] | None]:
+    def time_links(self, message: TimeLinks) -> list[LinkTimes | None]:
         """Time the links to other parties' ports, one by one.
 
         Raises HostUnfitError as `take_turn`, or PolicyError if benchmark runs are not allowed.
         """
         self.ask_owner(Benchmark(None))
         self.take_turn()
-        return [time_link(*other) for other in others]
+        return [time_link(other.address, other.port, other.greeting) for other in message.others]
 
 
 @contextmanager
@@ -255,7 +278,7 @@ def check_directory(directory: Path) -> None:
         raise HostUnfitError(fault)
 
 
-def check_ports(directory: Path, coordinator: str, name: str, ports: list[int]) -> None:
+def check_ports(directory: Path, coordinator: str, name: str, ports: Sequence[int]) -> None:
     """Raise PolicyError or HostUnfitError unless a party or gateway can listen there.
 
     `name` is `port`, or `client_port`, which stands for two ports.
@@ -271,9 +294,10 @@ def check_ports(directory: Path, coordinator: str, name: str, ports: list[int]) 
             ) from None
 
 
-def _fault(check: Callable[..., object], *arguments: Any) -> str | None:
+def _fault(check: Callable[[], object]) -> str | None:
+    """Return the sentence by which a check refuses, None if it does not."""
     try:
-        check(*arguments)
+        check()
     except FairSharesError as error:
         return str(error)
     return None
@@ -287,14 +311,6 @@ def _greet(reached: socket.socket, greeting: str, free: threading.Semaphore) -> 
 
 _RESULTS, _SIGNATURE = "results", "agent"
 PATIENCE_S = 5.0
-
-
-class Removed(TypedDict):
-    """Numbers of removed things."""
-
-    processes: int
-    directories: int
-    records: int
 
 
 def place_of(directory: Path, run: str) -> Path:
@@ -334,11 +350,8 @@ def clean(directory: Path, own: Path | None) -> Removed:
     kept = list((directory / _RESULTS).glob("*.json"))
     for path in kept:
         path.unlink(missing_ok=True)
-    return {
-        "processes": len(agents),
-        "directories": sum(not path.exists() for path in left),
-        "records": len(kept),
-    }
+    gone = [path for path in left if not path.exists()]
+    return Removed(processes=len(agents), directories=len(gone), records=len(kept))
 
 
 def _signed(directory: Path) -> tuple[int, str] | None:
@@ -401,8 +414,8 @@ def reach(address: str, port: int, greeting: str) -> str | None:
     return None if answer == greeting.encode() else "something else answers there"
 
 
-def time_link(address: str, port: int, greeting: str) -> tuple[float, float] | None:
-    """Return the median round-trip time in seconds, and bits per second of the slower direction.
+def time_link(address: str, port: int, greeting: str) -> LinkTimes | None:
+    """Return the median round-trip time, and the rate of the slower direction.
 
     Return None unless `greet` answers.  [test: tests/harness/hosts/test_connection.py]
     """
@@ -412,11 +425,13 @@ def time_link(address: str, port: int, greeting: str) -> tuple[float, float] | N
             if incoming.read(len(greeting)) == greeting.encode():
                 link.settimeout(_TRANSFER_S)
                 rtt_s = median(_exchange(link, incoming, 0, 1) for _ in range(15))
-                return rtt_s, min(_rate(link, incoming, rtt_s, outgoing) for outgoing in (True, False))
+                there = _rate(link, incoming, rtt_s, outgoing=True)
+                back = _rate(link, incoming, rtt_s, outgoing=False)
+                return LinkTimes(rtt_s=rtt_s, bits_per_s=min(there, back))
     return None
 
 
-def _rate(link: socket.socket, incoming: BinaryIO, rtt_s: float, outgoing: bool) -> float:
+def _rate(link: socket.socket, incoming: BinaryIO, rtt_s: float, *, outgoing: bool) -> float:
     size, took = _LEAST // 4, 0.0
     while size < _MOST and took < max(_PROBE_S, min(20 * rtt_s, _LONG_S)):
         size *= 4

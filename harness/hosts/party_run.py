@@ -14,12 +14,10 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Generic
-
-from msgspec import Meta
+from typing import Generic
 
 from harness.engines.base import Job, parse_outputs
 from harness.engines.engine import left_out_by
@@ -30,14 +28,30 @@ from harness.errors import HostUnfitError
 from harness.hosts import keys, local_host
 from harness.hosts.guard import Guard, Uploads, once
 from harness.hosts.host_log import Event, why_failed
-from harness.hosts.inventory import ADDRESS
 from harness.hosts.local_host import NONCE_BYTES, LocalHost, check_directory, check_ports
+from harness.hosts.messages import (
+    Agree,
+    Answering,
+    Fields,
+    GetCertificate,
+    GetReport,
+    Go,
+    Keep,
+    Kill,
+    PartyEnd,
+    PartyReport,
+    Prepare,
+    RunFacts,
+    Sending,
+    Start,
+)
 from harness.hosts.policy import read_policy
 from harness.hosts.signed_results import (
     INVITED,
     NOTHING,
     BenchmarkIntent,
     Intent,
+    PreparedParty,
     RunAhead,
     Statement,
     check_agreement,
@@ -45,7 +59,7 @@ from harness.hosts.signed_results import (
     run_certificates,
     sign,
 )
-from harness.hosts.states import CERTIFICATE_S, State
+from harness.hosts.states import State
 from harness.hosts.trials import Trial
 from harness.inputs.record_schema import domain_from_json
 from harness.inputs.shares.signatures import Signed
@@ -61,25 +75,13 @@ from protocols.spec import CLIENTS
 MAX_SKEW_S = 60.0
 _ARGUMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./^+-]*")  # nothing that a compiler would take for an option
 _MEET_S = 600.0  # for a party to meet all others; before that, no input leaves it
-Name = Annotated[str, Meta(pattern=rf"^(?:{ADDRESS.pattern})\Z")]  # of a host, or its IPv4 address
 _NO_INPUTS = "It was asked for a run before it had any inputs."
+_NO_PARTY = "It has prepared no party."
 _NOT_AGREED = "It has agreed to no run that is still to begin."
 
 
-@dataclass(frozen=True)
-class Sending:
-    """Clients that send, and the ports of a party's gateway and virtual machine."""
-
-    terms: dict[str, Any]
-    certificates: list[str]
-    ports: tuple[int, int]
-    seconds: float
-
-
 class PartyRun(ABC, Generic[RunAhead]):
-    """An accepted run of the party, which its host signs before it begins; most methods are requests."""
-
-    REQUESTS: tuple[str, ...] = ("prepare", "start", "certificate", "agree", "go", "state", "kill")
+    """An accepted run of the party, which its host signs before it begins."""
 
     def __init__(self, host: LocalHost, model: SecurityModel) -> None:
         self._host, self._directory, self.model = host, host.directory, model
@@ -97,8 +99,20 @@ class PartyRun(ABC, Generic[RunAhead]):
         self._port: socket.socket | None = None  # held from the agreement until the party begins
         self._held: dict[int, str] = {}  # the certificates of the other parties' owners
         self._others: dict[int, RunAhead] = {}  # signed by the other parties' hosts
-        self._record: dict[str, Any] = {}
+        self._prepared: PreparedParty | None = None
         self._meets_by, self._alone = math.inf, False
+
+    def handlers(self) -> list[Answering]:
+        """Return the handlers of what it answers."""
+        return [
+            Prepare.answered_by(self.prepare),
+            Start.answered_by(self.start),
+            GetCertificate.answered_by(self.certificate),
+            Agree.answered_by(self.agree),
+            Go.answered_by(self.go),
+            GetReport.answered_by(self.report),
+            Kill.answered_by(self.kill),
+        ]
 
     @property
     def reached(self) -> State:
@@ -124,17 +138,9 @@ class PartyRun(ABC, Generic[RunAhead]):
         """End it, and remove its files."""
         self._stack.close()
 
-    def prepare(
-        self,
-        run: local_host.RunName,
-        party: int,
-        addresses: list[tuple[Name, int]],
-        clients: Sending | None = None,
-        piece: str = "",
-    ) -> dict[str, Any]:
+    def prepare(self, message: Prepare) -> RunFacts:
         """Compile the run's program from this host's own sources; return facts for the other hosts.
 
-        This party finds all at `addresses`, and listens at its own port. `piece` names its noise made ahead.
         Guarantees: program, arguments and noise follow from the request and this host's own inputs; clients
         that send are told of the same release.  [test: tests/harness/hosts/test_agreement.py]
 
@@ -143,10 +149,11 @@ class PartyRun(ABC, Generic[RunAhead]):
         """
         once(self._party, "prepared a party")
         self._host.take_turn()
-        model = self.model
+        model, party, addresses, clients = self.model, message.party, message.addresses, message.clients
         if not 0 <= party < len(addresses) == model.parties:
             raise HostUnfitError("It was asked for a run of other parties than its model has.")
-        (job, values), engine = self.inputs(clients, piece), engine_of(model)
+        job, values = self.inputs(clients, message.piece)
+        engine = engine_of(model)
         if not all(map(_ARGUMENT.fullmatch, job.arguments)):
             raise HostUnfitError("It was asked to compile what no command of FairShares asks for.")
         self._keys.check(party)
@@ -161,59 +168,61 @@ class PartyRun(ABC, Generic[RunAhead]):
             config["front"] = job.sending.front("0.0.0.0", *clients.ports, clients.seconds)
         self._party = LocalProcess(job, config, self.scratch / "party", values)
         self._stack.callback(self._end, self._host.note_ended_party)
-        facts = {
-            "engine_version": prepared.engine_version,
-            "program_hash": prepared.program_hash,
-            "compile_options": prepared.compile_options,
-            "compile_s": prepared.compile_s,
-        }
-        self._record = {"run": run, "party": party, **facts}
-        return {**facts, "nonce": self.nonce, **self.known(party)}
+        self._prepared = PreparedParty(
+            message.run, party, prepared.program_hash, engine_version=prepared.engine_version
+        )
+        self._look_up(party)
+        return RunFacts(
+            engine_version=prepared.engine_version,
+            program_hash=prepared.program_hash,
+            compile_options=prepared.compile_options,
+            compile_s=prepared.compile_s,
+            nonce=self.nonce,
+            attempts=self._attempts(),
+            seen=self._seen(party),
+        )
 
     @abstractmethod
     def inputs(self, clients: Sending | None, piece: str = "") -> tuple[Job, Path | None]:
         """Return the job, and the file with this party's inputs. Raises as `prepare`."""
 
-    def known(self, party: int) -> dict[str, Any]:  # noqa: ARG002
-        """Return the number of this attempt to make noise, and others' known heads."""
-        return {"attempts": 0, "seen": {}}
+    def _look_up(self, party: int) -> None:
+        """Find out what the run hangs on besides its job, before the facts are told."""
 
-    def start(self) -> None:
+    def _attempts(self) -> int:
+        """Return the number of times that making the run's noise was begun."""
+        return 0
+
+    def _seen(self, party: int) -> dict[str, str]:  # noqa: ARG002
+        """Return the heads of other parties' ledgers that this host has seen."""
+        return {}
+
+    def start(self, _message: Start) -> None:
         """Start the party's process."""
         self.laid_out().start()
         self._is_started = True
 
-    def certificate(self, seconds: float) -> str | None:
-        """Return the certificate of the party's key for this run, None if it is not ready in time.
-
-        It waits for at most `CERTIFICATE_S`.
-        """
+    def certificate(self, message: GetCertificate) -> str | None:
+        """Return the certificate of the party's key for this run, None if it is not ready in time."""
         if self._certificate is None:
-            self._certificate = self.laid_out().certificate(min(seconds, CERTIFICATE_S))
+            self._certificate = self.laid_out().certificate(message.seconds)
         return self._certificate
 
-    def agree(
-        self,
-        nonces: list[str],
-        started: Annotated[datetime, Meta(tz=True)],
-        attempts: int = 0,
-        heads: Sequence[str] = (),
-    ) -> dict[str, str]:
+    def agree(self, message: Agree) -> Signed:
         """Hold the party's port, and sign the run ahead, with the certificate of the party's key for it.
 
-        Until the party has the port, early peers try again. `attempts` to make the run's noise are the most
-        that any host knows of; others know `heads` of this ledger.
+        Until the party has the port, early peers try again.
 
         Raises HostUnfitError if the party is not ready, its own nonce differs, or its clock by more than
         `MAX_SKEW_S`; PolicyError after too many attempts.
         """
         once(self.intent, "agreed to a run")
         party = self.laid_out().number
-        if nonces[party : party + 1] != [self.nonce]:
+        if message.nonces[party : party + 1] != [self.nonce]:
             raise HostUnfitError("It was asked to agree to a run that is not the one that it prepared.")
         if self._certificate is None:
             raise HostUnfitError("It was asked to agree to a run before its party was ready.")
-        now = datetime.now(UTC)
+        started, now = message.started, datetime.now(UTC)
         if abs((started - now).total_seconds()) > MAX_SKEW_S:
             raise HostUnfitError(
                 f"It was told that the run starts at {started:%FT%T%z}, and its own clock says {now:%FT%TZ}; "
@@ -221,7 +230,7 @@ class PartyRun(ABC, Generic[RunAhead]):
             )
         own = "The certificate of its party for this run"
         check(self._certificate.encode(), self._common_name(party), own, RUN_CERTIFICATE_LASTS)
-        intent = self._intent(nonces, started.isoformat(), attempts, heads)
+        intent = self._intent(message)
         self._port = self._stack.enter_context(socket.socket())
         self._port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._port.bind(("", read_policy(self._directory).port))
@@ -231,10 +240,10 @@ class PartyRun(ABC, Generic[RunAhead]):
         return sign(self.intent, self._keys.own(party))
 
     @abstractmethod
-    def _intent(self, nonces: list[str], started: str, attempts: int, heads: Sequence[str]) -> RunAhead:
+    def _intent(self, message: Agree) -> RunAhead:
         """Return the statement before the run, without the run's certificate. Raises as `agree`."""
 
-    def go(self, agreed: dict[str, Signed]) -> None:
+    def go(self, message: Go) -> None:
         """Let the party begin, with the certificates that the other parties' hosts signed for this run.
 
         Guarantees: the party's links accept the keys that the pinned owners' keys certified for this run and
@@ -246,7 +255,7 @@ class PartyRun(ABC, Generic[RunAhead]):
         party = self.laid_out()
         if self.intent is None or self._port is None or self.is_running:
             raise HostUnfitError(_NOT_AGREED)
-        self._others = check_agreement(self.intent, keys.by_party(agreed), self._held)
+        self._others = check_agreement(self.intent, keys.by_party(message.agreed), self._held)
         others = run_certificates(self._others, self._common_name)
         self._begins()
         self._is_done = True
@@ -266,15 +275,20 @@ class PartyRun(ABC, Generic[RunAhead]):
     def _common_name(self, party: int) -> str:
         return engine_of(self.model).common_name(party)
 
-    def state(self) -> dict[str, Any]:
+    def report(self, _message: GetReport) -> PartyReport:
         """Return the party's state, with filtered lines; nothing of one that never started."""
+        return PartyReport(**asdict(self._state()))
+
+    def _state(self) -> PartyState:
         party = self.laid_out()
         self._look()
         state = party.state() if self._is_started else PartyState()
-        alone = [f"{OWN}It had not met all other parties after {_MEET_S:g} s."] if self._alone else []
-        return asdict(replace(state, lines=(*state.lines, *alone)))
+        if not self._alone:
+            return state
+        alone = f"{OWN}It had not met all other parties after {_MEET_S:g} s."
+        return replace(state, lines=(*state.lines, alone))
 
-    def ended(self) -> dict[str, Any] | None:
+    def ended(self) -> PartyEnd | None:
         """Return the party's last state, None while it runs."""
         party = self.laid_out()
         self._look()
@@ -289,12 +303,17 @@ class PartyRun(ABC, Generic[RunAhead]):
         with uninterrupted():  # else what is over would not be noted, or twice
             self._is_over()
             self._note_failure()
-        return {"code": code, **self.state()}
+        state = self._state()
+        return PartyEnd(code=code, **asdict(state), signed=self._sign_end(state) if code == 0 else None)
 
-    def kill(self) -> None:
+    def _sign_end(self, state: PartyState) -> Signed | None:  # noqa: ARG002
+        """Return what this host signs of a run whose party ended well, if anything."""
+        return None
+
+    def kill(self, _message: Kill) -> None:
         """End the party, if there is one, and with it a run that has begun."""
         why = "A party that had begun was ended, as its coordinator asked."
-        self._end(lambda: self._host.log.write(Event.ENDED, "kill", why))
+        self._end(lambda: self._host.log.write(Event.ENDED, Kill.name(), why))
 
     def _end(self, note: Callable[[], None]) -> None:
         """End the party, if there is one.
@@ -321,7 +340,7 @@ class PartyRun(ABC, Generic[RunAhead]):
         """Tell the host's owner why the party failed that has ended, if it did."""
         code = self.laid_out().exit_code()
         if code:
-            self._host.log.write(Event.FAILED, "", why_failed(code, self.state()["lines"]))
+            self._host.log.write(Event.FAILED, "", why_failed(code, self._state().lines))
 
     def _look(self) -> None:
         """Remember what is known of a running run by now; called before anything of its party is told."""
@@ -334,8 +353,14 @@ class PartyRun(ABC, Generic[RunAhead]):
     def laid_out(self) -> LocalProcess:
         """Return the prepared party, or raise HostUnfitError."""
         if self._party is None:
-            raise HostUnfitError("It has prepared no party.")
+            raise HostUnfitError(_NO_PARTY)
         return self._party
+
+    def prepared(self) -> PreparedParty:
+        """Return what was prepared, or raise HostUnfitError."""
+        if self._prepared is None:
+            raise HostUnfitError(_NO_PARTY)
+        return self._prepared
 
 
 class BenchmarkRun(PartyRun[BenchmarkIntent]):
@@ -355,22 +380,17 @@ class BenchmarkRun(PartyRun[BenchmarkIntent]):
             raise HostUnfitError(_NO_INPUTS)
         return job, self._values
 
-    def _intent(
-        self,
-        nonces: list[str],
-        started: str,
-        attempts: int,  # noqa: ARG002
-        heads: Sequence[str],  # noqa: ARG002
-    ) -> BenchmarkIntent:
+    def _intent(self, message: Agree) -> BenchmarkIntent:
         trial = json.dumps(asdict(self._trial), sort_keys=True)
+        prepared = self.prepared()
         return BenchmarkIntent(
-            nonces,
-            self._record["party"],
-            self._record["run"],
-            started,
-            hashlib.sha256(trial.encode()).hexdigest(),
-            self._record["program_hash"],
-            self._record["engine_version"],
+            nonces=message.nonces,
+            party=prepared.party,
+            run=prepared.run,
+            started=message.started.isoformat(),
+            trial=hashlib.sha256(trial.encode()).hexdigest(),
+            program_hash=prepared.program_hash,
+            engine_version=prepared.engine_version,
             run_certificate="",
         )
 
@@ -385,15 +405,15 @@ class SignedRun(PartyRun[Intent]):
         super().__init__(host, guard.release.model)
         self.guard = guard
 
-    def known(self, party: int) -> dict[str, Any]:
-        return {"attempts": 0, "seen": self.guard.seen(self._keys.all_histories(party))}
+    def _seen(self, party: int) -> dict[str, str]:
+        return self.guard.seen(self._keys.all_histories(party))
 
-    def _intent(self, nonces: list[str], started: str, attempts: int, heads: Sequence[str]) -> Intent:
+    def _intent(self, message: Agree) -> Intent:
         histories = self._keys.all_histories(self.laid_out().number)
-        return self.guard.with_heads(self._ahead(nonces, started, attempts), histories, heads)
+        return self.guard.with_heads(self._ahead(message), histories, message.heads)
 
     @abstractmethod
-    def _ahead(self, nonces: list[str], started: str, attempts: int) -> Intent:
+    def _ahead(self, message: Agree) -> Intent:
         """Return the statement before the run, without heads of ledgers. Raises as `agree`."""
 
     def _begins(self) -> None:
@@ -406,9 +426,7 @@ class SignedRun(PartyRun[Intent]):
     def _charge(self) -> None:
         """Write what the run's beginning costs."""
 
-    def _signed(
-        self, spent: tuple[str, str], outputs: dict[str, list[int]], lines: list[str]
-    ) -> dict[str, str]:
+    def _signed(self, spent: tuple[str, str], outputs: dict[str, list[int]], lines: Sequence[str]) -> Signed:
         assert self.intent is not None
         party = self.laid_out()
         statement = Statement(
@@ -431,6 +449,9 @@ class ReleaseRun(SignedRun):
         self._piece: Piece | None = None
         self._remembered: set[int] = set()  # parties that this one met, whose hosts' heads are written
 
+    def handlers(self) -> list[Answering]:
+        return [*super().handlers(), *self.uploads.handlers()]
+
     @property
     def inputs_reached(self) -> State:
         return State.FED if self.guard.release.form.path is CLIENTS else self.uploads.reached
@@ -448,9 +469,17 @@ class ReleaseRun(SignedRun):
             guard.takes(self._piece)
         return job, uploads.values
 
-    def _ahead(self, nonces: list[str], started: str, attempts: int) -> Intent:  # noqa: ARG002  # the piece says
-        source = self.uploads.source or INVITED
-        return self.guard.intent(nonces, started, self._record, self.uploads.heard, source, self._piece)
+    def _ahead(self, message: Agree) -> Intent:
+        ahead = self.guard.intent(
+            self.prepared(),
+            nonces=message.nonces,
+            started=message.started.isoformat(),
+            source=self.uploads.source or INVITED,
+            heard=self.uploads.heard,
+        )
+        if self._piece is None:
+            return ahead
+        return replace(ahead, piece=self._piece.name, attempts=self._piece.attempts)
 
     def _charge(self) -> None:
         assert self.intent is not None
@@ -483,24 +512,20 @@ class ReleaseRun(SignedRun):
         self.guard.settle(Status.ABORTED if self.laid_out().exit_code() else Status.DONE)
         super()._is_over()
 
-    def ended(self) -> dict[str, Any] | None:
-        """Return the party's last state; keep the signed statement."""
-        state = super().ended()
-        if state is None:
-            return None
-        if state["code"] == 0:
-            event, spec = self.guard.event, self.guard.statistic.spec
-            assert event is not None
-            outputs = parse_outputs([state["lines"]], self.guard.release.program_of(spec).outputs)
-            state["signed"] = self._signed(
-                (str(event.exact.epsilon), str(event.exact.delta)),
-                {name: list(values) for name, values in outputs.items()},
-                state["lines"],
-            )
-            place = local_host.place_of(self._directory, self._record["run"])
-            with suppress(OSError):  # no room for it; the coordinator gets it in any case
-                write_whole(place, json.dumps(state["signed"]).encode())
-        return state
+    def _sign_end(self, state: PartyState) -> Signed:
+        """Return the signed statement of the run's end, which this host keeps, too."""
+        event, spec = self.guard.event, self.guard.statistic.spec
+        assert event is not None
+        outputs = parse_outputs([state.lines], self.guard.release.program_of(spec).outputs)
+        signed = self._signed(
+            (str(event.exact.epsilon), str(event.exact.delta)),
+            {name: list(values) for name, values in outputs.items()},
+            state.lines,
+        )
+        place = local_host.place_of(self._directory, self.prepared().run)
+        with suppress(OSError):  # no room for it; the coordinator gets it in any case
+            write_whole(place, json.dumps(asdict(signed)).encode())
+        return signed
 
 
 class Preparation(SignedRun):
@@ -510,9 +535,7 @@ class Preparation(SignedRun):
     well; a failed piece leaves neither shares nor keys.  [test: tests/harness/hosts/test_preparation.py]
     """
 
-    REQUESTS = (*SignedRun.REQUESTS, "keep")
-
-    def __init__(self, host: LocalHost, guard: Guard, domain: dict[str, Any]) -> None:
+    def __init__(self, host: LocalHost, guard: Guard, domain: Fields) -> None:
         self._domain = domain_from_json(domain, "The domain of this noise")
         self._noise = joint_noise_of(guard.check_noise(self._domain))
         super().__init__(host, guard)
@@ -520,50 +543,54 @@ class Preparation(SignedRun):
         self._counted = ""  # of the noise and the first keys, so that renewed keys forget no attempt
         self._ended_well = False
 
+    def handlers(self) -> list[Answering]:
+        return [*super().handlers(), Keep.answered_by(self.keep)]
+
     def inputs(self, clients: Sending | None, piece: str = "") -> tuple[Job, Path | None]:  # noqa: ARG002
         return noise_job(self._noise, shares_of(self.scratch / "piece", self.model.parties)), None
 
-    def known(self, party: int) -> dict[str, Any]:
+    def _look_up(self, party: int) -> None:
         self._terms = terms_of(self._noise, self._keys.fingerprints(party))
         self._counted = terms_of(self._noise, self._keys.first_fingerprints(party))
-        return {**super().known(party), "attempts": self.guard.stock.next_attempt(self._counted)}
 
-    def _ahead(self, nonces: list[str], started: str, attempts: int) -> Intent:
-        self.guard.check_attempt(attempts)
-        if attempts < self.guard.stock.next_attempt(self._counted):
+    def _attempts(self) -> int:
+        return self.guard.stock.next_attempt(self._counted)
+
+    def _ahead(self, message: Agree) -> Intent:
+        self.guard.check_attempt(message.attempts)
+        if message.attempts < self._attempts():
             raise HostUnfitError("It was told of fewer attempts to make this noise than it knows of.")
+        prepared = self.prepared()
         return Intent(
-            nonces,
-            self._record["party"],
-            self._record["run"],
-            started,
-            self.guard.asked,
-            self._domain.to_json(),
+            nonces=message.nonces,
+            party=prepared.party,
+            run=prepared.run,
+            started=message.started.isoformat(),
+            asked=self.guard.asked,
+            domain=self._domain.to_json(),
             source=NOTHING,
             inputs={},
             uploads="",
-            program_hash=self._record["program_hash"],
-            engine_version=self._record["engine_version"],
+            program_hash=prepared.program_hash,
+            engine_version=prepared.engine_version,
             compared=0,
-            piece=new_name(self._terms, nonces),
-            attempts=attempts,
+            piece=new_name(self._terms, message.nonces),
+            attempts=message.attempts,
         )
 
     def _charge(self) -> None:
         self.guard.stock.begin(self._counted)
 
-    def ended(self) -> dict[str, Any] | None:
-        state = super().ended()
-        if state is not None and state["code"] == 0:
-            state["signed"] = self._signed(("0", "0"), {}, state["lines"])
-            self._ended_well = True
-        return state
+    def _sign_end(self, state: PartyState) -> Signed:
+        signed = self._signed(("0", "0"), {}, state.lines)
+        self._ended_well = True
+        return signed
 
-    def keep(self, made: dict[str, Signed]) -> None:
+    def keep(self, message: Keep) -> None:
         """Take this party's noise into the stock; HostUnfitError unless all hosts signed its making."""
         if self.intent is None or not self._ended_well:
             raise HostUnfitError("It was asked to keep noise that its party did not make.")
-        check_made(self.intent, keys.by_party(made), self._held)
+        check_made(self.intent, keys.by_party(message.made), self._held)
         self._ended_well = False
         self.laid_out().keep()
         about = {"attempts": self.intent.attempts}

@@ -10,13 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from msgspec import to_builtins
 
-from harness.bounds import Seconds, Size
 from harness.charged import Charged
 from harness.engines.base import (
     EngineResult,
@@ -43,10 +41,36 @@ from harness.errors import (
     UnsupportedError,
     named,
 )
-from harness.hosts.connection import Connection, checked
-from harness.hosts.fleet import ask_of_others, at_once, connected, fit_hosts
+from harness.hosts.connection import Connection
+from harness.hosts.fleet import answers_of_each, at_once, connected, fit_hosts, listener
 from harness.hosts.inventory import Host
-from harness.hosts.local_host import RunName
+from harness.hosts.messages import (
+    CERTIFICATE_S,
+    Address,
+    Aggregate,
+    Agree,
+    CheckUploads,
+    Forget,
+    GetCertificate,
+    GetReport,
+    Go,
+    Keep,
+    Kill,
+    Listen,
+    Message,
+    PartyReport,
+    Prepare,
+    Preprocess,
+    Propose,
+    ReadList,
+    RunFacts,
+    RunTrial,
+    Sending,
+    Start,
+    StopListening,
+    TakeList,
+    TimeLinks,
+)
 from harness.hosts.signed_results import check_ended, noise_of, verify, what_hosts_ran
 from harness.hosts.trials import Trial
 from harness.inputs.shares.signatures import Signed
@@ -58,45 +82,7 @@ from harness.security_models import SecurityModel
 from harness.system.signals import uninterrupted
 from protocols.spec import CLIENTS, InputForm, ProtocolSpec
 
-_ADDING_S = 3600.0  # for a host to list or to add up its uploads
-_KILL_S, _ANSWERS_S = 5.0, 60.0  # for quick requests to a host that may be busy
-_DIFFERS = {
-    "left_out": "left out other uploads",
-    "program_hash": "another program hash",
-    "engine_version": "another engine version",
-}
-
-
-@dataclass(frozen=True)
-class _Aggregated:
-    """See `Uploads.aggregate`."""
-
-    head: str
-    bytes: Size
-    left_out: dict[str, Size]
-    pieces: list[str]
-
-
-@dataclass(frozen=True)
-class _Facts:
-    """See `PartyRun.prepare`."""
-
-    engine_version: str
-    program_hash: str
-    compile_options: tuple[str, ...]
-    compile_s: Seconds
-    nonce: str
-    attempts: Size
-    seen: dict[str, str]
-
-
-@dataclass(frozen=True)
-class _State(PartyState):
-    """See `PartyRun.state` and `ended`."""
-
-    peak_memory_bytes: Size | None = None
-    code: int = 0
-    signed: Signed | None = None
+_LISTING_S = 3600.0  # for all of a host's list of uploads
 
 
 class RemoteProcess(PartyProcess):
@@ -108,43 +94,55 @@ class RemoteProcess(PartyProcess):
         self._connection, self._agreed = connection, agreed
 
     def start(self) -> None:
-        self._connection.ended = None  # so that no earlier run's end counts
-        self._connection.ask("start")
+        self._connection.forget_end()
+        self._connection.ask(Start())
 
     def certificate(self, seconds: float) -> str | None:
-        certificate: str | None = self._connection.ask(
-            "certificate", max(0.0, seconds) + _ANSWERS_S, kind=str | None, seconds=seconds
-        )
-        return certificate
+        return self._connection.ask(GetCertificate(seconds=min(max(0.0, seconds), CERTIFICATE_S)))
 
     def go(self, certificates: Mapping[int, str]) -> None:  # noqa: ARG002  # hosts believe signed ones only
-        self._connection.ask("go", agreed={party: asdict(one) for party, one in self._agreed.items()})
+        self._connection.ask(Go(agreed=_by_name(self._agreed)))
 
     def exit_code(self) -> int | None:
-        ended = self._connection.ended
+        ended = self._connection.party_end()
         if ended is None and self._connection.lost:
             raise PartyFailedError(
                 f"{self.name} went away: the connection to its host broke; the others were stopped and no "
                 "result was written."
             )
-        return None if ended is None else self.state().code
+        return None if ended is None else ended.code
 
     def kill(self) -> None:
         if not self._connection.lost:
             with suppress(FairSharesError):  # the others must be ended in any case
-                self._connection.ask("kill", _KILL_S)
+                self._connection.ask(Kill())
 
     def close(self) -> None:
         """Do nothing: the agent has waited, or ends by itself."""
 
-    def state(self) -> _State:
-        state, connection = _State(), self._connection
-        with suppress(HostUnreachableError):
-            if connection.ended is None:
-                state = connection.ask("state", _KILL_S, kind=_State)
-            else:
-                state = checked(_State, connection.ended, connection.host, "state")
-        return state
+    def state(self) -> PartyState:
+        report: PartyReport | None = self._connection.party_end()
+        if report is None:
+            report = PartyReport()
+            with suppress(HostUnreachableError):
+                report = self._connection.ask(GetReport())
+        return PartyState(report.lines, report.peak_memory_bytes, report.stopped, report.no_room)
+
+    def signed_end(self) -> Signed | None:
+        """Return what its host signed of the run's end, if anything."""
+        ended = self._connection.party_end()
+        return None if ended is None else ended.signed
+
+
+def _by_name(signed: Mapping[int, Signed]) -> dict[str, Signed]:
+    """Return what hosts signed as messages have it, by the parties' numbers as texts."""
+    return {str(party): statement for party, statement in signed.items()}
+
+
+def _have_kept(connections: Sequence[Connection], result: EngineResult) -> None:
+    """Have hosts keep the noise that a run made, by what all of them signed of its end."""
+    made = {party: Signed(**signed) for party, signed in enumerate(result.signed)}
+    _tell(connections, Keep(made=_by_name(made)))
 
 
 class HostsRunner(Runner):
@@ -181,7 +179,8 @@ class HostsRunner(Runner):
     def propose(self, request: Request) -> None:
         """Propose a release to each host; PolicyError or HostUnfitError."""
         self._offline = request.randomness.offline
-        at_once(lambda one: one.ask("propose", asked=request.to_json()), self._connections)
+        message = Propose(asked=request.to_json())
+        at_once(lambda connection: connection.ask(message), self._connections)
 
     def preprocess(
         self, prepared: PreparedRelease[Any], runs: int, timeout_s: float, progress: Progress
@@ -191,14 +190,14 @@ class HostsRunner(Runner):
         Each host keeps its part once all have signed that their parties ended well. After an error, finished
         noise stays.
         """
-        request, domain, pieces = prepared.release.to_json(), prepared.domain.to_json(), []
+        proposed = Preprocess(asked=prepared.release.to_json(), domain=prepared.domain.to_json())
+        pieces = []
         job = noise_job(joint_noise_of(prepared), [Path()] * self.model.parties)
         for number in range(runs):
             progress(f"piece {number + 1}")
-            at_once(lambda one: one.ask("preprocess", asked=request, domain=domain), self._connections)
+            at_once(lambda connection: connection.ask(proposed), self._connections)
             result = self.run(job, self.model, Path(), timeout_s, progress)
-            keep = partial(Connection.ask, request="keep", made=dict(enumerate(result.signed)))
-            at_once(keep, self._connections)
+            _have_kept(self._connections, result)
             pieces.append(what_it_took(result) | to_builtins(result.preprocessing))
         return pieces
 
@@ -211,13 +210,12 @@ class HostsRunner(Runner):
         progress("aggregate")
         self._list_uploads()
         aggregates = at_once(
-            lambda one: one.ask("aggregate", _ADDING_S, kind=_Aggregated, party=one.host.party),
-            self._connections,
+            lambda connection: connection.ask(Aggregate(party=connection.host.party)), self._connections
         )
         heads = [scratch / f"party-{i}.head" for i in range(len(aggregates))]
         for path, aggregate in zip(heads, aggregates, strict=True):
             path.write_text(aggregate.head)
-        self._check_same(aggregates, "left_out")
+        self._check_same([aggregate.left_out for aggregate in aggregates], "left out other uploads")
         self._piece = min(set.intersection(*(set(one.pieces) for one in aggregates)), default="")
         if self._offline and not self._piece:
             has = ", ".join(
@@ -233,32 +231,31 @@ class HostsRunner(Runner):
 
     def _list_uploads(self) -> None:
         signed = at_once(
-            lambda one: one.ask("check_uploads", _ADDING_S, kind=Signed | None, party=one.host.party),
-            self._connections,
+            lambda connection: connection.ask(CheckUploads(party=connection.host.party)), self._connections
         )
-        if None in signed:  # aggregates, on which the parties agreed before
+        lists = [one for one in signed if one is not None]
+        if len(lists) < len(signed):  # aggregates, on which the parties agreed before
             return
-        for own, listed in zip(self._connections, signed, strict=True):
-            self._pass_on(own, asdict(listed))
+        for lister, signed_list in zip(self._connections, lists, strict=True):
+            self._pass_on(lister, signed_list)
 
-    def _pass_on(self, own: Connection, signed: dict[str, str]) -> None:
-        others, party, at = [one for one in self._connections if one is not own], own.host.party, 0
-        until = time.monotonic() + _ADDING_S
-
-        def tell(one: Connection) -> None:
-            one.ask("take_list", _ADDING_S, of=party, signed=signed, at=at, piece=piece)
-
-        while time.monotonic() < until and (piece := own.ask("read_list", _ADDING_S, kind=str, at=at)):
-            at_once(tell, others)
+    def _pass_on(self, lister: Connection, signed: Signed) -> None:
+        """Hand a host's list of uploads to the others, piece by piece."""
+        others = [connection for connection in self._connections if connection is not lister]
+        until = time.monotonic() + _LISTING_S
+        at = 0
+        while time.monotonic() < until and (piece := lister.ask(ReadList(at=at))):
+            told = TakeList(lister=lister.host.party, signed=signed, at=at, piece=piece)
+            _tell(others, told)
             at += len(piece)
 
-    def _check_same(self, facts: Sequence[_Aggregated] | Sequence[_Facts], *names: str) -> None:
-        for host, answer in zip(self._hosts, facts, strict=True):
-            for name in names:
-                if getattr(answer, name) != getattr(facts[0], name):
-                    raise HostUnfitError(
-                        f"{host.title} has {_DIFFERS[name]} than {self._hosts[0].name}; no party was started."
-                    )
+    def _check_same(self, facts: Sequence[object], differs: str) -> None:
+        """Raise HostUnfitError unless all hosts, by party, have the same; `differs` says how one does not."""
+        for host, fact in zip(self._hosts, facts, strict=True):
+            if fact != facts[0]:
+                raise HostUnfitError(
+                    f"{host.title} has {differs} than {self._hosts[0].name}; no party was started."
+                )
 
     @contextmanager
     def prepare(
@@ -307,7 +304,13 @@ class HostsRunner(Runner):
         with started(parties, timeout_s) as waiting:
             agreed.update(self._agreed(facts))  # before a charge: what a host refuses is charged nowhere
             yield _AtHosts(
-                self._hosts, prepared, parties, waiting, agreed, began, signs_ends=self._signs_ends
+                self._hosts,
+                prepared=prepared,
+                parties=parties,
+                waiting=waiting,
+                agreed=agreed,
+                began=began,
+                signs_ends=self._signs_ends,
             )
 
     def finish(self, result: EngineResult, results: Path) -> None:
@@ -322,56 +325,62 @@ class HostsRunner(Runner):
             return
         run = result.hosts.run
         verify(results, [fingerprint(one["certificate"].encode()) for one in result.signed])
-        at_once(lambda one: one.ask("forget", run=run), self._connections)
+        _tell(self._connections, Forget(run=run))
 
-    def _agreed(self, facts: Sequence[_Facts]) -> dict[int, Signed]:
+    def _agreed(self, facts: Sequence[RunFacts]) -> dict[int, Signed]:
         """Have all hosts, whose parties are ready, sign the run; return their statements by party."""
-        now = datetime.now(UTC).isoformat(timespec="seconds")
+        now = datetime.now(UTC).replace(microsecond=0)
         nonces = [host.nonce for host in facts]
         attempts = max(host.attempts for host in facts)
 
-        def agree(one: Connection) -> Any:
-            return one.ask(
-                "agree",
-                kind=Signed,
-                nonces=nonces,
-                started=now,
-                attempts=attempts,
-                heads=sorted({host.seen.get(str(one.host.party), "") for host in facts} - {""}),
-            )
+        def agree(connection: Connection) -> Signed:
+            seen = {host.seen.get(str(connection.host.party), "") for host in facts}
+            message = Agree(nonces=nonces, started=now, attempts=attempts, heads=sorted(seen - {""}))
+            return connection.ask(message)
 
         return dict(enumerate(at_once(agree, self._connections)))
 
-    def _prepare(self, job: Job, run: str, timeout_s: float) -> tuple[Prepared, list[_Facts]]:
-        def prepare(connection: Connection) -> Any:
+    def _prepare(self, job: Job, run: str, timeout_s: float) -> tuple[Prepared, list[RunFacts]]:
+        def prepare(connection: Connection) -> RunFacts:
             own = connection.host
-            addresses = [
-                (LOOPBACK, own.port) if one.party == own.party else one.reached for one in self._hosts
-            ]
-            clients = None
-            if job.sending is not None:
-                clients = {
-                    "terms": job.sending.terms,
-                    "certificates": [upload.certificate for upload in job.sending.uploads],
-                    "ports": own.client_ports,
-                    "seconds": timeout_s,
-                }
-            return connection.ask(
-                "prepare",
-                2000.0,  # to compile its program
-                kind=_Facts,
+            message = Prepare(
                 run=run,
                 party=own.party,
-                addresses=addresses,
-                clients=clients,
+                addresses=[_address_for(own, host) for host in self._hosts],
+                clients=_sending_to(own, job, timeout_s),
                 piece=self._piece,
             )
+            return connection.ask(message)
 
-        prepared: list[_Facts] = at_once(prepare, self._connections)
-        self._check_same(prepared, "program_hash", "engine_version")
+        prepared = at_once(prepare, self._connections)
+        self._check_same([facts.program_hash for facts in prepared], "another program hash")
+        self._check_same([facts.engine_version for facts in prepared], "another engine version")
         slowest = max(prepared, key=lambda facts: facts.compile_s)
         program = (slowest.engine_version, slowest.program_hash, slowest.compile_options)
         return Prepared(job, self.model, *program, slowest.compile_s), prepared
+
+
+def _tell(connections: Sequence[Connection], message: Message[None]) -> None:
+    """Send each host the same message, at once."""
+    at_once(lambda connection: connection.ask(message), connections)
+
+
+def _address_for(own: Host, other: Host) -> Address:
+    """Return where a host's party finds another's, or itself."""
+    return (LOOPBACK, own.port) if other.party == own.party else other.reached
+
+
+def _sending_to(own: Host, job: Job, timeout_s: float) -> Sending | None:
+    """Return what a host is told of clients that send, None without them."""
+    if job.sending is None:
+        return None
+    port, machine_port = own.client_ports
+    return Sending(
+        terms=job.sending.terms,
+        certificates=[upload.certificate for upload in job.sending.uploads],
+        ports=(port, machine_port),
+        seconds=timeout_s,
+    )
 
 
 class _AtHosts(Ready):
@@ -380,12 +389,12 @@ class _AtHosts(Ready):
     def __init__(
         self,
         hosts: Sequence[Host],
+        *,
         prepared: Prepared,
         parties: Sequence[RemoteProcess],
         waiting: Waiting,
         agreed: Mapping[int, Signed],
         began: float,
-        *,
         signs_ends: bool,
     ) -> None:
         self._hosts, self._prepared, self._parties = hosts, prepared, parties
@@ -405,7 +414,7 @@ class _AtHosts(Ready):
         )
         if not self._signs_ends:
             return result
-        ended = [party.state().signed for party in self._parties]
+        ended = [party.signed_end() for party in self._parties]
         names = [host.name for host in self._hosts]
         agreed = [self._agreed[party] for party in range(len(names))]
         ran = check_ended(names, agreed, ended, result.outputs).ran
@@ -483,9 +492,11 @@ class BenchmarkRunner(HostsRunner):
         network: Network | None,
     ) -> Iterator[_AtHosts]:
         self._connections = self._benchmark.ready(self.model, progress)
-        trial = asdict(self._trial)
         try:
-            at_once(lambda one: one.ask("benchmark", party=one.host.party, trial=trial), self._connections)
+            at_once(
+                lambda connection: connection.ask(RunTrial(party=connection.host.party, trial=self._trial)),
+                self._connections,
+            )
             with super()._waiting(job, timeout_s, progress, network) as ready:
                 yield ready
         except FairSharesError:
@@ -496,14 +507,14 @@ class BenchmarkRunner(HostsRunner):
 def _look(connections: Sequence[Connection], model: SecurityModel, progress: Progress) -> dict[str, Any]:
     hosts = [
         {
-            "party": finding.host.party,
-            "name": finding.host.address,
-            **finding.facts["machine"],
-            "environment": finding.facts["environment"],
-            "engine_version": finding.facts["engine_version"],
-            "clock_offset_s": round(finding.skew_s, 3),
+            "party": found.finding.host.party,
+            "name": found.finding.host.address,
+            **to_builtins(found.facts.machine),
+            "environment": to_builtins(found.facts.environment),
+            "engine_version": found.facts.engine_version,
+            "clock_offset_s": round(found.finding.skew_s, 3),
         }
-        for finding in fit_hosts(connections, model, progress)
+        for found in fit_hosts(connections, model, progress)
     ]
     links = list(_links(connections, engine_of(model).connects_down))
     return {
@@ -518,16 +529,20 @@ def _look(connections: Sequence[Connection], model: SecurityModel, progress: Pro
 
 def _links(connections: Sequence[Connection], down: bool) -> Iterator[dict[str, Any]]:
     with ExitStack() as stack:
-        stack.callback(at_once, lambda one: one.ask("stop_listening"), connections)
-        greetings = at_once(lambda one: one.ask("listen", kind=RunName, port=one.host.port), connections)
-        for number, one in enumerate(connections):
+        stack.callback(_tell, connections, StopListening())
+        greetings = at_once(lambda connection: connection.ask(Listen(port=connection.host.port)), connections)
+        for number, connection in enumerate(connections):
             others = range(number) if down else range(number + 1, len(connections))
-            wanted = [(connections[other].host, greetings[other]) for other in others]
-            times = ask_of_others(one, "time_links", tuple[float, float] | None, wanted)
+            wanted = [listener(connections[other].host, greetings[other]) for other in others]
+            times = answers_of_each(connection, TimeLinks(others=wanted), wanted)
             for other, timed in zip(others, times, strict=True):
                 if timed is None:
                     raise HostUnfitError(
-                        f"{one.host.title} lost {connections[other].host.name} while the link between them "
-                        "was measured; look at the network between them."
+                        f"{connection.host.title} lost {connections[other].host.name} while the link between "
+                        "them was measured; look at the network between them."
                     )
-                yield {"parties": [number, other], "rtt_s": timed[0], "bandwidth_bits_per_s": timed[1]}
+                yield {
+                    "parties": [number, other],
+                    "rtt_s": timed.rtt_s,
+                    "bandwidth_bits_per_s": timed.bits_per_s,
+                }

@@ -5,7 +5,7 @@
 
 import json
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from harness.errors import CertificateError, OptionError
 from harness.hosts import keys, policy, wire
 from harness.hosts.agent import serve
 from harness.hosts.host_log import Event, HostLog
+from harness.hosts.messages import TO_SETUP, Answering, GetSuccessors, Pin, SetUp
 from harness.inputs.shares.signatures import Signed
 from harness.system.documents import SMALL, Refusal, as_type, read_json
 from harness.system.files import write_whole
@@ -23,54 +24,52 @@ SCHEMA = 1
 class Setup(wire.Answers):
     """One host's set-up; whoever can start it may ask anything."""
 
-    REQUESTS = ("setup", "successors", "pin")
+    known = TO_SETUP
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._log = HostLog(directory, coordinator="")
+
+    @property
+    def handlers(self) -> dict[str, Answering]:
+        handlers: list[Answering] = [
+            SetUp.answered_by(self.set_up),
+            GetSuccessors.answered_by(self.successors),
+            Pin.answered_by(self.pin),
+        ]
+        return {handler.name: handler for handler in handlers}
 
     def note(self, event: Event, request: str, said: str) -> None:
         """Write into the host's log, once this is a host's directory."""
         if (self._directory / policy.FILE).exists():
             self._log.write(event, request, said)
 
-    def setup(
-        self,
-        party: int,
-        renew: bool,
-        policy_text: str | None,
-        models: list[str],
-        port: int = policy.DEFAULT_PORT,
-        client_port: int = 0,
-    ) -> dict[str, str]:
+    def set_up(self, message: SetUp) -> dict[str, str]:
         """Make this host's directory, keys and policy, if need be; return its certificates by engine.
 
         Only a `policy_text` changes an existing policy. Ports are for a new one, and names of models for one
         without such a text. Raises HostUnfitError or PolicyError.
         """
-        policy.check_models(models)
-        certificates = keys.make_keys(self._directory, party, renew=renew)
-        if policy_text is not None or not (self._directory / policy.FILE).exists():
-            text = policy.first_policy(models) if policy_text is None else policy_text
-            policy.write_policy(self._directory, text, port, client_port)
+        policy.check_models(message.models)
+        certificates = keys.make_keys(self._directory, message.party, renew=message.renew)
+        if message.policy_text is not None or not (self._directory / policy.FILE).exists():
+            text = message.policy_text
+            if text is None:
+                text = policy.first_policy(message.models)
+            policy.write_policy(self._directory, text, message.port, message.client_port)
         return certificates
 
-    def successors(self, party: int) -> dict[str, list[dict[str, str]]]:
+    def successors(self, message: GetSuccessors) -> dict[str, list[Signed]]:
         """Return by engine what this host's old keys signed of their successors."""
-        return _as_json(keys.own_successors(self._directory, party))
+        return keys.own_successors(self._directory, message.party)
 
-    def pin(
-        self,
-        party: int,
-        certificates: dict[str, dict[str, str]],
-        successors: dict[str, dict[str, list[Signed]]],
-    ) -> None:
+    def pin(self, message: Pin) -> None:
         """Accept other parties' certificates, by engine, with their successors. Raises as `keys.pin`."""
         keys.pin(
             self._directory,
-            party,
-            {name: keys.by_party(texts) for name, texts in certificates.items()},
-            {name: keys.by_party(signed) for name, signed in successors.items()},
+            message.party,
+            {name: keys.by_party(texts) for name, texts in message.certificates.items()},
+            {name: keys.by_party(signed) for name, signed in message.successors.items()},
         )
 
 
@@ -97,6 +96,7 @@ def read_exported(path: Path) -> Exported:
 def set_up_here(
     directory: Path,
     party: int,
+    *,
     renew: bool,
     policy_text: str | None,
     others: Sequence[Path],
@@ -116,7 +116,15 @@ def set_up_here(
             f"--lost says that party {without[0]} lost its key; name the file of its new certificates by "
             "--pin."
         )
-    own = host.setup(party, renew, policy_text, [*models])
+    own = host.set_up(
+        SetUp(
+            party=party,
+            renew=renew,
+            policy_text=policy_text,
+            models=list(models),
+            port=policy.DEFAULT_PORT,
+        )
+    )
     _write_exported(directory, party, own)
     for one in read:
         (other,) = keys.by_party({str(one.party): one})
@@ -136,12 +144,10 @@ def _write_exported(directory: Path, party: int, certificates: dict[str, str]) -
     fields = {"schema": SCHEMA, "party": party, "certificates": certificates}
     signed = keys.own_successors(directory, party)
     if any(signed.values()):
-        fields["successors"] = _as_json(signed)
+        fields["successors"] = {
+            name: [asdict(successor) for successor in of_engine] for name, of_engine in signed.items()
+        }
     write_whole(exported(directory, party), json.dumps(fields).encode())
-
-
-def _as_json(signed: Mapping[str, Sequence[Signed]]) -> dict[str, list[dict[str, str]]]:
-    return {name: [asdict(one) for one in of_engine] for name, of_engine in signed.items()}
 
 
 def main(arguments: list[str]) -> int:

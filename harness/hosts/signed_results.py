@@ -116,6 +116,16 @@ class BenchmarkIntent:
         return replace(self, party=0, run_certificate="")
 
 
+@dataclass(frozen=True)
+class PreparedParty:
+    """What a host has prepared for a run: its name, the host's party, and the program with its engine."""
+
+    run: str
+    party: int
+    program_hash: str
+    engine_version: str
+
+
 RunAhead = TypeVar("RunAhead", bound=Intent | BenchmarkIntent)
 
 
@@ -142,9 +152,9 @@ class _Signatures:
     signed: list[Signed]
 
 
-def sign(content: UploadList | Intent | BenchmarkIntent | Statement, own: Path) -> dict[str, str]:
+def sign(content: UploadList | Intent | BenchmarkIntent | Statement, own: Path) -> Signed:
     """Return a signed statement; the key is beside the certificate."""
-    return asdict(signed_by(own, content))
+    return signed_by(own, content)
 
 
 def check_agreement(

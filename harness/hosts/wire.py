@@ -6,18 +6,21 @@ Each side also sends empty lines: silence is the other's end.
 import json
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, BinaryIO
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from msgspec import to_builtins
 
 from harness.hosts.host_log import Event
+from harness.hosts.messages import LONGEST, Answering, Kind, Message, PartyEnd
 from harness.system.documents import MESSAGE, strict_json
+from protocols.json_values import JsonObject
 
-VERSION = 13  # of requests and answers; rises with each change of them
+VERSION = 14  # of requests and answers; rises with each change of them
 BEAT_S = 2.0  # between signs of life
 SILENT_BEATS = 10  # until the other side counts as gone
-SHORT = 1 << 16  # bytes of a line before a run is accepted
-LONGEST = 1 << 27  # the identities of a million uploads fit
 
 
 @contextmanager
@@ -32,16 +35,27 @@ def limited(seconds: float, over: Callable[[str], object], why: str) -> Iterator
         timer.cancel()
 
 
-class Answers:
-    """The handlers of requests at a host, with the connection's `PartyRun`, if any."""
+@dataclass(frozen=True)
+class Received:
+    """The fields of a message, and the bytes of its line."""
 
-    REQUESTS: tuple[str, ...] = ()
-    run: Any = None
+    fields: JsonObject
+    size: int
+
+
+class Answers:
+    """What answers messages at a host.
+
+    Attributes:
+        known: The kinds of messages that it may be sent, by name.
+    """
+
+    known: Mapping[str, Kind] = {}
 
     @property
-    def handlers(self) -> dict[str, Callable[..., Any]]:
-        """The handlers, by request."""
-        return {name: getattr(self, name) for name in self.REQUESTS}
+    def handlers(self) -> dict[str, Answering]:
+        """The handlers of the messages that it can answer now, by name."""
+        return {}
 
     @property
     def longest(self) -> int:
@@ -51,12 +65,20 @@ class Answers:
     @property
     def is_running(self) -> bool:
         """Whether a party runs."""
-        return self.run is not None and self.run.is_running
+        return False
 
-    def admit(self, request: str) -> None:
-        """Raise PolicyError unless this coordinator may send this, HostUnfitError if not now."""
+    def ended(self) -> PartyEnd | None:
+        """Return the last state of a party that ran, None while it runs."""
+        return None
 
-    def limit_s(self, request: str) -> float:  # noqa: ARG002
+    def admit(self, kind: Kind | None) -> None:
+        """Raise PolicyError unless this coordinator may ask, HostUnfitError if not this now.
+
+        Args:
+            kind: None for a request that it does not know.
+        """
+
+    def limit_s(self, kind: Kind | None) -> float:  # noqa: ARG002
         """Return the seconds in which a request is answered, or else the connection ends."""
         return 3600.0
 
@@ -87,7 +109,7 @@ class Line(ABC):
         threading.Thread(target=self._listen, args=[incoming], daemon=True).start()
         threading.Thread(target=self._beat, daemon=True).start()
 
-    def send(self, message: dict[str, Any]) -> None:
+    def send(self, message: Mapping[str, object] | Message[object]) -> None:
         """Send a message."""
         with self.writing:
             self.write(encode(message))
@@ -104,7 +126,7 @@ class Line(ABC):
     def _listen(self, incoming: BinaryIO) -> None:
         """Read until the other side ends."""
 
-    def messages(self, incoming: BinaryIO) -> Iterator[dict[str, Any]]:
+    def messages(self, incoming: BinaryIO) -> Iterator[Received]:
         """Yield messages; OSError at the other side's end, ValueError for anything else."""
         while (line := read_line(incoming, self._hear, lambda: self.longest)) is not None:
             message = decode(line)
@@ -125,22 +147,22 @@ class Line(ABC):
                     self.write(b"\n")
 
 
-def encode(message: dict[str, Any]) -> bytes:
+def encode(message: Mapping[str, object] | Message[object]) -> bytes:
     """Return a message as it is sent."""
-    return json.dumps(message).encode() + b"\n"
+    return json.dumps(to_builtins(message)).encode() + b"\n"
 
 
-def decode(line: bytes) -> dict[str, Any] | None:
+def decode(line: bytes) -> Received | None:
     """Return a line's message, None for a sign of life, or raise ValueError."""
     if not line.strip():
         return None
     try:
-        message = strict_json(line, MESSAGE)
+        fields = strict_json(line, MESSAGE)
     except RecursionError:
-        message = None
-    if not isinstance(message, dict):
+        fields = None
+    if not isinstance(fields, dict):
         raise ValueError("not an object")
-    return message
+    return Received(fields, len(line))
 
 
 def read_line(

@@ -9,24 +9,20 @@ import math
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, time
 from difflib import get_close_matches
 from fractions import Fraction
-from inspect import signature
 from itertools import accumulate, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar, overload
+from typing import Any, NoReturn, TypeAlias, TypeVar, overload
 
 from harness.errors import FairSharesError, cannot
 from harness.system.files import larger_than, read_bounded
 from harness.system.spelling import similar
 from protocols.exact_numbers import MAX_DIGITS, stated_number
-from protocols.json_values import JsonObject, JsonValue
-
-if TYPE_CHECKING:
-    from msgspec import Struct
+from protocols.json_values import JsonValue
 
 T = TypeVar("T")
 
@@ -251,27 +247,6 @@ def _to_text(value: object) -> str:
     if not isinstance(value, Fraction):
         raise NotImplementedError(f"no file has a {type(value).__name__}")
     return str(value)
-
-
-def call(function: Callable[..., T], arguments: JsonObject, refusal: Refusal) -> T:
-    """Call a function with values of its parameters' types by name, or raise as `as_type`.
-
-    Guarantees: calls of one method take no more memory, however many there are, of however many objects.
-    [test: tests/harness/system/test_documents.py]
-    """
-    import msgspec
-
-    plain = getattr(function, "__func__", function)  # not the bound method, which would keep its object
-    if plain not in _ARGUMENTS:
-        fields = [
-            (one.name, one.annotation, msgspec.NODEFAULT if one.default is one.empty else one.default)
-            for one in signature(function, eval_str=True).parameters.values()
-        ]
-        _ARGUMENTS[plain] = msgspec.defstruct("Arguments", fields, kw_only=True)
-    return function(**msgspec.structs.asdict(as_type(_ARGUMENTS[plain], arguments, refusal)))
-
-
-_ARGUMENTS: dict[object, "type[Struct]"] = {}  # of each function that was called, made once
 
 
 def _check_known(document: TomlValue, made: object, refusal: Refusal) -> None:

@@ -318,7 +318,7 @@ def agreement(
     for of, signed in lists.items():
         if of != party:
             listed = dict(signed)
-            one.ask("take_list", of=of, at=0, piece=listed.pop("piece"), signed=listed)
+            one.ask("take_list", lister=of, at=0, piece=listed.pop("piece"), signed=listed)
     one.ask("aggregate", party=party)
     one.ask("prepare", run="0" * 32, party=party, addresses=[(LOOPBACK, port) for port in ports])
     ready(one)

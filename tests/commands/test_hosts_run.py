@@ -21,6 +21,7 @@ from harness.hosts import wire
 from harness.hosts.connection import Connection
 from harness.hosts.host_log import FILE as LOG, Event, read_log
 from harness.hosts.local_host import TURN
+from harness.hosts.messages import Forget, Message
 from harness.hosts.policy import FILE, LEDGER
 from harness.inputs.rings import RINGS
 from harness.inputs.shares.file_format import SALT_BYTES, SEED_BYTES
@@ -99,8 +100,8 @@ def observed(hosts: Site, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 
     ask = Connection.ask
 
-    def no_forgetting(self: Connection, request: str, *arguments: Any, **details: Any) -> Any:
-        return None if request == "forget" else ask(self, request, *arguments, **details)
+    def no_forgetting(self: Connection, message: Message[Any]) -> Any:
+        return None if isinstance(message, Forget) else ask(self, message)
 
     monkeypatch.setattr(wire, "read_line", read_line)
     monkeypatch.setattr(Connection, "ask", no_forgetting)  # as if it had gone away before

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import fields as fields_of, replace
+from dataclasses import asdict, fields as fields_of, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -228,8 +228,8 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
     own = place / "host" / "keys" / "embedded" / "P0.pem"
     yield "manifest.json", {"hosts": to_builtins(what_hosts_ran(intent))}
     signed = sign(statement, own)
-    yield "signatures.json", {"schema": SCHEMA, "signed": [signed]}
-    yield "signatures.json", {"said": json.loads(signed["said"])}
+    yield "signatures.json", {"schema": SCHEMA, "signed": [asdict(signed)]}
+    yield "signatures.json", {"said": json.loads(signed.said)}
     yield "party-<i>.certificates", json.loads(exported(place / "host", 0).read_text())
     set_up_here(place / "host", 0, renew=True, policy_text=None, others=[], models=["mpyc"])
     renewed = json.loads(exported(place / "host", 0).read_text())

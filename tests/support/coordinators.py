@@ -18,21 +18,36 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from unittest.mock import patch
 
 import numpy as np
+from msgspec import to_builtins
 
 from harness.engines.parties.certificates import make_key
 from harness.engines.parties.handle import PartyState
 from harness.engines.parties.supervisor import free_ports
 from harness.engines.registry import engine_of, engines
-from harness.errors import HostUnfitError
 from harness.hosts import keys, runner
 from harness.hosts.agent import Work
 from harness.hosts.connection import checked
 from harness.hosts.guard import _digest
 from harness.hosts.inventory import Host
+from harness.hosts.messages import (
+    Aggregate,
+    Aggregated,
+    Agree,
+    CheckUploads,
+    Go,
+    Message,
+    PartyEnd,
+    Prepare,
+    Propose,
+    ReadList,
+    Sending,
+    TakeList,
+    answer_type,
+)
 from harness.hosts.policy import FILE, LEDGER
 from harness.hosts.runner import HostsRunner
 from harness.hosts.signed_results import sign
@@ -45,7 +60,6 @@ from harness.privacy.ledger.populations import Status
 from harness.request.base import Request
 from harness.request.releases import REQUESTS, WeightsRequest
 from harness.security_models import SecurityModel, get_model
-from harness.system.documents import Refusal, call
 from protocols.spec import PI_RW, SHARES, InputPath
 from tests.conftest import PROJECT
 from tests.support.sharing import share, to_hosts
@@ -100,6 +114,29 @@ def write_rules(host: Path, policy: str) -> None:
     (host / FILE).chmod(0o600)
 
 
+def run_of(work: Work) -> Any:
+    """Return the run of a host's work, which a test knows and looks into."""
+    return work.run
+
+
+def to_prepare(
+    party: int, clients: Sending | None = None, piece: str = "", parties: int = MODEL.parties
+) -> Prepare:
+    """Return what has a host prepare its party, of which nobody is reached."""
+    addresses = [("127.0.0.1", 0)] * parties
+    return Prepare(run="0" * 32, party=party, addresses=addresses, clients=clients, piece=piece)
+
+
+def to_agree(nonces: Sequence[str], attempts: int = 0, heads: Sequence[str] = ()) -> Agree:
+    """Return what has a host sign a run that begins now."""
+    return Agree(nonces=list(nonces), started=now(), attempts=attempts, heads=list(heads))
+
+
+def to_go(signed: Mapping[str, Signed]) -> Go:
+    """Return what has a host let its party begin, by what hosts signed."""
+    return Go(agreed=dict(signed))
+
+
 class Coordinator:
     """A connection to a host's agent, in this process. Attributes: work: what answers."""
 
@@ -108,22 +145,22 @@ class Coordinator:
 
     def go(self, hosts: list[Path], **others: Any) -> None:
         """Let the prepared party begin, with what the other hosts sign. Args: others: they sign otherwise."""
-        party = self.work.run.laid_out().number
-        listed = {i: heard.nonce for i, heard in self.work.run.uploads.heard.items()}
-        nonces = [self.work.run.nonce if i == party else listed.get(i, f"{i}") for i in range(MODEL.parties)]
-        self.work.run._certificate = run_certificate(party)  # the party's process, in whose place is none
-        signed = {str(party): self.work.run.agree(nonces, now())}
-        assert self.work.run.intent is not None
+        run = run_of(self.work)
+        party = run.laid_out().number
+        listed = {i: heard.nonce for i, heard in run.uploads.heard.items()}
+        nonces = [run.nonce if i == party else listed.get(i, f"{i}") for i in range(MODEL.parties)]
+        run._certificate = run_certificate(party)  # the party's process, in whose place is none
+        signed = {str(party): run.agree(to_agree(nonces))}
         for i, host in enumerate(hosts):
             own = host / "keys" / "embedded" / f"P{i}.pem"
             if i != party:
-                intent = replace(self.work.run.intent, party=i, run_certificate=run_certificate(i))
+                intent = replace(run.intent, party=i, run_certificate=run_certificate(i))
                 signed[str(i)] = sign(replace(intent, **others), own)
-        self.work.run.go({name: Signed(**one) for name, one in signed.items()})
+        run.go(to_go(signed))
 
     def tell(self, hosts: list[Path], run: dict[str, str], party: int = 0) -> None:
         """Have all hosts list their uploads for a proposed run, and tell this one the others' lists."""
-        self.work.run.uploads.check_uploads(party)
+        run_of(self.work).uploads.check_uploads(CheckUploads(party=party))
         self.hear(hosts, run, party)
 
     def hear(self, hosts: list[Path], run: dict[str, str], party: int) -> None:
@@ -132,22 +169,25 @@ class Coordinator:
             if i != party:
                 with ExitStack() as stack:
                     other = Coordinator(host, stack).work
-                    other.propose(run)
-                    signed, at = other.run.uploads.check_uploads(i), 0
-                    while piece := other.run.uploads.read_list(at):
-                        self.work.run.uploads.take_list(i, Signed(**(signed or {})), at, piece)
+                    other.propose(Propose(asked=run))
+                    uploads, at = run_of(other).uploads, 0
+                    signed = uploads.check_uploads(CheckUploads(party=i))
+                    while piece := uploads.read_list(ReadList(at=at)):
+                        told = TakeList(lister=i, signed=signed, at=at, piece=piece)
+                        run_of(self.work).uploads.take_list(told)
                         at += len(piece)
 
-    def aggregated(self, run: dict[str, str], party: int = 0) -> dict[str, Any]:
+    def aggregated(self, run: dict[str, str], party: int = 0) -> Aggregated:
         """Have the host add its shares up for a run, by all hosts' lists; return what it says of that."""
-        self.work.propose(run)
+        self.work.propose(Propose(asked=run))
         self.tell(sorted(self.work.host.directory.parent.glob("host-*")), run, party)
-        return self.work.run.uploads.aggregate(party)
+        answer: Aggregated = run_of(self.work).uploads.aggregate(Aggregate(party=party))
+        return answer
 
     def prepared(self, run: dict[str, str], party: int = 0) -> Work:
         """Return the host's work once a party is ready to start. Raises: whatever the host refuses by."""
         self.aggregated(run, party)
-        self.work.run.prepare("0" * 32, party, [("127.0.0.1", 0)] * MODEL.parties)
+        run_of(self.work).prepare(to_prepare(party))
         return self.work
 
 
@@ -198,17 +238,17 @@ def ran(hosts: list[Path], party: int = 0, found: Party | None = None, **changes
 
 def let_go(coordinator: Coordinator, work: Work, hosts: list[Path], found: Party | None = None) -> Party:
     made = found or Party()
-    made.number = work.run.laid_out().number
-    work.run._party = made
+    made.number = run_of(work).laid_out().number
+    run_of(work)._party = made
     coordinator.go(hosts)
     return made
 
 
 def listed(work: Work, party: int = 0) -> UploadReport:
     """Return what a host says, signed, of its uploads."""
-    uploads = work.run.uploads
-    signed = uploads.check_uploads(party)
-    assert signed is not None and json.loads(signed["said"])["digest"] == _digest(uploads._own)
+    uploads = run_of(work).uploads
+    signed = uploads.check_uploads(CheckUploads(party=party))
+    assert signed is not None and json.loads(signed.said)["digest"] == _digest(uploads._own)
     return _read_list(uploads._own)
 
 
@@ -319,7 +359,7 @@ def fed(hosts: Sequence[Agent], asked: dict[str, str]) -> None:
         for of, signed in enumerate(lists):
             if of != i:
                 piece = hosts[of].ask("read_list", at=0)
-                one.ask("take_list", of=of, signed=signed, at=0, piece=piece)
+                one.ask("take_list", lister=of, signed=signed, at=0, piece=piece)
         one.ask("aggregate", party=i)
 
 
@@ -360,10 +400,11 @@ def begun(hosts: Sequence[Agent], signed: Mapping[int, Any]) -> None:
 def opened(hosts: Sequence[Agent]) -> list[dict[str, list[int]]]:
     """Return what each host signs that its party revealed, once it has ended; nothing where it failed."""
     ends = [one.ended.get() for one in hosts]
-    return [json.loads(end["signed"]["said"])["outputs"] if "signed" in end else {} for end in ends]
+    return [json.loads(end["signed"]["said"])["outputs"] if end.get("signed") else {} for end in ends]
 
 
 After = Callable[[str, Work, Any], Any]  # of a request, the host's work and its answer: what is answered
+T = TypeVar("T")
 
 
 class Loopback:
@@ -374,23 +415,32 @@ class Loopback:
     def __init__(self, host: Host, stack: ExitStack, after: After) -> None:
         self.host, self._after = host, after
         self.work = Work(Path(host.directory), stack)
-        self._ended: dict[str, Any] | None = None
+        self._ended: PartyEnd | None = None
 
-    def ask(self, request: str, _patience_s: float = 0.0, kind: Any = None, **details: Any) -> Any:
-        refusal = Refusal(HostUnfitError, f"The request {request!r}", "one of this version", "both need one")
-        answer = call(self.work.handlers[request], json.loads(json.dumps(details)), refusal)
-        said = json.loads(json.dumps(self._after(request, self.work, answer)))
-        return checked(kind, said, self.host, request)
+    def ask(self, message: Message[T]) -> T:
+        answer = answered(self.work, message)
+        said = as_sent(self._after(message.name(), self.work, as_sent(answer)))
+        return checked(answer_type(type(message)), said, self.host, message.name())
 
-    @property
-    def ended(self) -> dict[str, Any] | None:
+    def party_end(self) -> PartyEnd | None:
         if self.work.is_running:
-            self._ended = self.work.run.ended()
+            self._ended = self.work.ended()
         return self._ended
 
-    @ended.setter
-    def ended(self, how: dict[str, Any] | None) -> None:
-        self._ended = how
+    def forget_end(self) -> None:
+        self._ended = None
+
+
+def as_sent(answer: object) -> Any:
+    """Return an answer as JSON has it."""
+    return json.loads(json.dumps(to_builtins(answer)))
+
+
+def answered(work: Work, message: Message[T]) -> T:
+    """Return a host's answer to a message that it gets, whatever its policy and state."""
+    fields = as_sent(message)
+    answer: T = work.handlers[fields.pop("do")].answer(fields)  # type: ignore[assignment]
+    return answer
 
 
 def honest(_request: str, _work: Work, answer: Any) -> Any:
@@ -421,7 +471,7 @@ def hosts_runner(
         ]
         made._connections = connections
         for one in connections:
-            one.work.propose(asked.to_json())
+            one.work.propose(Propose(asked=asked.to_json()))
         # One after the other, as these hosts have one process, and one cache of programs, in common.
         stack.enter_context(
             patch.object(runner, "at_once", lambda do, hosts_of: [do(one) for one in hosts_of])

@@ -95,11 +95,11 @@ def setup(options: HostsSetupOptions) -> None:
     certificates = set_up_here(
         options.directory,
         options.party,
-        options.renew,
-        text,
-        [Path(name) for name in options.pin or []],
-        [model.name for model in chosen],
-        options.lost or [],
+        renew=options.renew,
+        policy_text=text,
+        others=[Path(name) for name in options.pin or []],
+        models=[model.name for model in chosen],
+        lost=options.lost or [],
     )
     if is_new:
         cli.announce(_accepted(chosen, "The new policy accepts"))

@@ -129,7 +129,7 @@ def _accept(data: bytes) -> None:
 
 
 def _invitation() -> bytes:
-    signed = Signed(**sign(_release(0), _owner().certificate))
+    signed = sign(_release(0), _owner().certificate)
     server = Server("127.0.0.1", 1, _owner().shown, signed)
     fields = {"client": 0, "certificate": "", "key": "", "servers": [asdict(server)], "terms": {}}
     return json.dumps({"schema": 1, **fields}).encode()

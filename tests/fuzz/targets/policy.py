@@ -46,7 +46,7 @@ def _read_lines(data: bytes) -> None:
                 continue
             if _would_reach_out(request):
                 continue
-            answer = agent._answer(request)
+            answer: dict[str, Any] = agent._answer(request)
             json.dumps(answer)
             if "error" in answer and first is None:
                 first = answer["error"]
@@ -58,9 +58,9 @@ def _read_lines(data: bytes) -> None:
         raise HostUnfitError(first[1])
 
 
-def _would_reach_out(request: dict[str, Any]) -> bool:
+def _would_reach_out(request: wire.Received) -> bool:
     """Return whether a request would end other processes, or connect to wherever a mutation says."""
-    return request.get("do") in ("clean", "reach", "time_links", "check", "listen")
+    return request.fields.get("do") in ("clean", "reach", "time_links", "check", "listen")
 
 
 def _line(request: str, **details: Any) -> bytes:
@@ -75,15 +75,16 @@ def _lines() -> list[bytes]:
     domain = {"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 10}
     noise = {"security": "mpyc", "noise": {"exact": ["1", "1/1099511627776"], "samples": 3}}
     release = {"security": "mpyc", "asked": asked, "federation": {"clients": 7, "records": 23}}
+    told = {"lister": 1, "signed": {"said": "", "signature": "", "certificate": ""}, "at": 0, "piece": ""}
     prepare = _line("prepare", run="0" * 32, party=0, addresses=[["127.0.0.1", 0]] * 3, clients=None)
     return [
         b"\n" + _line("collect") + _line("forget", run="0" * 32),
         _line("propose", asked=asked) + _line("check_uploads", party=0) + _line("aggregate", party=0),
-        _line("propose", asked=asked) + _line("take_list", of=1, signed={"said": "", "certificate": ""}),
+        _line("propose", asked=asked) + _line("take_list", **told),
         _line("preprocess", asked=asked, domain=domain) + prepare,
         _line("benchmark", party=0, trial=noise) + _line("kill") + _line("state"),
         _line("benchmark", party=0, trial=release) + _line("certificate", seconds=1.5),
-        _line("agree", nonces=["0"], started="2027-01-01T00:00:00+00:00") + _line("go", agreed={}),
+        _line("agree", nonces=["0" * 32] * 3, started="2027-01-01T00:00:00+00:00") + _line("go", agreed={}),
     ]
 
 

@@ -57,7 +57,7 @@ class Owners:
         return replace(made, **changes)
 
     def signed(self, said: Any, by: int) -> Signed:
-        return Signed(**sign(said, self.keys[by]))
+        return sign(said, self.keys[by])
 
     def _key(self, name: str, common_name: str) -> Path:
         (self.place / name).mkdir(parents=True)

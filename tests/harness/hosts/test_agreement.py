@@ -23,16 +23,28 @@ from harness.errors import (
     UsedUploadsError,
 )
 from harness.hosts import party_run
-from harness.hosts.party_run import Sending
+from harness.hosts.messages import (
+    Aggregate,
+    Check,
+    Collect,
+    GetCertificate,
+    Go,
+    Listen,
+    Listener,
+    PartyEnd,
+    Propose,
+    Reach,
+    Sending,
+    Start,
+)
 from harness.hosts.policy import FILE, LEDGER
 from harness.hosts.signed_results import AGGREGATE, sign
-from harness.inputs.shares.signatures import Signed
 from harness.pipeline.sources import request_of_run, terms_of
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Status
-from harness.system.documents import Refusal, call
 from harness.system.files import PREFIX
 from protocols.guarantee import Budget
+from protocols.json_values import JsonObject
 from protocols.spec import CLIENTS
 from tests.support.coordinators import (
     ANY_PORT,
@@ -41,12 +53,16 @@ from tests.support.coordinators import (
     RULE,
     Coordinator,
     Party,
+    answered,
     asked,
     let_go,
-    now,
     ran,
     run_certificate,
+    run_of,
     spent,
+    to_agree,
+    to_go,
+    to_prepare,
     write_rules,
 )
 from tests.support.running import until
@@ -58,15 +74,15 @@ def test_a_host_is_not_set_among_a_starters_own(hosts: list[Path], stack: ExitSt
     coordinator.prepared(asked())
     own = make_key(tmp_path, "P1", "MPyC party 1")
     work = coordinator.work
-    nonces = [work.run.nonce, *(work.run.uploads.heard[i].nonce for i in (1, 2))]
-    work.run._certificate = run_certificate(0)
-    signed = {"0": work.run.agree(nonces, now())}
-    assert work.run.intent is not None
-    signed |= {str(i): sign(replace(work.run.intent, party=i), own) for i in (1, 2)}
+    nonces = [run_of(work).nonce, *(run_of(work).uploads.heard[i].nonce for i in (1, 2))]
+    run_of(work)._certificate = run_certificate(0)
+    signed = {"0": run_of(work).agree(to_agree(nonces))}
+    assert run_of(work).intent is not None
+    signed |= {str(i): sign(replace(run_of(work).intent, party=i), own) for i in (1, 2)}
     with pytest.raises(CertificateError, match="Party 1 has another certificate than this host holds"):
-        work.run.go({name: Signed(**one) for name, one in signed.items()})
+        run_of(work).go(to_go(signed))
     with pytest.raises(HostUnfitError, match="whoever starts this run did not pass it on"):
-        work.run.go({"0": Signed(**signed["0"])})
+        run_of(work).go(to_go({"0": signed["0"]}))
     assert spent(hosts[0]) == []
 
 
@@ -97,19 +113,21 @@ def test_a_host_signs_for_one_run_at_a_time(hosts: list[Path], stack: ExitStack)
     """Else what it signed for one could let others begin another one."""
     work = Coordinator(hosts[0], stack).prepared(asked())
     with pytest.raises(HostUnfitError, match="not the one that it prepared"):
-        work.run.agree(["0", "1", "2"], now())
+        run_of(work).agree(to_agree(["0", "1", "2"]))
     with (
         ExitStack() as other,
         pytest.raises(HostUnfitError, match=r"Another run is under way on it \(process"),
     ):
         Coordinator(hosts[0], other).prepared(asked(epsilon="2"))
     with ExitStack() as other:
-        seen = Coordinator(hosts[0], other).work.host.check(0, MODEL.name, 0, [])
-        assert seen["port"].startswith("Another run is under way on it (process")
+        seen = Coordinator(hosts[0], other).work.host.check(
+            Check(party=0, security=MODEL.name, port=0, client_ports=[])
+        )
+        assert (seen.port or "").startswith("Another run is under way on it (process")
         with pytest.raises(HostUnfitError, match="Another run is under way"):
-            Coordinator(hosts[0], other).work.host.listen(0)
+            Coordinator(hosts[0], other).work.host.listen(Listen(port=0))
     with pytest.raises(HostUnfitError, match="agreed to no run"):
-        work.run.go({})
+        run_of(work).go(to_go({}))
     stack.close()
     with ExitStack() as other:
         Coordinator(hosts[0], other).prepared(asked(epsilon="2"))
@@ -119,9 +137,9 @@ def test_a_connection_is_for_one_run(hosts: list[Path], stack: ExitStack) -> Non
     """What was checked stays what runs: no other release, no other inputs under the same charge."""
     work = Coordinator(hosts[0], stack).prepared(asked())
     for again in (
-        lambda: work.propose(asked(epsilon="1/1000")),
-        lambda: work.run.uploads.aggregate(0),
-        lambda: work.run.prepare("0" * 32, 0, [("127.0.0.1", 0)] * 3),
+        lambda: work.propose(Propose(asked=asked(epsilon="1/1000"))),
+        lambda: run_of(work).uploads.aggregate(Aggregate(party=0)),
+        lambda: run_of(work).prepare(to_prepare(0)),
     ):
         with pytest.raises(HostUnfitError, match="already; a connection is for one run"):
             again()
@@ -145,18 +163,19 @@ def test_a_party_that_meets_nobody_is_given_up(
     monkeypatch.setattr(party_run, "_MEET_S", -1.0)
     coordinator = Coordinator(hosts[0], stack)
     work = coordinator.prepared(asked())
-    coordinator.work.run.start()
-    assert coordinator.work.run.certificate(600)
+    run_of(coordinator.work).start(Start())
+    assert run_of(coordinator.work).certificate(GetCertificate(seconds=600))
     coordinator.go(hosts)
-    said: dict[str, Any] = {}
+    ends: list[PartyEnd] = []
 
     def ended() -> bool:
-        said.update(work.run.ended() or {})
-        return bool(said)
+        end = run_of(work).ended()
+        ends.extend([end] if end is not None else [])
+        return bool(ends)
 
     until(ended)
-    assert said["code"] < 0 and "had not met all other parties" in said["lines"][-1]
-    assert "signed" not in said and [status for *_, status in spent(hosts[0])] == [Status.ABORTED]
+    assert ends[0].code < 0 and "had not met all other parties" in ends[0].lines[-1]
+    assert ends[0].signed is None and [status for *_, status in spent(hosts[0])] == [Status.ABORTED]
 
 
 def test_a_run_is_charged_before_its_party_may_go_and_stays_charged(hosts: list[Path]) -> None:
@@ -193,7 +212,7 @@ def test_what_the_owner_changes_counts_at_once(hosts: list[Path], stack: ExitSta
         let_go(coordinator, work, hosts)
     write_rules(hosts[0], 'coordinators = ["nobody"]\n' + RULE)
     with pytest.raises(PolicyError, match="start nothing"):
-        work.admit("go")
+        work.admit(Go)
     assert spent(hosts[0]) == []
 
 
@@ -224,7 +243,7 @@ def test_a_ledger_that_cannot_be_written_lets_no_party_go(hosts: list[Path], sta
     coordinator, party = Coordinator(hosts[0], stack), Party()
     work = coordinator.prepared(asked())
     Ledger(hosts[0] / LEDGER).set_budget("others", Budget(Fraction(1)))  # so that there is a file
-    ledger = work.run.guard._ledger
+    ledger = run_of(work).guard._ledger
     ledger.timeout_s = 0.1
     with closing(sqlite3.connect(hosts[0] / LEDGER)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -241,15 +260,13 @@ def test_whatever_is_asked_keys_and_policy_stay(hosts: list[Path], stack: ExitSt
     before = kept()
     work = Coordinator(hosts[0], stack).prepared(asked())
     assert not {"setup", "pin", "renew", "policy", "make_keys"} & work.handlers.keys()
-    for handler in set(work.handlers.values()):
-        for arguments in ({}, {"party": 1}, {"run": "0" * 32}):
+    each: tuple[JsonObject, ...] = ({}, {"party": 1}, {"run": "0" * 32})
+    for handler in work.handlers.values():
+        for fields in each:
             with ExitStack() as ignored:
                 ignored.push(lambda *_: True)
-                call(handler, dict(arguments), REFUSAL)
+                handler.answer(fields)
     assert kept() == before
-
-
-REFUSAL = Refusal(HostUnfitError, "The request", "known", "no")
 
 
 @pytest.mark.parametrize(
@@ -299,21 +316,21 @@ def test_a_starter_chooses_nothing_that_the_owner_did_not_allow(
     with pytest.raises(error, match=said) as raised:
         coordinator.prepared(asked(**changes))
     assert "\n" not in str(raised.value)
-    if coordinator.work.run is not None:
+    if run_of(coordinator.work) is not None:
         with pytest.raises(HostUnfitError, match="has prepared no party"):
-            coordinator.work.run.go({})
+            run_of(coordinator.work).go(to_go({}))
     assert spent(hosts[0]) == []
 
 
 def test_program_arguments_noise_and_greetings_are_the_hosts_own(hosts: list[Path], stack: ExitStack) -> None:
     work = Coordinator(hosts[0], stack).work
-    work.propose(asked())
+    work.propose(Propose(asked=asked()))
     for name in ("protocol", "arguments", "fair_bits", "model", "epsilon"):
         said: dict[str, Any] = {"run": "0" * 32, "party": 0, "addresses": [], name: []}
         with pytest.raises(HostUnfitError, match=f"unknown key '{name}'"):
-            call(work.run.prepare, said, REFUSAL)
+            work.handlers["prepare"].answer(said)
     with pytest.raises(HostUnfitError, match="matching regex"):
-        call(work.host.reach, {"others": [["127.0.0.1", 22, "SSH-2.0-OpenSSH"]]}, REFUSAL)
+        answered(work, Reach(others=[Listener(address="127.0.0.1", port=22, greeting="SSH-2.0-OpenSSH")]))
 
 
 def test_a_run_has_all_parties_of_its_model(hosts: list[Path], stack: ExitStack) -> None:
@@ -323,7 +340,7 @@ def test_a_run_has_all_parties_of_its_model(hosts: list[Path], stack: ExitStack)
     work = coordinator.work
     for party, parties in ((0, 2), (0, 4), (3, 3), (-1, 3)):
         with pytest.raises(HostUnfitError, match="asked for a run of other parties than its model has"):
-            work.run.prepare("0" * 32, party, [("127.0.0.1", 0)] * parties)
+            run_of(work).prepare(to_prepare(party, parties=parties))
 
 
 def test_without_a_policy_nothing_runs(hosts: list[Path]) -> None:
@@ -339,9 +356,9 @@ def test_without_a_policy_nothing_runs(hosts: list[Path]) -> None:
             Coordinator(hosts[0], stack).prepared(asked())
     with ExitStack() as stack:
         work = Coordinator(hosts[0], stack, "alice").work
-        work.admit("check")
+        work.admit(Check)
         with pytest.raises(PolicyError, match="has no policy"):
-            work.admit("collect")
+            work.admit(Collect)
 
 
 def test_starters_are_who_the_host_says(hosts: list[Path], stack: ExitStack) -> None:
@@ -351,8 +368,8 @@ def test_starters_are_who_the_host_says(hosts: list[Path], stack: ExitStack) -> 
         ("", "lets this ssh key, .* nothing .coordinators."),
     ):
         with pytest.raises(PolicyError, match=said), ExitStack() as other:
-            Coordinator(hosts[0], other, name).work.admit("collect")
-    Coordinator(hosts[0], stack, "alice").work.admit("collect")
+            Coordinator(hosts[0], other, name).work.admit(Collect)
+    Coordinator(hosts[0], stack, "alice").work.admit(Collect)
 
 
 @pytest.mark.mpspdz("ring")
@@ -378,8 +395,8 @@ def test_clients_are_told_what_runs(hosts: list[Path]) -> None:
     def prepare(run: Any, terms: dict[str, Any]) -> None:
         with ExitStack() as stack:
             work = Coordinator(hosts[0], stack).work
-            work.propose(run)
-            work.run.prepare("0" * 32, 0, [("127.0.0.1", 0)] * 3, Sending(terms=terms, **clients))
+            work.propose(Propose(asked=run))
+            run_of(work).prepare(to_prepare(0, clients=Sending(terms=terms, **clients)))
 
     for changes, run in cases:
         with pytest.raises(HostUnfitError, match="something else than clients are told"):

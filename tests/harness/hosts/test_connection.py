@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import queue
 import socket
 import subprocess
 import sys
@@ -22,9 +23,10 @@ from harness.engines.base import PROJECT
 from harness.errors import HostUnfitError, HostUnreachableError
 from harness.hosts import agent, connection, local_host as links, wire
 from harness.hosts.connection import Connection
-from harness.hosts.fleet import Facts, skew_s
+from harness.hosts.fleet import skew_s
 from harness.hosts.inventory import Host
 from harness.hosts.local_host import greet, reach, time_link
+from harness.hosts.messages import SHORT, Check, Collect
 from harness.system import documents
 from tests.support.coordinators import RULE, asked, write_rules
 from tests.support.running import until
@@ -92,6 +94,7 @@ def connect(session: Session, monkeypatch: pytest.MonkeyPatch) -> Connection:
 
 
 HELLO = wire.encode({"agent": wire.VERSION})
+CHECK = Check(party=0, security="mpyc", port=9000, client_ports=[])
 
 
 @pytest.mark.parametrize(
@@ -129,7 +132,7 @@ def test_a_broken_answer_is_one_sentence(
 ) -> None:
     session = Session(HELLO, goes_on=True)
     with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(connect(session, monkeypatch).ask, "check", kind=Facts)
+        asked = pool.submit(lambda: connect(session, monkeypatch).ask(CHECK))
         until(lambda: any(b'"check"' in line for line in session.sent))
         session.say(wire.encode(answer))
         with pytest.raises(
@@ -149,7 +152,7 @@ def test_what_nobody_asked_for_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(
         HostUnreachableError, match=r"^Host one\.example .* went away: it answers what it was not asked\.$"
     ):
-        one.ask("collect", kind=str)
+        one.ask(Collect())
 
 
 @pytest.mark.parametrize(
@@ -160,7 +163,7 @@ def test_what_nobody_asked_for_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> N
 def test_what_is_no_message_ends_the_connection(line: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     for said in (line, HELLO + line):
         with pytest.raises(HostUnreachableError, match="what it says is no message of FairShares; does any"):
-            connect(Session(said, goes_on=True), monkeypatch).ask("collect")
+            connect(Session(said, goes_on=True), monkeypatch).ask(Collect())
 
 
 def test_a_line_without_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,7 +197,7 @@ def test_an_agent_that_ends_is_quoted(
         session = Session(greeting)
         session.exit_status, session.stderr = status, stderr
         with pytest.raises(HostUnreachableError, match=said):
-            connect(session, monkeypatch).ask("collect")
+            connect(session, monkeypatch).ask(Collect())
 
 
 def test_an_agent_takes_as_long_to_start_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,7 +213,7 @@ def test_an_agent_takes_as_long_to_start_as_it_takes(monkeypatch: pytest.MonkeyP
     one = connect(session, monkeypatch)
     until(lambda: one.lost)
     with pytest.raises(HostUnreachableError, match=r"went away: nothing came from it for 0\.01 s\.$"):
-        one.ask("collect")
+        one.ask(Collect())
 
 
 @pytest.mark.parametrize("takes", [True, False])
@@ -220,8 +223,9 @@ def test_patience_ends_with_a_host_that_takes_nothing_or_answers_nothing(
     session = Session(HELLO, goes_on=True)
     one = connect(session, monkeypatch)
     session.takes = takes
+    monkeypatch.setattr(Collect, "PATIENCE_S", 0.2)
     with pytest.raises(HostUnreachableError, match=r"went away: it gave no answer within 0\.2 s\.$"):
-        one.ask("collect", 0.2)
+        one.ask(Collect())
 
 
 @pytest.mark.parametrize(
@@ -262,8 +266,8 @@ def test_a_delay_shows_in_the_round_trip_and_not_in_the_rate(monkeypatch: pytest
     monkeypatch.setattr(links, "_exchange", emulated)
     with answering() as port:
         timed = time_link("127.0.0.1", port, GREETING)
-    assert timed is not None and timed[0] == pytest.approx(delay_s, rel=1e-4)
-    assert timed[1] == pytest.approx(bits_per_s / 2, rel=1e-4)  # of the slower direction
+    assert timed is not None and timed.rtt_s == pytest.approx(delay_s, rel=1e-4)
+    assert timed.bits_per_s == pytest.approx(bits_per_s / 2, rel=1e-4)  # of the slower direction
 
 
 def test_nobody_or_somebody_else_is_no_link() -> None:
@@ -358,14 +362,14 @@ def told(host: Path, *parts: bytes) -> tuple[list[dict[str, Any]], int, int]:
         code, peak = map(int, wrapped.stderr.read().split()[-2:])
         with suppress(BrokenPipeError):
             wrapped.stdin.close()
-    return answers[1:], code, peak
+    return [dict(answer.fields) for answer in answers[1:]], code, peak
 
 
 def test_requests_take_little_memory_before_a_run_is_accepted(ruled: Path) -> None:
     """Neither one that is long, nor many that wait; what is as long as it may be is answered."""
-    assert len(long_line(wire.SHORT)) == wire.SHORT
+    assert len(long_line(SHORT)) == SHORT
     *_, idle = told(ruled)
-    answers, code, peak = told(ruled, long_line(wire.SHORT) * 100)
+    answers, code, peak = told(ruled, long_line(SHORT) * 100)
     assert (len(answers), code) == (100, 0) and peak - idle < MORE
     refused = wire.encode({"do": "propose", "asked": asked(population="others")})
     for before in ([], [refused]):
@@ -388,12 +392,33 @@ class Listening(agent.Agent):
     def _beat(self) -> None: ...
 
 
+class Waits(queue.Queue[wire.Received]):
+    """Notes for how long a request is waited for."""
+
+    def __init__(self, waits: list[float | None]) -> None:
+        super().__init__(1)
+        self._waits = waits
+
+    def get(self, block: bool = True, timeout: float | None = None) -> wire.Received:
+        self._waits.append(timeout)
+        return super().get(block, timeout)
+
+
+def test_an_agent_that_waits_hears_of_its_end() -> None:
+    """Python loses a signal that comes right before a wait without end, and a host would keep its turn."""
+    waits: list[float | None] = []
+    one = Listening(io.BytesIO(wire.encode({"do": "bye"})), io.BytesIO(), wire.Answers(), "agent")
+    one.requests = Waits(waits)
+    one.serve()
+    assert waits and all(seconds is not None and seconds <= 2.0 for seconds in waits)
+
+
 def test_at_most_one_request_waits_while_another_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     ended = threading.Event()
     taken, read, early = 0, 0, 0
     decode = wire.decode
 
-    def counted(said: bytes) -> dict[str, Any] | None:
+    def counted(said: bytes) -> wire.Received | None:
         nonlocal read, early
         read += 1
         early += read > taken + 2  # the one that waits, and the one behind it that cannot

@@ -32,6 +32,7 @@ from harness.hosts.host_log import (
     why_failed,
 )
 from harness.hosts.local_host import TURN
+from harness.hosts.messages import Kill, Propose, Removed
 from harness.hosts.policy import LEDGER
 from harness.hosts.setup import Setup
 from harness.privacy.ledger.entries import Ledger
@@ -48,6 +49,7 @@ from tests.support.coordinators import (
     fed,
     let_go,
     make_hosts,
+    run_of,
     spent,
     write_rules,
 )
@@ -64,11 +66,24 @@ def host(tmp_path: Path) -> Path:
     return made
 
 
+def received(request: dict[str, Any]) -> wire.Received:
+    """Return a request as it arrives."""
+    request_received = wire.decode(wire.encode(request))
+    assert request_received is not None
+    return request_received
+
+
 def answers(host: Path, *requests: dict[str, Any], coordinator: str = "alice") -> list[dict[str, Any]]:
     """Have an agent answer requests; return what it said."""
     with ExitStack() as stack:
         agent = Agent(io.BytesIO(), io.BytesIO(), Work(host, stack, coordinator), "agent")
-        return [agent._answer(dict(request)) for request in requests]
+        return [agent._answer(received(request)) for request in requests]
+
+
+def refusal(answer: dict[str, Any]) -> str:
+    """Return the sentence by which a request was refused."""
+    sentence: str = answer["error"][1]
+    return sentence
 
 
 def test_an_owner_reads_what_was_refused_to_whom_and_why(host: Path) -> None:
@@ -291,11 +306,11 @@ def test_a_party_that_failed_is_named_once_without_what_it_revealed(told_by: str
         coordinator = Coordinator(hosts[0], stack, "alice")
         work = coordinator.prepared(asked())
         let_go(coordinator, work, hosts, Failed())
-        work.run._is_started = True
+        run_of(work)._is_started = True
         if told_by == "itself":
-            assert work.run.ended()["code"] == 1
+            assert run_of(work).ended().code == 1
         elif told_by == "kill":
-            work.run.kill()
+            run_of(work).kill(Kill())
     (line,) = read_log(hosts[0]).lines
     assert (line.event, line.coordinator, line.request, line.said) == (Event.FAILED, "alice", "", why)
 
@@ -418,7 +433,7 @@ def test_a_connection_with_the_turn_is_given_an_hour(host: Path, monkeypatch: py
     with ExitStack() as stack:
         work = Work(host, stack, "alice")
         work.host.expect_turn()
-        work.propose(asked())
+        work.propose(Propose(asked=asked()))
         assert [(seconds, timer.finished.is_set()) for seconds, timer in waits] == [
             (600.0, True),
             (3600.0, False),
@@ -459,7 +474,7 @@ def test_who_ended_other_connections_is_named(host: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(
         local_host,
         "clean",
-        lambda *_: local_host.Removed(processes=next(numbers), directories=0, records=0),
+        lambda *_: Removed(processes=next(numbers), directories=0, records=0),
     )
     answers(host, {"do": "clean"}, {"do": "clean"})
     (line,) = read_log(host).lines
@@ -474,8 +489,7 @@ def test_what_was_refused_to_the_owner_over_ssh_is_named_where_there_is_a_host(t
 
     def answer(directory: Path) -> str:
         agent = Agent(io.BytesIO(), io.BytesIO(), Setup(directory), "setup")
-        said: str = agent._answer(dict(request))["error"][1]
-        return said
+        return refusal(agent._answer(received(request)))
 
     answer(none)
     assert list(none.iterdir()) == []
@@ -491,5 +505,5 @@ def test_an_agent_for_clients_has_no_log(tmp_path: Path) -> None:
         pass
 
     agent = Agent(io.BytesIO(), io.BytesIO(), Answering(), "agent")
-    assert "does not know" in agent._answer({"do": "x"})["error"][1]
+    assert "does not know" in refusal(agent._answer(received({"do": "x"})))
     assert list(tmp_path.iterdir()) == []

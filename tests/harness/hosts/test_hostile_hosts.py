@@ -3,11 +3,13 @@
 import json
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
+from msgspec import structs
 
 from fairshares import load
 from harness.cli.commands import hosts as commands
@@ -19,9 +21,9 @@ from harness.engines.registry import engines
 from harness.errors import CertificateError, FairSharesError, HostUnfitError, OutputError, SignatureError
 from harness.hosts import fleet, keys
 from harness.hosts.connection import checked
-from harness.hosts.fleet import Finding, _compare_certificates, check_connected
+from harness.hosts.fleet import Answered, Finding, _compare_certificates, check_connected
 from harness.hosts.inventory import Host
-from harness.hosts.local_host import RunName
+from harness.hosts.messages import Forget, HostFacts, Listen, Message, PartyEnd, Reach, answer_type
 from harness.hosts.runner import HostsRunner, HostsSource
 from harness.hosts.signed_results import UPLOADS, Intent, Statement, sign, verify
 from harness.pipeline import run
@@ -33,7 +35,7 @@ from harness.releases.weights import WeightsStatistic
 from harness.system.result_files import write_all
 from protocols.spec import PI_RW, SHARES
 from tests.support.command import files_below
-from tests.support.coordinators import MODEL, hosts_runner, make_hosts
+from tests.support.coordinators import MODEL, as_sent, hosts_runner, make_hosts
 from tests.support.hostile import check_refuses, spoilt
 from tests.support.requests import request_of
 
@@ -51,6 +53,9 @@ EXTREMES: dict[type, tuple[Any, ...]] = {
 Answers = dict[str, list[Any]]  # of one host, by request, in order
 
 
+T = TypeVar("T")
+
+
 class Replaying:
     """Stands for the connection to a host that says what it has said before, whatever it is asked."""
 
@@ -59,18 +64,17 @@ class Replaying:
     def __init__(self, host: Host, answers: Answers) -> None:
         self.host, self._answers = host, deepcopy(answers)
 
-    def ask(self, request: str, _patience_s: float = 0.0, kind: Any = None, **details: Any) -> Any:
-        if request == "reach":  # whom, depends on what others say
-            return [None] * len(details["others"])
-        said = self._answers.get(request)
-        return checked(kind, said.pop(0) if said else {}, self.host, request)
+    def ask(self, message: Message[T]) -> T:
+        answers = self._answers.get(message.name())
+        said = answers.pop(0) if answers else {}
+        if isinstance(message, Reach):  # whom, depends on what others say
+            said = [None] * len(message.others)
+        return checked(answer_type(type(message)), said, self.host, message.name())
 
-    @property
-    def ended(self) -> Any:
-        return self._answers[ENDED][0]
+    def party_end(self) -> PartyEnd | None:
+        return checked(PartyEnd, self._answers[ENDED][0], self.host, "state")
 
-    @ended.setter
-    def ended(self, how: Any) -> None: ...
+    def forget_end(self) -> None: ...
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +102,7 @@ def said(hosts_of_said: list[Path]) -> list[Answers]:
         check_connected(findings, MODEL, lambda step: None)
         release(runner, at / "out")
         for one, answers in zip(runner._connections, said, strict=True):
-            answers[ENDED] = [json.loads(json.dumps(one.ended))]
+            answers[ENDED] = [as_sent(one.party_end())]
     return said
 
 
@@ -106,6 +110,11 @@ def release(runner: HostsRunner, out: Path) -> None:
     account = Account(Ledger(out.parent / "ledger.sqlite"), "loans")
     settings = RunSettings(RELEASE, timeout_s=600, account=account, hosts=runner)
     run_release(WeightsStatistic(), HostsSource(runner), settings, out, lambda step: None)
+
+
+def found(host: Host, connection: Any) -> Finding:
+    """Return that nothing is known yet of a host, to which such a connection leads."""
+    return Finding(host, connection)
 
 
 def replay(said: list[Answers], party: int, request: str, answer: Any) -> list[Replaying]:
@@ -165,7 +174,7 @@ def signed_again(said: list[Answers], by: Path, change: Callable[[dict[str, Any]
     change(before)
     ran = Intent(**before.pop("ran"))
     spent = tuple(before.pop("spent"))
-    return ended | {"signed": sign(Statement(ran=ran, spent=spent, **before), by)}
+    return ended | {"signed": asdict(sign(Statement(ran=ran, spent=spent, **before), by))}
 
 
 @pytest.mark.parametrize(
@@ -196,9 +205,9 @@ def test_nothing_is_written_unless_all_hosts_sign_the_run_that_took_place(
     forgotten = []
 
     class Keeping(Replaying):
-        def ask(self, request: str, _patience_s: float = 0.0, kind: Any = None, **details: Any) -> Any:
-            forgotten.extend([self.host] if request == "forget" else [])
-            return super().ask(request, kind=kind, **details)
+        def ask(self, message: Message[T]) -> T:
+            forgotten.extend([self.host] if isinstance(message, Forget) else [])
+            return super().ask(message)
 
     def run(last: dict[str, Any], out: Path) -> None:
         runner = HostsRunner(HOSTS, MODEL)
@@ -223,9 +232,9 @@ def test_results_that_nobody_could_verify_are_not_put_in_place(
     asked: list[str] = []
 
     class Noting(Replaying):
-        def ask(self, request: str, _patience_s: float = 0.0, kind: Any = None, **details: Any) -> Any:
-            asked.append(request)
-            return super().ask(request, kind=kind, **details)
+        def ask(self, message: Message[T]) -> T:
+            asked.append(message.name())
+            return super().ask(message)
 
     replayed = replay(said, 1, ENDED, said[1][ENDED][0])
     runner._connections = [Noting(one.host, one._answers) for one in replayed]  # type: ignore[misc]
@@ -252,7 +261,7 @@ def test_a_host_of_which_any_facts_are_told(said: list[Answers]) -> None:
     """Its answer is a fault of its own, or right; of others nothing is said."""
     (good,) = said[1]["check"]
     for wrong in [*(wrong for _, wrong in spoilt(good)), *extreme(good)]:
-        findings = [Finding(one.host, one) for one in replay(said, 1, "check", wrong)]
+        findings = [found(one.host, one) for one in replay(said, 1, "check", wrong)]
         check_connected(findings, MODEL, lambda step: None)
         for finding in findings:
             json.dumps(finding.to_json())
@@ -296,7 +305,8 @@ def kept(own: Path) -> Callable[..., dict[str, str]]:
             *(["0", "1", "2"], party, run["run"], "2026-01-01", run["asked"], {}, UPLOADS, {}, "u"),
             *(run.get("program_hash", "h"), "MPyC", 0),
         )
-        return sign(Statement(intent, {}, ("1", "0"), {"gap": [7]}, {}, f"2026-01-0{1 + party}"), own)
+        said = Statement(intent, {}, ("1", "0"), {"gap": [7]}, {}, f"2026-01-0{1 + party}")
+        return asdict(sign(said, own))
 
     return signed
 
@@ -312,9 +322,9 @@ def answered(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         def __init__(self, host: Host, _role: str = "agent") -> None:
             self.host = host
 
-        def ask(self, request: str, kind: Any = None, **_details: Any) -> Any:
-            said = json.loads(json.dumps(answers[request][self.host.party]))
-            return checked(kind, said, self.host, request)
+        def ask(self, message: Message[T]) -> T:
+            said = as_sent(answers[message.name()][self.host.party])
+            return checked(answer_type(type(message)), said, self.host, message.name())
 
         def close(self) -> None: ...
 
@@ -422,15 +432,17 @@ def test_no_host_is_told_of_certificates_that_are_none(answered: Callable[..., N
         set_up(made[1])
 
 
-def test_who_holds_another_certificate_than_a_host_has_is_named() -> None:
-    findings = [Finding(HOSTS[i], facts={"fingerprints": {"0": "A0", "1": "A1"}}) for i in range(2)]
-    _compare_certificates(findings)
+def test_who_holds_another_certificate_than_a_host_has_is_named(said: list[Answers]) -> None:
+    (facts,) = said[0]["check"]
+    told = checked(HostFacts, facts | {"fingerprints": {"0": "A0", "1": "A1"}}, HOSTS[0], "check")
+    findings = [Finding(HOSTS[i]) for i in range(2)]
+    _compare_certificates([Answered(finding, told) for finding in findings])
     assert not findings[0].faults and not findings[1].faults
-    findings[1].facts["fingerprints"]["0"] = "B0"
-    _compare_certificates(findings)
+    changed_facts = structs.replace(told, fingerprints={"0": "B0", "1": "A1"})
+    _compare_certificates([Answered(findings[0], told), Answered(findings[1], changed_facts)])
     assert list(findings[1].faults) == ["certificates"] and not findings[0].faults
-    said = "Host b.example (party 1) holds another certificate of party 0 (B0…) than host a.example"
-    assert findings[1].faults["certificates"].startswith(said)
+    fault = "Host b.example (party 1) holds another certificate of party 0 (B0…) than host a.example"
+    assert findings[1].faults["certificates"].startswith(fault)
 
 
 def test_a_host_greets_as_agents_do(answered: Callable[..., None]) -> None:
@@ -438,5 +450,5 @@ def test_a_host_greets_as_agents_do(answered: Callable[..., None]) -> None:
     answering: Any = vars(fleet)["Connection"]
     for host in (HOSTS[0], HOSTS[2]):
         with pytest.raises(HostUnfitError, match=rf"^{host.title[:14]}.*its answer to 'listen'"):
-            answering(host).ask("listen", kind=RunName)
-    assert answering(HOSTS[1]).ask("listen", kind=RunName) == RUN
+            answering(host).ask(Listen(port=1))
+    assert answering(HOSTS[1]).ask(Listen(port=1)) == RUN

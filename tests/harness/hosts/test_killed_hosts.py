@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from harness.hosts.guard import Uploads
+from harness.hosts.messages import Aggregate, CheckUploads, Propose
 from harness.hosts.policy import LEDGER
 from harness.inputs.shares import counting
 from protocols.spec import SPLIT
@@ -25,6 +26,8 @@ from tests.support.coordinators import (
     asked,
     let_go,
     make_hosts,
+    run_of,
+    to_prepare,
 )
 from tests.support.envelopes import counts, revealed, upload
 from tests.support.marked import STEPS, steps_until_killed
@@ -53,17 +56,17 @@ def run(hosts: list[Path], party: int, phases: Path, counted: Path) -> None:
     with ExitStack() as stack:
         coordinator = Coordinator(hosts[party], stack)
         work = coordinator.work
-        work.propose(asked())
+        work.propose(Propose(asked=asked()))
         phases.write_text("list")
-        uploads = work.run.uploads
-        uploads.check_uploads(party)
+        uploads = run_of(work).uploads
+        uploads.check_uploads(CheckUploads(party=party))
         phases.write_text("agree")
         coordinator.hear(hosts, asked(), party)
         phases.write_text("count")
-        uploads.aggregate(party)
+        uploads.aggregate(Aggregate(party=party))
         begins = Begins(uploads, counted)
         phases.write_text("charge")
-        work.run.prepare("0" * 32, party, [("127.0.0.1", 0)] * MODEL.parties)
+        run_of(work).prepare(to_prepare(party))
         let_go(coordinator, work, hosts, begins)
 
 
@@ -126,7 +129,7 @@ def test_wherever_hosts_are_killed_every_accepted_upload_counts_once(
         with ExitStack() as stack:
             uploads = Coordinator(hosts[party], stack)
             uploads.aggregated(asked(), party)
-            file = uploads.work.run.uploads.values
+            file = run_of(uploads.work).uploads.values
             assert file is not None
             parts.append(task.ring.from_bytes(file.read_bytes()).reshape(task.columns, 1, -1))
     assert revealed(task, parts) == [sum(1 << names.index(name) for name in at_all()), 0, 0, 0]

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from harness.engines.parties.working_directory import LOOPBACK
 from harness.errors import FairSharesError, HostUnfitError, PolicyError, ShareError
 from harness.hosts.agent import Work
-from harness.hosts.party_run import ReleaseRun, Sending
+from harness.hosts.messages import Check, Keep, Preprocess, Propose, RunFacts, RunTrial, Sending, TimeLinks
+from harness.hosts.party_run import ReleaseRun
 from harness.hosts.policy import LEDGER, STOCK
 from harness.hosts.runner import HostsRunner
 from harness.hosts.signed_results import Intent, Statement, sign
@@ -39,9 +39,12 @@ from tests.support.coordinators import (
     asked,
     let_go,
     make_hosts,
-    now,
     run_certificate,
+    run_of,
     spent,
+    to_agree,
+    to_go,
+    to_prepare,
     write_rules,
 )
 from tests.support.marked import keep_marked, kill_at_random_steps, open_mark
@@ -57,8 +60,8 @@ HEAD = "a" * 64  # of a ledger
 def preparing(host: Path, stack: ExitStack) -> Work:
     """Return the work of party 0's host, with a party that is ready to make noise."""
     work = Coordinator(host, stack).work
-    work.preprocess(ASKED, DOMAIN.to_json())
-    work.run.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties)
+    work.preprocess(Preprocess(asked=ASKED, domain=DOMAIN.to_json()))
+    run_of(work).prepare(to_prepare(0))
     return work
 
 
@@ -69,24 +72,24 @@ def signed_by_all(said: Any, hosts: list[Path], **others: Any) -> dict[str, Sign
         intent = said if isinstance(said, Intent) else said.ran
         intent = replace(intent, party=i, run_certificate=run_certificate(i), **(others if i else {}))
         own = intent if isinstance(said, Intent) else replace(said, ran=intent)
-        signed[str(i)] = Signed(**sign(own, host / "keys" / "embedded" / f"P{i}.pem"))
+        signed[str(i)] = sign(own, host / "keys" / "embedded" / f"P{i}.pem")
     return signed
 
 
 def agreed(work: Work, hosts: list[Path], attempts: int = 1, **others: Any) -> dict[str, Signed]:
     """Have a host agree to its run; return what all hosts sign of that."""
-    heard = work.run.uploads.heard if isinstance(work.run, ReleaseRun) else {}
-    nonces = [work.run.nonce, *(heard[i].nonce if heard else f"{i}" for i in (1, 2))]
-    work.run._certificate = run_certificate(0)
-    work.run.agree(nonces, now(), attempts)
-    return signed_by_all(work.run.intent, hosts, **others)
+    heard = run_of(work).uploads.heard if isinstance(run_of(work), ReleaseRun) else {}
+    nonces = [run_of(work).nonce, *(heard[i].nonce if heard else f"{i}" for i in (1, 2))]
+    run_of(work)._certificate = run_certificate(0)
+    run_of(work).agree(to_agree(nonces, attempts))
+    return signed_by_all(run_of(work).intent, hosts, **others)
 
 
 def begun(work: Work, hosts: list[Path], **others: Any) -> None:
     """Let a party of which nothing runs begin."""
     signed = agreed(work, hosts, **others)
-    work.run._party = Party()
-    work.run.go(signed)
+    run_of(work)._party = Party()
+    run_of(work).go(to_go(signed))
 
 
 def test_attempts_are_counted_before_a_party_begins_and_limited(hosts: list[Path], stack: ExitStack) -> None:
@@ -107,7 +110,7 @@ def test_attempts_are_counted_before_a_party_begins_and_limited(hosts: list[Path
 def test_a_policy_that_forbids_the_release_forbids_its_noise(hosts: list[Path], stack: ExitStack) -> None:
     work = Coordinator(hosts[0], stack).work
     with pytest.raises(PolicyError, match="names no population 'others'"):
-        work.preprocess({**ASKED, "population": "others"}, DOMAIN.to_json())
+        work.preprocess(Preprocess(asked={**ASKED, "population": "others"}, domain=DOMAIN.to_json()))
 
 
 @pytest.mark.parametrize("missing", ["signature", "end"])
@@ -117,13 +120,13 @@ def test_no_piece_is_kept_unless_all_parties_ended_well(
     """A check can fail at one party alone."""
     work = preparing(hosts[0], stack)
     begun(work, hosts)
-    intent = work.run.intent
+    intent = run_of(work).intent
     made = signed_by_all(Statement(intent, {}, ("0", "0"), {}, {}, ""), hosts)
     if missing == "signature":
-        work.run._ended_well = True
+        run_of(work)._ended_well = True
         made["2"] = signed_by_all(Statement(intent, {}, ("0", "0"), {}, {}, ""), hosts, piece="another")["2"]
     with pytest.raises(HostUnfitError, match=r"ended something else|its party did not make"):
-        work.run.keep(made)
+        run_of(work).keep(Keep(made=made))
     (terms,) = (hosts[0] / STOCK).iterdir()
     assert Stock(hosts[0] / STOCK).pieces(terms.name) == []
 
@@ -143,34 +146,36 @@ def test_a_ledger_that_went_back_in_time_is_found_out(
 def test_a_host_that_lies_about_a_ledger_costs_one_piece(hosts: list[Path], stack: ExitStack) -> None:
     """Its word against the ledger's: the run is refused, and nobody is told to restore anything."""
     stock, coordinator = Stock(hosts[0] / STOCK), proposed(hosts[0], stack)[0]
-    terms = coordinator.work.run.uploads.terms
+    terms = run_of(coordinator.work).uploads.terms
     for mark in range(3):
         keep_marked(stock, terms, 1, mark)
     first, *rest = stock.pieces(terms)
     work = coordinator.work
-    work.run.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties, piece=first)
+    run_of(work).prepare(to_prepare(0, piece=first))
     signed = agreed(work, hosts)
     liar = hosts[1] / "keys" / "embedded" / "P1.pem"
-    intent = replace(work.run.intent, party=1, run_certificate=run_certificate(1), seen={"0": HEAD})
+    intent = replace(run_of(work).intent, party=1, run_certificate=run_certificate(1), seen={"0": HEAD})
     with pytest.raises(HostUnfitError) as refused_run:
-        work.run.go(signed | {"1": Signed(**sign(intent, liar))})
+        run_of(work).go(to_go(signed | {"1": sign(intent, liar)}))
     said = str(refused_run.value)
     assert f"from what party 1 says to have seen of it ({HEAD})" in said and "hosts.restored" not in said
     assert "no other party bears that out" in said and f"piece {first[:12]}, was removed" in said
-    assert stock.pieces(terms) == rest and spent(hosts[0]) == [] and not work.run.is_running
+    assert stock.pieces(terms) == rest and spent(hosts[0]) == [] and not run_of(work).is_running
 
 
 def test_a_peer_that_went_back_in_time_is_refused(hosts: list[Path], stack: ExitStack) -> None:
     work = preparing(hosts[0], stack)
-    work.run.guard.remember({1: HEAD}, work.run._keys.all_histories(0))
+    run_of(work).guard.remember({1: HEAD}, run_of(work)._keys.all_histories(0))
     with pytest.raises(HostUnfitError, match=rf"of party 1 does not go on .* party 0 says .*\({HEAD}\)"):
         begun(work, hosts, head="b" * 64, had=["c" * 64], lacks=[HEAD], seen={})
     with pytest.raises(HostUnfitError, match=f"what party 0 and party 2 have seen .* --seen {HEAD}"):
-        work.run.go(signed_by_all(work.run.intent, hosts, head="b" * 64, had=["c" * 64], lacks=[HEAD]))
+        run_of(work).go(
+            to_go(signed_by_all(run_of(work).intent, hosts, head="b" * 64, had=["c" * 64], lacks=[HEAD]))
+        )
     with pytest.raises(
         HostUnfitError, match="host of party 1 was not asked for a head that party 0"
     ) as refused_run:
-        work.run.go(signed_by_all(work.run.intent, hosts, head="b" * 64, had=["c" * 64]))
+        run_of(work).go(to_go(signed_by_all(run_of(work).intent, hosts, head="b" * 64, had=["c" * 64])))
     assert "hosts.restored" not in str(refused_run.value)
 
 
@@ -243,19 +248,23 @@ def work(taking_part: list[Path], stack: ExitStack) -> Work:
     return Coordinator(taking_part[1], stack).work
 
 
-def prepare(work: Work, clients: Sending | None = None) -> dict[str, Any]:
-    return work.run.prepare(RUN_NAME, 1, [(LOOPBACK, 0)] * MODEL.parties, clients)
+def prepare(work: Work, clients: Sending | None = None) -> RunFacts:
+    facts: RunFacts = run_of(work).prepare(to_prepare(1, clients=clients))
+    return facts
 
 
 def test_a_host_takes_part_by_its_owners_word_only(taking_part: list[Path], work: Work) -> None:
-    work.benchmark(1, OF_NOISE)
+    work.run_trial(RunTrial(party=1, trial=OF_NOISE))
     write_rules(taking_part[1], RULE)
-    for ask in (lambda: work.benchmark(1, OF_NOISE), lambda: work.host.time_links([])):
+    for ask in (
+        lambda: work.run_trial(RunTrial(party=1, trial=OF_NOISE)),
+        lambda: work.host.time_links(TimeLinks(others=[])),
+    ):
         with pytest.raises(PolicyError, match=r"no benchmark runs; ask its owner to put benchmark = true"):
             ask()
     write_rules(taking_part[1], 'coordinators = ["alice"]\n' + ALLOWED + RULE)
     with pytest.raises(PolicyError, match="start nothing"):
-        work.admit("benchmark")
+        work.admit(RunTrial)
 
 
 def test_a_host_takes_part_in_models_that_its_owner_accepts(taking_part: list[Path], work: Work) -> None:
@@ -263,20 +272,22 @@ def test_a_host_takes_part_in_models_that_its_owner_accepts(taking_part: list[Pa
     write_rules(taking_part[1], f'{ALLOWED}{RULE}security = ["ring"]\n')
     for trial in (OF_NOISE, OF_WEIGHTS):
         with pytest.raises(PolicyError, match="allows benchmark runs of 'ring' only, not of 'mpyc'"):
-            work.benchmark(1, trial)
+            work.run_trial(RunTrial(party=1, trial=trial))
     with pytest.raises(PolicyError, match=r"does not allow 'mpyc' for population 'loans' .security: 'ring'"):
-        work.preprocess(asked(offline="True"), DOMAIN.to_json())
-    assert "accepts runs of 'ring' only, not of 'mpyc'" in work.host.check(1, MODEL.name, 0, [])["policy"]
-    assert work.run is None
+        work.preprocess(Preprocess(asked=asked(offline="True"), domain=DOMAIN.to_json()))
+    assert "accepts runs of 'ring' only, not of 'mpyc'" in (
+        work.host.check(Check(party=1, security=MODEL.name, port=0, client_ports=[])).policy or ""
+    )
+    assert run_of(work) is None
     write_rules(taking_part[1], f'{ALLOWED}benchmark_security = ["mpyc"]\n{RULE}security = ["ring"]\n')
-    work.benchmark(1, OF_NOISE)
-    assert work.host.check(1, MODEL.name, 0, [])["policy"] is None
+    work.run_trial(RunTrial(party=1, trial=OF_NOISE))
+    assert work.host.check(Check(party=1, security=MODEL.name, port=0, client_ports=[])).policy is None
 
 
 def test_no_noise_is_made_ahead_for_a_run_that_the_policy_would_refuse(work: Work) -> None:
     with pytest.raises(PolicyError, match="epsilon_per_run = 2; this one needs"):
-        work.preprocess(asked(offline="True", epsilon="3"), DOMAIN.to_json())
-    assert work.run is None
+        work.preprocess(Preprocess(asked=asked(offline="True", epsilon="3"), domain=DOMAIN.to_json()))
+    assert run_of(work) is None
 
 
 @pytest.mark.parametrize(
@@ -284,7 +295,7 @@ def test_no_noise_is_made_ahead_for_a_run_that_the_policy_would_refuse(work: Wor
 )
 def test_a_host_makes_up_no_more_than_it_has_room_for(sizes: tuple[int, int, int, int], work: Work) -> None:
     with pytest.raises(HostUnfitError, match="run on nobody, or on more than 10,000,000"):
-        work.benchmark(1, replace(OF_WEIGHTS, federation=Federation(*sizes)))
+        work.run_trial(RunTrial(party=1, trial=replace(OF_WEIGHTS, federation=Federation(*sizes))))
 
 
 @pytest.mark.parametrize("samples", [0, 10**9])
@@ -299,11 +310,11 @@ def test_no_share_is_in_a_benchmark_run(trial: Trial, taking_part: list[Path], w
     for share in (taking_part[1] / "shares").iterdir():
         share.chmod(0)
         os.utime(share, (0, 0))
-    work.benchmark(1, trial)
+    work.run_trial(RunTrial(party=1, trial=trial))
     with pytest.raises(HostUnfitError, match="another run already"):
-        work.propose(asked())
+        work.propose(Propose(asked=asked()))
     assert not {"aggregate", "check_uploads"} & work.handlers.keys()
-    assert prepare(work)["program_hash"]
+    assert prepare(work).program_hash
     held = [path.read_bytes() for path in taking_part[1].glob(f"{PREFIX}*/party/Player-Data/*")]
     assert [set(column) for column in held] == ([] if trial is OF_NOISE else [{0}])
     assert all(share.stat().st_atime == 0 for share in (taking_part[1] / "shares").iterdir())
@@ -313,9 +324,14 @@ def test_no_share_is_in_a_benchmark_run(trial: Trial, taking_part: list[Path], w
 def test_a_release_becomes_no_benchmark_run(taking_part: list[Path], stack: ExitStack) -> None:
     work = Coordinator(taking_part[1], stack).prepared(asked(), 1)
     with pytest.raises(HostUnfitError, match="another run already"):
-        work.benchmark(1, OF_NOISE)
+        work.run_trial(RunTrial(party=1, trial=OF_NOISE))
     with pytest.raises(HostUnfitError, match="agreed to no run"):
-        work.run.go({})
+        run_of(work).go(to_go({}))
+
+
+def sending(terms: dict[str, object], *certificates: str) -> Sending:
+    """Return clients that send, of whom a host is told these terms."""
+    return Sending(terms=terms, certificates=list(certificates), ports=(1, 2), seconds=1.0)
 
 
 @pytest.mark.mpspdz("ring")
@@ -325,17 +341,17 @@ def test_a_client_with_something_to_protect_is_told_of_no_release(
     """A coordinator could invite clients to a run that is charged nowhere; the host tells them what it is."""
     form = PI_RW.input_forms["product"].by(CLIENTS)
     sends = asked(population=None, security="ring", input_form=form.name, input_path=form.path.name)
-    work.benchmark(1, Trial("ring", sends, Federation(2, 2, 2, 2)))
-    job, _ = work.run.inputs(Sending({"task": "weights"}, ["one", "two"], (1, 2), 1.0))
+    work.run_trial(RunTrial(party=1, trial=Trial("ring", sends, Federation(2, 2, 2, 2))))
+    job, _ = run_of(work).inputs(sending({"task": "weights"}, "one", "two"))
     assert job.clients is not None and job.clients.terms == BENCHMARK_TERMS
     assert [upload.certificate for upload in job.clients.uploads] == ["one", "two"]
     with pytest.raises(ShareError):
         read_terms(BENCHMARK_TERMS, "What clients are told")
     with pytest.raises(HostUnfitError, match="before it had any inputs"):
-        work.run.inputs(None)
-    work.benchmark(1, OF_WEIGHTS)
+        run_of(work).inputs(None)
+    work.run_trial(RunTrial(party=1, trial=OF_WEIGHTS))
     with pytest.raises(HostUnfitError, match="before it had any inputs"):
-        work.run.inputs(Sending({}, [], (1, 2), 1.0))
+        run_of(work).inputs(sending({}))
 
 
 @pytest.mark.parametrize(
@@ -350,8 +366,8 @@ def test_a_client_with_something_to_protect_is_told_of_no_release(
 )
 def test_what_no_command_asks_for_is_refused(trial: Trial, work: Work) -> None:
     with pytest.raises((FairSharesError, ValueError)):  # noqa: PT012
-        work.benchmark(1, trial)
-        work.run.inputs(None)
+        work.run_trial(RunTrial(party=1, trial=trial))
+        run_of(work).inputs(None)
 
 
 MANY = f'{ANY_PORT}[[population]]\nname = "loans"\nepsilon = 1000\ndelta = "2^-20"\nepsilon_per_run = 2\n'
@@ -371,7 +387,7 @@ class Opens(Party):
 def proposed(host: Path, stack: ExitStack) -> tuple[Coordinator, list[str]]:
     """Propose a run that takes noise; return the pieces that the host says it has."""
     coordinator = Coordinator(host, stack)
-    return coordinator, coordinator.aggregated(ASKED)["pieces"]
+    return coordinator, coordinator.aggregated(ASKED).pieces
 
 
 def took(host: Path, hosts: list[Path], opened: Path) -> None:
@@ -379,8 +395,8 @@ def took(host: Path, hosts: list[Path], opened: Path) -> None:
     with ExitStack() as stack:
         coordinator, pieces = proposed(host, stack)
         work = coordinator.work
-        work.run.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties, piece=min(pieces, default=""))
-        piece = work.run._piece
+        run_of(work).prepare(to_prepare(0, piece=min(pieces, default="")))
+        piece = run_of(work)._piece
         assert piece is not None
         let_go(coordinator, work, hosts, Opens(piece.parties[0], opened))
 
@@ -392,7 +408,7 @@ def test_wherever_a_host_is_killed_no_noise_is_opened_twice(
     """Its ledger remembers, though its stock came back from a copy, and no other host remembers anything."""
     write_rules(hosts[0], MANY)
     stock, opened = Stock(hosts[0] / STOCK), tmp_path / "opened"
-    terms = proposed(hosts[0], stack)[0].work.run.uploads.terms
+    terms = run_of(proposed(hosts[0], stack)[0].work).uploads.terms
     stack.close()
 
     def fill(marks: range) -> None:
@@ -416,7 +432,7 @@ def test_a_run_that_took_noise_ends_before_a_lost_run_is_stated_or_at_its_charge
     write_rules(hosts[0], MANY)
     opened = tmp_path / "opened"
     with ExitStack() as stack:
-        terms = proposed(hosts[0], stack)[0].work.run.uploads.terms
+        terms = run_of(proposed(hosts[0], stack)[0].work).uploads.terms
     keep_marked(Stock(hosts[0] / STOCK), terms, 1, 7)
     shutil.copytree(hosts[0], tmp_path / "backup", symlinks=True)
     took(hosts[0], hosts, opened)  # the run whose charge is lost
@@ -426,8 +442,8 @@ def test_a_run_that_took_noise_ends_before_a_lost_run_is_stated_or_at_its_charge
     restored = ("--directory", str(hosts[0]), "--population", "loans", "--epsilon", "1", "--delta", "2^-40")
     with ExitStack() as stack:
         coordinator, pieces = proposed(hosts[0], stack)
-        run = coordinator.work.run
-        run.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties, piece=pieces[0])
+        run = run_of(coordinator.work)
+        run.prepare(to_prepare(0, piece=pieces[0]))
         if moved:
             hosts[0].rename(tmp_path / "away")
             shutil.copytree(tmp_path / "away", hosts[0], symlinks=True)
@@ -438,11 +454,11 @@ def test_a_run_that_took_noise_ends_before_a_lost_run_is_stated_or_at_its_charge
         piece = run._piece
         run._certificate = run_certificate(0)
         nonces = [run.nonce, *(run.uploads.heard[i].nonce for i in (1, 2))]
-        run.agree(nonces, now(), piece.attempts, [lost])
+        run.agree(to_agree(nonces, piece.attempts, [lost]))
         run._party = Opens(piece.parties[0], opened)
         run._party.number = 0
         with pytest.raises(HostUnfitError, match=r"Its ledger was changed|does not go on from what"):
-            run.go(signed_by_all(run.intent, hosts, seen={"0": lost}))
+            run.go(to_go(signed_by_all(run.intent, hosts, seen={"0": lost})))
     assert opened.read_text().split() == ["7"]
     if not moved:  # and afterwards the owner states it, which removes the noise
         succeed("hosts.restored", *restored, "--seen", lost, cwd=tmp_path)
@@ -455,7 +471,7 @@ def pieces_of(host: Path) -> list[Path]:
 
 def test_a_stock_of_another_host_is_none(hosts: list[Path], stack: ExitStack) -> None:
     """Nothing is taken or charged for it."""
-    uploads = proposed(hosts[0], stack)[0].work.run.uploads
+    uploads = run_of(proposed(hosts[0], stack)[0].work).uploads
     stock = Stock(hosts[0] / STOCK)
     keep_marked(stock, uploads.terms, 2, 7)
     assert uploads._pieces(0, DOMAIN) == stock.pieces(uploads.terms) != []
@@ -469,15 +485,15 @@ def test_a_peer_that_denies_a_piece_costs_that_piece_alone(
 ) -> None:
     """Nothing begins, nothing is charged; the next piece stays."""
     stock, coordinator = Stock(hosts[0] / STOCK), proposed(hosts[0], stack)[0]
-    terms = coordinator.work.run.uploads.terms
+    terms = run_of(coordinator.work).uploads.terms
     for mark in range(2):
         keep_marked(stock, terms, 1, mark)
     first, second = stock.pieces(terms)
     work = coordinator.work
-    work.run.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties, piece=first)
+    run_of(work).prepare(to_prepare(0, piece=first))
     with pytest.raises(HostUnfitError, match="about to run something else"):
         begun(work, hosts, piece=other)
-    assert spent(hosts[0]) == [] and stock.pieces(terms) == [second] and not work.run.is_running
+    assert spent(hosts[0]) == [] and stock.pieces(terms) == [second] and not run_of(work).is_running
 
 
 def test_hosts_take_no_noise_made_ahead_for_clients_that_send() -> None:

@@ -1,6 +1,5 @@
 """What a host says of its kernel, where a party's process cannot be shut off from all else there."""
 
-import json
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -10,11 +9,12 @@ from harness.engines.parties.sandbox import Protection
 from harness.errors import HostUnfitError
 from harness.hosts import local_host
 from harness.hosts.agent import Work
-from harness.hosts.fleet import Facts, Finding
+from harness.hosts.fleet import Finding
 from harness.hosts.inventory import Host
+from harness.hosts.messages import Check, HostFacts
 from harness.system.documents import Refusal, as_type
 from harness.views.hosts import findings
-from tests.support.coordinators import MODEL
+from tests.support.coordinators import MODEL, as_sent
 
 LACKS = {
     "all": (),
@@ -30,9 +30,10 @@ def test_a_host_tells_what_its_partys_process_could_do(
     """It is said, also in JSON, and is no fault: the run's links and shares are protected as before."""
     monkeypatch.setattr(local_host, "missing", lambda: lacks)
     with ExitStack() as stack:
-        told = json.loads(json.dumps(Work(hosts[0], stack).host.check(0, MODEL.name, 0, [])))
-    facts = as_type(Facts, told, Refusal(HostUnfitError, "It", "facts", "none"))
-    finding = Finding(Host(0, "10.0.0.1", str(hosts[0]), "/srv/FairShares", 12000), facts=dict(facts))
+        check = Check(party=0, security=MODEL.name, port=0, client_ports=[])
+        told = as_sent(Work(hosts[0], stack).host.check(check))
+    facts = as_type(HostFacts, told, Refusal(HostUnfitError, "It", "facts", "none"))
+    finding = Finding(Host(0, "10.0.0.1", str(hosts[0]), "/srv/FairShares", 12000), facts=facts)
     row = finding.to_json()
     assert row["party_can"] == [protection.value for protection in lacks] and row["fit"]
     shown = [part for part in findings([row], [finding.marks()], MODEL.name) if isinstance(part, str)]

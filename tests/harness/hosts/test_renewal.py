@@ -25,7 +25,15 @@ from harness.system.files import write_whole
 from tests.harness.hosts.test_preparation import HEAD, begun, preparing
 from tests.harness.hosts.test_restored_hosts import Chain, refusal
 from tests.support.command import refused, succeed
-from tests.support.coordinators import MODEL, Coordinator, asked, now, run_certificate
+from tests.support.coordinators import (
+    MODEL,
+    Coordinator,
+    asked,
+    run_certificate,
+    run_of,
+    to_agree,
+    to_go,
+)
 from tests.support.hostile import check_refuses, spoilt
 
 
@@ -132,15 +140,15 @@ def test_a_replaced_key_stays_replaced(hosts: list[Path], stack: ExitStack, tmp_
             accept(hosts, old, 0, lost)
     coordinator = Coordinator(hosts[1], stack)
     work = coordinator.prepared(asked(), 1)
-    work.run._certificate = run_certificate(1)
-    nonces = [work.run.nonce if i == 1 else work.run.uploads.heard[i].nonce for i in range(3)]
-    signed = {"1": Signed(**work.run.agree(nonces, now()))}
-    intent = work.run.intent
+    run_of(work)._certificate = run_certificate(1)
+    nonces = [run_of(work).nonce if i == 1 else run_of(work).uploads.heard[i].nonce for i in range(3)]
+    signed = {"1": run_of(work).agree(to_agree(nonces))}
+    intent = run_of(work).intent
     for party, key in ((0, place(tmp_path / "thief")), (2, hosts[2] / "keys" / "embedded" / "P2.pem")):
         said = replace(intent, party=party, run_certificate=run_certificate(party))
-        signed[str(party)] = Signed(**sign(said, key))
+        signed[str(party)] = sign(said, key)
     with pytest.raises(CertificateError, match="Party 0 has another certificate than this host holds of it"):
-        work.run.go(signed)
+        run_of(work).go(to_go(signed))
 
 
 def test_a_host_that_missed_a_renewal_follows_the_chain(hosts: list[Path]) -> None:
@@ -176,14 +184,14 @@ def test_attempts_to_make_noise_are_counted_on_after_a_renewal(hosts: list[Path]
     accept(hosts, renew(hosts, 0), 0)
     accept([hosts[0]], renew(hosts, 1), 1)
     work = preparing(hosts[0], stack)
-    assert work.run.known(0)["attempts"] == 2
+    assert run_of(work)._attempts() == 2
     with pytest.raises(HostUnfitError, match="fewer attempts"):
         begun(work, hosts, attempts=1)
     stock = Stock(hosts[0] / STOCK)
     made = hosts[0] / "made"
     made.mkdir()
-    stock.keep(work.run._terms, "piece", made, {}, counted=work.run._counted)
-    assert stock.pieces(work.run._terms) == ["piece"] and work.run.known(0)["attempts"] == 1
+    stock.keep(run_of(work)._terms, "piece", made, {}, counted=run_of(work)._counted)
+    assert stock.pieces(run_of(work)._terms) == ["piece"] and run_of(work)._attempts() == 1
 
 
 def test_a_renewal_that_is_killed_loses_no_key(hosts: list[Path]) -> None:

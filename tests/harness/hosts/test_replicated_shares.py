@@ -15,6 +15,7 @@ from harness.errors import CertificateError, FairSharesError, HostUnfitError, Sh
 from harness.hosts import keys
 from harness.hosts.agent import Work
 from harness.hosts.guard import _digest
+from harness.hosts.messages import Aggregate, CheckUploads, Message, ReadList, TakeList
 from harness.hosts.runner import HostsSource
 from harness.hosts.signed_results import UPLOADS, Intent, check_agreement, sign, verify
 from harness.inputs.record_schema import RecordDomain
@@ -30,7 +31,7 @@ from harness.releases.weights import WeightsStatistic
 from harness.request.base import Request
 from harness.security_models import MODELS, SecurityModel
 from protocols.spec import REPLICATED, SPLIT
-from tests.support.coordinators import After, hosts_runner, make_hosts
+from tests.support.coordinators import After, hosts_runner, make_hosts, run_of
 from tests.support.envelopes import resealed
 from tests.support.requests import request_of
 from tests.support.running import model_parameters
@@ -147,10 +148,10 @@ def test_a_share_changed_after_ends_the_run(
 
     def change(request: str, work: Work, answer: Any) -> Any:
         if request == "aggregate":
-            assert work.run.uploads.values is not None
-            words = RING.from_bytes(work.run.uploads.values.read_bytes()).copy()
+            assert run_of(work).uploads.values is not None
+            words = RING.from_bytes(run_of(work).uploads.values.read_bytes()).copy()
             words[held * DOMAIN.cells + 2] += np.uint64(1)
-            work.run.uploads.values.write_bytes(RING.to_bytes(words))
+            run_of(work).uploads.values.write_bytes(RING.to_bytes(words))
         return answer
 
     with pytest.raises(FairSharesError):
@@ -228,7 +229,7 @@ def lists(change: Callable[[UploadReport], UploadReport], signer: int = 1) -> Li
         def lie(request: str, work: Work, answer: Any) -> Any:
             if request != "check_uploads":
                 return answer
-            uploads = work.run.uploads
+            uploads = run_of(work).uploads
             report, uploads._own = _read_list(uploads._own), uploads._own.with_suffix(".lie")
             write_uploads(change(report), uploads._own)
             said = replace(uploads.heard[report.party], digest=_digest(uploads._own))
@@ -353,7 +354,7 @@ def test_who_may_have_said_different_things_is_named(
     signed = {}
     for i in (1, 2):
         other = replace(own, party=i, lists={**own.lists, **(lists if i == 1 else {})})
-        signed[i] = Signed(**sign(other, hosts[i] / "keys" / "embedded" / f"P{i}.pem"))
+        signed[i] = sign(other, hosts[i] / "keys" / "embedded" / f"P{i}.pem")
     if said is None:
         check_agreement(own, signed, held)
         return
@@ -381,14 +382,17 @@ def test_a_host_lists_its_uploads_once(model: SecurityModel, tmp_path: Path) -> 
     asked = site.release
     with hosts_runner(site.hosts, model, asked) as hosts:
         one = hosts._connections[0]
-        nobody = {"said": "", "signature": "", "certificate": ""}
+        nobody = Signed(said="", signature="", certificate="")
         with pytest.raises(HostUnfitError, match="of a party that its model does not have"):
-            one.ask("take_list", of=model.parties, signed=nobody, at=0, piece="")
-        told = {"of": 1, "signed": nobody, "at": 0, "piece": ""}
-        early: list[dict[str, Any]] = [{"party": 0}, {"at": 0}, told]
-        for request, details in zip(("aggregate", "read_list", "take_list"), early, strict=True):
+            one.ask(TakeList(lister=model.parties, signed=nobody, at=0, piece=""))
+        early: list[Message[Any]] = [
+            Aggregate(party=0),
+            ReadList(at=0),
+            TakeList(lister=1, signed=nobody, at=0, piece=""),
+        ]
+        for message in early:
             with pytest.raises(HostUnfitError, match="told of others' uploads before it listed its own"):
-                one.ask(request, 60.0, None, **details)
-        one.ask("check_uploads", kind=Any, party=0)
+                one.ask(message)
+        one.ask(CheckUploads(party=0))
         with pytest.raises(HostUnfitError, match="has listed its uploads already"):
-            one.ask("check_uploads", party=0)
+            one.ask(CheckUploads(party=0))

@@ -17,7 +17,8 @@ from harness.engines.parties.supervisor import free_ports
 from harness.engines.registry import engines
 from harness.errors import HostUnfitError
 from harness.hosts.keys import RunKeys
-from harness.hosts.party_run import PartyRun, ReleaseRun
+from harness.hosts.messages import GetReport, Kill, Propose
+from harness.hosts.party_run import PartyRun
 from harness.hosts.policy import LEDGER
 from harness.hosts.runner import HostsSource
 from harness.inputs.records import ClientRecords
@@ -47,6 +48,7 @@ from tests.support.coordinators import (
     hosts_runner,
     let_go,
     make_hosts,
+    run_of,
 )
 from tests.support.requests import request_of
 from tests.support.sharing import share, to_hosts
@@ -138,14 +140,22 @@ def heads_after(hosts: list[Path], look: Callable[[PartyRun[Any]], object], **ch
         coordinator = Coordinator(hosts[0], stack)
         work = coordinator.prepared(asked(**changes))
         let_go(coordinator, work, hosts, met)
-        work.run._is_started = True
+        run_of(work)._is_started = True
         assert Ledger(hosts[0] / LEDGER).seen() == {}
         met.peers = (1,)
-        look(work.run)
+        look(run_of(work))
         return Ledger(hosts[0] / LEDGER).seen()
 
 
-@pytest.mark.parametrize("look", [PartyRun.state, PartyRun.kill, PartyRun.close, ReleaseRun.ended])
+LOOKS: dict[str, Callable[[PartyRun[Any]], object]] = {
+    "a report": lambda run: run.report(GetReport()),
+    "a kill": lambda run: run.kill(Kill()),
+    "the end of the connection": PartyRun.close,
+    "the party's end": PartyRun.ended,
+}
+
+
+@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
 def test_a_head_is_known_before_anything_of_a_run_is_told(
     look: Callable[[PartyRun[Any]], object], tmp_path: Path
 ) -> None:
@@ -165,8 +175,8 @@ def test_a_head_counts_in_every_engine(tmp_path: Path) -> None:
     assert firsts[1] == ring[1][::-1] and len(engines()) == 2
     with ExitStack() as stack:
         work = Coordinator(hosts[0], stack).work
-        work.propose(asked())
-        guard, ledger = work.run.guard, Ledger(hosts[0] / LEDGER)
+        work.propose(Propose(asked=asked()))
+        guard, ledger = run_of(work).guard, Ledger(hosts[0] / LEDGER)
         ledger.remember({firsts[1][0]: "a" * 64})
         assert guard.seen(ring) == guard.seen(firsts) == {"1": "a" * 64}
         ledger.remember({ring[1][0]: "b" * 64})  # which a run of either engine compares with its own

@@ -11,24 +11,28 @@ from typing import Any
 import pytest
 
 from harness.engines.parties.certificates import make_key
-from harness.engines.parties.working_directory import CONFIG, DATA, LOOPBACK
+from harness.engines.parties.working_directory import CONFIG, DATA
 from harness.errors import CertificateError, HostUnfitError
 from harness.hosts.agent import Work
+from harness.hosts.messages import GetCertificate, RunTrial, Start
 from harness.hosts.signed_results import BenchmarkIntent, Intent, sign
 from harness.hosts.trials import Trial
 from harness.inputs.shares.signatures import Signed, is_signed, kind_of
 from harness.inputs.synthetic import Federation
-from harness.system.documents import Refusal, call
 from harness.system.files import PREFIX
+from protocols.json_values import JsonObject
 from tests.support.coordinators import (
     MODEL,
     RULE,
     Coordinator,
     Party,
     asked,
-    now,
     run_certificate,
+    run_of,
     spent,
+    to_agree,
+    to_go,
+    to_prepare,
     write_rules,
 )
 
@@ -50,24 +54,24 @@ def benchmark(host: Path, stack: ExitStack) -> Work:
     """Return the work of party 0's host, ready to agree to a benchmark run; nothing runs."""
     write_rules(host, f"benchmark = true\n{RULE}")
     work = Coordinator(host, stack).work
-    work.benchmark(0, TRIAL)
-    work.run.prepare("0" * 32, 0, [(LOOPBACK, 0)] * MODEL.parties)
+    work.run_trial(RunTrial(party=0, trial=TRIAL))
+    run_of(work).prepare(to_prepare(0))
     return stood_in(work)
 
 
 def stood_in(work: Work) -> Work:
-    work.run._party, work.run._certificate = Party(), run_certificate(0)
+    run_of(work)._party, run_of(work)._certificate = Party(), run_certificate(0)
     return work
 
 
 def nonces(work: Work) -> list[str]:
-    uploads = getattr(work.run, "uploads", None)
-    return [work.run.nonce, *(uploads.heard[i].nonce if uploads else f"{i}" for i in (1, 2))]
+    uploads = getattr(run_of(work), "uploads", None)
+    return [run_of(work).nonce, *(uploads.heard[i].nonce if uploads else f"{i}" for i in (1, 2))]
 
 
 def agreed(work: Work, hosts: list[Path]) -> dict[str, Signed]:
     """Have the host agree; return what all hosts sign of its run."""
-    signed = {"0": Signed(**work.run.agree(nonces(work), now()))}
+    signed = {"0": run_of(work).agree(to_agree(nonces(work)))}
     for party in (1, 2):
         signed[str(party)] = said_by(work, hosts, party)
     return signed
@@ -75,8 +79,8 @@ def agreed(work: Work, hosts: list[Path]) -> dict[str, Signed]:
 
 def said_by(work: Work, hosts: list[Path], by: int, **changes: Any) -> Signed:
     """Return what another host's owner's key signs of the same run, or of something else."""
-    said = replace(work.run.intent, **{"party": by, "run_certificate": run_certificate(by), **changes})
-    return Signed(**sign(said, owner(hosts[by], by)))
+    said = replace(run_of(work).intent, **{"party": by, "run_certificate": run_certificate(by), **changes})
+    return sign(said, owner(hosts[by], by))
 
 
 KINDS = pytest.mark.parametrize("made", [release, benchmark])
@@ -85,8 +89,8 @@ KINDS = pytest.mark.parametrize("made", [release, benchmark])
 def test_no_key_of_the_owner_is_in_reach_of_a_partys_directory(hosts: list[Path], stack: ExitStack) -> None:
     """Its process makes a key of its own; no file or link of the run leads to the owner's."""
     work = Coordinator(hosts[0], stack).prepared(asked())
-    work.run.start()
-    shown = work.run.certificate(600)
+    run_of(work).start(Start())
+    shown = run_of(work).certificate(GetCertificate(seconds=600))
     (directory,) = hosts[0].glob(f"{PREFIX}*/party")
     owners = {path.read_bytes() for path in hosts[0].glob("keys/*/*.*") if path.is_file()}
     owners |= {path.read_bytes() for path in hosts[0].glob("keys/*/peers/*.pem")}
@@ -105,11 +109,11 @@ def test_a_run_is_signed_once_its_party_has_a_key(
     made: Callable[..., Work], hosts: list[Path], stack: ExitStack
 ) -> None:
     work = made(hosts[0], stack)
-    work.run._certificate = None
+    run_of(work)._certificate = None
     with pytest.raises(HostUnfitError, match="asked to agree to a run before its party was ready"):
-        work.run.agree(nonces(work), now())
+        run_of(work).agree(to_agree(nonces(work)))
     with pytest.raises(HostUnfitError, match="agreed to no run"):
-        work.run.go({})
+        run_of(work).go(to_go({}))
 
 
 @KINDS
@@ -118,12 +122,14 @@ def test_no_certificate_comes_from_a_coordinator(
 ) -> None:
     work = made(hosts[0], stack)
     signed = agreed(work, hosts)
-    refusal = Refusal(HostUnfitError, "The request", "known", "no")
-    told = {"agreed": {party: asdict(one) for party, one in signed.items()}, "certificates": {}}
+    told: JsonObject = {
+        "agreed": {party: asdict(one) for party, one in signed.items()},
+        "certificates": {},
+    }
     with pytest.raises(HostUnfitError, match="unknown key 'certificates'"):
-        call(work.run.go, told, refusal)
-    work.run.go(signed)
-    assert work.run._party.gone
+        work.handlers["go"].answer(told)
+    run_of(work).go(to_go(signed))
+    assert run_of(work)._party.gone
 
 
 def of_another_party(place: Path) -> str:
@@ -171,8 +177,8 @@ def test_an_owner_certifies_a_key_of_its_party_for_a_run(
     signed = agreed(work, hosts)
     signed["1"] = said_by(work, hosts, 1, run_certificate=certificate(tmp_path))
     with pytest.raises(CertificateError, match=said):
-        work.run.go(signed)
-    assert spent(hosts[0]) == [] and not work.run.is_running
+        run_of(work).go(to_go(signed))
+    assert spent(hosts[0]) == [] and not run_of(work).is_running
 
 
 @KINDS
@@ -183,12 +189,12 @@ def test_a_certificate_is_for_one_run_one_party_and_one_owner(
     work = made(hosts[0], stack)
     signed = agreed(work, hosts)
     stranger = make_key(tmp_path, "P1", "MPyC party 1")
-    intent = replace(work.run.intent, party=1, run_certificate=run_certificate(1))
+    intent = replace(run_of(work).intent, party=1, run_certificate=run_certificate(1))
     for replayed, error, said in (
         (said_by(work, hosts, 1, nonces=["0", "1", "2"]), HostUnfitError, "about to run something else"),
         (said_by(work, hosts, 1, party=2), HostUnfitError, "about to run something else"),
         (signed["2"], CertificateError, "Party 1 has another certificate than this host holds"),
-        (Signed(**sign(intent, stranger)), CertificateError, "Party 1 has another certificate"),
+        (sign(intent, stranger), CertificateError, "Party 1 has another certificate"),
         (
             replace(signed["1"], said=said_by(work, hosts, 1, run="1" * 32).said),
             HostUnfitError,
@@ -196,9 +202,9 @@ def test_a_certificate_is_for_one_run_one_party_and_one_owner(
         ),
     ):
         with pytest.raises(error, match=said):
-            work.run.go(signed | {"1": replayed})
-    assert spent(hosts[0]) == [] and not work.run.is_running
-    work.run.go(signed)
+            run_of(work).go(to_go(signed | {"1": replayed}))
+    assert spent(hosts[0]) == [] and not run_of(work).is_running
+    run_of(work).go(to_go(signed))
 
 
 def test_a_benchmark_stands_for_no_release_and_no_release_for_it(
@@ -207,22 +213,22 @@ def test_a_benchmark_stands_for_no_release_and_no_release_for_it(
     """Their signatures are of different kinds, even if they said the same."""
     work = release(hosts[0], stack)
     signed = agreed(work, hosts)
-    intent = work.run.intent
+    intent = run_of(work).intent
     said = BenchmarkIntent(
         intent.nonces, 1, intent.run, intent.started, "", intent.program_hash, "MPyC", run_certificate(1)
     )
-    of_benchmark = Signed(**sign(said, owner(hosts[1], 1)))
+    of_benchmark = sign(said, owner(hosts[1], 1))
     same_text = replace(of_benchmark, said=signed["1"].said)
     for wrong in (of_benchmark, same_text):
         with pytest.raises(HostUnfitError, match=r"What party 1 signed is not this run: a signature is not"):
-            work.run.go(signed | {"1": wrong})
+            run_of(work).go(to_go(signed | {"1": wrong}))
     assert is_signed(signed["1"], kind_of(Intent)) and not is_signed(signed["1"], kind_of(BenchmarkIntent))
     stack.close()
     with ExitStack() as another:
         trial = benchmark(hosts[0], another)
         of_trial = agreed(trial, hosts)
         with pytest.raises(HostUnfitError, match=r"What party 1 signed is not this run: a signature is not"):
-            trial.run.go(of_trial | {"1": signed["1"]})
+            run_of(trial).go(to_go(of_trial | {"1": signed["1"]}))
     assert spent(hosts[0]) == []
 
 
@@ -231,5 +237,5 @@ def test_hosts_begin_no_different_benchmark_runs(hosts: list[Path], stack: ExitS
     signed = agreed(work, hosts)
     for changes in ({"trial": "other"}, {"program_hash": "other"}, {"run": "1" * 32}, {"started": "2027"}):
         with pytest.raises(HostUnfitError, match="about to run something else"):
-            work.run.go(signed | {"2": said_by(work, hosts, 2, **changes)})
-    work.run.go(signed)
+            run_of(work).go(to_go(signed | {"2": said_by(work, hosts, 2, **changes)}))
+    run_of(work).go(to_go(signed))

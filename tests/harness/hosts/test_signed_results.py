@@ -83,7 +83,7 @@ def statement(party: int, keys: list[Path], ran: dict[str, Any] | None = None, *
 
 
 def write(directory: Path, statements: list[Statement], keys: list[Path]) -> None:
-    signed = [sign(unsigned, path) for unsigned, path in zip(statements, keys, strict=True)]
+    signed = [asdict(sign(unsigned, path)) for unsigned, path in zip(statements, keys, strict=True)]
     write_json(directory / SIGNATURES, {"schema": SCHEMA, "signed": signed})
 
 
@@ -220,7 +220,7 @@ def test_a_starter_that_signs_itself_has_other_certificates(
 
 
 def test_what_is_signed_before_a_run_is_no_result(results: Path, keys: list[Path]) -> None:
-    signed = [sign(statement(i, keys).ran, path) for i, path in enumerate(keys)]
+    signed = [asdict(sign(statement(i, keys).ran, path)) for i, path in enumerate(keys)]
     said = [json.dumps(asdict(statement(i, keys)), sort_keys=True) for i in range(3)]
     forged = [{**one, "said": text} for one, text in zip(signed, said, strict=True)]
     for wrong in (signed, forged):

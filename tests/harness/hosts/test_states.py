@@ -5,7 +5,6 @@ is one that only notes what it was told, and whose waiting moves a clock of its 
 """
 
 import io
-import json
 import os
 import secrets
 import signal
@@ -26,11 +25,22 @@ from harness.engines.mpyc.engine import EmbeddedEngine
 from harness.engines.parties.handle import PartyState
 from harness.hosts import local_host, party_run, wire
 from harness.hosts.agent import Agent, Work
-from harness.hosts.guard import Uploads
+from harness.hosts.messages import (
+    CERTIFICATE_S,
+    TO_AGENT,
+    Bye,
+    CheckUploads,
+    Collect,
+    GetCertificate,
+    Propose,
+    ReadList,
+    limit_s,
+)
 from harness.hosts.policy import LEDGER
 from harness.hosts.signed_results import sign
-from harness.hosts.states import ALLOWED, CERTIFICATE_S, REQUESTS, State, limit_s
+from harness.hosts.states import State
 from harness.hosts.trials import Noise, Trial
+from harness.pipeline.manifests import environment, machine
 from harness.privacy.ledger.entries import Ledger
 from harness.system.files import PREFIX
 from tests.support.coordinators import (
@@ -39,10 +49,12 @@ from tests.support.coordinators import (
     LOOPBACK,
     MODEL,
     Coordinator,
+    as_sent,
     asked,
     make_hosts,
     now,
     run_certificate,
+    run_of,
 )
 
 RUN_NAME = "0" * 32
@@ -61,6 +73,8 @@ NEXT = {
     State.READY: ["agree"],
     State.AGREED: ["go"],
 }
+REQUESTS = frozenset(TO_AGENT) - {Bye.name()}  # which ends the loop itself
+ALLOWED = {state: {name for name in REQUESTS if state in TO_AGENT[name].STATES} for state in State}
 PARTY_ENDS = "(its party ends)"  # no request, but what may happen between two
 
 
@@ -117,11 +131,11 @@ class Site:
         for party in (1, 2):
             with ExitStack() as stack:
                 work = Coordinator(self.hosts[party], stack).work
-                work.propose(asked())
-                signed = work.run.uploads.check_uploads(party)
-                piece = work.run.uploads.read_list(0)
-                self.lists.append({"of": party, "signed": signed, "at": 0, "piece": piece})
-                self.nonces[party] = work.run.nonce
+                work.propose(Propose(asked=asked()))
+                signed = as_sent(run_of(work).uploads.check_uploads(CheckUploads(party=party)))
+                piece = run_of(work).uploads.read_list(ReadList(at=0))
+                self.lists.append({"lister": party, "signed": signed, "at": 0, "piece": piece})
+                self.nonces[party] = run_of(work).nonce
         self.charges: tuple[object, ...] = ()
 
     def spent(self) -> tuple[object, ...]:
@@ -146,11 +160,11 @@ class Walker:
     @property
     def node(self) -> tuple[State, str, bool]:
         """What tells two places of a walk apart."""
-        return self.state, type(self.work.run).__name__, self.told
+        return self.state, type(run_of(self.work)).__name__, self.told
 
     def arguments(self, request: str) -> list[dict[str, Any]]:
         """Return what an honest coordinator sends with a request, for one or two messages."""
-        run = self.work.run
+        run = run_of(self.work)
         nonces = [getattr(run, "nonce", ""), self.site.nonces[1], self.site.nonces[2]]
         of_request: dict[str, list[dict[str, Any]]] = {
             "propose": [{"asked": asked()}],
@@ -167,7 +181,7 @@ class Walker:
             "aggregate": [{"party": 0}],
             "prepare": [{"run": RUN_NAME, "party": 0, "addresses": [(LOOPBACK, 0)] * MODEL.parties}],
             "agree": [{"nonces": nonces, "started": now().isoformat(), "attempts": 1000}],
-            "certificate": [{"seconds": 1e9}],
+            "certificate": [{"seconds": CERTIFICATE_S}],
             "go": [{"agreed": self.agreed()}],
             "keep": [{"made": {}}],
         }
@@ -175,14 +189,14 @@ class Walker:
 
     def agreed(self) -> dict[str, Any]:
         """Return what all hosts sign before a run, the others as this one does."""
-        intent = getattr(self.work.run, "intent", None)
+        intent = getattr(run_of(self.work), "intent", None)
         if intent is None:
             return {}
         signed = {}
         for party, host in enumerate(self.site.hosts):
             own = intent.run_certificate if party == 0 else certificate_of(party)
             said = replace(intent, party=party, run_certificate=own)
-            signed[str(party)] = sign(said, host / "keys" / "embedded" / f"P{party}.pem")
+            signed[str(party)] = as_sent(sign(said, host / "keys" / "embedded" / f"P{party}.pem"))
         return signed
 
     def ask(self, request: str, **changes: Any) -> dict[str, Any]:
@@ -191,9 +205,10 @@ class Walker:
             return self.end_party()
         answer: dict[str, Any] = {}
         for details in self.arguments(request):
-            before, limit = self.seen(), limit_s(self.state, request)
+            before, limit = self.seen(), limit_s(self.state, TO_AGENT[request])
             FakeProcess.waited = 0.0
-            message = json.loads(json.dumps({"do": request, **details, **changes}))
+            message = wire.decode(wire.encode({"do": request, **details, **changes}))
+            assert message is not None
             answer = self.agent._answer(message)
             assert FakeProcess.waited <= limit, (request, before)
             self.check_charges(request, before, "ok" in answer)
@@ -203,8 +218,8 @@ class Walker:
     def end_party(self) -> dict[str, Any]:
         """Have the party fail, as the agent's loop notices between two requests."""
         if self.work.is_running:
-            self.work.run.laid_out().code = 1
-            assert self.work.run.ended()["code"] == 1
+            run_of(self.work).laid_out().code = 1
+            assert run_of(self.work).ended().code == 1
         return {"ok": None}
 
     def seen(self) -> tuple[State, tuple[object, ...]]:
@@ -215,7 +230,7 @@ class Walker:
         state, charges = before
         new = self.site.spent()
         assert new[: len(charges)] == charges, (request, before)
-        charging = accepted and request == "go" and type(self.work.run).__name__ == "ReleaseRun"
+        charging = accepted and request == "go" and type(run_of(self.work)).__name__ == "ReleaseRun"
         assert len(new) - len(charges) == charging, (request, before)
         if request not in ALLOWED[state]:
             assert not accepted and self.state is state, (request, before)
@@ -226,6 +241,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Yield hosts whose parties are fake, and whose facts about the machine are known already."""
     made = Site(tmp_path_factory.mktemp("site"))
     prepared: dict[object, Prepared] = {}
+    known_environment, known_machine = environment(), machine()
     prepare = EmbeddedEngine.prepared
 
     def prepared_once(self: EmbeddedEngine, job: Any, model: Any) -> Prepared:
@@ -237,8 +253,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     with (
         patch.object(party_run, "LocalProcess", FakeProcess),
         patch.object(EmbeddedEngine, "prepared", prepared_once),
-        patch.object(local_host, "environment", dict),
-        patch.object(local_host, "machine", dict),
+        patch.object(local_host, "environment", lambda: known_environment),
+        patch.object(local_host, "machine", lambda: known_machine),
         patch.object(local_host, "git", lambda *_: ""),
         patch.object(local_host, "sources_hash", lambda *_: ""),
     ):
@@ -259,6 +275,7 @@ def walker(site: Site, path: tuple[str, ...] = ()) -> Iterator[Walker]:
 def test_every_request_in_every_state(site: Site) -> None:
     """Breadth first, to all states of the table; what a state does not allow is refused by the table."""
     seen: dict[tuple[State, str, bool], tuple[str, ...]] = {}
+    handled: set[str] = set()
     waiting: list[tuple[str, ...]] = [()]
     answered = refused = 0
     while waiting:
@@ -268,6 +285,7 @@ def test_every_request_in_every_state(site: Site) -> None:
                 continue
             state = made.state
             seen[made.node] = path
+            handled |= made.work.handlers.keys()
             for request in sorted(REQUESTS - ALLOWED[state]):
                 answer = made.ask(request)
                 assert answer["error"][0] == "HostUnfitError" and f"as {state}; nothing" in answer["error"][1]
@@ -281,6 +299,7 @@ def test_every_request_in_every_state(site: Site) -> None:
                 if made.node not in seen:
                     waiting.append((*path, request))
     assert {state for state, *_ in seen} == {*State}
+    assert handled == REQUESTS
     assert answered > 100 and refused > 100
 
 
@@ -329,7 +348,7 @@ def test_a_certificate_is_not_asked_for_again_once_the_party_may_go(site: Site) 
         "go",
     )
     with walker(site, path) as made:
-        assert made.state is State.RUNNING and made.work.run.laid_out().gone
+        assert made.state is State.RUNNING and run_of(made.work).laid_out().gone
         FakeProcess.waited = 0.0
         assert "its party runs" in made.ask("certificate")["error"][1] and FakeProcess.waited == 0
     with walker(site, path[:-3]) as made:
@@ -366,7 +385,7 @@ def test_every_request_ends_within_its_limit_or_the_connection_does(
     lines = [wire.encode({"do": name}) for name in ("collect", "state", "nonsense", "bye")]
     with ExitStack() as stack, patch.object(Agent, "lose"), patch.object(Agent, "_beat"):
         Agent(io.BytesIO(b"".join(lines)), Sends(), Work(site.hosts[0], stack), "agent").serve()
-    assert limits == [[limit_s(State.NO_RUN, "collect")]] * 3
+    assert limits == [[limit_s(State.NO_RUN, Collect)]] * 3
     assert not any(timer.runs for timer in timers)
     killed: list[tuple[int, int]] = []
     monkeypatch.setattr(os, "kill", lambda *what: killed.append(what))
@@ -378,17 +397,7 @@ def test_every_request_ends_within_its_limit_or_the_connection_does(
 def test_a_running_party_waits_for_no_slow_request() -> None:
     """The table itself: what may take long is not answered then, and each limit is one of minutes."""
     assert not {"certificate", "check", "reach", "time_links", "aggregate"} & ALLOWED[State.RUNNING]
-    assert all(limit_s(State.RUNNING, request) <= 120 for request in REQUESTS)
-    assert all(limit_s(state, request) <= 3600 for state in State for request in REQUESTS)
-    assert all(limit_s(state, "certificate") > CERTIFICATE_S for state in (State.STARTED, State.READY))
-    handled: set[str] = set()  # all but `bye`, which ends the loop itself
-    for kind in (
-        Work,
-        local_host.LocalHost,
-        party_run.ReleaseRun,
-        party_run.Preparation,
-        party_run.BenchmarkRun,
-    ):
-        handled |= {*kind.REQUESTS}
-    handled |= {*Uploads.REQUESTS}
-    assert handled == REQUESTS
+    kinds = TO_AGENT.values()
+    assert all(limit_s(State.RUNNING, kind) <= 120 for kind in kinds)
+    assert all(limit_s(state, kind) <= 3600 for state in State for kind in kinds)
+    assert all(limit_s(state, GetCertificate) > CERTIFICATE_S for state in (State.STARTED, State.READY))

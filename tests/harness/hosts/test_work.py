@@ -22,6 +22,19 @@ from harness.errors import HostUnfitError, PolicyError, ShareError, UsedUploadsE
 from harness.hosts import guard, host_log, local_host, wire
 from harness.hosts.agent import Work
 from harness.hosts.guard import CHECKPOINT
+from harness.hosts.messages import (
+    Aggregate,
+    Check,
+    CheckUploads,
+    Clean,
+    GetReport,
+    Kind,
+    Listen,
+    Propose,
+    Removed,
+    Start,
+    TakeList,
+)
 from harness.hosts.policy import FILE, LEDGER, first_policy, write_policy
 from harness.inputs.record_schema import Cap, RecordDomain
 from harness.inputs.records import ClientRecords
@@ -43,13 +56,17 @@ from tests.support.coordinators import (
     Coordinator,
     Refused,
     agents,
+    answered,
     asked,
     let_go,
     listed,
     make_hosts,
     ran,
     records,
+    run_of,
     spent,
+    to_go,
+    to_prepare,
     write_rules,
 )
 from tests.support.envelopes import counts, left_out
@@ -72,7 +89,7 @@ def work(tmp_path: Path) -> Iterator[Work]:
     make_host(tmp_path / "host")
     with ExitStack() as stack:
         made = Work(tmp_path / "host", stack)
-        made.propose(OF_SLOTS)
+        made.propose(Propose(asked=OF_SLOTS))
         yield made
 
 
@@ -89,11 +106,11 @@ def hosts_with_uploads(directory: Path, uploads: int) -> tuple[list[Path], list[
 
 
 def test_requests_out_of_order_are_refused(tmp_path: Path, work: Work) -> None:
-    for request in (work.run.state, work.run.start, lambda: work.run.go({})):
+    for message in (GetReport(), Start(), to_go({})):
         with pytest.raises(HostUnfitError, match="has prepared no party"):
-            request()
+            answered(work, message)
     with pytest.raises(HostUnfitError, match="told of others' uploads before it listed its own"):
-        work.run.uploads.aggregate(0)
+        run_of(work).uploads.aggregate(Aggregate(party=0))
     with ExitStack() as stack:
         unasked = Work(tmp_path / "other", stack)
         assert not {"check_uploads", "aggregate", "prepare"} & unasked.handlers.keys()
@@ -108,7 +125,7 @@ def test_uploads_that_are_not_taken_are_left_out(tmp_path: Path) -> None:
 
     def proposed(host: Path, stack: ExitStack) -> Coordinator:
         coordinator = Coordinator(host, stack)
-        coordinator.work.propose(OF_SLOTS)
+        coordinator.work.propose(Propose(asked=OF_SLOTS))
         return coordinator
 
     with ExitStack() as stack:
@@ -119,12 +136,13 @@ def test_uploads_that_are_not_taken_are_left_out(tmp_path: Path) -> None:
         with ExitStack() as stack:
             coordinator = proposed(host, stack)
             coordinator.tell(hosts, OF_SLOTS, i)
-            assert coordinator.work.run.uploads.aggregate(i)["head"].splitlines()[1] == accepted
+            aggregated = run_of(coordinator.work).uploads.aggregate(Aggregate(party=i))
+            assert aggregated.head.splitlines()[1] == accepted
     (hosts[0] / "shares").rename(hosts[0] / "shares-before")
     (hosts[0] / "aggregates").mkdir()
     (hosts[0] / "aggregates" / "party-0.aggregate").write_text("")
     with ExitStack() as stack:  # parties agreed before
-        assert proposed(hosts[0], stack).work.run.uploads.check_uploads(0) is None
+        assert run_of(proposed(hosts[0], stack).work).uploads.check_uploads(CheckUploads(party=0)) is None
 
 
 def test_shares_are_added_up_once_by_what_all_hosts_said(tmp_path: Path) -> None:
@@ -135,13 +153,13 @@ def test_shares_are_added_up_once_by_what_all_hosts_said(tmp_path: Path) -> None
         (host / "shares").mkdir()
     with ExitStack() as stack:
         coordinator = Coordinator(hosts[0], stack)
-        coordinator.work.propose(OF_SLOTS)
+        coordinator.work.propose(Propose(asked=OF_SLOTS))
         coordinator.tell(hosts, OF_SLOTS)
         with pytest.raises(ShareError, match="No upload is sound at every party"):
-            coordinator.work.run.uploads.aggregate(0)
+            run_of(coordinator.work).uploads.aggregate(Aggregate(party=0))
         with pytest.raises(HostUnfitError, match="It has been asked to add its shares up already"):
-            coordinator.work.run.uploads.aggregate(0)
-        assert coordinator.work.run.uploads.values is None
+            run_of(coordinator.work).uploads.aggregate(Aggregate(party=0))
+        assert run_of(coordinator.work).uploads.values is None
 
 
 def test_hosts_count_uploads_of_one_task(tmp_path: Path) -> None:
@@ -163,7 +181,7 @@ def test_a_hosts_policy_names_the_tasks_whose_uploads_count(tmp_path: Path) -> N
         Coordinator(hosts[0], stack).aggregated(asked())
     write_rules(hosts[0], f'{RULE}upload_tasks = ["{"0" * 64}", "{task.name}"]\n')
     with ExitStack() as stack:
-        assert Coordinator(hosts[0], stack).aggregated(asked())["bytes"]
+        assert Coordinator(hosts[0], stack).aggregated(asked()).bytes
     (hosts[0] / "aggregates").mkdir()
     counts(task, shares, shares=shares)[0].write(hosts[0] / "aggregates" / "party-0.aggregate", {})
     (hosts[0] / "shares").rename(hosts[0] / "elsewhere")
@@ -171,11 +189,11 @@ def test_a_hosts_policy_names_the_tasks_whose_uploads_count(tmp_path: Path) -> N
         write_rules(hosts[0], f'{RULE}upload_tasks = ["{digits}"]\n')
         with ExitStack() as stack, pytest.raises(PolicyError, match=error) if error else nullcontext():
             work = Coordinator(hosts[0], stack).work
-            work.propose(asked())
-            work.run.uploads.aggregate(0)
+            work.propose(Propose(asked=asked()))
+            run_of(work).uploads.aggregate(Aggregate(party=0))
     write_rules(hosts[0], f'{RULE}upload_tasks = ["{task.name[:16]}"]\n')
     with ExitStack() as stack, pytest.raises(PolicyError, match="must be names of tasks, of 64"):
-        Coordinator(hosts[0], stack).work.propose(asked())
+        Coordinator(hosts[0], stack).work.propose(Propose(asked=asked()))
 
 
 def test_a_run_has_at_least_as_many_uploads_as_the_task_says(tmp_path: Path) -> None:
@@ -256,9 +274,9 @@ def test_no_other_user_can_keep_a_host_from_its_turn(tmp_path: Path) -> None:
     reading = os.open(tmp_path / "host", os.O_RDONLY)
     fcntl.flock(reading, fcntl.LOCK_EX)  # as any user can whom a directory lets read
     with ExitStack() as stack:
-        Work(tmp_path / "host", stack).propose(OF_SLOTS)
+        Work(tmp_path / "host", stack).propose(Propose(asked=OF_SLOTS))
         with ExitStack() as other, pytest.raises(HostUnfitError, match="Another run is under way on it"):
-            Work(tmp_path / "host", other).propose(OF_SLOTS)
+            Work(tmp_path / "host", other).propose(Propose(asked=OF_SLOTS))
     os.close(reading)
     turn = tmp_path / "host" / local_host.TURN
     assert turn.stat().st_mode & 0o777 == 0o600
@@ -267,7 +285,7 @@ def test_no_other_user_can_keep_a_host_from_its_turn(tmp_path: Path) -> None:
         ExitStack() as stack,
         pytest.raises(HostUnfitError, match=rf"Others can open .* by chmod 600 {turn}"),
     ):
-        Work(tmp_path / "host", stack).propose(OF_SLOTS)
+        Work(tmp_path / "host", stack).propose(Propose(asked=OF_SLOTS))
 
 
 def test_cleaning_ends_other_agents_and_removes_what_is_left(work: Work, tmp_path: Path) -> None:
@@ -278,7 +296,7 @@ def test_cleaning_ends_other_agents_and_removes_what_is_left(work: Work, tmp_pat
     with subprocess.Popen(["sleep", "60"]) as other:
         (left / "agent").write_text(f"{other.pid} {birth(other.pid)} alice")
         local_host.place_of(host, "0" * 32).write_text('{"ended": "now"}')
-        assert work.clean() == {"processes": 1, "directories": 1, "records": 1}
+        assert work.clean(Clean()) == Removed(processes=1, directories=1, records=1)
     kept = {own.name, "results", "agent", local_host.TURN, FILE, host_log.FILE}
     assert {path.name for path in host.iterdir()} == kept
     assert not list((host / "results").iterdir())
@@ -288,7 +306,7 @@ def test_a_number_that_another_process_has_got_is_left_alone(tmp_path: Path) -> 
     left = tmp_path / f"{PREFIX}left"
     left.mkdir()
     (left / "agent").write_text(f"{os.getpid()} 1 alice")  # we did not begin with the kernel
-    assert local_host.clean(tmp_path, None) == {"processes": 0, "directories": 1, "records": 0}
+    assert local_host.clean(tmp_path, None) == Removed(processes=0, directories=1, records=0)
 
 
 def test_a_turn_without_a_run_ends_its_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,11 +322,15 @@ def test_a_turn_without_a_run_ends_its_connection(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(os, "kill", lambda *asked: ended.set() if asked == (os.getpid(), SIGTERM) else None)
     (host, *_) = make_hosts(tmp_path, clients=0)
     with ExitStack() as stack:
-        Coordinator(host, stack).work.host.listen(0)
+        Coordinator(host, stack).work.host.listen(Listen(port=0))
         assert ended.wait(600) and waits == [3600.0]
         with ExitStack() as other:
-            said = Coordinator(host, other).work.host.check(0, "mpyc", 0, [])["port"]
-        assert f"on it (process {os.getpid()}, for a key without a name); wait" in said
+            said = (
+                Coordinator(host, other)
+                .work.host.check(Check(party=0, security="mpyc", port=0, client_ports=[]))
+                .port
+            )
+        assert f"on it (process {os.getpid()}, for a key without a name); wait" in (said or "")
 
 
 ALLOWED = allowing(("weights",), "1", "1/1024", PrivacyUnit.RECORD)
@@ -316,13 +338,13 @@ ALLOWED = allowing(("weights",), "1", "1/1024", PrivacyUnit.RECORD)
 
 def test_a_starter_needs_inputs_of_the_hosts_own(hosts: list[Path], stack: ExitStack) -> None:
     work = Coordinator(hosts[0], stack).work
-    work.propose(asked())
+    work.propose(Propose(asked=asked()))
     with pytest.raises(HostUnfitError, match="before it had any inputs"):
-        work.run.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties)
+        run_of(work).prepare(to_prepare(0))
     shutil.rmtree(hosts[0] / "sealing")
     shutil.copytree(hosts[1] / "sealing", hosts[0] / "sealing")
     with pytest.raises(ShareError, match="holds no key of party 0"):
-        work.run.uploads.check_uploads(0)
+        run_of(work).uploads.check_uploads(CheckUploads(party=0))
 
 
 def test_clients_that_do_not_allow_a_run_are_left_out(hosts: list[Path], tmp_path: Path) -> None:
@@ -334,10 +356,10 @@ def test_clients_that_do_not_allow_a_run_are_left_out(hosts: list[Path], tmp_pat
             coordinator = Coordinator(hosts[0], stack)
             work = coordinator.work
             coordinator.aggregated(asked(**changes))
-            work.run.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties)
-            assert work.run.uploads.inputs is not None
+            run_of(work).prepare(to_prepare(0))
+            assert run_of(work).uploads.inputs is not None
             let_go(coordinator, work, hosts)
-            return work.run.uploads.inputs.batches
+            return run_of(work).uploads.inputs.batches
 
     assert one in run(epsilon="1/2") and one in run(epsilon="1/2") and one not in run(epsilon="1/2")
 
@@ -357,7 +379,7 @@ def test_a_client_says_for_what_its_upload_may_be_used(
 ) -> None:
     one = share_more(hosts, tmp_path, allowed)
     work = Coordinator(hosts[0], stack).work
-    work.propose(asked())
+    work.propose(Propose(asked=asked()))
     report = listed(work)
     assert (one in report.sound, left_out(report.unsound).get(one) == UNCOVERED) == (covered, not covered)
 
@@ -375,17 +397,17 @@ def test_what_a_host_listed_is_what_it_counts(what: str, hosts: list[Path], tmp_
     one = share_more(hosts, tmp_path, ALLOWED)
     with ExitStack() as stack:
         coordinator = Coordinator(hosts[0], stack)
-        coordinator.work.propose(asked())
+        coordinator.work.propose(Propose(asked=asked()))
         coordinator.tell(hosts, asked())
         if what == "comes":
             share_more(hosts, tmp_path, None)
         else:
             (hosts[0] / "shares" / f"{one}.share").unlink()
-        counted = coordinator.work.run.uploads.aggregate(0)["head"].splitlines()[1].split()
+        counted = run_of(coordinator.work).uploads.aggregate(Aggregate(party=0)).head.splitlines()[1].split()
         assert one in counted and len(counted) == 2
     with ExitStack() as stack:
         work = Coordinator(hosts[0], stack).work
-        work.propose(asked())
+        work.propose(Propose(asked=asked()))
         assert len(listed(work).sound) == (3 if what == "comes" else 1)
 
 
@@ -399,7 +421,7 @@ def test_a_host_goes_on_from_where_a_killed_one_was(
     with monkeypatch.context() as patched, ExitStack() as stack:
         patched.setattr(counting, "_CHECKPOINT_S", 0)
         work = Coordinator(hosts[0], stack).work
-        work.propose(asked())
+        work.propose(Propose(asked=asked()))
         assert len(listed(work).sound) == 2  # and there its process ends
     if taken_away:
         for host in hosts:
@@ -409,7 +431,7 @@ def test_a_host_goes_on_from_where_a_killed_one_was(
         if not taken_away:
             patched.setattr(counting, "open_envelope", opened)
         work = Coordinator(hosts[0], stack).work
-        work.propose(asked())
+        work.propose(Propose(asked=asked()))
         report = listed(work)
         assert len(report.sound) == 2 and not opened.called
         assert left_out(report.unsound) == ({} if taken_away else {one: UNCOVERED})
@@ -421,10 +443,13 @@ def test_a_host_opens_each_upload_once(hosts: list[Path], tmp_path: Path) -> Non
     opened = Mock()
     with ExitStack() as stack, pytest.MonkeyPatch.context() as patched:
         coordinator = Coordinator(hosts[0], stack)
-        coordinator.work.propose(asked())
+        coordinator.work.propose(Propose(asked=asked()))
         coordinator.tell(hosts, asked())
         patched.setattr(counting, "open_envelope", opened)
-        assert len(coordinator.work.run.uploads.aggregate(0)["head"].splitlines()[1].split()) == 2
+        assert (
+            len(run_of(coordinator.work).uploads.aggregate(Aggregate(party=0)).head.splitlines()[1].split())
+            == 2
+        )
     assert not opened.called and not (hosts[0] / CHECKPOINT).exists()
 
 
@@ -432,19 +457,19 @@ def test_a_host_opens_each_upload_once(hosts: list[Path], tmp_path: Path) -> Non
 def test_lists_are_what_other_hosts_signed(what: str, hosts: list[Path]) -> None:
     with ExitStack() as stack:
         coordinator = Coordinator(hosts[0], stack)
-        coordinator.work.propose(asked())
+        coordinator.work.propose(Propose(asked=asked()))
         coordinator.tell(hosts, asked())
-        uploads = coordinator.work.run.uploads
+        uploads = run_of(coordinator.work).uploads
         if what == "another list":
             text = uploads._list_of(1).read_text().replace("a", "b")
             uploads._list_of(1).unlink()
-            uploads.take_list(1, uploads._told[1], 0, text)
+            uploads.take_list(TakeList(lister=1, signed=uploads._told[1], at=0, piece=text))
         elif what == "no list":
             uploads._list_of(1).unlink()
         else:
             uploads._list_of(2).write_text(uploads._list_of(1).read_text())
         with pytest.raises((HostUnfitError, OSError), match=r"another list of party [12] than|No such file"):
-            uploads.aggregate(0)
+            uploads.aggregate(Aggregate(party=0))
 
 
 def test_a_coordinator_passes_lists_on_once_and_in_order(
@@ -454,30 +479,30 @@ def test_a_coordinator_passes_lists_on_once_and_in_order(
     nobody = Signed("", "", "")
     with ExitStack() as stack:
         coordinator = Coordinator(hosts[0], stack)
-        coordinator.work.propose(asked())
-        uploads = coordinator.work.run.uploads
+        coordinator.work.propose(Propose(asked=asked()))
+        uploads = run_of(coordinator.work).uploads
         with pytest.raises(HostUnfitError, match="before it listed its own"):
-            uploads.take_list(1, nobody, 0, "")
-        assert "does not answer 'take_list'" in str(refused_request(coordinator.work, "take_list"))
-        uploads.check_uploads(0)
+            uploads.take_list(TakeList(lister=1, signed=nobody, at=0, piece=""))
+        assert "does not answer 'take_list'" in str(refused_request(coordinator.work, TakeList))
+        uploads.check_uploads(CheckUploads(party=0))
         own = uploads._own.read_bytes()
         with pytest.raises(HostUnfitError, match="its own uploads, which it has listed itself"):
-            uploads.take_list(0, nobody, 0, "forged")
+            uploads.take_list(TakeList(lister=0, signed=nobody, at=0, piece="forged"))
         for at in (-1, 1, 8 * 10**12):
             with pytest.raises(HostUnfitError, match=f"of party 1 from byte {at} on, and has 0 bytes of it"):
-                uploads.take_list(1, nobody, at, "x")
-        uploads.take_list(1, nobody, 0, "12345")
+                uploads.take_list(TakeList(lister=1, signed=nobody, at=at, piece="x"))
+        uploads.take_list(TakeList(lister=1, signed=nobody, at=0, piece="12345"))
         with pytest.raises(HostUnfitError, match="from byte 0 on, and has 5 bytes of it"):
-            uploads.take_list(1, nobody, 0, "others")
-        uploads.take_list(1, nobody, 5, "6789")
+            uploads.take_list(TakeList(lister=1, signed=nobody, at=0, piece="others"))
+        uploads.take_list(TakeList(lister=1, signed=nobody, at=5, piece="6789"))
         monkeypatch.setattr(guard, "LONGEST_LIST", 12)
         with pytest.raises(HostUnfitError, match="more uploads of party 1 than the 100,000,000 that a run"):
-            uploads.take_list(1, nobody, 9, "0123")
+            uploads.take_list(TakeList(lister=1, signed=nobody, at=9, piece="0123"))
         assert uploads._own.read_bytes() == own and uploads._list_of(1).read_text() == "123456789"
         assert 65 * 10**8 < LONGEST_LIST < 66 * 10**8 and not uploads._list_of(2).exists()
 
 
-def refused_request(work: Work, request: str) -> HostUnfitError:
+def refused_request(work: Work, request: Kind) -> HostUnfitError:
     with pytest.raises(HostUnfitError) as refused:
         work.admit(request)
     return refused.value
@@ -486,13 +511,13 @@ def refused_request(work: Work, request: str) -> HostUnfitError:
 def test_a_host_charges_a_chain_once_and_keeps_what_it_counted(hosts: list[Path], tmp_path: Path) -> None:
     """Whatever the coordinator says, an upload that its ledger has of the chain goes into no other run."""
     with ExitStack() as stack, pytest.raises(PolicyError, match="allows no chains for population 'loans'"):
-        Coordinator(hosts[0], stack).work.propose(asked(chain="monthly"))
+        Coordinator(hosts[0], stack).work.propose(Propose(asked=asked(chain="monthly")))
     for host in hosts:
         write_rules(host, RULE + "chains = true\n")
     assert ran(hosts, chain="monthly").gone
     with ExitStack() as stack:
         work = Coordinator(hosts[0], stack).work
-        work.propose(asked(chain="monthly"))
+        work.propose(Propose(asked=asked(chain="monthly")))
         with pytest.raises(UsedUploadsError, match="counted all 1 uploads that are sound at party 0"):
             listed(work)
     new = share_more(hosts, tmp_path, None)
@@ -500,7 +525,7 @@ def test_a_host_charges_a_chain_once_and_keeps_what_it_counted(hosts: list[Path]
         coordinator = Coordinator(hosts[0], stack)
         coordinator.aggregated(asked(chain="monthly"))
         work = coordinator.work
-        work.run.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties)
+        run_of(work).prepare(to_prepare(0))
         assert let_go(coordinator, work, hosts).gone
     assert len(spent(hosts[0])) == 1
     counted = Ledger(hosts[0] / LEDGER).counted("loans", "monthly", [new])
@@ -513,6 +538,6 @@ def test_uploads_for_another_statistic_are_refused(
 ) -> None:
     share_more(hosts, tmp_path, ALLOWED)
     work = Coordinator(hosts[0], stack).work
-    work.propose(asked("gap", input_form="split"))
+    work.propose(Propose(asked=asked("gap", input_form="split")))
     with pytest.raises(ShareError, match="gap needs"):
-        work.run.uploads.check_uploads(0)
+        run_of(work).uploads.check_uploads(CheckUploads(party=0))

@@ -2,15 +2,13 @@
 
 import subprocess
 import sys
-import weakref
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from msgspec import Struct
 
 from harness.errors import ResultFileError
-from harness.system.documents import Limits, Refusal, as_type, call, parse_json
+from harness.system.documents import Limits, Refusal, as_type, parse_json
 
 REFUSAL = Refusal(ResultFileError, "x.json", "a thing", "make it again")
 
@@ -82,21 +80,6 @@ def test_a_document_of_more_values_than_any_has_is_refused() -> None:
         parse_json(b"1" * 101, REFUSAL, limits=containers)
 
 
-def test_functions_are_called_with_what_they_take() -> None:
-    def add(first: int, second: int = 2, *, third: list[tuple[str, int]]) -> int:
-        return first + second + sum(number for _, number in third)
-
-    assert call(add, {"first": 1, "third": [["a", 4]]}, REFUSAL) == 7
-    wrong: tuple[dict[str, Any], ...] = (
-        {"first": 1},
-        {"first": True, "third": []},
-        {"first": 1, "third": [], "x": 1},
-    )
-    for arguments in wrong:
-        with pytest.raises(ResultFileError, match="is not a thing"):
-            call(add, arguments, REFUSAL)
-
-
 def test_a_schema_is_checked_and_left_out() -> None:
     assert parse_json(b'{"schema": 1, "a": 2}', REFUSAL, 1) == {"a": 2}
     for text in (b'{"schema": 2}', b'{"schema": true}', b'{"schema": "1"}', b"{}", b"[]"):
@@ -119,21 +102,3 @@ def test_nothing_is_imported_before_something_is_read(module: str) -> None:
     """The library takes time to load, which neither a party nor a command that reads nothing should take."""
     code = f"import sys, {module}; sys.exit('msgspec' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-class Handler:
-    """An object whose method takes a message."""
-
-    def take(self, first: int) -> int:
-        return first
-
-
-def test_calls_of_a_method_leave_nothing_behind() -> None:
-    """Else whoever sends messages for long enough fills a host's memory."""
-    call(Handler().take, {"first": 1}, REFUSAL)
-    before = len(Struct.__subclasses__())
-    one = Handler()
-    kept = weakref.ref(one)
-    assert [call(one.take, {"first": number}, REFUSAL) for number in range(100)] == [*range(100)]
-    del one
-    assert len(Struct.__subclasses__()) == before and kept() is None

@@ -1,0 +1,673 @@
+"""The messages between the coordinator and hosts: every request, with the type of its answer.
+
+Both ends import this module. A request is a `Message` of its answer's type. Its class states how long an
+answer may take, the states of a connection in which a host gives one, and the most bytes of its line.
+"""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar, get_args
+
+from msgspec import Meta, Struct
+
+from harness.bounds import Positive, Seconds, Size
+from harness.engines.parties.sandbox import Protection
+from harness.errors import HostUnfitError
+from harness.hosts.inventory import ADDRESS
+from harness.hosts.states import ALL, NOT_RUNNING, State
+from harness.hosts.trials import Trial
+from harness.inputs.shares.signatures import Signed
+from harness.privacy.manifest import Environment
+from harness.system.documents import Refusal, as_type
+from harness.system.files import larger_than
+from harness.system.spelling import similar
+from protocols.json_values import JsonObject
+
+Answer = TypeVar("Answer", covariant=True)
+Asked = TypeVar("Asked", bound="Message[object]")
+
+SHORT = 1 << 16  # bytes of a line before a run is accepted
+LONGEST = 1 << 27  # the identities of a million uploads fit
+PIECE = 1 << 24  # bytes of a list of uploads in one message
+CERTIFICATE_S = 600.0  # for a party to make its certificate
+_RUNNING_S = 120.0  # the most for any request while a party runs
+_WORK_S = 3600.0  # for work that grows with the uploads
+_QUICK_S = 5.0  # for requests that a host answers at once
+_COMPILING_S = 2000.0
+_SHOWN = 40  # characters of an unknown name
+
+Party = Annotated[int, Meta(ge=0, lt=1000)]
+Port = Annotated[int, Meta(ge=0, lt=1 << 16)]
+
+_TOKEN = r"^[0-9a-f]{32}\Z"
+Token = Annotated[str, Meta(pattern=_TOKEN)]
+"""A name that nobody can guess: of a run, a host's nonce, or an agent's greeting at its port."""
+
+Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+"""A SHA-256 in hexadecimal digits, such as a head of a ledger."""
+
+PieceName = Annotated[str, Meta(pattern=r"^(?:[0-9a-f]{64})?\Z")]
+"""The name of a piece of noise made ahead, or "" for none."""
+
+HostName = Annotated[str, Meta(pattern=rf"^(?:{ADDRESS.pattern})\Z", max_length=255)]
+"""A host's name, or its IPv4 address."""
+
+Address = tuple[HostName, Port]
+
+Text = Annotated[str, Meta(max_length=1 << 16)]
+"""A sentence, a name, or a certificate (PEM)."""
+
+Texts = Annotated[list[Text], Meta(max_length=1 << 20)]
+
+Request = Annotated[dict[str, str], Meta(max_length=256)]
+"""A release, by the fields that `request_from_json` reads and checks."""
+
+Fields = dict[str, Any]
+"""JSON that another module checks: a domain by `domain_from_json`, clients' terms by `read_terms`."""
+
+SignedByParty = Annotated[dict[str, Signed], Meta(max_length=64)]
+"""What parties' hosts signed, by the parties' numbers, which `keys.by_party` reads."""
+
+Certificates = Annotated[dict[str, dict[str, Text]], Meta(max_length=64)]
+"""Certificates (PEM), by engine and party."""
+
+Successors = Annotated[dict[str, list[Signed]], Meta(max_length=64)]
+"""What a host's old keys signed of their successors, by engine."""
+
+
+class Message(Struct, Generic[Answer], frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="do"):
+    """A request to which the other end gives an `Answer`.
+
+    Attributes:
+        STATES: The states of a connection in which a host's agent answers it. An owner's set-up has no
+            states, and answers messages that have none.
+        LIMIT_S: The most seconds that a host may take for the answer. Then it ends the connection.
+        PATIENCE_S: The seconds for which the coordinator waits for the answer. A silent host is lost before.
+        LONGEST: The most bytes of its line.
+    """
+
+    STATES: ClassVar[frozenset[State]] = frozenset()
+    LIMIT_S: ClassVar[float] = 660.0
+    PATIENCE_S: ClassVar[float] = 600.0
+    LONGEST: ClassVar[int] = SHORT
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of this kind of messages, as it is sent and as refusals have it."""
+        return str(cls.__struct_config__.tag)
+
+    @classmethod
+    def answered_by(cls, function: Callable[[Self], Answer]) -> "Handler[Self, Answer]":
+        """Return the handler that has a function answer this kind of messages."""
+        return Handler(cls, function)
+
+    @property
+    def patience_s(self) -> float:
+        """The seconds for which the coordinator waits for the answer to this message."""
+        return self.PATIENCE_S
+
+
+Kind = type[Message[object]]
+
+
+class Answering(ABC):
+    """What answers messages of one kind, whichever it is."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The name of the kind."""
+
+    @abstractmethod
+    def answer(self, fields: JsonObject) -> object:
+        """Return the answer to a message with these fields.
+
+        Raises HostUnfitError for fields of another version, or what the function raises that answers.
+        """
+
+
+@dataclass(frozen=True)
+class Handler(Answering, Generic[Asked, Answer]):
+    """Has a function answer messages of one kind."""
+
+    kind: type[Asked]
+    function: Callable[[Asked], Answer]
+
+    @property
+    def name(self) -> str:
+        return self.kind.name()
+
+    def answer(self, fields: JsonObject) -> Answer:
+        return self.function(read_message(self.kind, fields))
+
+
+def is_token(text: str) -> bool:
+    """Return whether a text is a name that nobody can guess, such as a run's."""
+    return re.fullmatch(_TOKEN, text) is not None
+
+
+def read_message(kind: type[Asked], fields: JsonObject) -> Asked:
+    """Return a message of a kind from its fields.
+
+    Guarantees: nothing is converted, every field is within its bounds, and there are no other fields.
+    [test: tests/harness/hosts/test_messages.py]
+
+    Raises HostUnfitError for fields of another version.
+    """
+    refusal = _refusal(kind)
+    for name in fields:
+        if name not in kind.__struct_fields__:
+            known = similar(name[:_SHOWN], kind.__struct_fields__)
+            refusal.say(f"it has an unknown key {name[:_SHOWN]!r}{known}")
+    return as_type(kind, fields, refusal)
+
+
+def check_size(kind: Kind, size: int) -> None:
+    """Raise HostUnfitError if a message of this kind took more bytes than it may."""
+    if size > kind.LONGEST:
+        _refusal(kind).say(larger_than(kind.LONGEST))
+
+
+def check_order(state: State, kind: Kind) -> None:
+    """Raise HostUnfitError if a message of this kind comes in a state that does not allow it."""
+    if state not in kind.STATES:
+        raise HostUnfitError(
+            f"It does not answer {kind.name()!r} now, as {state}; nothing was changed: a connection is for "
+            "one run, whose requests have an order."
+        )
+
+
+def limit_s(state: State, kind: Kind | None) -> float:
+    """Return the most seconds that a host may take for a message; the kind is None if nobody knows it.
+
+    While a party runs, an agent is soon back at the limits of the run itself.
+    """
+    if state is State.RUNNING:
+        return _RUNNING_S
+    return Message.LIMIT_S if kind is None else kind.LIMIT_S
+
+
+def answer_type(kind: type[Message[Answer]]) -> type[Answer]:
+    """Return the type of the answers to a kind of messages, which the kind's own base class names."""
+    (base,) = vars(kind)["__orig_bases__"]
+    (stated,) = get_args(base)
+    answer: type[Answer] = stated
+    return answer
+
+
+def _refusal(kind: Kind) -> Refusal:
+    return Refusal(
+        HostUnfitError,
+        where=f"The request {kind.name()!r}",
+        what="one of this version",
+        way_out="both machines need the same commit",
+    )
+
+
+# Of no run in particular.
+
+
+class Bye(Message[None], tag="bye", frozen=True, kw_only=True):
+    """Ends the connection. It has no answer."""
+
+    STATES = ALL
+
+
+class Removed(Struct, frozen=True, kw_only=True):
+    """The numbers of things that a host removed."""
+
+    processes: Size
+    directories: Size
+    records: Size
+
+
+class Clean(Message[Removed], tag="clean", frozen=True, kw_only=True):
+    """Has a host end other connections' processes, and remove their remains."""
+
+    STATES = ALL
+
+
+class Collect(
+    Message[Annotated[list[Signed], Meta(max_length=1 << 16)]], tag="collect", frozen=True, kw_only=True
+):
+    """Asks for the signed statements of runs whose results nobody read."""
+
+    STATES = ALL
+
+
+class Forget(Message[None], tag="forget", frozen=True, kw_only=True):
+    """Has a host remove the opened values of a run."""
+
+    STATES = ALL
+
+    run: Token
+
+
+# Looking at a host before a run.
+
+
+class Machine(Struct, frozen=True, kw_only=True):
+    """The processor's name, and the memory."""
+
+    processor: Text
+    memory_bytes: Size
+
+
+class HostFacts(Struct, frozen=True, kw_only=True):
+    """The facts about a host on which a run depends; a fault is a sentence, or None.
+
+    Attributes:
+        time: The seconds since 1970 by the host's clock.
+        programs: SHA-256 of the programs and circuits, or what its version has in that place.
+        code: SHA-256 of the code, likewise.
+        commit: Of the host's clone, or "unknown".
+        engine_version: None without an engine.
+        unavailable: The engine's fault.
+        unprotected: What a party's process could do there that it should not be able to.
+        directory: The fault of the host's directory. Likewise for the next four fields.
+        free_bytes: On the directory's disk.
+        port: That of the port where its party would listen, or why it has not got the turn.
+        clients: That of the ports for clients.
+        fingerprints: Of all parties' certificates that the host holds, by party.
+        notices: Sentences about its policy that are no faults.
+    """
+
+    time: Annotated[float, Meta(ge=0, lt=1e12)]
+    programs: Text
+    code: Text
+    commit: Text
+    environment: Environment
+    machine: Machine
+    engine_version: Text | None
+    unavailable: Text | None
+    unprotected: Annotated[list[Protection], Meta(max_length=64)]
+    directory: Text | None
+    free_bytes: Size
+    port: Text | None
+    clients: Text | None
+    keys: Text | None
+    fingerprints: Annotated[dict[str, Text], Meta(max_length=64)]
+    policy: Text | None
+    notices: Texts
+
+
+class Check(Message[HostFacts], tag="check", frozen=True, kw_only=True):
+    """Has a host take the turn, so that a run's parties meet this host's, and tell the facts about itself."""
+
+    STATES = NOT_RUNNING
+
+    party: Party
+    security: Text
+    port: Port
+    client_ports: Annotated[list[Port], Meta(max_length=2)]
+
+
+class Listen(Message[Token], tag="listen", frozen=True, kw_only=True):
+    """Has a host listen at a port of its owner's policy, and tell the greeting that callers get there."""
+
+    STATES = NOT_RUNNING
+
+    port: Port
+
+
+class StopListening(Message[None], tag="stop_listening", frozen=True, kw_only=True):
+    """Has a host leave its ports to its party."""
+
+    STATES = ALL
+
+
+class Listener(Struct, frozen=True, kw_only=True):
+    """Where another host's agent listens, and how it greets."""
+
+    address: HostName
+    port: Port
+    greeting: Token
+
+
+Listeners = Annotated[list[Listener], Meta(max_length=64)]
+
+
+class Reach(Message[list[Text | None]], tag="reach", frozen=True, kw_only=True):
+    """Has a host call others; the answer has each one's fault, or None, in their order."""
+
+    STATES = NOT_RUNNING
+
+    others: Listeners
+
+
+class LinkTimes(Struct, frozen=True, kw_only=True):
+    """A link's round-trip time in seconds, and the bits per second of its slower direction."""
+
+    rtt_s: Seconds
+    bits_per_s: Positive
+
+
+class TimeLinks(Message[list[LinkTimes | None]], tag="time_links", frozen=True, kw_only=True):
+    """Has a host time its links to others; the answer has None, in their order, where none is."""
+
+    STATES = NOT_RUNNING
+
+    others: Listeners
+
+
+# The run that a host takes part in.
+
+
+class Propose(Message[None], tag="propose", frozen=True, kw_only=True):
+    """Proposes a release on the host's uploads, or on clients that send."""
+
+    STATES = frozenset({State.NO_RUN})
+
+    asked: Request
+
+
+class Preprocess(Message[None], tag="preprocess", frozen=True, kw_only=True):
+    """Proposes a run that makes noise for a later release on records of a domain."""
+
+    STATES = NOT_RUNNING
+
+    asked: Request
+    domain: Fields
+
+
+class RunTrial(Message[None], tag="benchmark", frozen=True, kw_only=True):
+    """Proposes a run on made-up records, or of samples of noise; `Trial` checks its numbers."""
+
+    STATES = NOT_RUNNING
+
+    party: Party
+    trial: Trial
+
+
+# Its inputs.
+
+
+class CheckUploads(Message[Signed | None], tag="check_uploads", frozen=True, kw_only=True):
+    """Has a host list its sound uploads; the answer is signed, or None if it has an aggregate."""
+
+    STATES = frozenset({State.PROPOSED})
+    PATIENCE_S = _WORK_S
+    LIMIT_S = _WORK_S
+
+    party: Party
+
+
+_WITH_A_LIST = NOT_RUNNING - {State.NO_RUN, State.PROPOSED}
+
+
+class ReadList(Message[Annotated[str, Meta(max_length=PIECE)]], tag="read_list", frozen=True, kw_only=True):
+    """Asks for a piece of the host's list of uploads from a byte on; the answer is "" at its end."""
+
+    STATES = _WITH_A_LIST
+    PATIENCE_S = _WORK_S
+
+    at: Size
+
+
+class TakeList(Message[None], tag="take_list", frozen=True, kw_only=True):
+    """Hands a host the next piece, from a byte on, of the list that a party's host signed."""
+
+    STATES = frozenset({State.LISTED})
+    PATIENCE_S = _WORK_S
+    LONGEST = LONGEST
+
+    lister: Party
+    signed: Signed
+    at: Size
+    piece: Annotated[str, Meta(max_length=PIECE)]
+
+
+class Aggregated(Struct, frozen=True, kw_only=True):
+    """The public facts about a host's aggregate.
+
+    Attributes:
+        head: The first two lines of its file: the header, and the identities of the uploads.
+        bytes: Of the uploads.
+        left_out: The number of uploads that were left out, by reason.
+        pieces: The names of noise made ahead for this run.
+    """
+
+    head: Annotated[str, Meta(max_length=LONGEST)]
+    bytes: Size
+    left_out: dict[str, Size]
+    pieces: Texts
+
+
+class Aggregate(Message[Aggregated], tag="aggregate", frozen=True, kw_only=True):
+    """Has a host add up the shares that all hosts list, or take its aggregate."""
+
+    STATES = frozenset({State.PROPOSED, State.LISTED})
+    PATIENCE_S = _WORK_S
+    LIMIT_S = _WORK_S
+
+    party: Party
+
+
+# Its party.
+
+
+class Sending(Struct, frozen=True, kw_only=True):
+    """Clients that send, and where.
+
+    Attributes:
+        terms: What clients are told of the release.
+        certificates: Theirs (PEM).
+        ports: Of the party's gateway and of its virtual machine.
+        seconds: For which the gateway waits for them.
+    """
+
+    terms: Fields
+    certificates: Texts
+    ports: tuple[Port, Port]
+    seconds: Seconds
+
+
+class RunFacts(Struct, frozen=True, kw_only=True):
+    """The facts about a prepared run that hosts and coordinator compare.
+
+    Attributes:
+        nonce: The host's for this connection.
+        attempts: The number of times that making the run's noise was begun.
+        seen: The heads of other parties' ledgers that the host has seen, by party.
+    """
+
+    engine_version: Text
+    program_hash: Text
+    compile_options: Annotated[tuple[Text, ...], Meta(max_length=64)]
+    compile_s: Seconds
+    nonce: Token
+    attempts: Size
+    seen: Annotated[dict[str, Text], Meta(max_length=64)]
+
+
+class Prepare(Message[RunFacts], tag="prepare", frozen=True, kw_only=True):
+    """Has a host compile the run's program, and lay out its party.
+
+    Attributes:
+        run: The run's name.
+        party: The host's.
+        addresses: Where this party finds all parties; it listens at its own port.
+        clients: Those that send, if any.
+        piece: The name of the run's noise made ahead.
+    """
+
+    STATES = frozenset({State.FED})
+    PATIENCE_S = _COMPILING_S
+    LIMIT_S = _WORK_S
+    LONGEST = LONGEST
+
+    run: Token
+    party: Party
+    addresses: Annotated[list[Address], Meta(max_length=64)]
+    clients: Sending | None = None
+    piece: PieceName = ""
+
+
+class Start(Message[None], tag="start", frozen=True, kw_only=True):
+    """Has a host start its party's process."""
+
+    STATES = frozenset({State.PREPARED})
+
+
+_STARTED = frozenset({State.STARTED, State.READY, State.AGREED})
+
+
+class GetCertificate(Message[Text | None], tag="certificate", frozen=True, kw_only=True):
+    """Asks for the certificate of the party's key for this run; the answer is None without one in time."""
+
+    STATES = _STARTED
+
+    seconds: Annotated[float, Meta(ge=0, le=CERTIFICATE_S)]
+
+    @property
+    def patience_s(self) -> float:
+        return self.seconds + 60.0
+
+
+class Agree(Message[Signed], tag="agree", frozen=True, kw_only=True):
+    """Has a host hold its party's port, and sign the run ahead.
+
+    Attributes:
+        nonces: Of all hosts, by party.
+        started: When the run starts, by the coordinator's clock.
+        attempts: To make the run's noise, the most that any host knows of.
+        heads: Of this host's ledger, as other hosts have seen them.
+    """
+
+    STATES = frozenset({State.READY})
+
+    nonces: Annotated[list[Token], Meta(max_length=64)]
+    started: Annotated[datetime, Meta(tz=True)]
+    attempts: Size = 0
+    heads: Annotated[list[Digest], Meta(max_length=64)] = []
+
+
+class Go(Message[None], tag="go", frozen=True, kw_only=True):
+    """Has a host let its party begin, by what all hosts signed of the run ahead."""
+
+    STATES = frozenset({State.AGREED})
+    LONGEST = LONGEST
+
+    agreed: SignedByParty
+
+
+class PartyReport(Struct, frozen=True, kw_only=True):
+    """A party's state, with lines that may be shown; see `PartyState`."""
+
+    lines: Annotated[tuple[str, ...], Meta(max_length=1 << 15)] = ()
+    peak_memory_bytes: Size | None = None
+    stopped: bool = False
+    no_room: bool = False
+
+
+class PartyEnd(PartyReport, frozen=True, kw_only=True):
+    """A party's last state, which a host tells unasked.
+
+    Attributes:
+        code: Its exit code, or minus the signal that killed it.
+        signed: What the host signs of a run that ended well.
+    """
+
+    code: Annotated[int, Meta(ge=-255, le=255)]
+    signed: Signed | None = None
+
+
+class GetReport(Message[PartyReport], tag="state", frozen=True, kw_only=True):
+    """Asks for the party's state."""
+
+    STATES = _STARTED | {State.RUNNING, State.OVER}
+    PATIENCE_S = _QUICK_S
+
+
+class Kill(Message[None], tag="kill", frozen=True, kw_only=True):
+    """Has a host end its party, if there is one, and with it a run that has begun."""
+
+    STATES = ALL - {State.NO_RUN}
+    PATIENCE_S = _QUICK_S
+
+
+class Keep(Message[None], tag="keep", frozen=True, kw_only=True):
+    """Has a host take its party's noise into the stock, as all hosts signed that their parties made it."""
+
+    STATES = frozenset({State.OVER})
+    LONGEST = LONGEST
+
+    made: SignedByParty
+
+
+# To the set-up of a host, which its owner starts.
+
+
+class SetUp(Message[dict[str, Text]], tag="setup", frozen=True, kw_only=True):
+    """Has a host make its directory, keys and policy, if need be, and tell its certificates by engine.
+
+    Attributes:
+        party: The host's.
+        renew: Whether it makes new keys in any case.
+        policy_text: A new policy. Without one, an existing policy stays.
+        models: The names of the models that a new policy accepts, without such a text.
+        port: For a new policy, likewise `client_port`; 0 for none.
+    """
+
+    LONGEST = LONGEST
+
+    party: Party
+    renew: bool
+    policy_text: Annotated[str, Meta(max_length=1 << 20)] | None
+    models: Annotated[list[Text], Meta(max_length=64)]
+    port: Port
+    client_port: Port = 0
+
+
+class GetSuccessors(Message[Successors], tag="successors", frozen=True, kw_only=True):
+    """Asks for what the host's old keys signed of their successors."""
+
+    party: Party
+
+
+class Pin(Message[None], tag="pin", frozen=True, kw_only=True):
+    """Has a host hold on to other parties' certificates."""
+
+    LONGEST = LONGEST
+
+    party: Party
+    certificates: Certificates
+    successors: Annotated[dict[str, dict[str, list[Signed]]], Meta(max_length=64)]
+
+
+def _by_name(kinds: Sequence[Kind]) -> dict[str, Kind]:
+    return {kind.name(): kind for kind in kinds}
+
+
+TO_AGENT = _by_name(
+    (
+        Bye,
+        Clean,
+        Collect,
+        Forget,
+        Check,
+        Listen,
+        StopListening,
+        Reach,
+        TimeLinks,
+        Propose,
+        Preprocess,
+        RunTrial,
+        CheckUploads,
+        ReadList,
+        TakeList,
+        Aggregate,
+        Prepare,
+        Start,
+        GetCertificate,
+        Agree,
+        Go,
+        GetReport,
+        Kill,
+        Keep,
+    )
+)
+TO_SETUP = _by_name((Bye, SetUp, GetSuccessors, Pin))

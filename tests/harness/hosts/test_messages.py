@@ -1,0 +1,362 @@
+"""Messages between a coordinator and hosts: each field has its bounds, each answer its type."""
+
+import io
+import subprocess
+import sys
+import weakref
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from harness.engines.base import PROJECT
+from harness.errors import HostUnfitError
+from harness.hosts import wire
+from harness.hosts.agent import Agent
+from harness.hosts.connection import checked
+from harness.hosts.fleet import answers_of_each
+from harness.hosts.inventory import Host
+from harness.hosts.messages import (
+    CERTIFICATE_S,
+    LONGEST,
+    PIECE,
+    SHORT,
+    TO_AGENT,
+    TO_SETUP,
+    Aggregate,
+    Agree,
+    Bye,
+    Check,
+    CheckUploads,
+    Clean,
+    Collect,
+    Forget,
+    GetCertificate,
+    GetReport,
+    GetSuccessors,
+    Go,
+    Keep,
+    Kill,
+    Listen,
+    Listener,
+    Message,
+    Pin,
+    Prepare,
+    Preprocess,
+    Propose,
+    Reach,
+    ReadList,
+    RunTrial,
+    Sending,
+    SetUp,
+    Start,
+    StopListening,
+    TakeList,
+    TimeLinks,
+    answer_type,
+    check_size,
+    read_message,
+)
+from harness.hosts.setup import Setup
+from harness.hosts.states import State
+from harness.hosts.trials import Noise, Trial
+from harness.inputs.shares.signatures import Signed
+from tests.support.coordinators import MODEL, Coordinator, as_sent, asked
+from tests.support.hostile import check_refuses, spoilt
+
+T = TypeVar("T")
+HOST = Host(0, "one.example", "/srv/fairshares", "/srv/FairShares", 9000)
+NAME, DIGEST = "0a" * 16, "0a" * 32
+SIGNED = Signed(said="{}", signature="00", certificate="none")
+OTHERS = [Listener(address="one.example", port=9000, greeting=NAME)]
+TOLD: tuple[Message[Any], ...] = (
+    Bye(),
+    Clean(),
+    Collect(),
+    Forget(run=NAME),
+    Check(party=0, security=MODEL.name, port=9000, client_ports=[9001, 9002]),
+    Listen(port=9000),
+    StopListening(),
+    Reach(others=OTHERS),
+    TimeLinks(others=OTHERS),
+    Propose(asked=asked()),
+    Preprocess(asked=asked(), domain={}),
+    RunTrial(party=0, trial=Trial(MODEL.name, noise=Noise(("1", "1/1024"), 3))),
+    CheckUploads(party=0),
+    ReadList(at=0),
+    TakeList(lister=1, signed=SIGNED, at=0, piece="a list"),
+    Aggregate(party=0),
+    Prepare(
+        run=NAME,
+        party=0,
+        addresses=[("127.0.0.1", 9000), ("one.example", 9001)],
+        clients=Sending(terms={}, certificates=["one"], ports=(9002, 9003), seconds=1.5),
+        piece=DIGEST,
+    ),
+    Start(),
+    GetCertificate(seconds=1.5),
+    Agree(nonces=[NAME], started=datetime(2027, 1, 1, tzinfo=UTC), attempts=1, heads=[DIGEST]),
+    Go(agreed={"0": SIGNED}),
+    GetReport(),
+    Kill(),
+    Keep(made={"0": SIGNED}),
+    SetUp(party=0, renew=True, policy_text="port = 1", models=["ring"], port=9000, client_port=9001),
+    GetSuccessors(party=0),
+    Pin(party=0, certificates={"embedded": {"1": "a"}}, successors={"embedded": {"1": [SIGNED]}}),
+)
+BY_NAME = {message.name(): message for message in TOLD}
+OPTIONAL = ("clients", "piece", "attempts", "heads", "client_port", "federation", "asked", "noise")
+# Fields of several types, or with any names: `BEYOND` has what is wrong of them.
+EITHER = (
+    *("domain", "terms", "policy_text", "clients", "asked", "federation", "noise", "started"),
+    *("agreed", "made", "certificates", "successors", "embedded"),
+)
+LONG = "x" * ((1 << 20) + 1)
+BEYOND: list[tuple[str, dict[str, Any]]] = [
+    ("forget", {"run": NAME.upper()}),
+    ("forget", {"run": f"{NAME}\n"}),
+    ("forget", {"run": f"../{NAME}"}),
+    ("check", {"party": -1}),
+    ("check", {"party": 1000}),
+    ("check", {"port": -1}),
+    ("check", {"port": 1 << 16}),
+    ("check", {"client_ports": [1, 2, 3]}),
+    ("check", {"security": LONG}),
+    ("reach", {"others": [as_sent(OTHERS[0])] * 65}),
+    ("reach", {"others": [{**as_sent(OTHERS[0]), "address": "a b"}]}),
+    ("reach", {"others": [{**as_sent(OTHERS[0]), "greeting": "SSH-2.0-OpenSSH"}]}),
+    ("time_links", {"others": [{**as_sent(OTHERS[0]), "port": 1 << 16}]}),
+    ("propose", {"asked": {"task": 1}}),
+    ("propose", {"asked": None}),
+    ("propose", {"asked": {f"{number}": "" for number in range(257)}}),
+    ("preprocess", {"domain": []}),
+    ("benchmark", {"trial": {"security": MODEL.name, "noise": {"exact": ["1"], "samples": 3}}}),
+    ("benchmark", {"trial": {"security": MODEL.name, "federation": {"clients": 1}}}),
+    ("read_list", {"at": -1}),
+    ("read_list", {"at": 1 << 63}),
+    ("take_list", {"piece": "x" * (PIECE + 1)}),
+    ("prepare", {"addresses": [["127.0.0.1", 1]] * 65}),
+    ("prepare", {"addresses": [["127.0.0.1:1\n127.0.0.1", 1]]}),
+    ("prepare", {"piece": "../piece"}),
+    ("prepare", {"clients": {"terms": [], "certificates": [], "ports": [1, 2], "seconds": 1}}),
+    ("prepare", {"clients": {"terms": {}, "certificates": [], "ports": [1, 2, 3], "seconds": 1}}),
+    ("prepare", {"clients": {"terms": {}, "certificates": [], "ports": [1, 2], "seconds": -1}}),
+    ("certificate", {"seconds": -1}),
+    ("certificate", {"seconds": CERTIFICATE_S + 1}),
+    ("certificate", {"seconds": 10**400}),
+    ("agree", {"nonces": ["0"]}),
+    ("agree", {"nonces": [NAME] * 65}),
+    ("agree", {"started": "2027-01-01T00:00:00"}),
+    ("agree", {"started": 1}),
+    ("agree", {"attempts": -1}),
+    ("agree", {"heads": [""]}),
+    ("go", {"agreed": {str(party): as_sent(SIGNED) for party in range(65)}}),
+    ("go", {"agreed": {"0": {**as_sent(SIGNED), "more": ""}}}),
+    ("keep", {"made": {"0": "signed"}}),
+    ("setup", {"policy_text": LONG}),
+    ("setup", {"policy_text": 1}),
+    ("setup", {"models": ["ring"] * 65}),
+    ("pin", {"certificates": {"embedded": ["a"]}}),
+    ("pin", {"successors": {"embedded": {"1": as_sent(SIGNED)}}}),
+]
+
+
+def fields_of(message: Message[Any]) -> dict[str, Any]:
+    """Return a message's fields as they are sent."""
+    fields: dict[str, Any] = as_sent(message)
+    assert fields.pop("do") == message.name()
+    return fields
+
+
+def test_each_kind_of_messages_is_here_once() -> None:
+    assert len(BY_NAME) == len(TOLD) == 27
+    assert {name: type(message) for name, message in BY_NAME.items()} == {**TO_AGENT, **TO_SETUP}
+    assert set(TO_AGENT) & set(TO_SETUP) == {Bye.name()}
+    assert all(kind.STATES for kind in TO_AGENT.values())
+    assert not any(kind.STATES for name, kind in TO_SETUP.items() if name != Bye.name())
+    assert set(Setup(Path()).handlers) == {*TO_SETUP} - {Bye.name()}
+
+
+@pytest.mark.parametrize("message", TOLD, ids=BY_NAME)
+def test_a_message_arrives_as_it_was_sent_and_nothing_else_does(message: Message[Any]) -> None:
+    """A field less, a field more, or one of another type is refused in a sentence that names the request."""
+    fields, kind = fields_of(message), type(message)
+    assert read_message(kind, fields) == message
+    cases = [case for case in spoilt(fields, optional=OPTIONAL, either=EITHER) if isinstance(case[1], dict)]
+    check_refuses(lambda case: read_message(kind, case), HostUnfitError, iter(cases))
+    with pytest.raises(HostUnfitError) as refused:
+        read_message(kind, {**fields, "x" * 10**6: 1})
+    assert str(refused.value).startswith(f"The request {message.name()!r} is not one of this version: it has")
+    assert len(str(refused.value)) < 300
+
+
+@pytest.mark.parametrize("number", range(len(BEYOND)))
+def test_a_field_is_within_its_bounds(number: int) -> None:
+    name, changes = BEYOND[number]
+    kind, fields = type(BY_NAME[name]), fields_of(BY_NAME[name])
+    check_refuses(
+        lambda case: read_message(kind, case), HostUnfitError, iter([(name, {**fields, **changes})])
+    )
+
+
+def test_a_line_is_as_long_as_its_kind_of_message_needs(hosts: list[Path], stack: ExitStack) -> None:
+    """Once a run is accepted, lists of uploads may be long, and requests without them stay short."""
+    work = Coordinator(hosts[0], stack).work
+    agent = Agent(io.BytesIO(), io.BytesIO(), work, "agent")
+
+    def answer(message: Message[Any], size: int) -> dict[str, Any]:
+        fields: dict[str, Any] = as_sent(message)
+        said: dict[str, Any] = agent._answer(wire.Received(fields, size))
+        return said
+
+    assert answer(Propose(asked=asked()), SHORT) == {"ok": None}
+    assert work.longest == LONGEST and answer(Collect(), SHORT) == {"ok": []}
+    name, sentence = answer(Collect(), SHORT + 1)["error"]
+    assert name == "HostUnfitError"
+    assert sentence.startswith("The request 'collect' is not one of this version: it is larger than")
+    assert "error" not in answer(CheckUploads(party=0), SHORT)
+    _, sentence = answer(TakeList(lister=2, signed=SIGNED, at=0, piece=""), LONGEST + 1)["error"]
+    assert "larger than" in sentence
+    assert answer(TakeList(lister=2, signed=SIGNED, at=0, piece=""), LONGEST) == {"ok": None}
+    lasting = {name for name, kind in TO_AGENT.items() if kind.LONGEST > SHORT}
+    assert lasting == {"take_list", "prepare", "go", "keep"}
+    check_size(Go, LONGEST)
+
+
+def test_time_is_for_an_answer_and_for_its_way() -> None:
+    """The coordinator waits longer for a certificate than its host does, but not without end."""
+    assert GetCertificate(seconds=5.0).patience_s == 65.0
+    for message in TOLD:
+        assert 5.0 <= message.patience_s <= 3600.0 and 60.0 < message.LIMIT_S <= 3600.0
+
+
+BEFORE = """
+from harness.hosts.connection import Connection
+from harness.hosts.messages import Collect, GetCertificate, Go, Listen, RunFacts, Prepare, ReadList
+from harness.inputs.shares.signatures import Signed
+
+
+def right(message: ReadList) -> str:
+    return ""
+
+
+def of_another_kind(message: Listen) -> str:
+    return ""
+
+
+def with_another_answer(message: ReadList) -> int:
+    return 0
+
+
+def use(connection: Connection, prepare: Prepare) -> None:
+    {line}
+"""
+RIGHT = [
+    "ReadList.answered_by(right)",
+    "piece: str = connection.ask(ReadList(at=0))",
+    "kept: list[Signed] = connection.ask(Collect())",
+    "text: str | None = connection.ask(GetCertificate(seconds=1.0))",
+    "facts: RunFacts = connection.ask(prepare)",
+    "connection.ask(Go(agreed={}))",
+]
+WRONG = [
+    "ReadList.answered_by(of_another_kind)",
+    "ReadList.answered_by(with_another_answer)",
+    "Listen.answered_by(right)",
+    "number: int = connection.ask(ReadList(at=0))",
+    "text: str = connection.ask(GetCertificate(seconds=1.0))",
+    "ReadList(0)",
+    "ReadList(at='0')",
+    "ReadList()",
+    "ReadList(at=0, more=1)",
+    "ReadList(at=0).at = 1",
+    "connection.ask('read_list')",
+    "connection.ask(ReadList(at=0), at=0)",
+]
+
+
+def test_an_answer_of_another_type_is_a_type_error(tmp_path: Path) -> None:
+    """Each wrong line has an error of its own, and no right one has any."""
+    files = {f"line_{number}.py": line for number, line in enumerate([*RIGHT, *WRONG])}
+    for name, line in files.items():
+        (tmp_path / name).write_text(BEFORE.format(line=line))
+    checked = subprocess.run(
+        [sys.executable, "-m", "mypy", "--config-file", "pyproject.toml", "--no-error-summary"]
+        + [str(tmp_path / name) for name in files],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+    )
+    said = checked.stdout.splitlines()
+    wrong = {name for name in files if any(name in line and "error:" in line for line in said)}
+    assert {files[name] for name in wrong} == set(WRONG), checked.stdout + checked.stderr
+
+
+def test_every_answer_has_a_type_that_is_checked() -> None:
+    """None of them is converted, or taken as it comes."""
+    for message in TOLD:
+        with pytest.raises(HostUnfitError, match="its answer to"):
+            checked(answer_type(type(message)), {"x": [1.5]}, HOST, message.name())
+
+
+@pytest.mark.parametrize("module", ["fairshares", "tasks", "harness.cli.commands.releases"])
+def test_who_uses_no_host_imports_no_messages(module: str) -> None:
+    code = f"import sys, {module}; sys.exit('harness.hosts.messages' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=True)
+
+
+def test_messages_leave_nothing_behind() -> None:
+    """Else whoever sends messages for long enough fills a host's memory."""
+
+    class Answering:
+        """An object whose method answers."""
+
+        def forget(self, message: Forget) -> None:
+            """Do nothing."""
+
+    one = Answering()
+    kept = weakref.ref(one)
+    before = len(Message.__subclasses__())
+    for _ in range(100):
+        Forget.answered_by(one.forget).answer({"run": NAME})
+    del one
+    assert len(Message.__subclasses__()) == before and kept() is None
+
+
+def test_the_table_says_when_each_request_is_answered() -> None:
+    """As it was before there were classes: by the states, written as the other way round."""
+    at_rest = {"bye", "forget", "collect", "clean", "stop_listening"}
+    between = at_rest | {"check", "listen", "reach", "time_links", "preprocess", "benchmark", "kill"}
+    allowed = {
+        State.NO_RUN: (between | {"propose"}) - {"kill"},
+        State.PROPOSED: between | {"check_uploads", "aggregate"},
+        State.LISTED: between | {"read_list", "take_list", "aggregate"},
+        State.SPOILT: between | {"read_list"},
+        State.FED: between | {"read_list", "prepare"},
+        State.PREPARED: between | {"read_list", "start"},
+        State.STARTED: between | {"read_list", "certificate", "state"},
+        State.READY: between | {"read_list", "certificate", "state", "agree"},
+        State.AGREED: between | {"read_list", "certificate", "state", "go"},
+        State.RUNNING: at_rest | {"kill", "state"},
+        State.OVER: between | {"read_list", "state", "keep"},
+    }
+    for state in State:
+        assert {name for name, kind in TO_AGENT.items() if state in kind.STATES} == allowed[state], state
+
+
+@pytest.mark.parametrize("answers", [[], [None], [None, None, None]])
+def test_a_host_answers_about_each_other_host(answers: list[None]) -> None:
+    class Answering:
+        host = HOST
+
+        def ask(self, message: Message[T]) -> T:
+            return checked(answer_type(type(message)), answers, HOST, message.name())
+
+    others: Any = [*OTHERS, *OTHERS]
+    connection: Any = Answering()
+    told: list[Message[list[Any]]] = [Reach(others=others), TimeLinks(others=others)]
+    for message in told:
+        with pytest.raises(HostUnfitError, match=r"^Host one\.example .* of length 2, got"):
+            answers_of_each(connection, message, others)
