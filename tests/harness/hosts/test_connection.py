@@ -373,7 +373,7 @@ def test_requests_take_little_memory_before_a_run_is_accepted(ruled: Path) -> No
     assert (len(answers), code) == (100, 0) and peak - idle < MORE
     refused = wire.encode({"do": "propose", "asked": asked(population="others")})
     for before in ([], [refused]):
-        answers, code, peak = told(ruled, *before, long_line(1 << 23) * 3)
+        answers, code, peak = told(ruled, *before, long_line(1 << 25))
         assert (len(answers), code) == (len(before), 1) and peak - idle < MORE
 
 
