@@ -111,7 +111,7 @@ def fingerprint(pem: bytes) -> str:
     """Return a certificate's SHA-256 in OpenSSL's notation, or raise ValueError."""
     try:
         return x509.load_pem_x509_certificate(pem).fingerprint(hashes.SHA256()).hex(":").upper()
-    except x509.InvalidVersion as error:
+    except (CryptographyDeprecationWarning, x509.InvalidVersion) as error:
         raise ValueError(str(error)) from None
 
 

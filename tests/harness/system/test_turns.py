@@ -16,7 +16,6 @@ from harness.engines.parties.supervisor import free_ports
 from harness.errors import ShareError
 from harness.system import files
 from harness.system.files import TURN, in_turn
-from tests.support.running import until
 
 
 def test_no_other_user_can_keep_this_one_from_its_turn(tmp_path: Path) -> None:
@@ -61,10 +60,11 @@ def test_what_others_could_lock_is_refused(umask: int, tmp_path: Path) -> None:
 def test_who_waits_says_for_what(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "_SILENCE_S", 0.0)
     said: list[str] = []
-    go_on = threading.Event()
+    held, go_on = threading.Event(), threading.Event()
 
     def hold() -> None:
         with in_turn(tmp_path):
+            held.set()
             go_on.wait()
 
     def show(message: str) -> None:
@@ -72,10 +72,11 @@ def test_who_waits_says_for_what(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         go_on.set()
 
     for _ in range(2):  # a second wait is told, too
+        held.clear()
         go_on.clear()
         holder = threading.Thread(target=hold)
         holder.start()
-        until((tmp_path / TURN).exists)
+        held.wait()
         with warnings.catch_warnings():
             warnings.simplefilter("default")
             warnings.showwarning = lambda message, *_: show(str(message))
