@@ -556,19 +556,24 @@ PI_ROUNDS = ProtocolSpec(
 )
 
 
+def _adding_to_sums(program: ProtocolSpec, spec: ProtocolSpec) -> ProtocolSpec:
+    """Return the program that runs in another's place where parties add up the declared sums."""
+    return replace(program, input_forms=spec.input_forms, revealed=spec.revealed, release=spec.release)
+
+
+def _with_law(spec: ProtocolSpec, law: tuple[str, ...]) -> ProtocolSpec:
+    """Return a program with other noise, by its last arguments. No noise may take the place of that."""
+    arguments = (*spec.arguments[: -len(JOINT_LAW)], *law)
+    return replace(spec, arguments=arguments, distributed_noise=False, noise_made_ahead=False)
+
+
 def with_distributed_noise(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec | None:
     """Return the protocol with distributed noise, or None if it has no place for it."""
     if not spec.distributed_noise:
         return None
     if spec.is_replaced_by_sums(form):
-        return replace(PI_SUM, input_forms=spec.input_forms, revealed=spec.revealed, release=spec.release)
-    return replace(
-        spec,
-        arguments=(*spec.arguments[: -len(JOINT_LAW)], *OWN_ARGUMENTS),
-        fair_bits=_no_bits,
-        distributed_noise=False,
-        noise_made_ahead=False,
-    )
+        return _adding_to_sums(PI_SUM, spec)
+    return replace(_with_law(spec, OWN_ARGUMENTS), fair_bits=_no_bits)
 
 
 def with_noise_made_ahead(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec | None:
@@ -579,16 +584,8 @@ def with_noise_made_ahead(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec |
     if not spec.can_take_noise_made_ahead or form.path is REPLICATED:
         return None
     if spec.is_replaced_by_sums(form):
-        return replace(
-            PI_SUM_OFFLINE, input_forms=spec.input_forms, revealed=spec.revealed, release=spec.release
-        )
-    return replace(
-        spec,
-        arguments=(*spec.arguments[: -len(JOINT_LAW)], *KEPT_ARGUMENTS),
-        uses_piece=True,
-        distributed_noise=False,
-        noise_made_ahead=False,
-    )
+        return _adding_to_sums(PI_SUM_OFFLINE, spec)
+    return replace(_with_law(spec, KEPT_ARGUMENTS), uses_piece=True)
 
 
 PROTOCOLS: dict[str, ProtocolSpec] = {

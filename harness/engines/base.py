@@ -2,7 +2,7 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, field
 from fractions import Fraction
@@ -90,10 +90,6 @@ class Job(ABC):
     def values_of(self, party: int) -> Path | None:
         """Return the file of a party's values, None if it gets none from here."""
 
-    @abstractmethod
-    def _faults(self, model: SecurityModel) -> Iterator[tuple[object, str]]:
-        """Yield what would be wrong with its inputs in a model, and whether it is."""
-
     @property
     def is_production(self) -> bool:
         """Whether the program is in `Programs/Source`."""
@@ -141,7 +137,6 @@ class Job(ABC):
                 f"{self.spec.name} was laid out for {parties} parties; model {model.name} has "
                 f"{model.parties}.",
             ),
-            *self._faults(model),
             (
                 self.is_production and made_ahead != (self.pieces is not None),
                 f"{self.spec.name} takes no noise of a stock, or was given none of it.",
@@ -222,12 +217,13 @@ class PrivateJob(Job):
     def values_of(self, party: int) -> Path | None:
         return self.party_inputs[party]
 
-    def _faults(self, model: SecurityModel) -> Iterator[tuple[object, str]]:
-        yield (
-            len(self.party_inputs) != model.parties,
-            f"{self.spec.name} was given inputs of {len(self.party_inputs)} parties; model {model.name} has "
-            f"{model.parties}.",
-        )
+    def check_parties(self, model: SecurityModel) -> None:
+        if len(self.party_inputs) != model.parties:
+            raise UnsupportedError(
+                f"{self.spec.name} was given inputs of {len(self.party_inputs)} parties; model {model.name} "
+                f"has {model.parties}."
+            )
+        super().check_parties(model)
 
 
 @dataclass(frozen=True)
@@ -243,9 +239,6 @@ class MadeUpJob(Job):
 
     def values_of(self, party: int) -> None:  # noqa: ARG002
         return None
-
-    def _faults(self, model: SecurityModel) -> Iterator[tuple[object, str]]:  # noqa: ARG002
-        yield from ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -303,11 +296,20 @@ Address = tuple[str, int]  # host and port
 class Ready(ABC):
     """Parties that have started, have their inputs, and wait: nothing has left them."""
 
-    @abstractmethod
     def go(self, charged: Charged) -> EngineResult:
         """Let the charged run's parties compute, once, and return what they revealed.
 
-        Raises PartyFailedError, PartyTimeoutError, ClientError or OutputError.
+        Raises PartyFailedError, PartyTimeoutError, ClientError or OutputError; LedgerError if the charge let
+        another run go.
+        """
+        charged.begin()
+        return self._finish()
+
+    @abstractmethod
+    def _finish(self) -> EngineResult:
+        """Let the parties go, and return what they revealed: of a run that needs no charge, or has begun one.
+
+        Raises as `go`.
         """
 
 
@@ -318,7 +320,6 @@ class Runner(ABC):
     def supports(self, spec: ProtocolSpec, model: SecurityModel, form: InputForm) -> str | None:
         """Return why this combination is unsound or cannot run, if so."""
 
-    @abstractmethod
     def prepare(
         self,
         job: PrivateJob,
@@ -337,8 +338,8 @@ class Runner(ABC):
         Raises UnsupportedError, CompileError, RelayError, UsedDirectoryError, PartyFailedError or
         PartyTimeoutError.
         """
+        return self._start(job, model, work, timeout_s, progress, network=network)
 
-    @abstractmethod
     def run(
         self,
         job: MadeUpJob,
@@ -350,6 +351,21 @@ class Runner(ABC):
         network: Network | None = None,
     ) -> EngineResult:
         """Run what is on nobody's data, uncharged. Raises, and leaves as much, as `prepare` and `go`."""
+        with self._start(job, model, work, timeout_s, progress, network=network) as ready:
+            return ready._finish()
+
+    @abstractmethod
+    def _start(
+        self,
+        job: Job,
+        model: SecurityModel,
+        work: Path,
+        timeout_s: float,
+        progress: Progress,
+        *,
+        network: Network | None,
+    ) -> AbstractContextManager[Ready]:
+        """Start the parties of any job, as `prepare` does."""
 
     def finish(self, result: EngineResult, results: Path) -> None:  # noqa: B027  here nobody signs
         """Check a run's result files before they are put in place, or raise SignatureError."""

@@ -15,7 +15,6 @@ from harness.engines.base import (
     Address,
     EngineResult,
     Job,
-    MadeUpJob,
     Prepared,
     PrivateJob,
     Progress,
@@ -201,34 +200,7 @@ class Engine(Runner):
         return config
 
     @contextmanager
-    def prepare(
-        self,
-        job: PrivateJob,
-        model: SecurityModel,
-        work: Path,
-        timeout_s: float,
-        progress: Progress,
-        *,
-        network: Network | None = None,
-    ) -> Iterator[Ready]:
-        with self._waiting(job, model, work, timeout_s, progress, network=network) as ready:
-            yield ready
-
-    def run(
-        self,
-        job: MadeUpJob,
-        model: SecurityModel,
-        work: Path,
-        timeout_s: float,
-        progress: Progress,
-        *,
-        network: Network | None = None,
-    ) -> EngineResult:
-        with self._waiting(job, model, work, timeout_s, progress, network=network) as ready:
-            return ready.finish()
-
-    @contextmanager
-    def _waiting(
+    def _start(
         self,
         job: Job,
         model: SecurityModel,
@@ -237,7 +209,7 @@ class Engine(Runner):
         progress: Progress,
         *,
         network: Network | None,
-    ) -> Iterator["_OnThisMachine"]:
+    ) -> Iterator[Ready]:
         began, parties = time.monotonic(), model.parties
         if self.compiles:
             progress("compile")
@@ -331,15 +303,13 @@ class _OnThisMachine(Ready):
     def __init__(
         self, engine: Engine, prepared: Prepared, waiting: WaitingParties, links: Links, began: float
     ) -> None:
-        self._engine, self._prepared, self._waiting = engine, prepared, waiting
-        self._links, self._began = links, began
+        self._engine = engine
+        self._prepared = prepared
+        self._waiting = waiting
+        self._links = links
+        self._began = began
 
-    def go(self, charged: Charged) -> EngineResult:
-        charged.begin()
-        return self.finish()
-
-    def finish(self) -> EngineResult:
-        """Let the parties go, and return what they revealed: of a run that needs no charge, or has one."""
+    def _finish(self) -> EngineResult:
         states = self._waiting.finish()
         result = self._engine.result(self._prepared, states, time.monotonic() - self._began)
         return replace(result, network=self._links.measured)

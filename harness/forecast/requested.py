@@ -101,11 +101,15 @@ def planned(
 def _stages(request: Request, expected: Expected, table: TabularRecords) -> list[PlannedRelease]:
     _refuse_strangers(request, expected)
     kind = statistic_class(request.task).kind
-    counts, groups, labels = None, expected.groups, expected.labels
-    clients, records = expected.clients, expected.records or expected.clients
+    counts = None
+    groups = expected.groups
+    labels = expected.labels
+    clients = expected.clients
+    records = expected.records or clients
     if table is not None:
         counts, groups, labels = _counted(request, expected, kind, table)
-        clients, records = len(counts), int(counts.sum())
+        clients = len(counts)
+        records = int(counts.sum())
     assert clients is not None and records is not None and groups is not None  # `Expected` asks for them
     max_count = expected.max_count or DEFAULT_MAX_COUNT
     protect, cap = request.protect, request.protect.bound

@@ -371,7 +371,8 @@ def _compare_versions(answered: Sequence[Answered]) -> None:
 
 def _compare_certificates(answered: Sequence[Answered]) -> None:
     for owner in answered:
-        host, party = owner.finding.host, str(owner.finding.host.party)
+        host = owner.finding.host
+        party = str(host.party)
         own = owner.facts.fingerprints.get(party, "")
         for other in answered:
             fingerprint = other.facts.fingerprints.get(party, own)

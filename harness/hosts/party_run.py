@@ -514,8 +514,9 @@ class ReleaseRun(SignedRun):
 
     def _sign_end(self, state: PartyState) -> Signed:
         """Return the signed statement of the run's end, which this host keeps, too."""
-        event, spec = self.guard.event, self.guard.statistic.spec
+        event = self.guard.event
         assert event is not None
+        spec = self.guard.statistic.spec
         outputs = parse_outputs([state.lines], self.guard.release.program_of(spec).outputs)
         signed = self._signed(
             (str(event.exact.epsilon), str(event.exact.delta)),

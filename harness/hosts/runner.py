@@ -15,13 +15,10 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from harness.charged import Charged
 from harness.engines.base import (
     EngineResult,
     Job,
-    MadeUpJob,
     Prepared,
-    PrivateJob,
     Progress,
     Ready,
     Runner,
@@ -258,40 +255,16 @@ class HostsRunner(Runner):
                 )
 
     @contextmanager
-    def prepare(
-        self,
-        job: PrivateJob,
-        model: SecurityModel,  # noqa: ARG002  the hosts are of one model
-        work: Path,  # noqa: ARG002
-        timeout_s: float,
-        progress: Progress,
-        *,
-        network: Network | None = None,
-    ) -> Iterator[Ready]:
-        with self._waiting(job, timeout_s, progress, network) as ready:
-            yield ready
-
-    def run(
-        self,
-        job: MadeUpJob,
-        model: SecurityModel,  # noqa: ARG002  the hosts are of one model
-        work: Path,  # noqa: ARG002
-        timeout_s: float,
-        progress: Progress,
-        *,
-        network: Network | None = None,
-    ) -> EngineResult:
-        with self._waiting(job, timeout_s, progress, network) as ready:
-            return ready.finish()
-
-    @contextmanager
-    def _waiting(
+    def _start(
         self,
         job: Job,
+        model: SecurityModel,  # noqa: ARG002  the hosts are of one model
+        work: Path,  # noqa: ARG002  each host has its own
         timeout_s: float,
         progress: Progress,
+        *,
         network: Network | None,
-    ) -> Iterator["_AtHosts"]:
+    ) -> Iterator[Ready]:
         """Have hosts prepare and start their parties, and agree to the run, which they then wait for."""
         if network is not None:
             raise UnsupportedError("A network is emulated between parties on one machine only, not on hosts.")
@@ -397,16 +370,15 @@ class _AtHosts(Ready):
         began: float,
         signs_ends: bool,
     ) -> None:
-        self._hosts, self._prepared, self._parties = hosts, prepared, parties
-        self._waiting, self._agreed, self._began = waiting, agreed, began
+        self._hosts = hosts
+        self._prepared = prepared
+        self._parties = parties
+        self._waiting = waiting
+        self._agreed = agreed
+        self._began = began
         self._signs_ends = signs_ends
 
-    def go(self, charged: Charged) -> EngineResult:
-        charged.begin()
-        return self.finish()
-
-    def finish(self) -> EngineResult:
-        """Let the parties go, and return what they revealed: of a run that needs no charge, or has one."""
+    def _finish(self) -> EngineResult:
         addresses = [host.client_reached for host in self._hosts]
         states = self._waiting.finish(self._prepared.job.sending, addresses, self._agreed)
         result = engine_of(self._prepared.model).result(
@@ -484,23 +456,26 @@ class BenchmarkRunner(HostsRunner):
         self._benchmark, self._trial = hosts, trial
 
     @contextmanager
-    def _waiting(
+    def _start(
         self,
         job: Job,
+        model: SecurityModel,
+        work: Path,
         timeout_s: float,
         progress: Progress,
+        *,
         network: Network | None,
-    ) -> Iterator[_AtHosts]:
-        self._connections = self._benchmark.ready(self.model, progress)
+    ) -> Iterator[Ready]:
+        self._connections = self._benchmark.ready(model, progress)
         try:
             at_once(
                 lambda connection: connection.ask(RunTrial(party=connection.host.party, trial=self._trial)),
                 self._connections,
             )
-            with super()._waiting(job, timeout_s, progress, network) as ready:
+            with super()._start(job, model, work, timeout_s, progress, network=network) as ready:
                 yield ready
         except FairSharesError:
-            del self._benchmark.seen[self.model.name]  # so that the next run checks the hosts again
+            del self._benchmark.seen[model.name]  # so that the next run checks the hosts again
             raise
 
 

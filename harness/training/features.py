@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from harness.errors import FeaturesError, RecordsError
-from harness.inputs.columns import as_text
 from harness.inputs.record_schema import shown
+from harness.inputs.tables import Counted
 from harness.system.documents import DECLARATION, Refusal, as_type, read_json
 from protocols.arrays import Floats
 from protocols.json_values import JsonValue
@@ -128,19 +128,19 @@ class Features:
                         "numbers in their place, such as days, or categories, such as months."
                     )
 
-    def misread(self, values: Mapping[str, Sequence[object]]) -> Iterator[str]:
+    def misread(self, rows: Counted) -> Iterator[str]:
         """Yield a sentence on each kind of values that count as nothing, which the declaration may not mean.
 
         Args:
-            values: Of records on this machine, by column.
+            rows: Of records on this machine.
         Raises:
             RecordsError: Nothing in a column can be read, or as `check_types`.
         """
-        self.check_types(values)
+        self.check_types(rows.values)
         for name, feature in self.by_name.items():
-            texts = as_text(values[name])
+            texts = rows.texts[name]
             unread = feature.unread(texts)
-            missing = texts.count("")
+            missing = sum(1 for text in texts if not text)
             commonest = shown(Counter(unread).most_common(1)[0][0]) if unread else ""
             if texts and len(unread) + missing == len(texts):
                 holds = f"holds {commonest}, for example" if unread else "is empty"
@@ -158,7 +158,8 @@ class Features:
                     f"{name}: {missing} of {len(texts)} values are missing, and count as "
                     f"{feature.stands_for_unread}."
                 )
-            unused = [category for category in feature.categories or () if category not in texts]
+            found = set(texts)
+            unused = [category for category in feature.categories or () if category not in found]
             if unused:
                 yield f"{name}: no record has the category {', '.join(map(shown, unused))}."
 

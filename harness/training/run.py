@@ -167,11 +167,11 @@ def train(
     kept = held_out(records.clients) if chosen.thresholds else np.zeros(records.clients, dtype=bool)
     seen, of_training = ~kept[records.client], of_clients(records, ~kept)
     progress("plan")
-    planned = plan_training(chosen, domain, features, of_training.clients)
+    planned = plan_training(chosen, domain, features, of_training.clients, out)
     session, fairgrad = planned.session, planned.fairgrad
-    Entry(chosen.account).check(replace(planned.whole, out=out))
+    Entry(chosen.account).check(planned.whole)
     with working_directory(Path(tempfile.gettempdir())) as work:
-        whole = replace(planned.whole, out=out, piece=session.take(work / "piece"))
+        whole = replace(planned.whole, piece=session.take(work / "piece"))
         with settled(SeriesEntry(chosen.account, whole)) as series, new_directory(out) as partial:
             with charging_for(session.stock, whole.piece):
                 series.check(whole)
@@ -240,7 +240,7 @@ class PlannedTraining:
 
 
 def plan_training(
-    chosen: Training, domain: RecordDomain, features: Features, clients: int
+    chosen: Training, domain: RecordDomain, features: Features, clients: int, out: Path
 ) -> PlannedTraining:
     """Work out a training's noise and loss for so many clients in the rounds.
 
@@ -251,7 +251,7 @@ def plan_training(
     session.check_supported()
     total = chosen.total(domain, session.plan.exact)
     noise = None if chosen.weights or chosen.thresholds else session.event.noise
-    whole = replace(session.event, task=TASK, exact=total, noise=noise)
+    whole = replace(session.event, task=TASK, exact=total, noise=noise, out=out)
     return PlannedTraining(session, fairgrad, total, whole)
 
 
@@ -438,7 +438,7 @@ def trained(
     records, rows = read_singly(
         source, [*features.by_name], domain, request.declares.max_count or DEFAULT_MAX_COUNT
     )
-    for sentence in features.misread(rows.values):  # before anything is spent
+    for sentence in features.misread(rows):  # before anything is spent
         warnings.warn_explicit(sentence, UserWarning, __file__, 0)  # each time, unlike `warn`
     protect = request.protect
     records.check_unit(protect.privacy_unit, protect.cap or records.domain.cap)

@@ -45,8 +45,7 @@ from tests.support.command import (
     start,
     succeed,
 )
-from tests.support.runners import run_job
-from tests.support.running import model_parameters, until
+from tests.support.running import model_parameters, run_job, until
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="finds processes in /proc")
 MODEL = MODELS["ring"]

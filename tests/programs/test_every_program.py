@@ -51,13 +51,13 @@ from protocols.spec import (
 )
 from tests.support.oracles import CAP, GROUPS, LABELS, ORACLES, Oracle, made_up
 from tests.support.requests import request_of
-from tests.support.runners import run_job
 from tests.support.running import (
     TEST_PROGRAMS,
     as_integers,
     copy_of_program,
     model_parameters,
     noise_of,
+    run_job,
     xor_shares,
 )
 from tests.support.sharing import context

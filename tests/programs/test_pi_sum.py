@@ -8,8 +8,7 @@ from harness.engines.base import DistributedNoiseInput, PrivateJob
 from harness.errors import PartyFailedError
 from harness.security_models import MODELS, SecurityModel
 from protocols.spec import PI_SUM
-from tests.support.runners import run_job
-from tests.support.running import copy_of_program, model_parameters, share_values
+from tests.support.running import copy_of_program, model_parameters, run_job, share_values
 
 
 @pytest.mark.parametrize("length", [5, 7])

@@ -13,7 +13,6 @@ from harness.inputs.rings import RING
 from harness.security_models import MODELS, SecurityModel
 from protocols import reference
 from protocols.spec import PI_COUNT, PI_RW, PI_RW_SLOTS, REPLICATED, ProtocolSpec
-from tests.support.runners import run_job
 from tests.support.running import (
     Inputs,
     copy_of_program,
@@ -21,6 +20,7 @@ from tests.support.running import (
     make_job,
     model_parameters,
     opened_less_noise,
+    run_job,
     xor_shares,
 )
 from tests.support.slots import counted

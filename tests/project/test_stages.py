@@ -1,10 +1,7 @@
 """A release goes from stage to stage by types: nothing runs uncharged but what is on nobody's data."""
 
 import ast
-import subprocess
-import sys
 from dataclasses import fields
-from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -13,19 +10,11 @@ from harness.engines.base import PROGRAMS, PROJECT, Job, MadeUpJob, PrivateJob
 from harness.errors import LedgerError
 from harness.privacy.ledger.charge import Account, Entry, SeriesEntry
 from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.populations import PrivacyEvent
-from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-from protocols.guarantee import Guarantee
 from protocols.spec import PI_LAP
+from tests.support.events import a_run
+from tests.support.type_checks import check_lines
 
-EVENT = PrivacyEvent(
-    "weights",
-    "mpyc",
-    Guarantee(Fraction(1), Fraction(0)),
-    PrivacyUnit.RECORD,
-    NeighboringRelation.ADD_OR_REMOVE_ONE,
-    Path("out"),
-)
+EVENT = a_run(model="mpyc")
 BEFORE = """
 from pathlib import Path
 from harness.charged import Charged
@@ -62,20 +51,7 @@ WRONG = [
 
 
 def test_what_runs_uncharged_is_a_type_error(tmp_path: Path) -> None:
-    """Each wrong line has an error of its own, and no right one has any."""
-    files = {f"line_{number}.py": line for number, line in enumerate([*RIGHT, *WRONG])}
-    for name, line in files.items():
-        (tmp_path / name).write_text(BEFORE.format(line=line))
-    checked = subprocess.run(
-        [sys.executable, "-m", "mypy", "--config-file", "pyproject.toml", "--no-error-summary"]
-        + [str(tmp_path / name) for name in files],
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-    )
-    said = checked.stdout.splitlines()
-    wrong = {name for name in files if any(name in line and "error:" in line for line in said)}
-    assert {files[name] for name in wrong} == set(WRONG), checked.stdout + checked.stderr
+    check_lines(BEFORE, RIGHT, WRONG, tmp_path)
 
 
 def test_the_ledger_alone_has_classes_of_charges() -> None:

@@ -8,13 +8,13 @@ from typing import Any
 
 from harness.engines.base import PrivateJob
 from harness.security_models import SecurityModel
-from tests.support.runners import run_job
 from tests.support.running import (
     TEST_PROGRAMS,
     Inputs,
     copy_of_program,
     make_job,
     program_spec,
+    run_job,
 )
 
 FILE = Path(__file__).parent / "mp-spdz.json"

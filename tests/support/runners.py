@@ -6,40 +6,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from harness.charged import Charged
-from harness.engines.base import EngineResult, Job, MadeUpJob, PrivateJob, Progress, Ready, Runner
+from harness.engines.base import EngineResult, Job, PrivateJob, Progress, Ready, Runner
 from harness.engines.emulated_network.profiles import Network
-from harness.engines.engine import Engine
 from harness.engines.parties.handle import PartyState
 from harness.engines.parties.supervisor import waiting_parties
-from harness.engines.registry import engine_of
-from harness.privacy.ledger.charge import ChargedElsewhere
 from harness.security_models import SecurityModel
 from protocols.spec import InputForm, ProtocolSpec
-from tests.support.running import RUN_TIMEOUT_S
-
-
-def no_charge() -> None:
-    """Charge nobody: a test's records are nobody's."""
-
-
-def no_progress(_step: str) -> None:
-    """Show nothing."""
-
-
-def run_job(
-    job: PrivateJob | MadeUpJob,
-    model: SecurityModel,
-    work: Path,
-    timeout_s: float = RUN_TIMEOUT_S,
-    engine: Engine | None = None,
-) -> EngineResult:
-    """Run a job in a new directory, charged to nobody."""
-    chosen = engine or engine_of(model)
-    if isinstance(job, MadeUpJob):
-        return chosen.run(job, model, work, timeout_s, no_progress)
-    with chosen.prepare(job, model, work, timeout_s, no_progress) as ready:
-        return ready.go(ChargedElsewhere(no_charge))
 
 
 def run_parties(
@@ -57,20 +29,18 @@ class StandInRunner(Runner):
         return None
 
     @contextmanager
-    def prepare(
+    def _start(
         self,
-        job: PrivateJob,
+        job: Job,
         model: SecurityModel,
         work: Path,
         timeout_s: float,
         progress: Progress,
         *,
-        network: Network | None = None,
+        network: Network | None,
     ) -> Iterator[Ready]:
+        assert isinstance(job, PrivateJob), "a release is on somebody's records"
         yield _Waits(self, job, model)
-
-    def run(self, *_: Any, **__: Any) -> EngineResult:
-        raise AssertionError("a release is on somebody's records")
 
     @abstractmethod
     def opens(self, job: PrivateJob, model: SecurityModel) -> EngineResult:
@@ -81,6 +51,5 @@ class _Waits(Ready):
     def __init__(self, runner: StandInRunner, job: PrivateJob, model: SecurityModel) -> None:
         self._runner, self._job, self._model = runner, job, model
 
-    def go(self, charged: Charged) -> EngineResult:
-        charged.begin()
+    def _finish(self) -> EngineResult:
         return self._runner.opens(self._job, self._model)

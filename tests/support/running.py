@@ -15,9 +15,10 @@ import numpy.typing as npt
 import pytest
 from _pytest.mark import ParameterSet
 
-from harness.engines.base import PROGRAMS, EngineResult, PrivateJob
+from harness.engines.base import PROGRAMS, EngineResult, MadeUpJob, PrivateJob
 from harness.engines.emulated_network import links
 from harness.engines.emulated_network.profiles import Network
+from harness.engines.engine import Engine
 from harness.engines.registry import choose_model, engine_of
 from harness.inputs.rings import XOR
 from harness.inputs.shares.client import split_into_shares
@@ -102,8 +103,30 @@ def run(
 ) -> EngineResult:
     """Run a program once on new shares and bits; `work` is made and emptied."""
     job = make_job(spec, source, arguments, inputs, model=model, work=work)
-    with engine_of(model).prepare(job, model, work / "parties", timeout_s, lambda step: None) as ready:
-        return ready.go(ChargedElsewhere(lambda: None))
+    return run_job(job, model, work / "parties", timeout_s)
+
+
+def no_charge() -> None:
+    """Charge nobody: a test's records are nobody's."""
+
+
+def no_progress(_step: str) -> None:
+    """Show nothing."""
+
+
+def run_job(
+    job: PrivateJob | MadeUpJob,
+    model: SecurityModel,
+    work: Path,
+    timeout_s: float = RUN_TIMEOUT_S,
+    engine: Engine | None = None,
+) -> EngineResult:
+    """Run a job in a new directory, charged to nobody."""
+    chosen = engine or engine_of(model)
+    if isinstance(job, MadeUpJob):
+        return chosen.run(job, model, work, timeout_s, no_progress)
+    with chosen.prepare(job, model, work, timeout_s, no_progress) as ready:
+        return ready.go(ChargedElsewhere(no_charge))
 
 
 def make_job(

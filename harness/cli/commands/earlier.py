@@ -35,7 +35,8 @@ def again(options: ReleaseOptions) -> None:
         notes = chain(own)
     else:
         assert earlier.curves is not None
-        curves, asked = read_curves(earlier.curves), ThresholdsStatistic.of(request)
+        curves = read_curves(earlier.curves)
+        asked = ThresholdsStatistic.of(request)
         found, own, files = choose_again(curves, asked.choice, asked.curves.positive)
         notes = [chosen_again(curves.run)]
     write_files(target, {**files_to_json(files), MANIFEST: manifest_to_json(own)})

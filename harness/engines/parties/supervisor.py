@@ -154,7 +154,7 @@ class Rounds:
                 return line.decode()
 
 
-@dataclass
+@dataclass(frozen=True)
 class Waiting:
     """Parties on any machines, each with its certificate, which wait for the others' to go on.
 
@@ -241,7 +241,9 @@ class WaitingParties:
     def __init__(
         self, job: Job, parties: Sequence[LocalProcess], waiting: Waiting, configs: Sequence[dict[str, Any]]
     ) -> None:
-        self._job, self._parties, self._waiting = job, parties, waiting
+        self._job = job
+        self._parties = parties
+        self._waiting = waiting
         self._fronts = [
             (front["host"], front["port"]) for config in configs if (front := config.get("front"))
         ]

@@ -7,7 +7,6 @@ import ssl
 import subprocess
 import sys
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,11 +26,9 @@ from harness.engines.program_hash import program_hash
 from harness.errors import LedgerError, OutputError, PartyFailedError
 from harness.privacy.ledger.charge import Account, Entry
 from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.populations import PrivacyEvent
 from harness.security_models import get_model
-from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-from protocols.guarantee import Guarantee
 from protocols.spec import NO_INPUT, PI_LAP
+from tests.support.events import a_run
 from tests.support.running import program_spec
 
 MPYC = get_model("mpyc")
@@ -70,14 +67,7 @@ def test_one_charge_lets_one_run_go(tmp_path: Path) -> None:
     source = tmp_path / "opens.mpc"
     source.write_text("print_ln('OUT x %s', sint([4, -4]).reveal())")
     job = PrivateJob(program_spec("opens", "x"), source, (), (None,) * MPYC.parties)
-    event = PrivacyEvent(
-        "weights",
-        "mpyc",
-        Guarantee(Fraction(1), Fraction(0)),
-        PrivacyUnit.RECORD,
-        NeighboringRelation.ADD_OR_REMOVE_ONE,
-        tmp_path,
-    )
+    event = a_run(model="mpyc", out=tmp_path)
     charged = Entry(Account(Ledger(tmp_path / "ledger.sqlite"), "people")).charge(event)
     engine, work = EmbeddedEngine(), tmp_path / "parties"
     with engine.prepare(job, MPYC, work, 600.0, print) as ready:

@@ -65,6 +65,7 @@ from harness.hosts.trials import Noise, Trial
 from harness.inputs.shares.signatures import Signed
 from tests.support.coordinators import MODEL, Coordinator, as_sent, asked
 from tests.support.hostile import check_refuses, spoilt
+from tests.support.type_checks import check_lines
 
 T = TypeVar("T")
 HOST = Host(0, "one.example", "/srv/fairshares", "/srv/FairShares", 9000)
@@ -278,20 +279,7 @@ WRONG = [
 
 
 def test_an_answer_of_another_type_is_a_type_error(tmp_path: Path) -> None:
-    """Each wrong line has an error of its own, and no right one has any."""
-    files = {f"line_{number}.py": line for number, line in enumerate([*RIGHT, *WRONG])}
-    for name, line in files.items():
-        (tmp_path / name).write_text(BEFORE.format(line=line))
-    checked = subprocess.run(
-        [sys.executable, "-m", "mypy", "--config-file", "pyproject.toml", "--no-error-summary"]
-        + [str(tmp_path / name) for name in files],
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-    )
-    said = checked.stdout.splitlines()
-    wrong = {name for name in files if any(name in line and "error:" in line for line in said)}
-    assert {files[name] for name in wrong} == set(WRONG), checked.stdout + checked.stderr
+    check_lines(BEFORE, RIGHT, WRONG, tmp_path)
 
 
 def test_every_answer_has_a_type_that_is_checked() -> None:

@@ -279,26 +279,16 @@ def test_a_policy_stays_unless_another_is_given(tmp_path: Path) -> None:
     assert (tmp_path / "host" / FILE).read_text() == RULE
 
 
+def set_up_with(host: Path, other: Path) -> None:
+    set_up_here(host, 0, renew=False, policy_text=None, others=[other], models=["ring"])
+
+
 @pytest.mark.parametrize("text", ["", "{}", '{"schema": 1, "party": "1", "certificates": {}}'])
 def test_a_file_of_something_else_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "other").write_text(text)
     with pytest.raises(CertificateError, match=r"is not a host's certificates: .*; ask its owner for"):
-        set_up_here(
-            tmp_path / "host",
-            0,
-            renew=False,
-            policy_text=None,
-            others=[tmp_path / "other"],
-            models=["ring"],
-        )
+        set_up_with(tmp_path / "host", tmp_path / "other")
     forged = {"schema": 1, "party": -1, "certificates": {"mp-spdz": ""}}
     (tmp_path / "other").write_text(json.dumps(forged))
     with pytest.raises(HostUnfitError, match="what is no party"):
-        set_up_here(
-            tmp_path / "host",
-            0,
-            renew=False,
-            policy_text=None,
-            others=[tmp_path / "other"],
-            models=["ring"],
-        )
+        set_up_with(tmp_path / "host", tmp_path / "other")

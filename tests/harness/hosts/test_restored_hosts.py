@@ -25,11 +25,9 @@ from harness.inputs.records import ClientRecords
 from harness.pipeline.run import RunSettings, run_release
 from harness.privacy.ledger.charge import Account
 from harness.privacy.ledger.entries import Ledger, next_head
-from harness.privacy.ledger.populations import PrivacyEvent, Status
+from harness.privacy.ledger.populations import Status
 from harness.releases.weights import WeightsStatistic
 from harness.security_models import get_model
-from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-from protocols.guarantee import Guarantee
 from protocols.spec import SPLIT
 from tests.support import coordinators
 from tests.support.command import refused, succeed
@@ -50,6 +48,7 @@ from tests.support.coordinators import (
     make_hosts,
     run_of,
 )
+from tests.support.events import a_run
 from tests.support.requests import request_of
 from tests.support.sharing import share, to_hosts
 
@@ -105,14 +104,7 @@ def test_a_host_goes_on_once_its_owner_says_what_was_lost(tmp_path: Path) -> Non
     assert "64 hexadecimal" in refused("hosts.restored", *lost[:-1], last[:9], cwd=tmp_path)
 
 
-SPENT = PrivacyEvent(
-    "x",
-    "ring",
-    Guarantee(Fraction(1), Fraction(0)),
-    PrivacyUnit.RECORD,
-    NeighboringRelation.ADD_OR_REMOVE_ONE,
-    Path(),
-)
+SPENT = a_run("x", out=Path())
 
 
 def test_a_head_commits_to_each_run_in_order(tmp_path: Path) -> None:

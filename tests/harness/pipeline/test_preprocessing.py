@@ -26,8 +26,7 @@ from protocols.noise.truncated import probability_mass
 from protocols.spec import PI_SUM_OFFLINE
 from tests.support.command import call, refused, succeed
 from tests.support.distribution import distance, dkw_bound
-from tests.support.runners import run_job
-from tests.support.running import QUICKEST, RUN_TIMEOUT_S, model_parameters
+from tests.support.running import QUICKEST, RUN_TIMEOUT_S, model_parameters, run_job
 from tests.support.surroundings import scratch_below, small_disk
 
 DOMAIN = RecordDomain(tuple(map(str, range(40))), tuple(map(str, range(50))))

@@ -1,5 +1,6 @@
 """Audits of distributed noise, from its distributions; wrong tables are found."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 
@@ -8,14 +9,40 @@ import pytest
 from harness.errors import OptionError
 from harness.privacy.audit import releases
 from harness.privacy.audit.releases import audit_distributed_noise
+from harness.privacy.audit.samplers import Audited
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, NoisePlan, plan_distributed_noise
 from protocols.noise.added import NoiseDistribution
-from protocols.spec import PI_GAP, PI_ROC, PI_RW
+from protocols.spec import PI_GAP, PI_ROC, PI_RW, ProtocolSpec
 
 ADD, REPLACE, ZERO_OUT = NeighboringRelation
 DELTA = Fraction(1, 2**40)
 LAPLACE, GAUSSIAN = NoiseDistribution
-TABLE = {"groups": 2, "labels": 2}
+TABLE: Mapping[str, int | str] = {"groups": 2, "labels": 2}
+
+
+def audit(
+    neighbors: Neighbors,
+    distribution: NoiseDistribution,
+    parties: int,
+    *,
+    spec: ProtocolSpec = PI_RW,
+    arguments: Mapping[str, int | str] = TABLE,
+    delta: Fraction = DELTA,
+) -> Audited:
+    """Audit a protocol's distributed noise at ε = 1, where one party is corrupt."""
+    return audit_distributed_noise(
+        "x",
+        spec,
+        arguments,
+        neighbors,
+        epsilon=Fraction(1),
+        delta=delta,
+        distribution=distribution,
+        parties=parties,
+        tolerated=1,
+    )
+
+
 DISTRIBUTIONS = pytest.mark.parametrize("distribution", [LAPLACE, GAUSSIAN])
 
 
@@ -30,17 +57,7 @@ DISTRIBUTIONS = pytest.mark.parametrize("distribution", [LAPLACE, GAUSSIAN])
     ],
 )
 def test_claims_of_distributed_noise_hold(distribution, relation, spec, arguments) -> None:
-    audited = audit_distributed_noise(
-        "x",
-        spec,
-        arguments,
-        Neighbors(relation),
-        epsilon=Fraction(1),
-        delta=DELTA,
-        distribution=distribution,
-        parties=3,
-        tolerated=1,
-    )
+    audited = audit(Neighbors(relation), distribution, 3, spec=spec, arguments=arguments)
     assert audited.fault is None and audited.claimed
     assert isinstance(audited.figures["delta"], Fraction) and 0 < audited.figures["delta"] <= DELTA
 
@@ -48,17 +65,7 @@ def test_claims_of_distributed_noise_hold(distribution, relation, spec, argument
 @DISTRIBUTIONS
 @pytest.mark.parametrize("malleable", [False, True])
 def test_of_clients(distribution: NoiseDistribution, malleable: bool) -> None:
-    audited = audit_distributed_noise(
-        "x",
-        PI_RW,
-        TABLE,
-        Neighbors(ZERO_OUT, 4, malleable),
-        epsilon=Fraction(1),
-        delta=DELTA,
-        distribution=distribution,
-        parties=4,
-        tolerated=1,
-    )
+    audited = audit(Neighbors(ZERO_OUT, 4, malleable), distribution, 4)
     assert audited.fault is None and audited.figures["units_moved"] == (8 if malleable else 4)
 
 
@@ -75,42 +82,12 @@ def test_wrong_tables_are_found(
         return replace(plan, own=replace(plan.own, edge=plan.own.edge * 7 // 10))
 
     monkeypatch.setattr(releases, "plan_distributed_noise", wrong)
-    audited = audit_distributed_noise(
-        "x",
-        PI_RW,
-        TABLE,
-        Neighbors(REPLACE),
-        epsilon=Fraction(1),
-        delta=DELTA,
-        distribution=distribution,
-        parties=2,
-        tolerated=1,
-    )
+    audited = audit(Neighbors(REPLACE), distribution, 2)
     assert audited.fault is not None and "not" in audited.fault
 
 
 def test_what_is_not_audited() -> None:
     with pytest.raises(OptionError, match="cap 12 at most"):
-        audit_distributed_noise(
-            "x",
-            PI_RW,
-            TABLE,
-            Neighbors(ZERO_OUT, 13),
-            epsilon=Fraction(1),
-            delta=DELTA,
-            distribution=LAPLACE,
-            parties=2,
-            tolerated=1,
-        )
+        audit(Neighbors(ZERO_OUT, 13), LAPLACE, 2)
     with pytest.raises(OptionError, match=r"^No noise fits --epsilon 1 and --delta 0: Gaussian noise"):
-        audit_distributed_noise(
-            "x",
-            PI_RW,
-            TABLE,
-            Neighbors(ADD),
-            epsilon=Fraction(1),
-            delta=Fraction(0),
-            distribution=GAUSSIAN,
-            parties=2,
-            tolerated=1,
-        )
+        audit(Neighbors(ADD), GAUSSIAN, 2, delta=Fraction(0))

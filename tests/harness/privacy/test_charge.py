@@ -22,17 +22,11 @@ from harness.privacy.ledger.charge import Account, SeriesEntry, entry, settled
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent, Status
 from harness.stated_privacy import StatedLoss
-from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-from protocols.guarantee import Budget, Guarantee
+from protocols.accounting.calibration import PrivacyUnit
+from protocols.guarantee import Budget
+from tests.support.events import a_run
 
-RELEASE = PrivacyEvent(
-    "weights",
-    "ring",
-    Guarantee(Fraction(1), Fraction(0)),
-    PrivacyUnit.RECORD,
-    NeighboringRelation.ADD_OR_REMOVE_ONE,
-    Path("out"),
-)
+RELEASE = a_run()
 # Draws noise and opens nothing else.
 
 

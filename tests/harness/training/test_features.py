@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 
 import duckdb
@@ -15,7 +16,7 @@ from hypothesis import given, strategies as st
 from fairshares import LogisticModel
 from harness.errors import FeaturesError, RecordsError, ResultFileError
 from harness.inputs.columns import as_text
-from harness.inputs.tables import table_at
+from harness.inputs.tables import Counted, table_at
 from harness.training.features import Feature, Features, features_from_json, read_features
 from protocols.json_values import JsonValue
 
@@ -71,6 +72,11 @@ def test_what_is_no_declaration_is_refused_in_one_sentence(tmp_path, declared, s
     assert said.lower() in text.lower() and "features.json" in text and text.endswith(".")
 
 
+def as_read(values: Mapping[str, Sequence[object]]) -> Counted:
+    """Return a line per record, as they come from a table."""
+    return Counted(values, np.ones(len(next(iter(values.values()))), dtype=np.int64))
+
+
 def as_csv(columns, tmp_path):
     pd.DataFrame(columns).to_csv(tmp_path / "x.csv", index=False)
     return tmp_path / "x.csv"
@@ -102,7 +108,7 @@ def test_truth_is_one_and_zero_from_every_source(made, tmp_path):
     declared = features_from_json({"x": {"categories": [True, False]}}, "here")
     texts = [text.capitalize() for text in rows.texts["x"]]
     assert declared.encode({"x": texts}).tolist() == [[1, 0], [0, 1], [1, 0]]
-    assert list(Features({"x": Feature(0.0, 1.0)}).misread(rows.values)) == []
+    assert list(Features({"x": Feature(0.0, 1.0)}).misread(rows)) == []
 
 
 def test_categories_are_numbers_too():
@@ -135,13 +141,13 @@ RANGE, KINDS = Feature(0.0, 9.0), Feature(categories=("a", "b"))
 )
 def test_a_column_of_which_nothing_is_read_is_refused(feature, values, said):
     with pytest.raises(RecordsError) as error:
-        list(Features({"x": feature}).misread({"x": values}))
+        list(Features({"x": feature}).misread(as_read({"x": values})))
     assert said in str(error.value) and str(error.value).startswith("The column x ")
 
 
 def test_what_counts_as_nothing_is_said():
     values: dict[str, list[object]] = {"x": [1, 2.5, "n/a", None], "y": ["a", "c", "c", ""]}
-    assert list(Features({"x": RANGE, "y": KINDS}).misread(values)) == [
+    assert list(Features({"x": RANGE, "y": KINDS}).misread(as_read(values))) == [
         "x: 1 of 4 values are not a number, such as 1.5, as n/a, and count as the middle of the range.",
         "x: 1 of 4 values are missing, and count as the middle of the range.",
         "y: 2 of 4 values are not one of its declared categories, as c, and count as none of the categories.",

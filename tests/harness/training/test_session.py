@@ -44,7 +44,6 @@ from protocols.spec import NO_INPUT, with_noise_made_ahead
 from tests.support.command import processes_below
 from tests.support.distribution import dkw_bound
 from tests.support.rings import to_integers
-from tests.support.runners import no_charge, run_job
 from tests.support.running import (
     QUICKEST,
     RUN_TIMEOUT_S,
@@ -52,6 +51,8 @@ from tests.support.running import (
     copy_of_program,
     gaussian_of,
     model_parameters,
+    no_charge,
+    run_job,
     until,
     xor_shares,
 )
