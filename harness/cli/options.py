@@ -350,6 +350,20 @@ class TestOptions(Options):
     all = switch("exhaustive tests, too, as continuous integration does; tests/README.md says what they are")
 
 
+class CheckOptions(Options):
+    """Check one file or folder and run its tests, in seconds."""
+
+    first = "path"
+    path = required(
+        parse_path,
+        "a module, a program, a page, a file of tests, or a folder; tests/README.md says which tests are a "
+        "module's",
+        "harness/inputs/records.py",
+    )
+    fix = switch("format the code, and mend what Ruff can mend, before the checks")
+    all = switch("all of its tests, however many there are and however long they take")
+
+
 class DocsOptions(Options):
     """Build the documentation site; a warning, as of a link that leads nowhere, fails it."""
 
