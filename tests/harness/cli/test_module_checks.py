@@ -60,36 +60,39 @@ def test_the_list_names_what_is_there() -> None:
 
 
 A_PROJECT = {
-    "harness/inputs/shares/keys.py": "",
-    "harness/inputs/records.py": "",
-    "harness/alone.py": "",
-    "harness/listed.py": "",
-    "tests/harness/inputs/test_envelopes.py": "from harness.inputs.shares.keys import Key",
-    "tests/harness/inputs/test_keys.py": "import harness.inputs.shares.keys, harness.inputs.records, tasks",
-    "tests/harness/inputs/test_both.py": (
-        "def f():\n    from harness.inputs import records\n    from harness.inputs.shares import keys"
+    "benchmarks/inputs/shares/keys.py": "",
+    "benchmarks/inputs/records.py": "",
+    "benchmarks/alone.py": "",
+    "benchmarks/listed.py": "",
+    "tests/benchmarks/inputs/test_envelopes.py": "from benchmarks.inputs.shares.keys import Key",
+    "tests/benchmarks/inputs/test_keys.py": "import benchmarks.inputs.shares.keys, benchmarks.inputs.records, tasks",
+    "tests/benchmarks/inputs/test_both.py": (
+        "def f():\n    from benchmarks.inputs import records\n    from benchmarks.inputs.shares import keys"
     ),
-    "tests/harness/test_listed.py": "import harness.listed",
-    "tests/commands/test_share.py": "from harness.inputs.shares import keys\nfrom harness import alone",
-    "tests/support/sharing.py": "from harness.inputs import records",
+    "tests/benchmarks/test_listed.py": "import benchmarks.listed",
+    "tests/commands/test_share.py": "from benchmarks.inputs.shares import keys\nfrom benchmarks import alone",
+    "tests/support/sharing.py": "from benchmarks.inputs import records",
     "tests/commands/test_sharing.py": "from tests.support.sharing import share",
-    "tests/commands/test_named.py": 'NAME = "harness.alone"',
-    "tests/modules.toml": '[tests]\n"harness/listed.py" = ["tests/commands/test_share.py"]\n',
+    "tests/commands/test_named.py": 'NAME = "benchmarks.alone"',
+    "tests/modules.toml": '[tests]\n"benchmarks/listed.py" = ["tests/commands/test_share.py"]\n',
 }
-INPUTS = "tests/harness/inputs/test_"
+INPUTS = "tests/benchmarks/inputs/test_"
 
 
 @pytest.mark.parametrize(
     ("path", "tests"),
     [
         # In the nearest folder; its own name first, then whoever imports less besides.
-        ("harness/inputs/shares/keys.py", [f"{INPUTS}keys.py", f"{INPUTS}envelopes.py", f"{INPUTS}both.py"]),
-        ("harness/inputs/records.py", [f"{INPUTS}keys.py", f"{INPUTS}both.py"]),
+        (
+            "benchmarks/inputs/shares/keys.py",
+            [f"{INPUTS}keys.py", f"{INPUTS}envelopes.py", f"{INPUTS}both.py"],
+        ),
+        ("benchmarks/inputs/records.py", [f"{INPUTS}keys.py", f"{INPUTS}both.py"]),
         # Nobody near imports it; a name in a string is no import.
-        ("harness/alone.py", ["tests/commands/test_share.py"]),
+        ("benchmarks/alone.py", ["tests/commands/test_share.py"]),
         # The list decides.
-        ("harness/listed.py", ["tests/commands/test_share.py"]),
-        ("harness/inputs/shares", [f"{INPUTS}keys.py", f"{INPUTS}envelopes.py", f"{INPUTS}both.py"]),
+        ("benchmarks/listed.py", ["tests/commands/test_share.py"]),
+        ("benchmarks/inputs/shares", [f"{INPUTS}keys.py", f"{INPUTS}envelopes.py", f"{INPUTS}both.py"]),
         ("tests/support/sharing.py", ["tests/commands/test_sharing.py"]),
         ("tests/commands/test_share.py", ["tests/commands/test_share.py"]),
         ("tests/commands", ["tests/commands"]),
@@ -101,24 +104,24 @@ def test_the_rule(path: str, tests: list[str], tmp_path: Path) -> None:
 
 
 def test_so_many_files_at_most(tmp_path: Path) -> None:
-    many = {f"tests/harness/test_{i:02}.py": "import harness.x" for i in range(MOST_FILES + 3)}
-    project = made(tmp_path, {"harness/x.py": "", **many})
-    few = find_tests("harness/x.py", project)
+    many = {f"tests/benchmarks/test_{i:02}.py": "import benchmarks.x" for i in range(MOST_FILES + 3)}
+    project = made(tmp_path, {"benchmarks/x.py": "", **many})
+    few = find_tests("benchmarks/x.py", project)
     assert [*few.files, *few.further] == sorted(many) and len(few.further) == 3
-    assert "3 further test files import it" in module_checks.said("harness/x.py", few)
-    assert [*find_tests("harness/x.py", project, everything=True).files] == sorted(many)
+    assert "3 further test files import it" in module_checks.said("benchmarks/x.py", few)
+    assert [*find_tests("benchmarks/x.py", project, everything=True).files] == sorted(many)
 
 
 def test_a_module_without_tests_is_said_to_have_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    project = made(tmp_path, {"harness/x.py": "", "tests/test_other.py": ""})
+    project = made(tmp_path, {"benchmarks/x.py": "", "tests/test_other.py": ""})
     given = []
     monkeypatch.setattr(module_checks, "run_all", lambda *arguments: given.append(arguments))
-    check(project / "harness" / "x.py", project=project)
+    check(project / "benchmarks" / "x.py", project=project)
     assert given[0][1] is None
     assert capsys.readouterr().out == (
-        "No test imports harness/x.py, and tests/modules.toml names none: its tests are not known.\n"
+        "No test imports benchmarks/x.py, and tests/modules.toml names none: its tests are not known.\n"
     )
 
 
