@@ -65,7 +65,9 @@ A_PROJECT = {
     "benchmarks/alone.py": "",
     "benchmarks/listed.py": "",
     "tests/benchmarks/inputs/test_envelopes.py": "from benchmarks.inputs.shares.keys import Key",
-    "tests/benchmarks/inputs/test_keys.py": "import benchmarks.inputs.shares.keys, benchmarks.inputs.records, tasks",
+    "tests/benchmarks/inputs/test_keys.py": (
+        "import benchmarks.inputs.shares.keys, benchmarks.inputs.records, tasks"
+    ),
     "tests/benchmarks/inputs/test_both.py": (
         "def f():\n    from benchmarks.inputs import records\n    from benchmarks.inputs.shares import keys"
     ),
