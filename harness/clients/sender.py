@@ -21,9 +21,9 @@ import numpy.typing as npt
 from harness.clients import input_masks as masks, messages as wire
 from harness.clients.messages import Channel
 from harness.clients.session import Server, check_servers
-from harness.errors import ClientError, MaskError, OptionError, ShareError, WriteError, named
+from harness.errors import ClientError, MaskError, OptionError, ShareError, WriteError, cannot, named
 from harness.system.documents import DECLARATION, Refusal, as_type, read_json
-from harness.system.files import create_file, scratch_directory, writable_by_others
+from harness.system.files import changeable_by_others, create_file, scratch_directory, working_directory
 from harness.system.signals import uninterrupted
 from protocols.circuits.clients import CHECKS, MOST_CHECKS
 
@@ -255,9 +255,12 @@ class Invitation:
     terms: dict[str, Any]
 
     async def send(self, values: npt.NDArray[np.int64], seconds: float, charge: Callable[[], None]) -> int:
-        """Send the client's values as `send_values` does."""
-        with tempfile.TemporaryDirectory() as name:  # OpenSSL reads keys from files only
-            certificate = Path(name) / "own.pem"
+        """Send the client's values as `send_values` does.
+
+        Raises WriteError if others could put another key in the place of the client's while it is read.
+        """
+        with working_directory(Path(tempfile.gettempdir())) as own:  # OpenSSL reads keys from files only
+            certificate = own / "own.pem"
             create_file(certificate, self.certificate.encode())
             create_file(certificate.with_suffix(".key"), self.key.encode())
             sender = Sender(self.client, certificate, values, charge)
@@ -265,8 +268,12 @@ class Invitation:
 
 
 def check_directory(directory: Path, clients: int) -> None:
-    """Raise OptionError if others can change a directory of invitations, or one exists."""
-    reason = writable_by_others(directory)
+    """Raise OptionError if others can change or replace a directory of invitations, or one exists.
+
+    [test: tests/harness/inputs/test_places_of_others.py]
+    """
+    with cannot(f"write to {named('invite')} {directory}", OptionError):
+        reason = changeable_by_others(directory)
     if reason is not None:
         raise OptionError(
             f"{reason}, so others could replace invitations; name another {named('invite')}, or chmod go-w "
