@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.clients import uploading
 from harness.clients.sender import Invitation, check_directory
 from harness.clients.session import Server
 from harness.clients.uploading import send
@@ -86,9 +87,14 @@ def test_shares_are_not_written_where_others_can_replace_them(
 
 @pytest.mark.parametrize("place", ["party-0", "", "..", "../.."])
 def test_nothing_is_sent_from_where_others_can_replace_it(
-    place: str, one: ClientRecords, group: Path, tmp_path: Path
+    place: str, one: ClientRecords, group: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their envelopes would be sent by this client's certificate."""
+
+    def stored(*_: object, **__: object) -> tuple[uploading.Outcome, str]:
+        return uploading.Outcome.STORED, "HTTP 201"
+
+    monkeypatch.setattr(uploading, "put", stored)
     task = trial(DOMAIN, SPLIT, MODELS["ring"], tmp_path / "task")
     group.chmod(0o700)
     out = group / "mine" / "shares"
