@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import resource
+import secrets
 import signal
 import socket
 import ssl
@@ -30,11 +31,12 @@ from harness.clients.messages import Channel
 from protocols.circuits.clients import DIGEST_WORDS, checks
 
 FAILED = "Clients failed: "  # every message about clients begins so
-# Connections at a time. Whoever reaches the port can open them before TLS has told who it is. These take a
+# Connections at a time that have not knocked as a client. Whoever reaches the port can open them. They take a
 # quarter of the files that the process may open at most.
 _MOST_UNKNOWN = 256
-_MOST_OF_A_CLIENT = 2  # one is served, and another is told so
-_HANDSHAKE_S, _GOODBYE_S = 10.0, 10.0
+_MOST_OF_A_CLIENT = 2  # one is served, and another is told so; likewise before TLS has told who it is
+_KNOCK_S, _HANDSHAKE_S, _GOODBYE_S = 10.0, 10.0, 10.0
+_DENIED = bytes([21, 3, 3, 0, 2, 2, 49])  # an alert of TLS: fatal, access denied
 _LOST = (OSError, EOFError, asyncio.IncompleteReadError)
 
 
@@ -58,10 +60,14 @@ class Front:
         self._parts = self._ends[-1] // self._part
         self._checks = checks(self._parts)
         self._known = {ssl.PEM_cert_to_DER_cert(pem): k for k, pem in enumerate(config["certificates"])}
+        own = (data / f"P{party}.pem").read_text()
+        self._knocks = {wire.knock(own, pem): k for k, pem in enumerate(config["certificates"])}
         self._present: set[int] = set()
-        # Connections before TLS, the oldest first: address, and what begins TLS.
+        # Connections that have not knocked, the oldest first: address, and what waits for the knock.
         self._unknown: dict[socket.socket, tuple[str, asyncio.Task[None]]] = {}
-        self._connections: Counter[int] = Counter()  # after it, by client
+        # Connections that have knocked as a client, before TLS has told who it is, the oldest first.
+        self._knocked: dict[int, list[asyncio.Task[None]]] = {}
+        self._connections: Counter[int] = Counter()  # after TLS, by client
         self._channels: list[Channel] = []
         self._masks: asyncio.Future[tuple[masks.Words, masks.Words]] = asyncio.Future()
         self._sums: asyncio.Future[tuple[masks.Words, list[bytes]]] = asyncio.Future()
@@ -124,11 +130,13 @@ class Front:
         return listening
 
     async def _accept(self, listening: socket.socket) -> None:
-        """Take connections; end one for each beyond so many that have not shown who they are.
+        """Take connections; end one for each beyond so many that have not knocked as a client.
 
-        It is the oldest from the address that has most of them, so an address can end its own only. However
-        many strangers come, files are left for the machine and for clients.
-        [test: tests/commands/test_hostile_clients.py]
+        It is of an address that has most of them, so an address can end its own only. Where many addresses
+        have as many, chance decides, so strangers cannot know how to end a client's. A client knocks as it
+        connects, and from then on strangers end nothing of its. However many come, from however many
+        addresses, files are left for the machine and for clients.
+        [test: tests/commands/test_hostile_clients.py, tests/harness/clients/test_strangers.py]
         """
         loop, own = asyncio.get_running_loop(), self._data / f"P{self._party}.pem"
         tls = wire.context(ssl.PROTOCOL_TLS_SERVER, own, "".join(self._config["certificates"]))
@@ -139,21 +147,67 @@ class Front:
             except OSError:  # of one connection, or no file is left for it
                 await asyncio.sleep(0.05)
                 continue
-            task = asyncio.create_task(self._secure(connection, tls))
+            task = asyncio.create_task(self._welcome(connection, tls))
             self._unknown[connection] = str(address[0]), task
+            await asyncio.sleep(0)  # so that the task takes a knock that is there
             if len(self._unknown) > most:
                 self._end_one()
-            await asyncio.sleep(0)  # `sock_accept` does not wait while connections are there
 
     def _end_one(self) -> None:
-        ((busiest, _),) = Counter(address for address, _ in self._unknown.values()).most_common(1)
+        numbers = Counter(address for address, _ in self._unknown.values())
+        highest = max(numbers.values())
+        busiest = secrets.choice([address for address, number in numbers.items() if number == highest])
         oldest = next(one for one, (address, _) in self._unknown.items() if address == busiest)
         _, task = self._unknown.pop(oldest)
         task.cancel()
 
-    async def _secure(self, connection: socket.socket, tls: ssl.SSLContext) -> None:
-        """Begin TLS on a connection, and serve it if it is a client's."""
+    async def _welcome(self, connection: socket.socket, tls: ssl.SSLContext) -> None:
+        """Serve a connection if it knocks as a client, and is that client's."""
+        client = None
+        try:
+            async with asyncio.timeout(_KNOCK_S):
+                received = await self._knock_of(connection)
+            client = self._knocks.get(received)
+            if client is None and len(received) == wire.KNOCK_BYTES:  # tells a client of another run
+                connection.send(_DENIED)
+        except (OSError, TimeoutError):  # it left, or keeps silent
+            pass
+        finally:
+            self._unknown.pop(connection, None)
+            if client is None:
+                connection.close()
+        if client is None:
+            return
+        await self._secure(connection, tls, self._knocked.setdefault(client, []))
+
+    async def _knock_of(self, connection: socket.socket) -> bytes:
+        """Return a connection's first bytes, as many as a knock has, or fewer if it ends before."""
         loop = asyncio.get_running_loop()
+        received = b""
+        while len(received) < wire.KNOCK_BYTES:
+            more = await loop.sock_recv(connection, wire.KNOCK_BYTES - len(received))
+            if not more:
+                break
+            received += more
+        return received
+
+    async def _secure(
+        self, connection: socket.socket, tls: ssl.SSLContext, knocked: list[asyncio.Task[None]]
+    ) -> None:
+        """Begin TLS on a connection, and serve it if it is a client's.
+
+        Args:
+            connection: The connection.
+            tls: The gateway's side of TLS.
+            knocked: What begins TLS on connections that knocked as the same client, the oldest first. Where
+                they are too many, the oldest ends, as somebody who reads along can knock like the client.
+        """
+        loop = asyncio.get_running_loop()
+        task = asyncio.current_task()
+        assert task is not None, "it runs in one of `_accept`"
+        if len(knocked) >= _MOST_OF_A_CLIENT:
+            knocked.pop(0).cancel()
+        knocked.append(task)
         reader = asyncio.StreamReader()
         protocol = asyncio.StreamReaderProtocol(reader)
         try:
@@ -167,7 +221,8 @@ class Front:
         except OSError:  # it is no client, or left
             return
         finally:
-            self._unknown.pop(connection, None)
+            if task in knocked:
+                knocked.remove(task)
         await self._serve(reader, asyncio.StreamWriter(transport, protocol, reader, loop))
 
     async def _exchange(self, machine: Channel, width: int) -> str:

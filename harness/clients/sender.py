@@ -97,6 +97,7 @@ class _Conversation:
         self._missing = missing
         # `connect` compares each party's own certificate, too.
         trusted = "".join(server.certificate for server in missing.values())
+        self._certificate = sender.certificate.read_text()
         self._context = wire.context(ssl.PROTOCOL_TLS_CLIENT, sender.certificate, trusted)
         self._channels: list[Channel] = []
 
@@ -104,7 +105,12 @@ class _Conversation:
         """Connect to a party, or raise ClientError, or an OSError where it may be asked again."""
         try:
             channel = await wire.connected(
-                server.host, server.port, lambda: True, tls=self._context, handshake_s=30.0
+                server.host,
+                server.port,
+                lambda: True,
+                tls=self._context,
+                knocks=wire.knock(server.certificate, self._certificate),
+                handshake_s=30.0,
             )
             self._channels.append(channel)
             if channel.peer_certificate != ssl.PEM_cert_to_DER_cert(server.certificate):
