@@ -34,10 +34,16 @@ FAILED = "Clients failed: "  # every message about clients begins so
 # Connections at a time that have not knocked as a client. Whoever reaches the port can open them. They take a
 # quarter of the files that the process may open at most.
 _MOST_UNKNOWN = 256
-_MOST_OF_A_CLIENT = 2  # one is served, and another is told so; likewise before TLS has told who it is
+_MOST_OF_A_CLIENT = 2  # one is served, and another is told so
+# Connections at a time that have knocked as one client, before TLS has told whether it is that client.
+_MOST_OF_A_KNOCK = 4
 _KNOCK_S, _HANDSHAKE_S, _GOODBYE_S = 10.0, 10.0, 10.0
 _DENIED = bytes([21, 3, 3, 0, 2, 2, 49])  # an alert of TLS: fatal, access denied
 _LOST = (OSError, EOFError, asyncio.IncompleteReadError)
+
+
+# Connections, the oldest first, each with its address and the task that waits for it.
+_Waiting = dict[socket.socket, tuple[str, asyncio.Task[None]]]
 
 
 class ClientFailure(Exception):
@@ -63,10 +69,9 @@ class Front:
         own = (data / f"P{party}.pem").read_text()
         self._knocks = {wire.knock(own, pem): k for k, pem in enumerate(config["certificates"])}
         self._present: set[int] = set()
-        # Connections that have not knocked, the oldest first: address, and what waits for the knock.
-        self._unknown: dict[socket.socket, tuple[str, asyncio.Task[None]]] = {}
-        # Connections that have knocked as a client, before TLS has told who it is, the oldest first.
-        self._knocked: dict[int, list[asyncio.Task[None]]] = {}
+        self._unknown: _Waiting = {}  # connections that have not knocked
+        # Connections that have knocked as a client, before TLS has told who it is, likewise by client.
+        self._knocked: dict[int, _Waiting] = {}
         self._connections: Counter[int] = Counter()  # after TLS, by client
         self._channels: list[Channel] = []
         self._masks: asyncio.Future[tuple[masks.Words, masks.Words]] = asyncio.Future()
@@ -147,21 +152,13 @@ class Front:
             except OSError:  # of one connection, or no file is left for it
                 await asyncio.sleep(0.05)
                 continue
-            task = asyncio.create_task(self._welcome(connection, tls))
+            task = asyncio.create_task(self._welcome(connection, str(address[0]), tls))
             self._unknown[connection] = str(address[0]), task
             await asyncio.sleep(0)  # so that the task takes a knock that is there
             if len(self._unknown) > most:
-                self._end_one()
+                _end_one(self._unknown)
 
-    def _end_one(self) -> None:
-        numbers = Counter(address for address, _ in self._unknown.values())
-        highest = max(numbers.values())
-        busiest = secrets.choice([address for address, number in numbers.items() if number == highest])
-        oldest = next(one for one, (address, _) in self._unknown.items() if address == busiest)
-        _, task = self._unknown.pop(oldest)
-        task.cancel()
-
-    async def _welcome(self, connection: socket.socket, tls: ssl.SSLContext) -> None:
+    async def _welcome(self, connection: socket.socket, address: str, tls: ssl.SSLContext) -> None:
         """Serve a connection if it knocks as a client, and is that client's."""
         client = None
         try:
@@ -178,7 +175,14 @@ class Front:
                 connection.close()
         if client is None:
             return
-        await self._secure(connection, tls, self._knocked.setdefault(client, []))
+        # Whoever reads along can knock as the client does, but not end what the client began.
+        knocked = self._knocked.setdefault(client, {})
+        task = asyncio.current_task()
+        assert task is not None, "it runs in one of `_accept`"
+        knocked[connection] = address, task
+        if len(knocked) > _MOST_OF_A_KNOCK:
+            _end_one(knocked)
+        await self._secure(connection, tls, knocked)
 
     async def _knock_of(self, connection: socket.socket) -> bytes:
         """Return a connection's first bytes, as many as a knock has, or fewer if it ends before."""
@@ -192,22 +196,16 @@ class Front:
         return received
 
     async def _secure(
-        self, connection: socket.socket, tls: ssl.SSLContext, knocked: list[asyncio.Task[None]]
+        self, connection: socket.socket, tls: ssl.SSLContext, knocked: _Waiting
     ) -> None:
         """Begin TLS on a connection, and serve it if it is a client's.
 
         Args:
             connection: The connection.
             tls: The gateway's side of TLS.
-            knocked: What begins TLS on connections that knocked as the same client, the oldest first. Where
-                they are too many, the oldest ends, as somebody who reads along can knock like the client.
+            knocked: The connections that knocked as the same client, of which it is one until TLS has begun.
         """
         loop = asyncio.get_running_loop()
-        task = asyncio.current_task()
-        assert task is not None, "it runs in one of `_accept`"
-        if len(knocked) >= _MOST_OF_A_CLIENT:
-            knocked.pop(0).cancel()
-        knocked.append(task)
         reader = asyncio.StreamReader()
         protocol = asyncio.StreamReaderProtocol(reader)
         try:
@@ -221,8 +219,7 @@ class Front:
         except OSError:  # it is no client, or left
             return
         finally:
-            if task in knocked:
-                knocked.remove(task)
+            knocked.pop(connection, None)
         await self._serve(reader, asyncio.StreamWriter(transport, protocol, reader, loop))
 
     async def _exchange(self, machine: Channel, width: int) -> str:
@@ -370,6 +367,16 @@ class Front:
         if kind != ord("R"):
             raise ClientFailure("The virtual machine does not compute modulo a power of two.")
         return (int(bits) + 7) // 8
+
+
+def _end_one(waiting: _Waiting) -> None:
+    """End the oldest connection of an address that has most of them; chance chooses among such addresses."""
+    numbers = Counter(address for address, _ in waiting.values())
+    highest = max(numbers.values())
+    busiest = secrets.choice([address for address, number in numbers.items() if number == highest])
+    oldest = next(one for one, (address, _) in waiting.items() if address == busiest)
+    _, task = waiting.pop(oldest)
+    task.cancel()
 
 
 def _settle(pending: asyncio.Future[bytes], value: bytes) -> None:

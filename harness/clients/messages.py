@@ -22,6 +22,7 @@ LEFT_OUT, COMPLAINT = b"left out.", b"complaint"
 
 
 KNOCK_BYTES = 32
+PAUSE_S = 0.02  # between attempts to connect
 
 
 def knock(gateway: str, client: str) -> bytes:
@@ -87,7 +88,7 @@ async def connected(
         except (ConnectionRefusedError, ConnectionResetError, BrokenPipeError):
             if not is_awaited():
                 raise
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(PAUSE_S)
 
 
 class Channel:

@@ -100,21 +100,18 @@ class _Conversation:
         self._certificate = sender.certificate.read_text()
         self._context = wire.context(ssl.PROTOCOL_TLS_CLIENT, sender.certificate, trusted)
         self._channels: list[Channel] = []
+        self._terms: dict[int, dict[str, Any]] = {}
 
     async def connect(self, party: int, server: Server) -> None:
-        """Connect to a party, or raise ClientError, or an OSError where it may be asked again."""
+        """Connect to a party and take its terms, or raise ClientError or OSError.
+
+        A gateway that is busy with strangers may end a connection before. Then this connects again.
+        """
         try:
-            channel = await wire.connected(
-                server.host,
-                server.port,
-                lambda: True,
-                tls=self._context,
-                knocks=wire.knock(server.certificate, self._certificate),
-                handshake_s=30.0,
-            )
-            self._channels.append(channel)
-            if channel.peer_certificate != ssl.PEM_cert_to_DER_cert(server.certificate):
-                raise ConnectionAbortedError("another party's certificate")
+            terms = None
+            while terms is None:
+                terms = await self._terms_of(server)
+            self._terms[party] = terms
         except OSError as error:
             unreachable = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT}
             if error.errno not in unreachable | {socket.EAI_NONAME, socket.EAI_AGAIN}:
@@ -125,10 +122,32 @@ class _Conversation:
             ) from None
         del self._missing[party]
 
+    async def _terms_of(self, server: Server) -> dict[str, Any] | None:
+        """Connect to a party's gateway; return its terms, or None if it ended the connection before them."""
+        channel = await wire.connected(
+            server.host,
+            server.port,
+            lambda: True,
+            tls=self._context,
+            knocks=wire.knock(server.certificate, self._certificate),
+            handshake_s=30.0,
+        )
+        self._channels.append(channel)
+        if channel.peer_certificate != ssl.PEM_cert_to_DER_cert(server.certificate):
+            raise ConnectionAbortedError("another party's certificate")
+        try:
+            return await channel.receive_terms()
+        except (ConnectionResetError, BrokenPipeError, asyncio.IncompleteReadError):
+            self._channels.remove(channel)
+            channel.close()
+            await channel.wait_closed()
+            await asyncio.sleep(wire.PAUSE_S)
+            return None
+
     async def send(self, expected: Mapping[str, Any]) -> int:
         """Send the values, once the masks are checked; return the bytes sent to each party."""
         sender = self._sender
-        terms = await self._everywhere(Channel.receive_terms)
+        terms = [self._terms[party] for party in sorted(self._terms)]
         parts, sums = _check_terms(sender, terms, expected)
         own = _add_up(await self._told(len(sender.values) * masks.WORD_BYTES))
         offsets = _add_up(await self._told(sums * parts * masks.WORD_BYTES))

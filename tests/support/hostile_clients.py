@@ -23,7 +23,7 @@ from harness.clients.session import Server
 from harness.engines.parties.certificates import make_key
 
 ADDRESS = "127.0.0.2"
-HELD = 400  # connections at a time, more than the gateway's files in the tests
+HELD = 300  # connections of an attack at a time, more than the gateway's files in the tests
 
 
 class Attacker:

@@ -7,17 +7,22 @@ import asyncio
 import os
 import socket
 import ssl
+import struct
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from itertools import count
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from harness.clients import gateway as gateways, messages as wire
 from harness.clients.gateway import Front
+from harness.clients.sender import Sender, send_values
 from harness.clients.session import Server
 from harness.engines.parties.certificates import make_key
+from harness.errors import ClientError
 from tests.commands.test_hostile_clients import gateway, greeted
 
 MOST = 8  # connections that have not knocked, in these tests
@@ -184,14 +189,14 @@ def test_chance_says_which_of_many_addresses_loses_its_connection(
     """Else whoever counts could end a client's before it has knocked. One in 9^29 times all are alike."""
 
     lost: list[int] = []
-    real = Front._end_one
+    real = gateways._end_one
 
-    def end_one(front: Front) -> None:
-        before = [*front._unknown]
-        real(front)
-        lost.extend(place for place, one in enumerate(before) if one not in front._unknown)
+    def end_one(waiting: gateways._Waiting) -> None:
+        before = [*waiting]
+        real(waiting)
+        lost.extend(place for place, one in enumerate(before) if one not in waiting)
 
-    monkeypatch.setattr(Front, "_end_one", end_one)
+    monkeypatch.setattr(gateways, "_end_one", end_one)
 
     async def script(front: Front, server: Server, client: Path) -> None:
         for _ in range(MOST + 30):
@@ -202,23 +207,70 @@ def test_chance_says_which_of_many_addresses_loses_its_connection(
     assert len({*lost}) > 1 and max(lost) <= MOST
 
 
-def test_whoever_reads_along_holds_few_connections_and_keeps_no_client_out(
-    tmp_path: Path, strangers: ExitStack
-) -> None:
+@pytest.mark.parametrize("address", ["127.0.0.2", ""], ids=["one address", "many addresses"])
+def test_whoever_reads_along_holds_few_connections(address: str, tmp_path: Path, strangers: ExitStack) -> None:
     """He knocks as the client does, and cannot begin TLS as it."""
 
     async def script(front: Front, server: Server, client: Path) -> None:
-        held = []
         for _ in range(50):
-            held.append(strangers.enter_context(stranger(server)))
-            held[-1].sendall(knocks(server, client))
+            one = strangers.enter_context(stranger(server, address))
+            one.sendall(knocks(server, client))
             await asyncio.sleep(0.001)
         await until(lambda: not front._unknown)
-        assert len(front._knocked[0]) == 2
+        assert len(front._knocked[0]) == gateways._MOST_OF_A_KNOCK
         (await greeted(server, client)).close()
-        assert [await is_over(one) for one in held[:-2]] == [b""] * (len(held) - 2)
 
     attack(tmp_path, script)
+
+
+def test_whoever_reads_along_ends_connections_of_his_own_address_only(
+    tmp_path: Path, strangers: ExitStack
+) -> None:
+    async def script(front: Front, server: Server, client: Path) -> None:
+        early = strangers.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+        early.sendall(knocks(server, client))
+        await until(lambda: bool(front._knocked.get(0)))
+        for _ in range(50):
+            one = strangers.enter_context(stranger(server, "127.0.0.2"))
+            one.sendall(knocks(server, client))
+        await until(lambda: not front._unknown and len(front._knocked[0]) == gateways._MOST_OF_A_KNOCK)
+        tls = wire.context(ssl.PROTOCOL_TLS_CLIENT, client, server.certificate)
+        channel = wire.Channel(*await asyncio.open_connection(sock=early, ssl=tls, server_hostname=""))
+        await channel.receive_terms()
+        channel.close()
+
+    attack(tmp_path, script)
+
+
+def test_a_client_whose_connection_ends_before_the_terms_connects_again(tmp_path: Path) -> None:
+    """As where a gateway has ended it among strangers'."""
+    own, client = (make_key(tmp_path, name, name) for name in ("P0", "C0"))
+    came: list[bytes] = []
+    tls = wire.context(ssl.PROTOCOL_TLS_SERVER, own, client.read_text())
+
+    def serve(listening: socket.socket) -> None:
+        for number in range(3):
+            plain, _ = listening.accept()
+            with plain:
+                came.append(plain.recv(wire.KNOCK_BYTES, socket.MSG_WAITALL))
+                if number == 0:
+                    continue
+                with tls.wrap_socket(plain, server_side=True) as secured:
+                    if number == 2:
+                        secured.sendall(struct.pack("<I", 2) + b"{}")
+                        secured.recv(1)
+
+    async def scene(server: Server) -> None:
+        with pytest.raises(ClientError, match="the parties run with another protocol than this client"):
+            await send_values(Sender(0, client, np.array([1])), [server], {}, 60.0)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor(1) as pool:
+        served = pool.submit(serve, listening)
+        server = Server("127.0.0.1", listening.getsockname()[1], own.read_text())
+        asyncio.run(scene(server))
+        with suppress(OSError):  # the client ends as it likes
+            served.result(60)
+    assert came == [knocks(server, client)] * 3
 
 
 def test_a_knock_is_of_one_client_at_one_gateway(tmp_path: Path) -> None:
