@@ -1,6 +1,6 @@
 /* What hostile compiled code in a party's place tries: a test compiles it, and a party becomes it.
 
-   `intruder FILE ...` reads a line for each attempt from FILE, a kind, a space and a target, and prints
+   `intruder … FILE` reads a line for each attempt from FILE, a kind, a space and a target, and prints
    `OUT <kind> <target>: <answer>`, as `intruder.py` does. A target `parent` is the process that started the
    party. Kinds that no Python program can try are here: other conventions of system calls, threads and
    children, and calls that Python lacks. */
@@ -265,16 +265,16 @@ static int ring(const char *target) {
 }
 
 #if defined(__x86_64__)
-/* Opens by the convention of 32 bits, whose calls have other numbers. */
-static int open_as_32_bits(const char *target) {
+/* Makes a call by the convention of 32 bits, whose calls have other numbers; on a path, with one number. */
+static int as_32_bits(int number, const char *target, int more) {
     int answer;
     char *low = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
     if (low == MAP_FAILED) return -1;
     strncpy(low, target, 4095);
-    __asm__ volatile("int $0x80" : "=a"(answer) : "a"(5), "b"(low), "c"(0), "d"(0) : "memory", "r8", "r9", "r10", "r11");
+    __asm__ volatile("int $0x80" : "=a"(answer) : "a"(number), "b"(low), "c"(more), "d"(0) : "memory", "r8", "r9", "r10", "r11");
     munmap(low, 4096);
     if (answer < 0) errno = -answer;
-    return got(answer < 0 ? -1 : answer);
+    return answer < 0 ? -1 : answer;
 }
 
 /* Opens by the numbers of another convention of the same machine. */
@@ -329,7 +329,8 @@ static int call(const char *kind, const char *target) {
     if (!strcmp(kind, "ring")) return ring(target);
     if (!strcmp(kind, "inherited")) return inherited(target);
 #if defined(__x86_64__)
-    if (!strcmp(kind, "32-bits")) return open_as_32_bits(target);
+    if (!strcmp(kind, "32-bits")) return got(as_32_bits(5, target, O_RDONLY));
+    if (!strcmp(kind, "32-bits-chmod")) return as_32_bits(15, target, 0600);
     if (!strcmp(kind, "x32")) return open_as_x32(target);
 #endif
     errno = ENOSYS;
@@ -340,7 +341,7 @@ int main(int count, char **arguments) {
     static char line[8192];
     if (access("Player-Data", F_OK) == 0 && access("Player-Data/P0.key", F_OK) != 0)
         sleep(600); /* another party, which the first one looks for */
-    FILE *attempts = count > 1 ? fopen(arguments[1], "r") : NULL;
+    FILE *attempts = count > 1 ? fopen(arguments[count - 1], "r") : NULL;
     if (attempts == NULL) return 4;
     while (fgets(line, sizeof line, attempts) != NULL) {
         line[strcspn(line, "\n")] = 0;
