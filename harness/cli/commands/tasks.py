@@ -26,6 +26,7 @@ from harness.inputs.shares.file_format import SUFFIX, ClientPolicy, check_place,
 from harness.inputs.shares.keys import FILE, SealingParty, check_place_of_keys, make_place_of_keys, read_party, today
 from harness.inputs.shares.party import described, new_uploads, read_lists, write_uploads
 from harness.inputs.shares.task import ADMISSIONS, CERTIFICATE, URLS, Task, read_task
+from harness.pipeline.cluster import on_cluster, unprotected
 from harness.pipeline.release import declared_domain, with_cap
 from harness.pipeline.sources import check_task
 from harness.privacy.ledger.charge import UNCHARGED, chosen_ledger
@@ -248,10 +249,13 @@ def aggregate(options: AggregateOptions) -> None:
     opener = _opener(options)
     check_place(options.out)
     agreement = read_lists(options.uploads, opener.task)
+    if options.cluster is not None and (warning := unprotected()) is not None:
+        announce(warning)
     with steps(STEPS) as begin:
         begin("aggregate")
         count = Count(opener, agreement.accepted, options.out.with_name(f"{options.out.name}.partial"))
-        count.add(own(options.shares, options.party), cluster=options.cluster)
+        opened_by = None if options.cluster is None else on_cluster(options.cluster)
+        count.add(own(options.shares, options.party), opened_by=opened_by)
         header = count.write(options.out, agreement.left_out)
     if header.excluded:
         say(f"Uploads left out, by all parties alike: {described(header.excluded)}.")
