@@ -79,12 +79,16 @@ def released(task: str, records: Records, **given: Argument) -> _results.Release
         return _results.result_of(EarlierFiles(run.manifest, run.files), run.found, notes)
 
 
-def added_up(*directories: Path) -> _results.Released:
-    """Return the sum of a chain's runs; raise ResultFileError or SignatureError."""
-    from harness.hosts.signed_results import verify  # loads cryptography
+def added_up(*directories: Path, fingerprints: Path | None) -> _results.Released:
+    """Return the sum of a chain's runs; raise ResultFileError, SignatureError or OptionError."""
+    from harness.cli.commands.choices import read_fingerprints
+    from harness.hosts.signed_results import signers_of  # loads cryptography
 
-    weights, manifest, files = add_up(directories, verify)
-    return _results.result_of(EarlierFiles(manifest, files), weights, weights_view.chain(manifest))
+    known = None if fingerprints is None else read_fingerprints(fingerprints)
+    total = add_up(directories, signers_of, known)
+    signed_by = weights_view.signed_by(signed=total.signed, compared=total.compared)
+    notes = [*weights_view.chain(total.manifest), *signed_by]
+    return _results.result_of(EarlierFiles(total.manifest, total.files), total.weights, notes)
 
 
 def _columns_of(given: dict[str, Argument]) -> dict[str, Argument]:

@@ -45,6 +45,11 @@ class Earlier(Options):
         "instead of --records: the directories of runs of one --chain, as runs/a,runs/b; adds up what "
         "they counted, for no ε",
     )
+    fingerprints = optional(
+        parse_path,
+        "with --add: a file with the SHA-256 of each host's certificate, a line each, from the hosts' owners, "
+        "party 0 first; the certificates of keys that they made later follow",
+    )
     curves = optional(
         parse_path,
         "instead of --records: the directory of an earlier run; chooses on its curves again, for no ε",
@@ -59,7 +64,7 @@ class ReleaseOptions(Options):
     call = Part(ReleaseCall)
     invitations = Part(Invitations, without=("invite", "clients"))
     instead = Part(InsteadOfARun)
-    earlier = Part(Earlier, without=("add", "curves"))
+    earlier = Part(Earlier, without=("add", "fingerprints", "curves"))
     hosts = optional(
         parse_path,
         "a file that describes hosts, of which each runs one party on the shares that it has "
@@ -74,6 +79,8 @@ class ReleaseOptions(Options):
 
     def __init__(self, **given: object) -> None:
         """Read the options, or refuse a new run's beside earlier results."""
+        if given.get("fingerprints") and not given.get("add"):
+            raise OptionError(f"{named('fingerprints')} goes with {named('add')}, whose runs hosts signed.")
         earlier = [name for name in type(self).earlier.options if given.get(name)]
         of_both = (*earlier, *self.again, "out", "plot")
         of_new_runs = [
@@ -114,7 +121,7 @@ class ThresholdsOptions(ReleaseOptions):
 
     again = ("constraint", "objective", "tolerance", "deterministic", "positive_label")
     call = Part(ThresholdsCall, epsilon={"unless": "curves"})
-    earlier = Part(Earlier, without=("add",))
+    earlier = Part(Earlier, without=("add", "fingerprints"))
 
 
 class GapOptions(ReleaseOptions):

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import resource
+import secrets
 import signal
 import socket
 import ssl
@@ -30,12 +31,19 @@ from harness.clients.messages import Channel
 from protocols.circuits.clients import DIGEST_WORDS, checks
 
 FAILED = "Clients failed: "  # every message about clients begins so
-# Connections at a time. Whoever reaches the port can open them before TLS has told who it is. These take a
+# Connections at a time that have not knocked as a client. Whoever reaches the port can open them. They take a
 # quarter of the files that the process may open at most.
 _MOST_UNKNOWN = 256
 _MOST_OF_A_CLIENT = 2  # one is served, and another is told so
-_HANDSHAKE_S, _GOODBYE_S = 10.0, 10.0
+# Connections at a time that have knocked as one client, before TLS has told whether it is that client.
+_MOST_OF_A_KNOCK = 4
+_KNOCK_S, _HANDSHAKE_S, _GOODBYE_S = 10.0, 10.0, 10.0
+_DENIED = bytes([21, 3, 3, 0, 2, 2, 49])  # an alert of TLS: fatal, access denied
 _LOST = (OSError, EOFError, asyncio.IncompleteReadError)
+
+
+# Connections, the oldest first, each with its address and the task that waits for it.
+_Waiting = dict[socket.socket, tuple[str, asyncio.Task[None]]]
 
 
 class ClientFailure(Exception):
@@ -58,10 +66,13 @@ class Front:
         self._parts = self._ends[-1] // self._part
         self._checks = checks(self._parts)
         self._known = {ssl.PEM_cert_to_DER_cert(pem): k for k, pem in enumerate(config["certificates"])}
+        own = (data / f"P{party}.pem").read_text()
+        self._knocks = {wire.knock(own, pem): k for k, pem in enumerate(config["certificates"])}
         self._present: set[int] = set()
-        # Connections before TLS, the oldest first: address, and what begins TLS.
-        self._unknown: dict[socket.socket, tuple[str, asyncio.Task[None]]] = {}
-        self._connections: Counter[int] = Counter()  # after it, by client
+        self._unknown: _Waiting = {}  # connections that have not knocked
+        # Connections that have knocked as a client, before TLS has told who it is, likewise by client.
+        self._knocked: dict[int, _Waiting] = {}
+        self._connections: Counter[int] = Counter()  # after TLS, by client
         self._channels: list[Channel] = []
         self._masks: asyncio.Future[tuple[masks.Words, masks.Words]] = asyncio.Future()
         self._sums: asyncio.Future[tuple[masks.Words, list[bytes]]] = asyncio.Future()
@@ -124,11 +135,13 @@ class Front:
         return listening
 
     async def _accept(self, listening: socket.socket) -> None:
-        """Take connections; end one for each beyond so many that have not shown who they are.
+        """Take connections; end one for each beyond so many that have not knocked as a client.
 
-        It is the oldest from the address that has most of them, so an address can end its own only. However
-        many strangers come, files are left for the machine and for clients.
-        [test: tests/commands/test_hostile_clients.py]
+        It is of an address that has most of them, so an address can end its own only. Where many addresses
+        have as many, chance decides, so strangers cannot know how to end a client's. A client knocks as it
+        connects, and from then on strangers end nothing of its. However many come, from however many
+        addresses, files are left for the machine and for clients.
+        [test: tests/commands/test_hostile_clients.py, tests/harness/clients/test_strangers.py]
         """
         loop, own = asyncio.get_running_loop(), self._data / f"P{self._party}.pem"
         tls = wire.context(ssl.PROTOCOL_TLS_SERVER, own, "".join(self._config["certificates"]))
@@ -139,20 +152,59 @@ class Front:
             except OSError:  # of one connection, or no file is left for it
                 await asyncio.sleep(0.05)
                 continue
-            task = asyncio.create_task(self._secure(connection, tls))
+            task = asyncio.create_task(self._welcome(connection, str(address[0]), tls))
             self._unknown[connection] = str(address[0]), task
+            await asyncio.sleep(0)  # so that the task takes a knock that is there
             if len(self._unknown) > most:
-                self._end_one()
-            await asyncio.sleep(0)  # `sock_accept` does not wait while connections are there
+                _end_one(self._unknown)
 
-    def _end_one(self) -> None:
-        ((busiest, _),) = Counter(address for address, _ in self._unknown.values()).most_common(1)
-        oldest = next(one for one, (address, _) in self._unknown.items() if address == busiest)
-        _, task = self._unknown.pop(oldest)
-        task.cancel()
+    async def _welcome(self, connection: socket.socket, address: str, tls: ssl.SSLContext) -> None:
+        """Serve a connection if it knocks as a client, and is that client's."""
+        client = None
+        try:
+            async with asyncio.timeout(_KNOCK_S):
+                received = await self._knock_of(connection)
+            client = self._knocks.get(received)
+            if client is None and len(received) == wire.KNOCK_BYTES:  # tells a client of another run
+                connection.send(_DENIED)
+        except (OSError, TimeoutError):  # it left, or keeps silent
+            pass
+        finally:
+            self._unknown.pop(connection, None)
+            if client is None:
+                connection.close()
+        if client is None:
+            return
+        # Whoever reads along can knock as the client does, but not end what the client began.
+        knocked = self._knocked.setdefault(client, {})
+        task = asyncio.current_task()
+        assert task is not None, "it runs in one of `_accept`"
+        knocked[connection] = address, task
+        if len(knocked) > _MOST_OF_A_KNOCK:
+            _end_one(knocked)
+        await self._secure(connection, tls, knocked)
 
-    async def _secure(self, connection: socket.socket, tls: ssl.SSLContext) -> None:
-        """Begin TLS on a connection, and serve it if it is a client's."""
+    async def _knock_of(self, connection: socket.socket) -> bytes:
+        """Return a connection's first bytes, as many as a knock has, or fewer if it ends before."""
+        loop = asyncio.get_running_loop()
+        received = b""
+        while len(received) < wire.KNOCK_BYTES:
+            more = await loop.sock_recv(connection, wire.KNOCK_BYTES - len(received))
+            if not more:
+                break
+            received += more
+        return received
+
+    async def _secure(
+        self, connection: socket.socket, tls: ssl.SSLContext, knocked: _Waiting
+    ) -> None:
+        """Begin TLS on a connection, and serve it if it is a client's.
+
+        Args:
+            connection: The connection.
+            tls: The gateway's side of TLS.
+            knocked: The connections that knocked as the same client, of which it is one until TLS has begun.
+        """
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader()
         protocol = asyncio.StreamReaderProtocol(reader)
@@ -167,7 +219,7 @@ class Front:
         except OSError:  # it is no client, or left
             return
         finally:
-            self._unknown.pop(connection, None)
+            knocked.pop(connection, None)
         await self._serve(reader, asyncio.StreamWriter(transport, protocol, reader, loop))
 
     async def _exchange(self, machine: Channel, width: int) -> str:
@@ -315,6 +367,16 @@ class Front:
         if kind != ord("R"):
             raise ClientFailure("The virtual machine does not compute modulo a power of two.")
         return (int(bits) + 7) // 8
+
+
+def _end_one(waiting: _Waiting) -> None:
+    """End the oldest connection of an address that has most of them; chance chooses among such addresses."""
+    numbers = Counter(address for address, _ in waiting.values())
+    highest = max(numbers.values())
+    busiest = secrets.choice([address for address, number in numbers.items() if number == highest])
+    oldest = next(one for one, (address, _) in waiting.items() if address == busiest)
+    _, task = waiting.pop(oldest)
+    task.cancel()
 
 
 def _settle(pending: asyncio.Future[bytes], value: bytes) -> None:

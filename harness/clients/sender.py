@@ -21,9 +21,9 @@ import numpy.typing as npt
 from harness.clients import input_masks as masks, messages as wire
 from harness.clients.messages import Channel
 from harness.clients.session import Server, check_servers
-from harness.errors import ClientError, MaskError, OptionError, ShareError, WriteError, named
+from harness.errors import ClientError, MaskError, OptionError, ShareError, WriteError, cannot, named
 from harness.system.documents import DECLARATION, Refusal, as_type, read_json
-from harness.system.files import create_file, scratch_directory, writable_by_others
+from harness.system.files import changeable_by_others, create_file, scratch_directory, working_directory
 from harness.system.signals import uninterrupted
 from protocols.circuits.clients import CHECKS, MOST_CHECKS
 
@@ -97,18 +97,21 @@ class _Conversation:
         self._missing = missing
         # `connect` compares each party's own certificate, too.
         trusted = "".join(server.certificate for server in missing.values())
+        self._certificate = sender.certificate.read_text()
         self._context = wire.context(ssl.PROTOCOL_TLS_CLIENT, sender.certificate, trusted)
         self._channels: list[Channel] = []
+        self._terms: dict[int, dict[str, Any]] = {}
 
     async def connect(self, party: int, server: Server) -> None:
-        """Connect to a party, or raise ClientError, or an OSError where it may be asked again."""
+        """Connect to a party and take its terms, or raise ClientError or OSError.
+
+        A gateway that is busy with strangers may end a connection before. Then this connects again.
+        """
         try:
-            channel = await wire.connected(
-                server.host, server.port, lambda: True, tls=self._context, handshake_s=30.0
-            )
-            self._channels.append(channel)
-            if channel.peer_certificate != ssl.PEM_cert_to_DER_cert(server.certificate):
-                raise ConnectionAbortedError("another party's certificate")
+            terms = None
+            while terms is None:
+                terms = await self._terms_of(server)
+            self._terms[party] = terms
         except OSError as error:
             unreachable = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT}
             if error.errno not in unreachable | {socket.EAI_NONAME, socket.EAI_AGAIN}:
@@ -119,10 +122,32 @@ class _Conversation:
             ) from None
         del self._missing[party]
 
+    async def _terms_of(self, server: Server) -> dict[str, Any] | None:
+        """Connect to a party's gateway; return its terms, or None if it ended the connection before them."""
+        channel = await wire.connected(
+            server.host,
+            server.port,
+            lambda: True,
+            tls=self._context,
+            knocks=wire.knock(server.certificate, self._certificate),
+            handshake_s=30.0,
+        )
+        self._channels.append(channel)
+        if channel.peer_certificate != ssl.PEM_cert_to_DER_cert(server.certificate):
+            raise ConnectionAbortedError("another party's certificate")
+        try:
+            return await channel.receive_terms()
+        except (ConnectionResetError, BrokenPipeError, asyncio.IncompleteReadError):
+            self._channels.remove(channel)
+            channel.close()
+            await channel.wait_closed()
+            await asyncio.sleep(wire.PAUSE_S)
+            return None
+
     async def send(self, expected: Mapping[str, Any]) -> int:
         """Send the values, once the masks are checked; return the bytes sent to each party."""
         sender = self._sender
-        terms = await self._everywhere(Channel.receive_terms)
+        terms = [self._terms[party] for party in sorted(self._terms)]
         parts, sums = _check_terms(sender, terms, expected)
         own = _add_up(await self._told(len(sender.values) * masks.WORD_BYTES))
         offsets = _add_up(await self._told(sums * parts * masks.WORD_BYTES))
@@ -255,9 +280,12 @@ class Invitation:
     terms: dict[str, Any]
 
     async def send(self, values: npt.NDArray[np.int64], seconds: float, charge: Callable[[], None]) -> int:
-        """Send the client's values as `send_values` does."""
-        with tempfile.TemporaryDirectory() as name:  # OpenSSL reads keys from files only
-            certificate = Path(name) / "own.pem"
+        """Send the client's values as `send_values` does.
+
+        Raises WriteError if others could put another key in the place of the client's while it is read.
+        """
+        with working_directory(Path(tempfile.gettempdir())) as own:  # OpenSSL reads keys from files only
+            certificate = own / "own.pem"
             create_file(certificate, self.certificate.encode())
             create_file(certificate.with_suffix(".key"), self.key.encode())
             sender = Sender(self.client, certificate, values, charge)
@@ -265,8 +293,12 @@ class Invitation:
 
 
 def check_directory(directory: Path, clients: int) -> None:
-    """Raise OptionError if others can change a directory of invitations, or one exists."""
-    reason = writable_by_others(directory)
+    """Raise OptionError if others can change or replace a directory of invitations, or one exists.
+
+    [test: tests/harness/inputs/test_places_of_others.py]
+    """
+    with cannot(f"write to {named('invite')} {directory}", OptionError):
+        reason = changeable_by_others(directory)
     if reason is not None:
         raise OptionError(
             f"{reason}, so others could replace invitations; name another {named('invite')}, or chmod go-w "

@@ -260,6 +260,11 @@ def verify(directory: Path, known: Sequence[str] | None = None) -> list[tuple[St
     return signers
 
 
+def signers_of(directory: Path) -> list[str]:
+    """Return the SHA-256 of the certificates that signed a run's results, party 0 first. Raises as `verify`."""
+    return [certificate for _, certificate in verify(directory)]
+
+
 def check_ended(
     hosts: Sequence[str],
     agreed: Sequence[Signed],

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from msgspec import structs
 
-from harness.errors import FairSharesError, ResultFileError, named
+from harness.errors import FairSharesError, ResultFileError, SignatureError, named
 from harness.inputs.record_schema import RecordDomain
 from harness.pipeline.manifests import environment
 from harness.postprocessing.noisy_counts import NoisyCounts
@@ -224,19 +224,48 @@ class _Run:
     reweighing: str
 
 
-def add_up(
-    directories: Sequence[Path], verify: Callable[[Path], object]
-) -> tuple[Weights, SumManifest, Sequence[ResultFile]]:
-    """Add up the counts of a chain's runs; return the weights that follow, their manifest, and other files.
+@dataclass(frozen=True)
+class AddedUp:
+    """The weights that follow from a chain's runs together, with their manifest and other files.
 
-    `verify` checks results that hosts signed.
+    Attributes:
+        signed: Whether hosts signed each run.
+        compared: Whether the certificates that signed are those of the hosts' owners. Else they may be
+            anybody's.
+    """
+
+    weights: Weights
+    manifest: SumManifest
+    files: Sequence[ResultFile]
+    signed: bool
+    compared: bool
+
+
+def add_up(
+    directories: Sequence[Path],
+    verify: Callable[[Path], Sequence[str]],
+    known: Sequence[str] | None = None,
+) -> AddedUp:
+    """Add up the counts of a chain's runs.
+
     Computes: the sum of the counts, with the sum of the runs' independent noises. It protects what each run
     protects (theorem 16).  [test: tests/harness/pipeline/test_chains.py]
+    Guarantees: if hosts signed a run, hosts signed all, by the `known` certificates or, without these, each
+    by the same. A run that took place on hosts counts only with their signatures.
+    [test: tests/harness/pipeline/test_signed_chains.py]
 
-    Raises ResultFileError if a directory holds no run of the chain, or one that another holds; or as
-    `verify`.
+    Args:
+        directories: Of the runs.
+        verify: Checks results that hosts signed; returns the SHA-256 of their certificates, party 0 first.
+        known: These, as the hosts' owners say them. Those of further certificates follow, where owners have
+            renewed their keys in between.
+    Raises:
+        ResultFileError: A directory holds no run of the chain, or one that another holds.
+        SignatureError: As the guarantee has it; or as `verify`.
     """
-    started, runs = time.monotonic(), [_run_in(directory, verify) for directory in directories]
+    started = time.monotonic()
+    signed = _check_signers(directories, verify, known)
+    runs = [_run_in(directory) for directory in directories]
     first = runs[0]
     for directory, run in zip(directories, runs, strict=True):
         if run.terms != first.terms:
@@ -265,14 +294,53 @@ def add_up(
         wall_s=time.monotonic() - started,
         environment=environment(),
     )
-    return weights, manifest, weights.files(manifest.privacy)
+    files = weights.files(manifest.privacy)
+    return AddedUp(weights, manifest, files, signed, compared=known is not None)
 
 
-def _run_in(directory: Path, verify: Callable[[Path], object]) -> _Run:
-    if (directory / SIGNATURES).exists():
-        verify(directory)
+def _check_signers(
+    directories: Sequence[Path], verify: Callable[[Path], Sequence[str]], known: Sequence[str] | None
+) -> bool:
+    """Check who signed each run; return whether hosts did. Raises SignatureError as `add_up`."""
+    signed = [directory for directory in directories if os.path.lexists(directory / SIGNATURES)]
+    if not signed and known is None:
+        return False
+    for directory in directories:
+        if directory not in signed:
+            raise SignatureError(
+                f"{directory} has no {SIGNATURES}, so nobody signed its counts; fetch the results from the "
+                "hosts again, or leave this directory out."
+            )
+    of_runs = {directory: list(verify(directory)) for directory in directories}
+    first = of_runs[directories[0]]
+    parties = len(first)
+    accepted = [first]
+    if known is not None:
+        accepted = [[*known[start : start + parties]] for start in range(0, len(known), parties)]
+    for directory, certificates in of_runs.items():
+        if certificates in accepted:
+            continue
+        if known is None:
+            raise SignatureError(
+                f"Other certificates signed {directory} than {directories[0]}, and nobody says whose they "
+                f"are; name the SHA-256 of each owner's certificates by {named('fingerprints')}."
+            )
+        raise SignatureError(
+            f"Other hosts signed {directory} than {named('fingerprints')} names, in the order of the parties; "
+            "compare the certificates that ./inv verify shows with what the hosts' owners say."
+        )
+    return True
+
+
+def _run_in(directory: Path) -> _Run:
     earlier = read_files(directory)
     manifest = earlier.manifest
+    if isinstance(manifest, Manifest) and given(manifest.hosts) is not None:
+        if not os.path.lexists(directory / SIGNATURES):
+            raise SignatureError(
+                f"{directory} is of a run on hosts and has no {SIGNATURES}, so nobody signed its counts; "
+                "fetch the results from the hosts again, or leave this directory out."
+            )
     file = file_in(earlier.files, WeightsFile)
     refusal = ResultFileError(
         f"{directory} is not the result of a run of a chain, as the run left it; name directories that "

@@ -132,7 +132,10 @@ def with_a_liar(one: PrivateJob, lies: Lies) -> PrivateJob:
         try:
             for server in servers:
                 context = wire.context(ssl.PROTOCOL_TLS_CLIENT, liar.certificate, server.certificate)
-                channels.append(await wire.connected(server.host, server.port, lambda: True, tls=context))
+                knocks = wire.knock(server.certificate, liar.certificate.read_text())
+                channels.append(
+                    await wire.connected(server.host, server.port, lambda: True, tls=context, knocks=knocks)
+                )
             for channel in channels:
                 await channel.receive_terms()
                 await channel.receive(24)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.clients import input_masks as masks
+from harness.clients import input_masks as masks, messages as wire
 from harness.clients.gateway import Front
 from harness.clients.messages import Channel
 from harness.clients.sender import Sender, send_values
@@ -207,18 +207,15 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def connect(run: Run, party: int, client: int | None) -> Channel:
-    """Connect as a client that then does as it likes, or as somebody without a certificate."""
+    """Connect as a client that then does as it likes, or as somebody without a certificate who reads along."""
     server = run.servers[party]
     context = ssl.create_default_context(cadata=server.certificate)
     context.check_hostname = False
+    knocks = wire.knock(server.certificate, run.senders[client or 0].certificate.read_text())
     if client is not None:
         own = run.senders[client].certificate
         context.load_cert_chain(own, own.with_suffix(".key"))
-    while True:
-        try:
-            connection = await asyncio.open_connection(server.host, server.port, ssl=context)
-        except ConnectionRefusedError:
-            await asyncio.sleep(0.01)
-        else:
-            run.channels.append(Channel(*connection))
-            return run.channels[-1]
+    run.channels.append(
+        await wire.connected(server.host, server.port, lambda: True, tls=context, knocks=knocks)
+    )
+    return run.channels[-1]

@@ -78,6 +78,18 @@ def chain(manifest: ReleaseManifest) -> list[str]:
     ]
 
 
+def signed_by(*, signed: bool, compared: bool) -> list[str]:
+    """Say whether hosts signed the runs that were added up, and whether anybody knows their certificates."""
+    if not signed:
+        return []
+    if compared:
+        return [f"The hosts that {named('fingerprints')} names signed each of these runs."]
+    return [
+        "The same certificates signed each of these runs, and nobody has compared them with what the hosts' "
+        f"owners say: name the owners' SHA-256 by {named('fingerprints')}, or compare what ./inv verify shows."
+    ]
+
+
 def of_what(domain: RecordDomain) -> str:
     """Say which records true counts cover, if a bound leaves some out."""
     return ", of the records that the cap keeps," if domain.cap and not domain.cap.weight_one else ""
