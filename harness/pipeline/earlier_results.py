@@ -86,7 +86,7 @@ def as_curves(manifest: EarlierManifest, files: Sequence[ResultFile], directory:
             raise ResultFileError("Curves are not added up.")
         file = needed_file(files, CurvesFile)
         curves = curves_in(file)
-        of_run = read_statement(revealed).stated
+        of_run = read_statement(revealed).restated
         alike = file.privacy == manifest.privacy == revealed.privacy == of_run
         intact = alike and _as_written(curves, file)
     except (FairSharesError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
@@ -309,7 +309,7 @@ def _run_in(directory: Path, verify: Callable[[Path], object]) -> _Run:
             plan.noise,
             request.reweighing,
         )
-        intact = file.privacy == manifest.privacy and read_statement(manifest).exact == plan.exact
+        intact = file.privacy == manifest.privacy and manifest.privacy.exact == plan.exact
     except (FairSharesError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         raise refusal from None
     if not (intact and run.terms.chain):

@@ -4,9 +4,7 @@ import os
 import platform
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
-from functools import reduce
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,7 +16,7 @@ from harness.computation import Computation, Preprocessing
 from harness.engines.base import EngineResult
 from harness.privacy.ledger.stated import StatedCharge
 from harness.privacy.manifest import Columns, Environment, Inputs, Manifest, read_statement
-from harness.privacy.statement import PrivacyStatement
+from harness.privacy.statement import together
 from harness.privacy.stock import Piece
 from harness.stated_privacy import StatedPrivacy
 from protocols.guarantee import Guarantee
@@ -121,21 +119,21 @@ def machine() -> dict[str, Any]:
 def combined_manifest(task: str, parts: Mapping[str, Manifest], asked: Guarantee | None = None) -> Manifest:
     """Return the manifest of several releases on the same people, in order, by one model.
 
-    Computes: the privacy loss by `PrivacyStatement.plus`; sums of seconds, rounds and bytes; the most memory
-    that a party took. For other fields the latest manifest wins. With `asked`, the last release counts at
-    this full budget.
+    Computes: the privacy loss by `harness.privacy.statement.together`; sums of seconds, rounds and bytes; the
+    most memory that a party took. For other fields the latest manifest wins. With `asked`, the last release
+    counts at this full budget.
     [test: tests/harness/pipeline/test_manifest.py]
     """
     manifests = list(parts.values())
     *earlier, last = (read_statement(part) for part in manifests)
-    latest = replace(last, exact=asked) if asked else last
+    latest = last.with_loss(asked) if asked else last
     client_sent = [part.client_sent_bytes for part in manifests]
     client_received = [part.client_received_bytes for part in manifests]
     return structs.replace(
         manifests[-1],
         task=task,
         program_hash=" ".join(part.program_hash for part in manifests),
-        privacy=reduce(PrivacyStatement.plus, [*earlier, latest]).stated,
+        privacy=together([*earlier, latest]).stated,
         mpc_s=sum_if_known([part.mpc_s for part in manifests]),
         party_mpc_s=_sums_of_parties([part.party_mpc_s for part in manifests]),
         online_s=sum_if_known([part.online_s for part in manifests]),

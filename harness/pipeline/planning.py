@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from msgspec import structs
+
 from harness.engines.base import Progress
 from harness.errors import ShareError, named
 from harness.inputs.record_schema import RecordDomain
@@ -77,13 +79,14 @@ def privacy_of(prepared: PreparedRelease[Any], compared: int, attempts: int = 0)
         release.model,
         plan,
         domain.inferred,
+        asked=release.protect.epsilon,
         cap=domain.cap,
         max_count=domain.max_count,
         compared=compared,
         attempts=attempts,
     )
     if release.inputs.chain and domain.cap:  # the encoding bounds one upload, and a client may have several
-        return replace(stated, cap_kept_by=HONEST)
+        return replace(stated, stated=structs.replace(stated.stated, cap_kept_by=HONEST))
     return stated
 
 

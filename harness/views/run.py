@@ -116,7 +116,7 @@ def subtitle(manifest: ReleaseManifest) -> str:
 
 def chosen_cap(manifest: Manifest, directory: Path) -> Iterator[Part]:
     """Show the bound that the first run chose."""
-    epsilon, _ = bounds_shown(read_statement(manifest.releases["cap"]).exact)
+    epsilon, _ = bounds_shown(manifest.releases["cap"].privacy.exact)
     yield (
         f"The cap, {manifest.privacy.cap} of a client's records, was chosen by π_CAP, a release "
         f"of its own with ε = {epsilon} of the total. Its files:"
@@ -159,7 +159,7 @@ def guaranteed(manifest: ReleaseManifest) -> Picture:
     parts = manifest.releases if isinstance(manifest, Manifest) else {}
     all_of_it = "all together" if parts else manifest.task
     releases = {**parts, all_of_it: manifest}
-    return at_every_epsilon({name: read_statement(release).exact for name, release in releases.items()})
+    return at_every_epsilon({name: release.privacy.exact for name, release in releases.items()})
 
 
 def at_every_epsilon(guarantees: Mapping[str, Guarantee]) -> Picture:

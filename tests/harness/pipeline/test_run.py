@@ -113,7 +113,7 @@ def test_noise_is_for_exchanged_records_where_a_party_can_change_slots(
         each_cell_once(4), Neighbors(zero_out, 3, malleable_slots), Fraction(20), Fraction(1, 2**40)
     )
     assert plan.changed == (6 if malleable_slots else 3) and plan.exact.epsilon <= 20
-    stated = state_privacy(spec, form, model, plan, False, cap=TABLE.cap)
+    stated = state_privacy(spec, form, model, plan, False, asked=Fraction(20), cap=TABLE.cap)
     privacy = as_json(stated.stated)
     assert privacy["neighboring_relation"] == zero_out
     said = "The noise is for replaced records, twice that for left-out ones, as a party can move a record"
