@@ -24,7 +24,6 @@ from harness.privacy.manifest import (
     Manifest,
     ReleaseManifest,
     given,
-    manifest_to_json,
     opened_by,
     read_manifest,
 )
@@ -39,6 +38,7 @@ from harness.releases.weights import Weights
 from harness.request.releases import ThresholdsRequest
 from harness.reweighing.formulas import GroupWeights
 from harness.reweighing.sample_weight import sample_weight
+from harness.system.documents import as_json
 from harness.system.result_files import not_result, result_path, write_files
 from harness.views import run as run_view
 from harness.views.parts import Part
@@ -81,7 +81,7 @@ class Result(Shown, Generic[T]):
     @property
     def manifest(self) -> dict[str, Any]:
         """The run's `manifest.json`: privacy, cost, public values, versions."""
-        return manifest_to_json(self._earlier.manifest)
+        return as_json(self._earlier.manifest)
 
     @property
     def privacy(self) -> Privacy:

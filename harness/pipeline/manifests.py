@@ -76,8 +76,14 @@ def manifest_of(
     wall_s: float,
     share_s: float,
     uploaded: Sequence[int] = (),
+    request: dict[str, str] | UnsetType = UNSET,
+    columns: Columns | UnsetType = UNSET,
+    preprocessing: Preprocessing | None = None,
 ) -> Manifest:
-    """Return the manifest of one release; `computation_of` says what the last three arguments are."""
+    """Return the manifest of one release; `computation_of` says what times and `uploaded` are.
+
+    `request`, `columns` and `preprocessing` are left out where the run has none.
+    """
     return Manifest(
         **structs.asdict(computation_of(result, wall_s, share_s, uploaded)),
         task=task,
@@ -86,6 +92,9 @@ def manifest_of(
         ledger=charged,
         environment=environment(),
         hosts=UNSET if result.hosts is None else result.hosts,
+        request=request,
+        columns=columns,
+        preprocessing=UNSET if preprocessing is None else preprocessing,
     )
 
 

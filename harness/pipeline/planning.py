@@ -34,8 +34,11 @@ class Planner(Admission, Generic[R]):
     def __init__(
         self, statistic: Statistic[R], release: Request, account: Account, out: Path, progress: Progress
     ) -> None:
-        self._statistic, self._release, self._account = statistic, release, account
-        self._out, self._progress = out, progress
+        self.statistic = statistic
+        self.out = out
+        self._release = release
+        self._account = account
+        self._progress = progress
         self._prepared: dict[RecordDomain, PreparedRelease[R]] = {}
 
     def prepared(self, domain: RecordDomain) -> PreparedRelease[R]:
@@ -44,17 +47,14 @@ class Planner(Admission, Generic[R]):
         Raises ShareError if these records do not suit the statistic, or as `Statistic.prepare`.
         """
         if domain not in self._prepared:
-            check_kind(self._statistic, domain)
+            check_kind(self.statistic, domain)
             self._progress("plan")
-            self._prepared[domain] = self._statistic.prepare(self._release, domain)
+            self._prepared[domain] = self.statistic.prepare(self._release, domain)
         return self._prepared[domain]
 
-    def event(self, domain: RecordDomain) -> PrivacyEvent:
-        """Return what the ledger is asked about a release on a domain."""
-        return event_of(self.prepared(domain), self._statistic.name, self._out)
-
     def uncovered(self, domain: RecordDomain, policies: Mapping[str, ClientPolicy]) -> Collection[str]:
-        return uncovered(policies, self.event(domain), self._account.ledger.spent_on(policies))
+        event = event_of(self.prepared(domain), self.statistic.name, self.out)
+        return uncovered(policies, event, self._account.ledger.spent_on(policies))
 
     def counted(self, uploads: Iterable[str]) -> Collection[str]:
         chain = self._release.inputs.chain or ""

@@ -16,9 +16,8 @@ from harness.privacy.ledger.stated import StatedCharge
 from harness.privacy.statement import PrivacyStatement
 from harness.security_models import get_model
 from harness.stated_privacy import SecurityBits, StatedPrivacy
-from harness.system.documents import as_json, as_type, read_json
+from harness.system.documents import as_type, read_json
 from harness.system.result_files import not_result, result_path
-from protocols.json_values import JsonValue
 
 T = TypeVar("T")
 
@@ -167,11 +166,6 @@ ReleaseManifest = Manifest | SumManifest
 
 EarlierManifest = Manifest | SumManifest | ChoiceManifest
 """The manifest of a result that can be read."""
-
-
-def manifest_to_json(manifest: EarlierManifest | SampleManifest) -> dict[str, JsonValue]:
-    """Return the content of `manifest.json`."""
-    return as_json(manifest)
 
 
 def read_manifest(directory: Path | str) -> EarlierManifest:

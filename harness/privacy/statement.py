@@ -10,10 +10,11 @@ from harness.errors import named
 from harness.inputs.record_schema import Cap, cap_from_json
 from harness.inputs.rings import FIELD
 from harness.privacy.ledger.populations import spent_text
+from harness.request.fields import as_text
 from harness.security_models import SecurityModel
 from harness.stated_privacy import StatedPrivacy, state_loss
 from protocols.accounting.calibration import NeighboringRelation, NoisePlan, PrivacyUnit
-from protocols.accounting.rounding import digits_up, exact_text, float_up
+from protocols.accounting.rounding import digits_up, float_up
 from protocols.circuits.clients import CHECKS
 from protocols.circuits.coins import exp_bounds
 from protocols.guarantee import Guarantee, compose
@@ -164,7 +165,7 @@ class PrivacyStatement:
         )
         return replace(self, stated=structs.replace(changed, end_to_end=sentence))
 
-    def in_short(self, typed: str = "", here: bool = False) -> list[str]:
+    def in_short(self, *, here: bool = False) -> list[str]:
         """Return three lines: the revealed values, their loss, and the trust."""
         model, stated = self.model, self.stated
         epsilon, delta = bounds_shown(self.exact)
@@ -183,12 +184,12 @@ class PrivacyStatement:
         ]
         return [
             f"Revealed: {'; '.join(stated.revealed)}{inferred}.",
-            f"Guarantee: ε = {epsilon} ({typed or exact_text(stated.epsilon_requested)} asked), δ = {delta}, "
+            f"Guarantee: ε = {epsilon} ({as_text(stated.epsilon_requested)} asked), δ = {delta}, "
             f"{what_changes(stated.privacy_unit, stated.neighboring_relation)}{existence}.",
             f"Trust: {'; '.join(sentence for sentence in trusted if sentence)}.",
         ]
 
-    def in_full(self, typed: str = "") -> list[str]:
+    def in_full(self) -> list[str]:
         """Return sentences on the revealed values, their loss, and all assumptions."""
         model, stated = self.model, self.stated
         learns = who_learns_nothing(model, self.distributed_noise is not None)
@@ -202,7 +203,7 @@ class PrivacyStatement:
             f"Revealed: {'; '.join(stated.revealed)}. Nothing else leaves the computation.",
             f"Guarantee: (ε, δ)-differential privacy with {spent_text(self.exact)}, for "
             f"{_CHANGES_IN_FULL[stated.neighboring_relation].format(stated.privacy_unit)} "
-            f"(ε = {typed or exact_text(stated.epsilon_requested)} was requested; exact values are in "
+            f"(ε = {as_text(stated.epsilon_requested)} was requested; exact values are in "
             "manifest.json).",
             self.if_replaced
             and "Each client has one record at most, and the guarantee above is for whether it exists. For "

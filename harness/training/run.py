@@ -48,7 +48,6 @@ from harness.privacy.manifest import (
     Inputs,
     Manifest,
     TrainingSettings,
-    manifest_to_json,
     read_statement,
 )
 from harness.privacy.statement import (
@@ -61,6 +60,7 @@ from harness.privacy.statement import (
 from harness.releases.base import statistic_of
 from harness.releases.files import files_to_json
 from harness.stated_privacy import StatedPrivacy
+from harness.system.documents import as_json
 from harness.system.files import working_directory
 from harness.system.result_files import check_new, new_directory, write_all
 from harness.training.fairness import FairGrad
@@ -220,7 +220,7 @@ def train(
             )
             model = LogisticModel(features, labels, parameters)
             file = ModelFile(**structs.asdict(model.stated), privacy=manifest.privacy)
-            write_all(partial, {**files_to_json([file]), MANIFEST: manifest_to_json(manifest)})
+            write_all(partial, {**files_to_json([file]), MANIFEST: as_json(manifest)})
             return Trained(model, manifest, weights, thresholds, series, (file,))
 
 
@@ -413,7 +413,7 @@ def _own_manifest(
         ],
         end_to_end=end_to_end(request.model, exact, bits, input_path=input_path, assumes=False),
     )
-    manifest = manifest_of(
+    return manifest_of(
         "training",
         session.result,
         stated,
@@ -421,8 +421,8 @@ def _own_manifest(
         charging.stated(),
         wall_s=sum(session.seconds),
         share_s=0.0,
+        preprocessing=made_ahead(piece) if piece else None,
     )
-    return structs.replace(manifest, preprocessing=made_ahead(piece)) if piece else manifest
 
 
 def trained(

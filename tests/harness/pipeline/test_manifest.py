@@ -20,7 +20,6 @@ from harness.pipeline.manifests import manifest_of
 from harness.privacy.manifest import (
     Inputs,
     Manifest,
-    manifest_to_json,
     opened_by,
     read_manifest,
     read_statement,
@@ -143,7 +142,7 @@ def a_manifest(epsilon: Fraction) -> Manifest:
 
 
 def test_manifest() -> None:
-    manifest: dict[str, Any] = manifest_to_json(a_manifest(Fraction(1)))
+    manifest: dict[str, Any] = as_json(a_manifest(Fraction(1)))
     assert set(manifest) >= MANIFEST and json.loads(json.dumps(manifest, allow_nan=False)) == manifest
     same = {
         "schema": SCHEMA, "task": "weights", "security": "ring", "engine": "mp-spdz", "ledger": None,
@@ -301,7 +300,7 @@ def test_releases_on_the_same_people_add_up() -> None:
     second_part = with_privacy(second_part, revealed=["something else"])
     parts = {"first": first_part, "second": second_part}
     total = report.combined_manifest("both", parts)
-    shown = manifest_to_json(total)
+    shown = as_json(total)
     assert set(shown) >= MANIFEST
     assert set(as_json(total.privacy)) == set(as_json(first_part.privacy))
     for name in ("epsilon", "delta"):
@@ -361,7 +360,7 @@ def test_a_manifest_says_all_that_was_stated(
         made = manifest_of(
             "count", replace(RESULT, model=model), one.stated, NOBODY, None, wall_s=4.0, share_s=0.0
         )
-        (tmp_path / "manifest.json").write_text(json.dumps(manifest_to_json(made)))
+        (tmp_path / "manifest.json").write_text(json.dumps(as_json(made)))
         again = read_manifest(tmp_path)
         assert again == made and read_statement(opened_by(again)) == one
         both = report.combined_manifest("both", {"first": made, "second": made})
@@ -372,7 +371,7 @@ def test_a_manifest_says_all_that_was_stated(
 def test_an_offline_time_below_0_is_read(tmp_path: Path) -> None:
     """As version 1.0 wrote it, from two clocks of MP-SPDZ."""
     made = structs.replace(a_manifest(Fraction(1)), offline_s=-2.1e-05)
-    (tmp_path / "manifest.json").write_text(json.dumps(manifest_to_json(made)))
+    (tmp_path / "manifest.json").write_text(json.dumps(as_json(made)))
     assert read_manifest(tmp_path) == made
 
 
