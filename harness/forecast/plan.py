@@ -40,9 +40,9 @@ from harness.inputs.records import read_records
 from harness.inputs.synthetic import Federation
 from harness.pipeline.jobs import make_job
 from harness.pipeline.manifests import sum_if_known
-from harness.pipeline.planning import privacy_of
 from harness.pipeline.preprocessing import joint_noise_of, noise_job
 from harness.pipeline.sources import PartyInputs, share_and_add_up
+from harness.privacy.statement import state_privacy
 from harness.releases.base import ExpectedCap, ExpectedCounts, ExpectedError, PreparedRelease, Statistic
 from harness.request.base import DISTRIBUTED, DISTRIBUTED_GAUSSIAN, JOINT, Request
 from harness.security_models import SecurityModel
@@ -153,7 +153,7 @@ def deriving_s(prepared: PreparedRelease[Any], sizes: Floats) -> float:
     with suppress(FairSharesError):  # so few records that there is no result
         opened = tuple(np.rint(nodes).astype(int).tolist())
         answer = prepared.read({outputs[0]: opened}, math.ceil(sizes.sum()))
-        answer.files(privacy_of(prepared, compared=0).stated)
+        answer.files(state_privacy(prepared, compared=0).stated)
     return thread_time() - before
 
 

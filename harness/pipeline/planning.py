@@ -2,11 +2,8 @@
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
-
-from msgspec import structs
 
 from harness.engines.base import Progress
 from harness.errors import ShareError, named
@@ -16,10 +13,8 @@ from harness.pipeline.sources import Admission
 from harness.privacy.ledger.accountants import NoiseEvent
 from harness.privacy.ledger.charge import Account
 from harness.privacy.ledger.populations import PrivacyEvent, uncovered
-from harness.privacy.statement import PrivacyStatement, state_privacy
 from harness.releases.base import Answer, PreparedRelease, Statistic
 from harness.request.base import Request
-from protocols.spec import HONEST
 
 R = TypeVar("R", bound=Answer)
 
@@ -68,26 +63,6 @@ def check_kind(statistic: Statistic[Any], domain: RecordDomain) -> None:
             f"These shares are of records with {domain.kind.described}; {statistic.name} needs "
             f"{statistic.kind.described}. Clients have to share again, with the right {named('task')}."
         )
-
-
-def privacy_of(prepared: PreparedRelease[Any], compared: int, attempts: int = 0) -> PrivacyStatement:
-    """Return a release's privacy statement; see `state_privacy`."""
-    release, plan, domain = prepared.release, prepared.plan, prepared.domain
-    stated = state_privacy(
-        prepared.program,
-        release.form,
-        release.model,
-        plan,
-        domain.inferred,
-        asked=release.protect.epsilon,
-        cap=domain.cap,
-        max_count=domain.max_count,
-        compared=compared,
-        attempts=attempts,
-    )
-    if release.inputs.chain and domain.cap:  # the encoding bounds one upload, and a client may have several
-        return replace(stated, stated=structs.replace(stated.stated, cap_kept_by=HONEST))
-    return stated
 
 
 def event_of(prepared: PreparedRelease[Any], task: str, out: Path) -> PrivacyEvent:

@@ -14,12 +14,13 @@ from harness.engines.registry import engine_of
 from harness.errors import UnsupportedError
 from harness.pipeline.jobs import make_job
 from harness.pipeline.manifests import columns_of, combined_manifest, made_ahead, manifest_of
-from harness.pipeline.planning import Planner, event_of, privacy_of
+from harness.pipeline.planning import Planner, event_of
 from harness.pipeline.preprocessing import charging_for, joint_noise_of, taken
 from harness.pipeline.sources import PartyInputs, RunContext, Source, with_excluded
 from harness.privacy.ledger.charge import Account, ChargedRun, Entry, entry
 from harness.privacy.ledger.populations import PrivacyEvent
 from harness.privacy.manifest import FILE as MANIFEST, SIGNATURES, Manifest
+from harness.privacy.statement import state_privacy
 from harness.privacy.stock import Piece, Stock
 from harness.releases.base import Answer, PreparedRelease, Statistic
 from harness.releases.files import ResultFile, files_to_json
@@ -215,7 +216,7 @@ def state(task: str, revealed: Revealed[R], charging: Entry, began: float) -> Ma
     return manifest_of(
         task,
         result,
-        privacy_of(prepared, delivered.job.compared, attempts).stated,
+        state_privacy(prepared, delivered.job.compared, attempts).stated,
         with_excluded(inputs.public(release.form), result.left_out),
         charging.stated(),
         wall_s=time.monotonic() - began,

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from msgspec import UNSET, UnsetType, structs
 
@@ -13,13 +14,16 @@ from harness.privacy.ledger.populations import spent_text
 from harness.request.fields import as_text
 from harness.security_models import SecurityModel
 from harness.stated_privacy import StatedPrivacy, state_loss
-from protocols.accounting.calibration import NeighboringRelation, NoisePlan, PrivacyUnit
+from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.accounting.rounding import digits_up, float_up
 from protocols.circuits.clients import CHECKS
 from protocols.circuits.coins import exp_bounds
 from protocols.guarantee import Guarantee, compose
 from protocols.noise.added import DistributedNoise
 from protocols.spec import CLIENTS, HONEST, RECORDS_OF_UPLOADS, REPLICATED, SHARES, InputForm, ProtocolSpec
+
+if TYPE_CHECKING:  # which loads numpy
+    from harness.releases.base import Answer, PreparedRelease
 
 INFERRED = "domain inferred from records"
 HONEST_CLIENTS = (
@@ -302,26 +306,20 @@ def _all_in(lists: Iterable[list[str]]) -> list[str]:
     return list(dict.fromkeys(one for listed in lists for one in listed))
 
 
-def state_privacy(
-    spec: ProtocolSpec,
-    form: InputForm,
-    model: SecurityModel,
-    plan: NoisePlan,
-    inferred: bool,
-    *,
-    asked: Fraction,
-    cap: Cap | None = None,
-    max_count: int | None = None,
-    compared: int = 0,
-    attempts: int = 0,
-) -> PrivacyStatement:
-    """Return the statement of a release that compares `compared` integers.
+def state_privacy(prepared: "PreparedRelease[Answer]", compared: int, attempts: int = 0) -> PrivacyStatement:
+    """Return a release's statement.
 
-    Parties began `attempts` times to make noise ahead. With a `max_count` of 1, `if_replaced` states the loss
-    for content. `asked` is the ε that was asked for.
+    Args:
+        prepared: The release on its domain.
+        compared: How many integers its program compares.
+        attempts: How often parties began to make its noise ahead; 0 if they make it in the run.
     """
-    exact = plan.exact
-    existence_only = max_count == 1 and plan.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
+    release, plan, domain, spec = prepared.release, prepared.plan, prepared.domain, prepared.program
+    form, model, cap, exact = release.form, release.model, domain.cap, plan.exact
+    # With one record a client, hiding that it exists does not hide as well what it says.
+    existence_only = domain.max_count == 1 and plan.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
+    # The encoding bounds one upload, and in a chain a client may have several.
+    kept_by = HONEST if release.inputs.chain else form.capped
     bits = bits_of(failure_of(model.security_bits(compared)) * (1 + attempts))
     assumes = assumes_honest_clients(spec, form, model)
     distributed = state_distributed_noise(plan.own, form) if plan.own else None
@@ -330,7 +328,7 @@ def state_privacy(
         delta=float_up(exact.delta),
         epsilon_exact=exact.epsilon,
         delta_exact=exact.delta,
-        epsilon_requested=asked,
+        epsilon_requested=release.protect.epsilon,
         neighboring_relation=plan.relation,
         privacy_unit=plan.unit,
         mpc_statistical_security_bits=bits,
@@ -338,7 +336,7 @@ def state_privacy(
         input_path=form.path.described,
         revealed=list(spec.revealed),
         cap=cap.to_json() if cap else UNSET,
-        cap_kept_by=form.capped if cap else UNSET,
+        cap_kept_by=kept_by if cap else UNSET,
         if_replaced=state_loss(plan.if_replaced) if existence_only else UNSET,
         noise_for=MOVED_RECORDS if plan.neighbors.malleable_slots else UNSET,
         noise="distributed" if distributed else UNSET,
@@ -351,7 +349,7 @@ def state_privacy(
             *(public_fact for public_fact in form.public if not cap or public_fact != RECORDS_OF_UPLOADS),
             "most records of one client",
             *([cap.described] if cap else []),
-            *([INFERRED] if inferred else []),
+            *([INFERRED] if domain.inferred else []),
         ],
         end_to_end=end_to_end(model, exact, bits, input_path=form.path.described, assumes=assumes),
     )

@@ -72,17 +72,14 @@ def parse_epsilon(text: str, option: str = "epsilon") -> Fraction:
     """Read a total ε: `1`, `0.1`, `1/3` or `1e-3`."""
     from protocols.circuits.coins import MAX_EPSILON
 
-    def found(text: str) -> Fraction | None:
-        return _between(text, lambda value: 0 < value <= MAX_EPSILON)
-
-    value, pointed = found(text), text.replace(",", ".")
-    if value is None:
-        example = pointed if found(pointed) else "1"
-        raise OptionError(
-            f"{named(option)} must be a number above 0 and at most {MAX_EPSILON}, for example {example}; "
-            f"got {text!r}."
-        )
-    return value
+    value, pointed = exact_number(text), exact_number(text.replace(",", "."))
+    if value is not None and 0 < value <= MAX_EPSILON:
+        return value
+    example = text.replace(",", ".") if pointed is not None and 0 < pointed <= MAX_EPSILON else "1"
+    raise OptionError(
+        f"{named(option)} must be a number above 0 and at most {MAX_EPSILON}, for example {example}; "
+        f"got {text!r}."
+    )
 
 
 def number(

@@ -28,7 +28,6 @@ from harness.privacy.statement import (
     HONEST_CLIENTS,
     PrivacyStatement,
     bounds_shown,
-    state_privacy,
     together,
 )
 from harness.security_models import MODELS, SecurityModel
@@ -50,6 +49,7 @@ from protocols.guarantee import Guarantee
 from protocols.noise.added import NoiseDistribution
 from protocols.noise.truncated import guarantee
 from protocols.spec import CLIENTS, PI_COUNT, PI_GAP, PI_RW, PRODUCT, SHARES, SPLIT, InputForm, InputPath
+from tests.support.stated import statement_of
 
 DELTA = Fraction(1, 2**40)
 EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
@@ -75,7 +75,7 @@ def stated(
     form: InputForm = SPLIT,
     inferred: bool = False,
 ) -> PrivacyStatement:
-    return state_privacy(PI_RW, form, model, plan(epsilon, relation), inferred, asked=epsilon)
+    return statement_of(PI_RW, form, model, plan(epsilon, relation), inferred, asked=epsilon)
 
 
 @EVERY_RELATION
@@ -83,7 +83,7 @@ def stated(
 def test_printed_bounds_are_above_the_exact_ones(epsilon: Fraction, relation: NeighboringRelation) -> None:
     """As floats and as text, within one float of them; the exact ones are the coins'."""
     chosen = plan(epsilon, relation)
-    shown = state_privacy(PI_RW, SPLIT, MODELS["mpyc"], chosen, False, asked=epsilon).stated
+    shown = statement_of(PI_RW, SPLIT, MODELS["mpyc"], chosen, False, asked=epsilon).stated
     units = 2 if relation is NeighboringRelation.REPLACE_ONE else 1
     exact = guarantee(chosen.coins, units)
     again = json.loads(json.dumps(as_json(shown)))
@@ -198,7 +198,7 @@ def test_one_record_each_and_only_its_existence_protected(epsilon: Fraction) -> 
     """Then what a record says costs twice: a replaced record moves two counts."""
     asked = plan(epsilon)
     text = " ".join(
-        state_privacy(PI_RW, SPLIT, MODELS["ring"], asked, False, asked=epsilon, max_count=1).in_full()
+        statement_of(PI_RW, SPLIT, MODELS["ring"], asked, False, asked=epsilon, max_count=1).in_full()
     )
     shown = re.search(r"For what it says it is ε = ([0-9.e+-]+) and δ = ([0-9.e+-]+);", text)
     assert shown is not None
@@ -207,7 +207,7 @@ def test_one_record_each_and_only_its_existence_protected(epsilon: Fraction) -> 
         assert exact <= Fraction(value) <= exact * (1 + Fraction(1, 1000))
     replaced = plan(epsilon, NeighboringRelation.REPLACE_ONE)
     for chosen, most in ((replaced, 1), (asked, 2)):
-        statement = state_privacy(PI_RW, SPLIT, MODELS["ring"], chosen, False, asked=epsilon, max_count=most)
+        statement = statement_of(PI_RW, SPLIT, MODELS["ring"], chosen, False, asked=epsilon, max_count=most)
         assert "exists" not in " ".join(statement.in_full())
 
 
@@ -216,7 +216,7 @@ def test_what_a_replaced_value_costs(epsilon: Fraction) -> None:
     """Two sums move by as much as one does if a client comes or goes."""
     relation = NeighboringRelation.ADD_OR_REMOVE_ONE
     asked = plan_noise(sums_from_ends(2, 10), Neighbors(relation), epsilon, DELTA)
-    privacy = state_privacy(
+    privacy = statement_of(
         PI_GAP, PI_GAP.input_forms["split"], MODELS["ring"], asked, False, asked=epsilon, max_count=1
     )
     statement = privacy.stated
@@ -275,7 +275,7 @@ def test_intervals_as_they_are_shown() -> None:
 def test_what_a_run_assumes_of_clients_is_said(model: SecurityModel) -> None:
     chosen = plan(Fraction(1))
     for spec, assumed in ((PI_COUNT, model.name == "mpyc"), (PI_RW, False)):
-        statement = state_privacy(spec, SPLIT, model, chosen, False, asked=Fraction(1))
+        statement = statement_of(spec, SPLIT, model, chosen, False, asked=Fraction(1))
         text = " ".join(statement.in_full())
         assert (HONEST_CLIENTS in text) is ("assumed" in as_json(statement.stated)) is assumed
 
@@ -284,7 +284,7 @@ def test_what_a_run_assumes_of_clients_is_said(model: SecurityModel) -> None:
 def test_masks_fail_one_by_one_and_checks_once_a_run(model: SecurityModel) -> None:
     """Who passes a check by chance has passed the first one; of masks each may be the one that fails."""
     for compared, bits in ((0, None), (1, 61), (2, 60), (3, 59), (4, 59), (5, 58), (400 * 19, 48)):
-        statement = state_privacy(
+        statement = statement_of(
             PI_COUNT, SPLIT, model, plan(Fraction(1)), False, asked=Fraction(1), compared=compared
         )
         expected = {"mpyc": bits, "spdz2k": 40, "ps-rep-ring": 40}.get(model.name)
@@ -346,7 +346,7 @@ def test_a_manifest_says_all_that_was_stated(
         each_cell_once(4), Neighbors(relation), Fraction(1), DELTA, NoiseDistribution.LAPLACE, 3, 1
     )
     for noise, most in ((plan(Fraction(1), relation), 1), (own, 2)):
-        one = state_privacy(
+        one = statement_of(
             PI_COUNT,
             SPLIT.by(CLIENTS),
             model,

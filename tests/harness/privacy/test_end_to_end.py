@@ -11,7 +11,6 @@ import pytest
 from harness.engines.base import EngineResult
 from harness.pipeline.manifests import combined_manifest, manifest_of
 from harness.privacy.manifest import Inputs
-from harness.privacy.statement import state_privacy
 from harness.security_models import MODELS, SecurityModel
 from harness.stated_privacy import StatedPrivacy
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, each_cell_once, plan_noise
@@ -19,6 +18,7 @@ from protocols.circuits.clients import CHECKS
 from protocols.circuits.coins import exp_bounds
 from protocols.guarantee import Guarantee
 from protocols.spec import CLIENTS, PI_COUNT, PI_RW, SHARES, SPLIT, InputPath, ProtocolSpec
+from tests.support.stated import statement_of
 
 EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 Distribution = tuple[Fraction, ...]
@@ -61,7 +61,7 @@ def privacy(
     exact = Guarantee(epsilon, Fraction(1, 10**12))
     neighbors = Neighbors(NeighboringRelation.ADD_OR_REMOVE_ONE)
     plan = replace(plan_noise(each_cell_once(4), neighbors, Fraction(1), Fraction(1, 2**40)), exact=exact)
-    return state_privacy(spec, SPLIT.by(path), model, plan, False, asked=epsilon, compared=6).stated
+    return statement_of(spec, SPLIT.by(path), model, plan, False, asked=epsilon, compared=6).stated
 
 
 @EVERY_MODEL
