@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypedDict, TypeVar
 
 from msgspec import UNSET, UnsetType, structs
 
@@ -27,8 +27,8 @@ def made_ahead(piece: Piece) -> Preprocessing:
     return Preprocessing(
         piece=piece.name,
         attempts=piece.attempts,
-        mpc_s=piece.about.get("mpc_s", UNSET),
-        sent_bytes=piece.about.get("sent_bytes", UNSET),
+        mpc_s=piece.costs.mpc_s,
+        sent_bytes=piece.costs.sent_bytes,
     )
 
 
@@ -113,7 +113,14 @@ def environment() -> Environment:
     )
 
 
-def machine() -> dict[str, Any]:
+class Machine(TypedDict):
+    """A machine's processor and memory."""
+
+    processor: str
+    memory_bytes: int
+
+
+def machine() -> Machine:
     """Return the memory and, on Linux, the processor."""
     try:
         processor = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)

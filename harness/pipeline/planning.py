@@ -3,7 +3,7 @@
 import json
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from harness.engines.base import Progress
 from harness.errors import ShareError, named
@@ -56,7 +56,7 @@ class Planner(Admission, Generic[R]):
         return self._account.ledger.counted(self._account.population, chain, uploads)
 
 
-def check_kind(statistic: Statistic[Any], domain: RecordDomain) -> None:
+def check_kind(statistic: Statistic[Answer], domain: RecordDomain) -> None:
     """Raise ShareError unless records of this domain suit the statistic."""
     if domain.kind is not statistic.kind:
         raise ShareError(
@@ -65,7 +65,7 @@ def check_kind(statistic: Statistic[Any], domain: RecordDomain) -> None:
         )
 
 
-def event_of(prepared: PreparedRelease[Any], task: str, out: Path) -> PrivacyEvent:
+def event_of(prepared: PreparedRelease[Answer], task: str, out: Path) -> PrivacyEvent:
     """Return the event for a ledger."""
     plan, release = prepared.plan, prepared.release
     return PrivacyEvent(

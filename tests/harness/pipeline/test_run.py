@@ -190,7 +190,7 @@ def test_a_ledger_has_the_noise_of_values_that_move_by_one_alone(
 
 
 def test_clients_are_told_of_the_distribution_and_of_who_can_shift_the_result() -> None:
-    terms = terms_of(release(SPLIT.by(CLIENTS)), DOMAIN)
+    terms: dict[str, Any] = terms_of(release(SPLIT.by(CLIENTS)), DOMAIN)
     read, _ = read_terms(terms, "Terms")
     assert read.randomness.distribution is NoiseDistribution.GAUSSIAN
     assert any("own (gaussian)" in sentence and SHIFTED in sentence for sentence in _sentences(read))
@@ -205,7 +205,7 @@ def test_clients_are_told_of_the_distribution_and_of_who_can_shift_the_result() 
 def test_clients_are_told_of_all_attempts_to_make_the_noise(tmp_path: Path) -> None:
     asked = release(SPLIT.by(CLIENTS), None).but(offline=True)
     source, run = InvitedSource(DOMAIN, tmp_path, 2), context(asked, tmp_path)
-    sending = source.deliver(run, source.describe(run), Piece("piece", (), 2, {})).sending
+    sending = source.deliver(run, source.describe(run), Piece("piece", (), 2)).sending
     assert sending is not None
     read, _ = read_terms(sending.terms, "Terms")
     said = " ".join(_sentences(read, sending.terms["attempts"]))

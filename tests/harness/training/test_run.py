@@ -200,7 +200,7 @@ def test_failures_of_all_attempts_to_make_its_noise_count(chosen, tmp_path):
     """In a model that may fail: of three attempts and the rounds four times what the rounds alone state."""
     chosen = changed(replace(chosen, weights=None, thresholds=None), security=get_model("spdz2k"))
     of, stated = records(), []
-    for piece in (None, Piece("piece", (), 3, {})):
+    for piece in (None, Piece("piece", (), 3)):
         session = run._session(changed(chosen, offline=piece is not None), of.domain, FEATURES, None, 1)
         session.piece = piece
         examples: Any = SimpleNamespace(clients=CLIENTS)
