@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence, Set, ValuesView
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, overload
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -49,6 +49,22 @@ _OF_MOST = ("cap", "neighboring_relation", "privacy_unit")  # arguments of `plan
 _OF_BOTH = {"thresholds", "steps", "max_count"}  # of a call and of a plan
 _OF_RUNS = {*Where.declared, *Account.declared, "shares"}  # which a plan has not
 _OF_DOMAIN = ("groups", "labels", "max_count", "thresholds")  # as a dict
+
+
+@overload
+def released(task: Literal["weights"], records: Records, **given: Argument) -> _results.WeightsResult: ...
+@overload
+def released(
+    task: Literal["thresholds"], records: Records, **given: Argument
+) -> _results.ThresholdsResult: ...
+@overload
+def released(task: Literal["confusion"], records: Records, **given: Argument) -> _results.ConfusionResult: ...
+@overload
+def released(task: Literal["gap"], records: Records, **given: Argument) -> _results.GapResult: ...
+@overload
+def released(task: Literal["count"], records: Records, **given: Argument) -> _results.CountResult: ...
+@overload
+def released(task: Literal["cap"], records: Records, **given: Argument) -> _results.CapResult: ...
 
 
 def released(task: str, records: Records, **given: Argument) -> _results.Released:

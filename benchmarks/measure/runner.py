@@ -257,5 +257,8 @@ def _alone(path: Path) -> Iterator[None]:
 
 def _change_about(directory: Path, **changes: Any) -> None:
     partial, about = directory / f"{ABOUT}.new", read_result(directory, ABOUT)
-    write_json(partial, {**about, "machine": machine(), "environment": to_builtins(environment()), **changes})
+    write_json(
+        partial,
+        {**about, "machine": to_builtins(machine()), "environment": to_builtins(environment()), **changes},
+    )
     partial.rename(directory / ABOUT)

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from msgspec import structs
@@ -39,7 +38,7 @@ from harness.releases.score_curves import (
     curves_in,
     thresholds_on,
 )
-from harness.releases.weights import Weights, WeightsFile
+from harness.releases.weights import Weights, WeightsFile, WeightsStatistic
 from harness.request.releases import REQUESTS, ThresholdsRequest, request_from_json
 from harness.reweighing.formulas import REWEIGHINGS
 from harness.stated_privacy import StatedPrivacy
@@ -86,7 +85,7 @@ def as_curves(manifest: EarlierManifest, files: Sequence[ResultFile], directory:
             raise ResultFileError("Curves are not added up.")
         file = needed_file(files, CurvesFile)
         curves = curves_in(file)
-        of_run = read_statement(revealed).stated
+        of_run = read_statement(revealed).restated
         alike = file.privacy == manifest.privacy == revealed.privacy == of_run
         intact = alike and _as_written(curves, file)
     except (FairSharesError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
@@ -356,9 +355,12 @@ def _run_in(directory: Path) -> _Run:
     if asked is None or max_count is None or uploads is None or identities is None:
         raise refusal
     try:
-        request: Any = request_from_json(asked)
+        request = request_from_json(asked)
+        statistic = statistic_of(request)
+        if not isinstance(statistic, WeightsStatistic):
+            raise refusal
         domain = replace(domain_in(file.groups, file.labels, file.privacy), max_count=max_count)
-        plan = statistic_of(request).prepare(request, domain).plan
+        plan = statistic.prepare(request, domain).plan
         counts = NoisyCounts(domain, np.array(file.noisy_counts, dtype=np.float64), plan.noise)
         run = _Run(
             manifest,
@@ -375,9 +377,9 @@ def _run_in(directory: Path) -> _Run:
             identities,
             counts,
             plan.noise,
-            request.reweighing,
+            statistic.reweighing,
         )
-        intact = file.privacy == manifest.privacy and read_statement(manifest).exact == plan.exact
+        intact = file.privacy == manifest.privacy and manifest.privacy.exact == plan.exact
     except (FairSharesError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         raise refusal from None
     if not (intact and run.terms.chain):

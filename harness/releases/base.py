@@ -382,11 +382,9 @@ def plan_release(
             release.protect.delta,
         )
         if release.own is None:
-            plan = plan_noise(*terms)
-        else:
-            assert isinstance(queries, LinearQueries)  # as `program_of` found
-            plan = plan_distributed_noise(*terms, *release.own)
-        return replace(plan, requested_epsilon=release.protect.epsilon)
+            return plan_noise(*terms)
+        assert isinstance(queries, LinearQueries)  # as `program_of` found
+        return plan_distributed_noise(*terms, *release.own)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from harness.errors import OptionError, named
 from harness.request.base import CAP_HELP, Account, Protect, Randomness, Request, Spending, Where
-from harness.request.fields import Options, Part, as_text, optional, required, usual
+from harness.request.fields import Given, Options, Part, as_text, optional, required, several, usual
 from harness.request.readers import (
     in_module,
     one_of,
@@ -38,9 +38,10 @@ UNCHARGED = "none"
 _SHARE = Fraction(1, 5)  # of epsilon and delta for weights, unless told
 
 
-def _parse_with(text: str, option: str) -> list[str]:
+@several()
+def _parse_with(given: Given, option: str) -> list[str]:
     known = ["weights", "thresholds", "fairgrad"]
-    return [parse_choice(option, name, known) for name in parse_names(text, option)]
+    return [parse_choice(option, name, known) for name in parse_names(given, option)]
 
 
 class TrainRequest(Options):

@@ -48,17 +48,19 @@ from harness.privacy.manifest import (
     Inputs,
     Manifest,
     TrainingSettings,
-    manifest_to_json,
     read_statement,
 )
 from harness.privacy.statement import (
     INFERRED,
-    PrivacyStatement,
+    bits_of,
+    end_to_end,
     failure_of,
     state_distributed_noise,
 )
 from harness.releases.base import statistic_of
 from harness.releases.files import files_to_json
+from harness.stated_privacy import StatedPrivacy
+from harness.system.documents import as_json
 from harness.system.files import working_directory
 from harness.system.result_files import check_new, new_directory, write_all
 from harness.training.fairness import FairGrad
@@ -218,7 +220,7 @@ def train(
             )
             model = LogisticModel(features, labels, parameters)
             file = ModelFile(**structs.asdict(model.stated), privacy=manifest.privacy)
-            write_all(partial, {**files_to_json([file]), MANIFEST: manifest_to_json(manifest)})
+            write_all(partial, {**files_to_json([file]), MANIFEST: as_json(manifest)})
             return Trained(model, manifest, weights, thresholds, series, (file,))
 
 
@@ -368,13 +370,10 @@ def _manifest(
     existence_only = domain.max_count == 1 and chosen.request.protect.privacy_unit is PrivacyUnit.RECORD
     # What a client's only record says is protected as one record that is removed and another that is added.
     replaced = Guarantee(2 * total.epsilon, (1 + exp_bounds(total.epsilon)[1]) * total.delta)
-    stated = replace(
-        read_statement(manifest),
-        exact=total,
-        epsilon_requested=chosen.request.protect.epsilon,
-        if_replaced=replaced if existence_only else None,
+    statement = read_statement(manifest).with_loss(
+        total, asked=chosen.request.protect.epsilon, if_replaced=replaced if existence_only else None
     )
-    return structs.replace(manifest, privacy=stated.stated)
+    return structs.replace(manifest, privacy=statement.stated)
 
 
 def _own_manifest(
@@ -384,39 +383,46 @@ def _own_manifest(
     size, counted = session.rule.coordinates, ""
     if chosen.fairness is not None:
         counted = " and of the records that the model gets right and wrong, by group and label"
-    stated = PrivacyStatement(
-        model=request.model,
-        exact=session.plan.exact,
+    exact, input_path = session.plan.exact, SHARES.described
+    bits = bits_of(failure_of(request.model.security_bits(0)) * (1 + (piece.attempts if piece else 0)))
+    distributed = state_distributed_noise(noise, SPLIT) if isinstance(noise, DistributedNoise) else None
+    stated = StatedPrivacy(
+        epsilon=float_up(exact.epsilon),
+        delta=float_up(exact.delta),
+        epsilon_exact=exact.epsilon,
+        delta_exact=exact.delta,
         epsilon_requested=chosen.guarantee.epsilon,
-        relation=session.event.relation,
-        unit=request.protect.privacy_unit,
-        failure=failure_of(request.model.security_bits(0)) * (1 + (piece.attempts if piece else 0)),
-        made_ahead=piece is not None,
+        neighboring_relation=session.event.relation,
+        privacy_unit=request.protect.privacy_unit,
+        mpc_statistical_security_bits=bits,
         input_form="sums",
-        input_path=SHARES.described,
-        revealed=(
-            f"{session.rounds} noisy sums of {size} numbers each, of clients' updates of the model{counted}",
-        ),
-        public=(
+        input_path=input_path,
+        revealed=[
+            f"{session.rounds} noisy sums of {size} numbers each, of clients' updates of the model{counted}"
+        ],
+        noise="distributed" if distributed else UNSET,
+        distribution=distributed.distribution if distributed else UNSET,
+        honest_parties=distributed.honest_parties if distributed else UNSET,
+        shifted=distributed.shifted if distributed else UNSET,
+        made_ahead=True if piece else UNSET,
+        public=[
             *("number of clients", "features and their ranges", "number of rounds", "clipping norm"),
             *("largest weight", "learning rate", "momentum"),
             *(["fairness"] if counted else []),
             *([INFERRED] if inferred else []),
-        ),
-        distributed_noise=state_distributed_noise(noise, SPLIT)
-        if isinstance(noise, DistributedNoise)
-        else None,
+        ],
+        end_to_end=end_to_end(request.model, exact, bits, input_path=input_path, assumes=False),
     )
-    manifest = manifest_of(
+    return manifest_of(
         "training",
         session.result,
-        stated.stated,
+        stated,
         Inputs(clients=examples.clients),
         charging.stated(),
         wall_s=sum(session.seconds),
         share_s=0.0,
+        preprocessing=made_ahead(piece) if piece else None,
     )
-    return structs.replace(manifest, preprocessing=made_ahead(piece)) if piece else manifest
 
 
 def trained(

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from harness.evaluation.before_after import UNMITIGATED, changes, summary
-from harness.privacy.manifest import Manifest, read_statement
+from harness.privacy.manifest import Manifest
 from harness.privacy.statement import bounds_shown
 from harness.releases.score_curves import Thresholds
 from harness.releases.weights import Weights
@@ -143,7 +143,7 @@ def answer(study: Quickstart) -> list[str]:
     def change(metric: str) -> str:
         return f"from {means[metric, UNMITIGATED]:.3f} to {means[metric, best]:.3f}"
 
-    epsilon, _ = bounds_shown(read_statement(study.manifest).exact)
+    epsilon, _ = bounds_shown(study.manifest.privacy.exact)
     return [
         f"Fairest: {_called(best)}. The groups' approval rates differ by {means[gap, best]:.3f} on average, "
         f"and by {means[gap, UNMITIGATED]:.3f} unmitigated. They came closer in {moved['lower']:.0f} of "
@@ -191,8 +191,8 @@ def _parts(manifest: Manifest) -> Iterator[Part]:
     yield Table(
         ["release", "ε requested", "ε", "δ"],
         [
-            [name, exact_text(stated.epsilon_requested), *bounds_shown(stated.exact)]
-            for name, stated in ((name, read_statement(part)) for name, part in parts)
+            [name, exact_text(part.privacy.epsilon_requested), *bounds_shown(part.privacy.exact)]
+            for name, part in parts
         ],
         caption="They add up to the total above (basic composition).",
     )

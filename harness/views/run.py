@@ -116,7 +116,7 @@ def subtitle(manifest: ReleaseManifest) -> str:
 
 def chosen_cap(manifest: Manifest, directory: Path) -> Iterator[Part]:
     """Show the bound that the first run chose."""
-    epsilon, _ = bounds_shown(read_statement(manifest.releases["cap"]).exact)
+    epsilon, _ = bounds_shown(manifest.releases["cap"].privacy.exact)
     yield (
         f"The cap, {manifest.privacy.cap} of a client's records, was chosen by π_CAP, a release "
         f"of its own with ε = {epsilon} of the total. Its files:"
@@ -145,13 +145,13 @@ def on_hosts(invited: bool) -> str:
     )
 
 
-def privacy(manifest: ReleaseManifest, typed: str = "") -> Iterator[Part]:
-    """Show a run's privacy statement; `typed` is the ε as typed."""
+def privacy(manifest: ReleaseManifest) -> Iterator[Part]:
+    """Show a run's privacy statement."""
     stated = read_statement(manifest)
-    yield Findings(stated.in_short(typed)[1:2])
+    yield Findings(stated.in_short()[1:2])
     yield Heading("Privacy of what was revealed")
     yield guaranteed(manifest)
-    yield Sentences(stated.in_full(typed))
+    yield Sentences(stated.in_full())
 
 
 def guaranteed(manifest: ReleaseManifest) -> Picture:
@@ -159,7 +159,7 @@ def guaranteed(manifest: ReleaseManifest) -> Picture:
     parts = manifest.releases if isinstance(manifest, Manifest) else {}
     all_of_it = "all together" if parts else manifest.task
     releases = {**parts, all_of_it: manifest}
-    return at_every_epsilon({name: read_statement(release).exact for name, release in releases.items()})
+    return at_every_epsilon({name: release.privacy.exact for name, release in releases.items()})
 
 
 def at_every_epsilon(guarantees: Mapping[str, Guarantee]) -> Picture:
@@ -187,14 +187,14 @@ def _implied(stated: Guarantee, epsilon: Fraction) -> float:
     return delta + (1 - delta) * max(end - math.exp(epsilon), 0.0) / (1 + end)
 
 
-def in_short(manifest: ReleaseManifest, typed: str = "", here: bool = False) -> Sentences:
+def in_short(manifest: ReleaseManifest, *, here: bool = False) -> Sentences:
     """Show a run's privacy in three lines."""
-    return Sentences(read_statement(manifest).in_short(typed, here))
+    return Sentences(read_statement(manifest).in_short(here=here))
 
 
-def statement(manifest: Manifest, result: str, typed: str = "") -> Iterator[Part]:
+def statement(manifest: Manifest, result: str) -> Iterator[Part]:
     """Show a run's privacy statement and costs."""
-    yield from privacy(manifest, typed)
+    yield from privacy(manifest)
     yield from left_out(manifest)
     yield (
         f"Cost: {seconds_and_traffic(manifest)}; {manifest.wall_s or 0:.2f} s from sharing to {result} "

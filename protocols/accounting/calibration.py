@@ -139,7 +139,6 @@ class NoisePlan:
     """
 
     neighbors: Neighbors
-    requested_epsilon: Fraction
     nodes: int
     changed: int
     node_epsilon: Fraction
@@ -238,7 +237,7 @@ def plan_noise(
     if not exact.within(Guarantee(epsilon, delta)):
         raise ValueError("the coins that were found do not keep to epsilon and delta")
     return NoisePlan(
-        *(neighbors, epsilon, release.nodes, moves.units, node_epsilon, bits, coins, exact, moves.largest),
+        *(neighbors, release.nodes, moves.units, node_epsilon, bits, coins, exact, moves.largest),
         release=release,
     )
 
@@ -265,7 +264,7 @@ def plan_distributed_noise(
         distribution, moves, epsilon, delta, parties=parties, honest=parties - tolerated
     )
     return NoisePlan(
-        *(neighbors, epsilon, release.nodes, moves.units, noise.rate, 0, (), exact, moves.largest),
+        *(neighbors, release.nodes, moves.units, noise.rate, 0, (), exact, moves.largest),
         release=release,
         own=noise,
     )
@@ -288,7 +287,7 @@ def _plan_first_below(
         raise ValueError("the coins that were found do not keep to epsilon and delta")
     return NoisePlan(
         replace(neighbors, malleable_slots=False),
-        *(epsilon, release.nodes, 2, node_epsilon, bits, coins, exact),
+        *(release.nodes, 2, node_epsilon, bits, coins, exact),
     )
 
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -52,7 +53,7 @@ MODEL = MODELS["ring"]
 DELTA_BITS = 40
 SENT = [np.array([1, 500, 200]), np.array([0, 300, 300]), np.array([1, 0, 100])]  # is a; count per label
 COUNTS = [500, 300, 300, 300]
-TERMS = {"security": MODEL.name}
+TERMS: dict[str, Any] = {"security": MODEL.name}
 
 
 def job(directory: Path, model: SecurityModel = MODEL, more: int = 0) -> PrivateJob:

@@ -82,7 +82,7 @@ def test_json_is_alone(here: Path) -> None:
 @pytest.mark.parametrize("started", [False, True])
 def test_an_interrupt_says_what_was_spent(started: bool, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While clients share nothing is spent; once parties were let start all is, also when they ended."""
-    step = "planning.state_privacy" if started else "sources.share_and_add_up"
+    step = "run.state_privacy" if started else "sources.share_and_add_up"
     where = f"harness.pipeline.{step}"
 
     def interrupted(*_: object, **__: object) -> None:

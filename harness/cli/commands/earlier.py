@@ -11,11 +11,11 @@ from harness.privacy.manifest import (
     FILE as MANIFEST,
     ChoiceManifest,
     SumManifest,
-    manifest_to_json,
     opened_by,
 )
 from harness.releases.files import files_to_json
 from harness.releases.score_curves import ThresholdsStatistic
+from harness.system.documents import as_json
 from harness.system.result_files import default_out, write_files
 from harness.views.releases.thresholds import chosen_again
 from harness.views.releases.weights import chain, signed_by
@@ -42,7 +42,7 @@ def again(options: ReleaseOptions) -> None:
         asked = ThresholdsStatistic.of(request)
         found, own, files = choose_again(curves, asked.choice, asked.curves.positive)
         notes = [chosen_again(curves.run)]
-    write_files(target, {**files_to_json(files), MANIFEST: manifest_to_json(own)})
+    write_files(target, {**files_to_json(files), MANIFEST: as_json(own)})
     manifest = opened_by(own)
     present(
         options.plot,

@@ -29,7 +29,7 @@ from harness.pipeline.run import RunSettings, run_release
 from harness.pipeline.sources import RecordsSource
 from harness.postprocessing.noisy_counts import NoisyCounts
 from harness.postprocessing.thresholds.rules import ThresholdRule
-from harness.privacy.manifest import FILE as MANIFEST, manifest_to_json
+from harness.privacy.manifest import FILE as MANIFEST
 from harness.releases.files import files_to_json
 from harness.releases.score_curves import (
     CurvesStatistic,
@@ -44,6 +44,7 @@ from harness.request.releases import ThresholdsRequest, WeightsRequest
 from harness.reweighing.formulas import REWEIGHINGS
 from harness.reweighing.sample_weight import WeightsTable
 from harness.security_models import SecurityModel
+from harness.system.documents import as_json
 from harness.system.result_files import default_out, new_directory, write_all
 from harness.views import quickstart as view
 from harness.views.parts import Heading
@@ -126,7 +127,7 @@ def run(model: SecurityModel, spends: Guarantee, out: Path, progress: cli.Steps)
         for task in parts:
             shutil.rmtree(directory / task)
         files = files_to_json([*weights.files, *curves.files])
-        write_all(directory, {**files, MANIFEST: manifest_to_json(manifest)})
+        write_all(directory, {**files, MANIFEST: as_json(manifest)})
         (directory / "evaluation.csv").write_text(evaluation.to_csv(index=False), encoding="utf-8")
         write_page(view.TITLE, shown.subtitle, view.quickstart(shown), directory)
     return shown

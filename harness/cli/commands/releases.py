@@ -71,7 +71,7 @@ def release(options: ReleaseOptions) -> None:
     run = released(options, view.steps)
     if run is None:
         return
-    manifest, typed = run.manifest, as_text(request.protect.epsilon)
+    manifest = run.manifest
     # The coordinator's view and power, which the model does not cover.
     at_hosts = [run_view.on_hosts(bool(options.invitations.invite))] if options.hosts else []
     after = [
@@ -87,13 +87,13 @@ def release(options: ReleaseOptions) -> None:
         answer=[*([cut.described(run.found.counts.domain)] if cut else ()), *view.show(run.found, manifest)],
         short=[
             "",
-            run_view.in_short(manifest, typed, not at_hosts),
+            run_view.in_short(manifest, here=not at_hosts),
             *at_hosts,
             *run_view.left_out(manifest),
             *after,
         ],
         full=[
-            *run_view.statement(manifest, view.what, typed),
+            *run_view.statement(manifest, view.what),
             *(at_hosts or [run_view.one_machine(bool(options.call.source.records))]),
             *after,
         ],
