@@ -17,9 +17,9 @@ from benchmarks.papers import privfairfl
 from harness.engines.emulated_network.profiles import parse_network
 from harness.errors import ExperimentError, OptionError
 from harness.inputs.synthetic import MOST
+from harness.releases.registry import REQUESTS
 from harness.request.base import DISTRIBUTED, JOINT
 from harness.request.readers import parse_epsilon
-from harness.request.releases import REQUESTS
 from harness.security_models import MODELS
 from harness.system.documents import Refusal, as_type, read_toml
 from harness.system.spelling import similar

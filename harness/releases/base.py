@@ -21,7 +21,6 @@ from harness.postprocessing.curves import CurveNoise
 from harness.releases.files import ResultFile
 from harness.request.base import Request
 from harness.request.readers import in_module
-from harness.request.releases import REQUESTS
 from harness.reweighing.formulas import BALANCED, KAMIRAN_CALDERS, LABEL
 from harness.stated_privacy import StatedPrivacy
 from protocols.accounting.calibration import (
@@ -335,7 +334,7 @@ class Statistic(ABC, Generic[R]):
 
 def statistic_class(task: str) -> type[Statistic[Any]]:
     """Import a task's statistic, whose dependencies take long to load."""
-    found: type[Statistic[Any]] = in_module(f"harness.releases.{REQUESTS[task].statistic}")()
+    found: type[Statistic[Any]] = in_module(f"harness.releases.{task}.statistic:STATISTIC")()
     return found
 
 

@@ -9,6 +9,7 @@ from harness.errors import OptionError, named
 from harness.request.fields import Options, Part, as_text, optional, required, switch, usual
 from harness.request.readers import (
     as_given,
+    in_module,
     one_of,
     parse_budget,
     parse_cap_or_auto,
@@ -22,6 +23,7 @@ from harness.request.readers import (
     parse_relation,
     parse_seconds,
     parse_unit,
+    whole,
 )
 from protocols.guarantee import Guarantee
 
@@ -39,7 +41,6 @@ DISTRIBUTED, DISTRIBUTED_GAUSSIAN = (
     "distributed",
     "distributed-gaussian",
 )  # each party adds its own; the sum is Laplace's or Gauss's
-WITH_DISTRIBUTED_NOISE = ("weights", "confusion", "thresholds", "gap")
 DEFAULT_DELTA = "2^-40"
 
 AT_REST = (
@@ -53,6 +54,12 @@ CAP_HELP = (
 INPUT_FORM_HELP = (
     "split (default: counts per group and label) or product (group indicator times label counts)"
 )
+PREPROCESS = optional(
+    whole(1, 1000),
+    "make the noise of so many runs, and run nothing else: it depends on the domain, which has to be "
+    "declared, and on no record; --offline then takes it",
+)
+PLOT = switch("also write report.html, and its pictures as PNG, beside the results, else into runs/")
 NOISES = one_of(lambda: (JOINT, DISTRIBUTED, DISTRIBUTED_GAUSSIAN))
 
 
@@ -171,14 +178,13 @@ class Request(Options):
     """A release: what is revealed, about whom, and with which guarantee.
 
     `protocols` are names by variant, the default first; `slots` is the one where clients are the unit.
-    `statistic` is `module:class` in `harness.releases`. A release offers as much of each part as it has.
+    A release offers as much of each part as it has.
     """
 
     task: ClassVar[str]
     protocols: ClassVar[Mapping[str, str]]
     slots: ClassVar[str] = ""
     online: ClassVar[bool] = False
-    statistic: ClassVar[str] = ""
 
     protect = Part(Protect, without=("cap", "cap_epsilon"))
     randomness = Part(Randomness, without=("noise", "offline"))
@@ -313,9 +319,10 @@ class Request(Options):
 
 def no_place(spec: ProtocolSpec) -> OptionError:
     """Return the error of a protocol that cannot add distributed noise."""
+    others = in_module("harness.releases.registry:with_distributed_noise")()()
     return OptionError(
         f"{spec.name} has no place for distributed noise ({named('noise', DISTRIBUTED)}); leave it out, or "
-        f"choose a release that adds noise to sums: {', '.join(WITH_DISTRIBUTED_NOISE)}."
+        f"choose a release that adds noise to sums: {', '.join(others)}."
     )
 
 

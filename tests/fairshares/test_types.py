@@ -11,11 +11,11 @@ from fairshares import _types
 from harness.inputs.record_schema import RecordDomain
 from harness.postprocessing.noisy_counts import NoisyCounts
 from harness.postprocessing.thresholds.choose import CONSTRAINTS, OBJECTIVES
-from harness.releases.weights import WeightsStatistic
-from harness.request.releases import WeightsRequest
+from harness.releases.weights.request import WeightsRequest
+from harness.releases.weights.statistic import WeightsStatistic
+from harness.releases.weights.view import weights
 from harness.reweighing.formulas import REWEIGHINGS
 from harness.security_models import MODELS
-from harness.views.releases.weights import weights
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from tests.conftest import PROJECT
 from tests.support.user_types import KINDS, said_by_mypy

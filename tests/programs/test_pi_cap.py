@@ -18,7 +18,7 @@ from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.pipeline.run import RunSettings, run_release
 from harness.pipeline.sources import SharesSource
-from harness.releases.contribution_cap import CapStatistic, CapTarget, sizes_alone
+from harness.releases.cap.statistic import CapStatistic, CapTarget, sizes_alone
 from harness.security_models import MODELS, SecurityModel
 from protocols import reference
 from protocols.accounting.calibration import PrivacyUnit

@@ -26,7 +26,7 @@ from harness.inputs.shares.task import read_task
 from harness.pipeline.run import RunSettings, run_release
 from harness.privacy.ledger.charge import Account
 from harness.privacy.ledger.entries import Ledger
-from harness.releases.weights import WeightsStatistic
+from harness.releases.weights.statistic import WeightsStatistic
 from protocols.guarantee import Budget
 from protocols.spec import PI_RW, SHARES
 from tests.support.command import succeed

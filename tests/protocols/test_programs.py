@@ -18,7 +18,7 @@ from harness.engines.base import PROGRAMS, PROJECT
 from harness.inputs.record_schema import RecordDomain
 from harness.pipeline.jobs import make_job
 from harness.pipeline.sources import PartyInputs
-from harness.releases.weights import WeightsStatistic
+from harness.releases.weights.statistic import WeightsStatistic
 from harness.security_models import MODELS, SecurityModel
 from protocols.accounting.calibration import NeighboringRelation
 from protocols.circuits.coins import design_coins

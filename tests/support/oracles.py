@@ -17,12 +17,12 @@ from harness.inputs.record_schema import (
 )
 from harness.inputs.records import ClientRecords
 from harness.releases.base import Statistic
-from harness.releases.confusion import ConfusionStatistic
-from harness.releases.contribution_cap import CapStatistic, CapTarget, sizes_alone
-from harness.releases.counts import CountStatistic
-from harness.releases.gaps import GapStatistic
-from harness.releases.score_curves import CurvesStatistic
-from harness.releases.weights import WeightsStatistic
+from harness.releases.cap.statistic import CapStatistic, CapTarget, sizes_alone
+from harness.releases.confusion.statistic import ConfusionStatistic
+from harness.releases.count.statistic import CountStatistic
+from harness.releases.gap.statistic import GapStatistic
+from harness.releases.thresholds.statistic import CurvesStatistic
+from harness.releases.weights.statistic import WeightsStatistic
 from protocols import reference
 from protocols.guarantee import Guarantee
 from protocols.mechanisms.shifted_log import ErrorTarget

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 from harness.cli.report import present
-from harness.cli.user_commands import ReleaseOptions
 from harness.pipeline.earlier_results import add_up, choose_again, read_curves
 from harness.privacy.manifest import (
     FILE as MANIFEST,
@@ -14,10 +13,11 @@ from harness.privacy.manifest import (
     opened_by,
 )
 from harness.releases.files import files_to_json
-from harness.releases.score_curves import ThresholdsStatistic
+from harness.releases.thresholds.statistic import ThresholdsStatistic
+from harness.releases.thresholds.view import chosen_again
+from harness.releases.weights.view import chain
+from harness.request.commands import ReleaseOptions
 from harness.system.result_files import default_out, write_files
-from harness.views.releases.thresholds import chosen_again
-from harness.views.releases.weights import chain
 from harness.views.run import in_short, privacy, view_of
 
 

@@ -31,9 +31,9 @@ from harness.pipeline.sources import check_task
 from harness.privacy.ledger.charge import UNCHARGED, chosen_ledger
 from harness.privacy.ledger.populations import spent_text
 from harness.releases.base import kind_of
+from harness.releases.registry import REQUESTS
 from harness.request.base import chosen_form
 from harness.request.readers import parse_choice, parse_delta
-from harness.request.releases import REQUESTS
 from harness.security_models import get_model
 from harness.views.run import STEPS
 from harness.views.uploads import planned

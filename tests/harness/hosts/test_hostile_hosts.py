@@ -31,7 +31,7 @@ from harness.pipeline.run import RunSettings, run_release
 from harness.privacy.ledger.charge import Account
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.manifest import SIGNATURES
-from harness.releases.weights import WeightsStatistic
+from harness.releases.weights.statistic import WeightsStatistic
 from harness.system.result_files import write_all
 from protocols.spec import PI_RW, SHARES
 from tests.support.command import files_below

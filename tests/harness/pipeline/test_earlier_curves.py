@@ -12,7 +12,6 @@ import pytest
 from msgspec import UNSET
 
 from harness.cli.commands.releases import release as releasing
-from harness.cli.user_commands import RELEASES
 from harness.engines.base import EngineResult, PrivateJob, times_of
 from harness.errors import InfeasibleError, OptionError, RecordDomainError, ResultFileError
 from harness.inputs.record_schema import WEIGHT_SLOTS, Cap, RecordDomain, RecordKind, as_grid
@@ -23,16 +22,17 @@ from harness.postprocessing.curves import exact_curves
 from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
 from harness.privacy.manifest import manifest_to_json
 from harness.releases.files import files_to_json
-from harness.releases.score_curves import (
+from harness.releases.registry import RELEASES
+from harness.releases.thresholds.statistic import (
     CurvesStatistic,
     ThresholdChoice,
     Thresholds,
     ThresholdsStatistic,
 )
+from harness.releases.thresholds.view import another_choice
 from harness.security_models import MODELS, SecurityModel
 from harness.system.documents import as_json
 from harness.system.result_files import write_files
-from harness.views.releases.thresholds import another_choice
 from protocols import reference
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.spec import KEYS, PI_ROC, PI_ROC_RECORDS, ProtocolSpec

@@ -30,11 +30,11 @@ from harness.privacy.manifest import Inputs
 from harness.privacy.statement import SHIFTED, state_privacy
 from harness.privacy.stock import Piece
 from harness.releases.base import Statistic, statistic_of
-from harness.releases.gaps import GapStatistic
-from harness.releases.score_curves import CurvesStatistic
-from harness.releases.weights import WeightsStatistic
+from harness.releases.gap.statistic import GapStatistic
+from harness.releases.registry import request_from_json
+from harness.releases.thresholds.statistic import CurvesStatistic
+from harness.releases.weights.statistic import WeightsStatistic
 from harness.request.base import Request
-from harness.request.releases import request_from_json
 from harness.security_models import MODELS, SecurityModel, get_model
 from harness.system.documents import as_json
 from protocols.accounting.calibration import (

@@ -10,7 +10,7 @@ import pytest
 from harness.errors import OptionError
 from harness.privacy.audit.releases import RELEASES, audit_command, audit_release, reference_set
 from harness.privacy.audit.samplers import Audited, audit_coins
-from harness.request.base import WITH_DISTRIBUTED_NOISE
+from harness.releases.registry import with_distributed_noise
 from protocols.accounting.calibration import NeighboringRelation, Neighbors
 from protocols.accounting.exact_privacy import curve_of_coins
 from protocols.circuits.coins import design_coins, exp_bounds
@@ -147,7 +147,7 @@ def test_every_protocol_that_noises_records_is_in_the_reference_set(rows: Mappin
             dearer = changeable and spec is not PI_CAP  # an index costs the same
             assert (f"{spec.name}.{ZERO_OUT}.active.epsilon" in rows) == dearer
     own = [name for name in rows if ".own." in name and name.endswith(".epsilon")]
-    assert len(own) == (len(WITH_DISTRIBUTED_NOISE) - 1) * len(
+    assert len(own) == (len(with_distributed_noise()) - 1) * len(
         NoiseDistribution
     )  # all but gaps, which are too wide
 

@@ -18,13 +18,13 @@ from harness.inputs.records import ClientRecords
 from harness.pipeline.jobs import make_job
 from harness.pipeline.sources import PartyInputs
 from harness.privacy.audit.releases import audit_command
-from harness.releases.contribution_cap import (
+from harness.releases.cap.request import CapRequest
+from harness.releases.cap.statistic import (
     CapStatistic,
     CapTarget,
     comparison_noise,
 )
 from harness.request.base import Request
-from harness.request.releases import CapRequest
 from harness.security_models import MODELS, SecurityModel
 from protocols.accounting.calibration import (
     AboveThreshold,

@@ -15,9 +15,14 @@ from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, as_grid
 from harness.inputs.records import read_records
 from harness.inputs.synthetic import Federation
 from harness.postprocessing.curves import exact_curves
-from harness.releases.score_curves import CurvesStatistic, ThresholdChoice, state_thresholds, thresholds_on
+from harness.releases.thresholds.statistic import (
+    CurvesStatistic,
+    ThresholdChoice,
+    state_thresholds,
+    thresholds_on,
+)
+from harness.releases.thresholds.view import thresholds
 from harness.security_models import MODELS
-from harness.views.releases.thresholds import thresholds
 from protocols.accounting.calibration import NeighboringRelation
 from protocols.accounting.exact_privacy import values_moved
 from protocols.mechanisms.count_tree import CountTree

@@ -13,7 +13,7 @@ from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, as_grid
 from harness.pipeline.jobs import make_job
 from harness.pipeline.sources import PartyInputs
 from harness.postprocessing.curves import exact_curves
-from harness.releases.score_curves import (
+from harness.releases.thresholds.statistic import (
     CurvesStatistic,
     noisy_curves,
 )

@@ -11,7 +11,7 @@ import pytest
 from harness.errors import OutputError
 from harness.inputs.record_schema import RecordDomain
 from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
-from harness.releases.weights import Weights
+from harness.releases.weights.statistic import Weights
 from harness.reweighing.formulas import (
     FLOOR,
     REWEIGHINGS,

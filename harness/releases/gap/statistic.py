@@ -291,3 +291,6 @@ class GapStatistic(Statistic[Gaps]):
             gap=expected_gap(means),
             counted="of a group's clients",
         )
+
+
+STATISTIC = GapStatistic

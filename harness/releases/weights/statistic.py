@@ -142,3 +142,6 @@ class WeightsStatistic(Statistic[Weights]):
             what="weight, relative",
             each=by_cell(prepared.domain, count * weight_errors(sizes, self.reweighing)),
         )
+
+
+STATISTIC = WeightsStatistic

@@ -31,9 +31,9 @@ from harness.releases.base import (
     plan_release,
     statistic_class,
 )
+from harness.releases.cap.request import COUNTS, CapRequest
 from harness.releases.files import ResultFile, needed_file
 from harness.request.base import Request
-from harness.request.releases import REQUESTS, CapRequest
 from harness.stated_privacy import StatedPrivacy
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, NoisePlan
 from protocols.arrays import Floats
@@ -69,7 +69,7 @@ class CapTarget:
         """
         neighbors = Neighbors(NeighboringRelation.ZERO_OUT_ONE, malleable_slots=self.malleable_slots)
         release = BoundedRelease(domain, self.spends, neighbors, self.thresholds)
-        if self.task not in REQUESTS:
+        if self.task == COUNTS:
             return allowed_above(release.epsilon_of_a_record, self.counts)
         return statistic_class(self.task).clients_above_cap(release)
 
@@ -186,3 +186,6 @@ def sizes_alone(records: ClientRecords) -> ClientRecords:
     return replace(
         records, domain=replace(records.domain, kind=RecordKind.SIZE, thresholds=(), cap=None), detail=None
     )
+
+
+STATISTIC = CapStatistic

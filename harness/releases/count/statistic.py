@@ -197,3 +197,6 @@ class CountStatistic(Statistic[GroupCounts]):
                 guarantee=distribution.guarantee_at(int(size), coins),
             )
         return ExpectedCounts(errors, distribution, self.target)
+
+
+STATISTIC = CountStatistic

@@ -49,8 +49,8 @@ from harness.releases.base import (
     table_of,
 )
 from harness.releases.files import EstimatedRates, ResultFile, file_in, needed_file, rates_in, state_rates
+from harness.releases.thresholds.request import ThresholdsRequest
 from harness.request.base import Request
-from harness.request.releases import ThresholdsRequest
 from harness.stated_privacy import StatedPrivacy
 from protocols.accounting.calibration import Neighbors
 from protocols.arrays import Floats
@@ -595,3 +595,6 @@ class ThresholdsStatistic(Statistic[Thresholds]):
 
     def errors_elsewhere(self, prepared: PreparedRelease[Any]) -> Mapping[str, float]:
         return self.curves.errors_elsewhere(prepared)
+
+
+STATISTIC = ThresholdsStatistic

@@ -192,3 +192,6 @@ class ConfusionStatistic(Statistic[Confusion]):
         noise, domain = deviation(prepared.plan.noise, prepared.domain), prepared.domain
         rates = noise * rate_errors(sizes, len(domain.labels))
         return ExpectedError(noise, "rate", by_cell(domain, rates), expected_gap(rates))
+
+
+STATISTIC = ConfusionStatistic
