@@ -41,6 +41,7 @@ from harness.privacy.ledger.populations import PrivacyEvent
 from harness.privacy.stock import Stock
 from harness.releases.base import PreparedRelease, Statistic, is_of_values, statistic_of
 from harness.releases.cap.request import CapRequest
+from harness.releases.cap.spec import PI_CAP
 from harness.releases.cap.statistic import CAP_SHARE, CapStatistic, CapTarget, ChosenCap, sizes_alone
 from harness.request.base import Account, Request, Where
 from harness.request.fields import as_text
@@ -49,7 +50,7 @@ from harness.request.releases import DeclaredDomain, Invitations, ReleaseCall
 from harness.system.result_files import check_new
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.guarantee import Guarantee, compose
-from protocols.spec import CLIENTS, PI_CAP, REPLICATED, SHARES
+from protocols.spec import CLIENTS, REPLICATED, SHARES
 
 _ANY = ("a", "b")  # groups or labels, where names do not matter
 

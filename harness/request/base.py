@@ -212,19 +212,21 @@ class Request(Options):
         return self.but(epsilon=guarantee.epsilon, delta=guarantee.delta)
 
     @classmethod
+    def programs(cls) -> dict[str, ProtocolSpec]:
+        """Return all its protocols by name, those of `SPECS` in the release's `spec.py`."""
+        specs: Sequence[ProtocolSpec] = in_module(f"harness.releases.{cls.task}.spec:SPECS")()
+        return {spec.name: spec for spec in specs}
+
+    @classmethod
     def specs(cls) -> dict[str, ProtocolSpec]:
         """Return its protocols by variant, the default first."""
-        from protocols.spec import PROTOCOLS
-
-        return {variant: PROTOCOLS[name] for variant, name in cls.protocols.items()}
+        programs = cls.programs()
+        return {variant: programs[name] for variant, name in cls.protocols.items()}
 
     @classmethod
     def input_forms(cls) -> dict[str, InputForm]:
         """Return all input encodings of its protocols, by name."""
-        from protocols.spec import PROTOCOLS
-
-        every = [*cls.specs().values(), *([PROTOCOLS[cls.slots]] if cls.slots else [])]
-        return {name: form for spec in every for name, form in spec.input_forms.items()}
+        return {name: form for spec in cls.programs().values() for name, form in spec.input_forms.items()}
 
     @property
     def spec(self) -> ProtocolSpec:
@@ -233,13 +235,13 @@ class Request(Options):
         Where clients are the unit and shares wait for the run, it counts slots unless another encoding is
         chosen.
         """
-        from protocols.spec import CLIENTS, PROTOCOLS, SLOTS
+        from protocols.spec import CLIENTS, SLOTS
 
         of_clients = self.protect.of_clients and self.inputs.input_path is not CLIENTS
         form = self.inputs.input_form or (SLOTS.name if of_clients else "")
         if self.slots and form == SLOTS.name:
-            return PROTOCOLS[self.slots]
-        return PROTOCOLS[next(iter(self.protocols.values()))]
+            return self.programs()[self.slots]
+        return next(iter(self.specs().values()))
 
     @property
     def form(self) -> InputForm:

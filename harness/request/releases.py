@@ -18,6 +18,7 @@ from harness.request.readers import (
 if TYPE_CHECKING:
     from harness.inputs.record_schema import Grid
     from harness.inputs.records import ScoreCut
+    from protocols.spec import ProtocolSpec
 
 
 class Source(Options):
@@ -101,3 +102,9 @@ class NoiseRequest(Request):
     protocols: ClassVar = {"default": "pi_lap"}
 
     protect = Part(Protect, without=("privacy_unit", "neighboring_relation", "cap", "cap_epsilon"))
+
+    @classmethod
+    def programs(cls) -> dict[str, ProtocolSpec]:
+        from protocols.spec import PI_LAP
+
+        return {PI_LAP.name: PI_LAP}

@@ -11,8 +11,8 @@ import pytest
 
 from harness.errors import CALLS
 from harness.releases.base import Statistic, statistic_class
+from harness.releases.programs import PROTOCOLS
 from harness.releases.registry import REQUESTS, with_distributed_noise
-from protocols.spec import PROTOCOLS
 from tests.conftest import PROJECT
 
 PACKAGES = ("harness", "protocols", "fairshares")

@@ -32,6 +32,7 @@ from harness.releases.base import (
     statistic_class,
 )
 from harness.releases.cap.request import COUNTS, CapRequest
+from harness.releases.cap.spec import PI_CAP
 from harness.releases.files import ResultFile, needed_file
 from harness.request.base import Request
 from harness.stated_privacy import StatedPrivacy
@@ -40,7 +41,7 @@ from protocols.arrays import Floats
 from protocols.guarantee import Guarantee
 from protocols.mechanisms.above_threshold import allowed_above
 from protocols.noise.added import noise_sum
-from protocols.spec import PI_CAP, ProtocolSpec
+from protocols.spec import ProtocolSpec
 
 CAP_SHARE = Fraction(1, 5)  # of epsilon and delta, for --cap auto
 CONFIDENCE = Fraction(95, 100)

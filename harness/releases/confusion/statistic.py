@@ -26,6 +26,7 @@ from harness.releases.base import (
     rate_errors,
     table_of,
 )
+from harness.releases.confusion.spec import PI_CF, PI_CF_SLOTS
 from harness.releases.files import (
     EstimatedRates,
     ResultFile,
@@ -40,7 +41,7 @@ from harness.reweighing.formulas import share_intervals
 from harness.stated_privacy import StatedPrivacy
 from protocols.arrays import Floats
 from protocols.mechanisms.above_threshold import allowed_above
-from protocols.spec import PI_CF, PI_CF_SLOTS, ProtocolSpec
+from protocols.spec import ProtocolSpec
 
 CONFIDENCE = Fraction(95, 100)
 

@@ -50,6 +50,7 @@ from harness.releases.base import (
 )
 from harness.releases.files import EstimatedRates, ResultFile, file_in, needed_file, rates_in, state_rates
 from harness.releases.thresholds.request import ThresholdsRequest
+from harness.releases.thresholds.spec import PI_ROC, PI_ROC_RECORDS
 from harness.request.base import Request
 from harness.stated_privacy import StatedPrivacy
 from protocols.accounting.calibration import Neighbors
@@ -65,7 +66,7 @@ from protocols.noise.added import (
     Noise,
     NoiseDistribution,
 )
-from protocols.spec import PI_ROC, PI_ROC_RECORDS, ProtocolSpec
+from protocols.spec import ProtocolSpec
 
 CURVES = "curves.json"
 SQUARE_ROOT = "square-root factorization"  # of the matrix of cumulative sums; not built here

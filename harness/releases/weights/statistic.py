@@ -24,13 +24,14 @@ from harness.releases.base import (
     weight_errors,
 )
 from harness.releases.files import ResultFile, domain_in, needed_file, table_in
+from harness.releases.weights.spec import PI_RW, PI_RW_SLOTS
 from harness.request.base import Request
 from harness.reweighing.formulas import FLOOR, REWEIGHINGS, GroupWeights
 from harness.stated_privacy import StatedPrivacy
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.arrays import Floats
 from protocols.mechanisms.above_threshold import allowed_above
-from protocols.spec import PI_RW, PI_RW_SLOTS, ProtocolSpec
+from protocols.spec import ProtocolSpec
 
 
 class WeightsFile(Struct, frozen=True, kw_only=True):

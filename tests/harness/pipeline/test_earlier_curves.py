@@ -23,6 +23,7 @@ from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
 from harness.privacy.manifest import manifest_to_json
 from harness.releases.files import files_to_json
 from harness.releases.registry import RELEASES
+from harness.releases.thresholds.spec import PI_ROC, PI_ROC_RECORDS
 from harness.releases.thresholds.statistic import (
     CurvesStatistic,
     ThresholdChoice,
@@ -35,7 +36,7 @@ from harness.system.documents import as_json
 from harness.system.result_files import write_files
 from protocols import reference
 from protocols.accounting.calibration import PrivacyUnit
-from protocols.spec import KEYS, PI_ROC, PI_ROC_RECORDS, ProtocolSpec
+from protocols.spec import KEYS, ProtocolSpec
 from tests.support.command import read_json
 from tests.support.requests import request_of
 from tests.support.runners import StandInRunner

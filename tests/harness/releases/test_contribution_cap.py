@@ -19,6 +19,7 @@ from harness.pipeline.jobs import make_job
 from harness.pipeline.sources import PartyInputs
 from harness.privacy.audit.releases import audit_command
 from harness.releases.cap.request import CapRequest
+from harness.releases.cap.spec import PI_CAP
 from harness.releases.cap.statistic import (
     CapStatistic,
     CapTarget,
@@ -42,7 +43,7 @@ from protocols.mechanisms.above_threshold import (
     clients_above,
 )
 from protocols.noise.truncated import probability_mass
-from protocols.spec import PI_CAP, SLOTS
+from protocols.spec import SLOTS
 from tests.support.requests import request_of
 from tests.support.stated import only_file
 

@@ -23,7 +23,8 @@ from harness.privacy.ledger.populations import Charge, Population, Status
 from harness.releases.base import Statistic
 from harness.releases.cap import view as cap
 from harness.releases.cap.statistic import ChosenCap
-from harness.releases.confusion.statistic import ConfusionStatistic, view as confusion
+from harness.releases.confusion import view as confusion
+from harness.releases.confusion.statistic import ConfusionStatistic
 from harness.releases.count import view as counts
 from harness.releases.count.statistic import CountStatistic
 from harness.releases.gap import view as gaps
