@@ -18,7 +18,8 @@ from harness.releases.gap.request import GapRequest
 from harness.releases.gap.statistic import GapStatistic, gaps
 from harness.releases.weights.request import WeightsRequest
 from harness.releases.weights.statistic import WeightsStatistic
-from harness.reweighing.formulas import CONFIDENCE, REWEIGHINGS, weights_of_counts
+from harness.reweighing.formulas import REWEIGHINGS, weights_of_counts
+from harness.reweighing.intervals import CONFIDENCE
 from harness.views.parts import Part
 from protocols.accounting.calibration import NoisePlan
 from protocols.arrays import Floats

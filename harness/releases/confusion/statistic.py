@@ -37,7 +37,7 @@ from harness.releases.files import (
     table_in,
 )
 from harness.request.base import Request
-from harness.reweighing.formulas import share_intervals
+from harness.reweighing.intervals import share_intervals
 from harness.stated_privacy import StatedPrivacy
 from protocols.arrays import Floats
 from protocols.mechanisms.above_threshold import allowed_above

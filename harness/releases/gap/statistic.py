@@ -29,7 +29,7 @@ from harness.releases.base import (
 from harness.releases.files import ResultFile, needed_file, table_in
 from harness.releases.gap.spec import PI_GAP, PI_GAP_SLOTS
 from harness.request.base import Request
-from harness.reweighing.formulas import DIFFERENCE_FAILURE, difference_bound, share_intervals
+from harness.reweighing.intervals import DIFFERENCE_FAILURE, difference_bound, share_intervals
 from harness.stated_privacy import StatedPrivacy
 from protocols.accounting.calibration import NoisePlan
 from protocols.arrays import Floats

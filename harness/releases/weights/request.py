@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, ClassVar
 from harness.request.base import AT_REST, Inputs, Protect, Randomness, Request
 from harness.request.commands import Earlier, ReleaseOptions
 from harness.request.fields import Part, usual
-from harness.request.readers import in_module, one_of, parse_input_path
+from harness.request.readers import one_of, parse_input_path
 from harness.request.releases import Invitations, ReleaseCall, form_help
+from harness.reweighing.names import DEFAULT, weighting_names
 
 if TYPE_CHECKING:
     pass
+
+_OTHERS = " or ".join(", ".join(weighting_names()[1:]).rsplit(", ", 1))
 
 
 class WeightsRequest(Request):
@@ -34,9 +37,9 @@ class WeightsRequest(Request):
         },
     )
     reweighing = usual(
-        "kamiran-calders",
-        one_of(in_module("harness.reweighing.formulas:REWEIGHINGS")),
-        "kamiran-calders (default), balanced or label; all from the same noisy counts",
+        DEFAULT,
+        one_of(weighting_names),
+        f"{DEFAULT} (default), {_OTHERS}; all from the same noisy counts",
     )
 
 
