@@ -11,8 +11,8 @@ from harness.request.readers import parse_names, parse_path
 from harness.request.releases import Invitations, ReleaseCall
 
 FILE = "file"  # in place of a number of clients: plan for the given records
-_SIZES = re.compile(f"({FILE}|[0-9^e]+)(?:,([0-9^e]+))?")
-_MORE = re.compile(",(?=(?:network|error|units)=)")
+_SIZES = f"({FILE}|[0-9^e]+)(?:,([0-9^e]+))?"
+_MORE = ",(?=(?:network|error|units)=)"
 
 
 def parse_plan(text: str, option: str = "plan") -> dict[str, str]:
@@ -20,8 +20,8 @@ def parse_plan(text: str, option: str = "plan") -> dict[str, str]:
 
     It begins with clients (`100`), clients and records (`100,300`) or `file`; `network=wan` may follow.
     """
-    sizes, *more = _MORE.split(text)
-    match = _SIZES.fullmatch(sizes)
+    sizes, *more = re.split(_MORE, text)
+    match = re.fullmatch(_SIZES, sizes)
     if match is None:
         raise OptionError(
             f"{named(option)} must be how many clients there would be, and how many records in all if these "

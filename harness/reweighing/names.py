@@ -7,7 +7,9 @@ DEFAULT = "kamiran-calders"
 
 def weighting_names() -> tuple[str, ...]:
     """Return the names of the modules in `weightings`, with hyphens, the default first."""
-    files = (Path(__file__).parent / "weightings").glob("[!_]*.py")
-    names = sorted(file.stem.replace("_", "-") for file in files)
+    names = []
+    for file in sorted((Path(__file__).parent / "weightings").iterdir()):
+        if file.suffix == ".py" and not file.stem.startswith("_"):
+            names.append(file.stem.replace("_", "-"))
     names.remove(DEFAULT)
     return (DEFAULT, *names)

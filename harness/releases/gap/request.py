@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from harness.request.base import Inputs, Protect, Randomness, Request
 from harness.request.commands import ReleaseOptions
 from harness.request.fields import Part
 from harness.request.releases import DeclaredDomain, ReleaseCall, Source
-
-if TYPE_CHECKING:
-    pass
 
 
 class GapRequest(Request):

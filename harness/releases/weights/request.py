@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from harness.request.base import AT_REST, Inputs, Protect, Randomness, Request
 from harness.request.commands import Earlier, ReleaseOptions
@@ -11,10 +11,7 @@ from harness.request.readers import one_of, parse_input_path
 from harness.request.releases import Invitations, ReleaseCall, form_help
 from harness.reweighing.names import DEFAULT, weighting_names
 
-if TYPE_CHECKING:
-    pass
-
-_OTHERS = " or ".join(", ".join(weighting_names()[1:]).rsplit(", ", 1))
+_, *_OTHERS = weighting_names()
 
 
 class WeightsRequest(Request):
@@ -39,7 +36,7 @@ class WeightsRequest(Request):
     reweighing = usual(
         DEFAULT,
         one_of(weighting_names),
-        f"{DEFAULT} (default), {_OTHERS}; all from the same noisy counts",
+        f"{DEFAULT} (default), {', '.join(_OTHERS[:-1])} or {_OTHERS[-1]}; all from the same noisy counts",
     )
 
 
