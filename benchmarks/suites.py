@@ -17,13 +17,14 @@ from benchmarks.papers import privfairfl
 from harness.engines.emulated_network.profiles import parse_network
 from harness.errors import ExperimentError, OptionError
 from harness.inputs.synthetic import MOST
+from harness.releases.programs import PROTOCOLS
+from harness.releases.registry import REQUESTS
 from harness.request.base import DISTRIBUTED, JOINT
 from harness.request.readers import parse_epsilon
-from harness.request.releases import REQUESTS
 from harness.security_models import MODELS
 from harness.system.documents import Refusal, as_type, read_toml
 from harness.system.spelling import similar
-from protocols.spec import PATHS, PI_LAP, PI_ROUNDS, PRODUCT, PROTOCOLS, ProtocolSpec
+from protocols.spec import PATHS, PI_LAP, PI_ROUNDS, PRODUCT, ProtocolSpec
 
 OURS = Path(__file__).with_name("experiments")
 EXPERIMENT = "experiment.toml"  # the experiment as it ran

@@ -28,21 +28,22 @@ from harness.privacy.manifest import (
     read_manifest,
 )
 from harness.releases.base import Answer
-from harness.releases.confusion import Confusion
-from harness.releases.contribution_cap import ChosenCap
-from harness.releases.counts import GroupCounts
+from harness.releases.cap.statistic import ChosenCap
+from harness.releases.confusion.statistic import Confusion
+from harness.releases.count.statistic import GroupCounts
 from harness.releases.files import files_to_json, read_file
-from harness.releases.gaps import Gaps, Interval
-from harness.releases.score_curves import Thresholds, choice_of
-from harness.releases.weights import Weights
-from harness.request.releases import ThresholdsRequest
+from harness.releases.gap.statistic import Gaps, Interval
+from harness.releases.thresholds import view as thresholds_view
+from harness.releases.thresholds.request import ThresholdsRequest
+from harness.releases.thresholds.statistic import Thresholds, choice_of
+from harness.releases.weights import view as weights_view
+from harness.releases.weights.statistic import Weights
 from harness.reweighing.formulas import GroupWeights
 from harness.reweighing.sample_weight import sample_weight
 from harness.system.documents import as_json
 from harness.system.result_files import not_result, result_path, write_files
 from harness.views import run as run_view
 from harness.views.parts import Part
-from harness.views.releases import thresholds as thresholds_view, weights as weights_view
 
 if TYPE_CHECKING:
     from fairshares._types import Constraint, Objective

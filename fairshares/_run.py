@@ -31,15 +31,15 @@ from harness.pipeline.run import run_release
 from harness.pipeline.sources import SharesSource
 from harness.privacy.ledger.charge import UNCHARGED, populations_of
 from harness.releases.base import is_of_values, statistic_of
+from harness.releases.registry import CALLS
+from harness.releases.weights import view as weights_view
 from harness.request.base import Account, Where
 from harness.request.fields import refuse_unknown
 from harness.request.plans import Expected
 from harness.request.readers import parse_choice
-from harness.request.releases import CALLS
 from harness.training.features import Features, features_from_json, read_features
 from harness.training.request import TrainRequest
 from harness.views import ledger as ledger_view, plan as plan_view
-from harness.views.releases import weights as weights_view
 from harness.views.run import CAP_STEPS, STEPS, one_machine, view_of
 
 if TYPE_CHECKING:

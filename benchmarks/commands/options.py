@@ -54,7 +54,7 @@ class TimingOptions(Options):
 
     security = MODELS.but(help="only these, for example ring,rep4-ring; default: all of MP-SPDZ's")
     programs = optional(
-        separated(one_of(in_module("protocols.spec:PROTOCOLS"))),
+        separated(one_of(in_module("harness.releases.programs:PROTOCOLS"))),
         "only these, for example pi_rw; default: all",
     )
     minutes = usual("120", whole(1, 10_000), "after which no more pairs are run")

@@ -20,12 +20,12 @@ from benchmarks.tampering.operations import NOISE, OPERATIONS, PROGRAMS, distanc
 from harness.cli import terminal
 from harness.errors import UnsupportedError
 from harness.pipeline.manifests import environment
+from harness.releases.programs import PROTOCOLS
 from harness.request.fields import typed
 from harness.security_models import MODELS
 from harness.system.result_files import SCHEMA, check_new, write_json
 from harness.views.parts import Bad, Good, Part, Table
 from harness.views.run import results
-from protocols.spec import PROTOCOLS
 
 Rows = Sequence[dict[str, Any]]
 

@@ -37,10 +37,11 @@ from harness.privacy.ledger.charge import UNCHARGED, Account
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.stock import Stock
 from harness.releases.base import ExpectedError, Statistic, statistic_of as statistic_of_request
+from harness.releases.cap.request import CapRequest
 from harness.releases.noise_samples import Sampler, joint_sampler
 from harness.request.base import DEFAULT_DELTA, DISTRIBUTED, JOINT, Request
 from harness.request.readers import parse_delta, parse_epsilon
-from harness.request.releases import CapRequest, NoiseRequest
+from harness.request.releases import NoiseRequest
 from harness.security_models import SecurityModel, get_model
 from harness.training.session import SumSession
 from protocols.accounting.calibration import PrivacyUnit

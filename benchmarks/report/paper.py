@@ -24,7 +24,7 @@ from benchmarks.studies.training.people import wagepan
 from benchmarks.validation import texts
 from benchmarks.validation.cells import RESULTS, CellRuns, Measured
 from benchmarks.validation.side_by_side import AT_ONCE, NOT_YET, PRINTED, PROTOCOLS, SCALE, TABLE2, rows
-from harness.reweighing.formulas import BALANCED, weights_of_counts
+from harness.reweighing.formulas import weights_of_counts
 from harness.security_models import MODELS
 from harness.views.palette import COLOURS, GREY
 from harness.views.parts import Table
@@ -150,7 +150,8 @@ def _weight_errors() -> list[tuple[float, float, float]]:
             [local_counts(people, epsilon, rng) for _ in range(_DRAWS)],
         )
         spread = [
-            weights_of_counts(np.array(of), BALANCED) / weights_of_counts(exact, BALANCED) - 1 for of in drawn
+            weights_of_counts(np.array(of), "balanced") / weights_of_counts(exact, "balanced") - 1
+            for of in drawn
         ]
         computed, local = (float(np.sqrt(np.mean(deviations**2))) for deviations in spread)
         errors.append((epsilon, computed, local))

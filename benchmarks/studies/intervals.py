@@ -12,11 +12,14 @@ from benchmarks.studies.utility.study import SEED, generator
 from harness.inputs.record_schema import MAX_STEPS, RecordDomain, RecordKind, ValueGrid
 from harness.postprocessing.noisy_counts import NoisyCounts
 from harness.postprocessing.thresholds.choose import RATES
-from harness.releases.confusion import ConfusionStatistic, confusion
-from harness.releases.gaps import GapStatistic, gaps
-from harness.releases.weights import WeightsStatistic
-from harness.request.releases import ConfusionRequest, GapRequest, WeightsRequest
-from harness.reweighing.formulas import CONFIDENCE, REWEIGHINGS, weights_of_counts
+from harness.releases.confusion.request import ConfusionRequest
+from harness.releases.confusion.statistic import ConfusionStatistic, confusion
+from harness.releases.gap.request import GapRequest
+from harness.releases.gap.statistic import GapStatistic, gaps
+from harness.releases.weights.request import WeightsRequest
+from harness.releases.weights.statistic import WeightsStatistic
+from harness.reweighing.formulas import REWEIGHINGS, weights_of_counts
+from harness.reweighing.intervals import CONFIDENCE
 from harness.views.parts import Part
 from protocols.accounting.calibration import NoisePlan
 from protocols.arrays import Floats

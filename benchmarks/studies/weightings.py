@@ -14,8 +14,8 @@ from data.movielens import load_movielens
 from harness.evaluation.before_after import Fold, changes, evaluate, reweighed, summary
 from harness.evaluation.loanapp import LoanApplications, load_loanapp
 from harness.inputs.record_schema import RecordDomain
-from harness.releases.weights import WeightsStatistic
-from harness.request.releases import WeightsRequest
+from harness.releases.weights.request import WeightsRequest
+from harness.releases.weights.statistic import WeightsStatistic
 from harness.reweighing.formulas import REWEIGHINGS, weights_of_counts
 from protocols.arrays import Floats
 from protocols.noise.added import simulated_noise

@@ -15,10 +15,14 @@ from harness.engines.mpspdz.compiler import (
     counted,
     find_installation,
 )
+from harness.releases.confusion.spec import PI_CF
+from harness.releases.programs import PROTOCOLS
+from harness.releases.thresholds.spec import PI_ROC
+from harness.releases.weights.spec import PI_RW
 from harness.security_models import get_model
 from protocols.circuits.coins import design_coins
 from protocols.mechanisms.count_tree import CountTree
-from protocols.spec import PI_CF, PI_ROC, PI_RW, PROTOCOLS, ProtocolSpec
+from protocols.spec import ProtocolSpec
 
 PRODUCTS, ANDS = "integer triples", "bit triples"
 _MODEL = get_model("ring")  # the program is the same in all of them

@@ -6,6 +6,8 @@ from harness.request.base import (
     INPUT_FORM_HELP,
     NOISES,
     OUT,
+    PLOT,
+    PREPROCESS,
     Account,
     Inputs,
     Protect,
@@ -51,12 +53,6 @@ def parse_last_day(text: str, option: str) -> str:
 
 ACCEPTED_DELTA = "2^-30"  # default δ of all runs on a client's values
 HOSTS = usual("hosts.toml", parse_path, "the file that describes the hosts, see docs/how-to/hosts.md")
-PREPROCESS = optional(
-    whole(1, 1000),
-    "make the noise of so many runs, and run nothing else: it depends on the domain, which has to be "
-    "declared, and on no record; --offline then takes it",
-)
-PLOT = switch("also write report.html, and its pictures as PNG, beside the results, else into runs/")
 
 
 FOR_TASKS = optional(

@@ -14,7 +14,7 @@ import struct
 import sys
 import threading
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
 from harness.engines.parties import sandbox
 from harness.system.processes import die_with_parent

@@ -29,7 +29,9 @@ from harness.privacy.manifest import (
 )
 from harness.releases.base import Answer, statistic_class, statistic_of
 from harness.releases.files import ResultFile, domain_in, file_in, needed_file, read_file
-from harness.releases.score_curves import (
+from harness.releases.registry import REQUESTS, request_from_json
+from harness.releases.thresholds.request import ThresholdsRequest
+from harness.releases.thresholds.statistic import (
     CURVES,
     CurvesFile,
     NoisyCurves,
@@ -38,8 +40,7 @@ from harness.releases.score_curves import (
     curves_in,
     thresholds_on,
 )
-from harness.releases.weights import Weights, WeightsFile, WeightsStatistic
-from harness.request.releases import REQUESTS, ThresholdsRequest, request_from_json
+from harness.releases.weights.statistic import Weights, WeightsFile, WeightsStatistic
 from harness.reweighing.formulas import REWEIGHINGS
 from harness.stated_privacy import StatedPrivacy
 from protocols.noise.added import Several, Single

@@ -39,15 +39,17 @@ from harness.privacy.ledger.charge import (
 from harness.privacy.ledger.populations import PrivacyEvent
 from harness.privacy.stock import Stock
 from harness.releases.base import Answer, PreparedRelease, Statistic, is_of_values, statistic_of
-from harness.releases.contribution_cap import CAP_SHARE, CapStatistic, CapTarget, ChosenCap, sizes_alone
+from harness.releases.cap.request import CapRequest
+from harness.releases.cap.spec import PI_CAP
+from harness.releases.cap.statistic import CAP_SHARE, CapStatistic, CapTarget, ChosenCap, sizes_alone
 from harness.request.base import Account, Request, Where
 from harness.request.fields import as_text
 from harness.request.readers import parse_cap, parse_choice
-from harness.request.releases import CapRequest, DeclaredDomain, Invitations, ReleaseCall
+from harness.request.releases import DeclaredDomain, Invitations, ReleaseCall
 from harness.system.result_files import check_new
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.guarantee import Guarantee, compose
-from protocols.spec import CLIENTS, PI_CAP, REPLICATED, SHARES
+from protocols.spec import CLIENTS, REPLICATED, SHARES
 
 _ANY = ("a", "b")  # groups or labels, where names do not matter
 

@@ -27,8 +27,8 @@ from harness.inputs.shares.task import Task, read_task
 from harness.inputs.synthetic import Federation
 from harness.privacy.manifest import Inputs
 from harness.privacy.stock import Piece
+from harness.releases.registry import request_from_json
 from harness.request.base import Request
-from harness.request.releases import request_from_json
 from harness.security_models import SecurityModel
 from harness.system.documents import Refusal
 from harness.system.files import create_file

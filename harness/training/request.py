@@ -7,6 +7,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from harness.errors import OptionError, named
+from harness.releases.registry import CALLS
+from harness.releases.thresholds.request import ThresholdsRequest
+from harness.releases.weights.request import WeightsRequest
 from harness.request.base import CAP_HELP, Account, Protect, Randomness, Request, Spending, Where
 from harness.request.fields import Given, Options, Part, as_text, optional, required, several, usual
 from harness.request.readers import (
@@ -21,14 +24,7 @@ from harness.request.readers import (
     parse_positive,
     whole,
 )
-from harness.request.releases import (
-    CALLS,
-    DeclaredDomain,
-    ReleaseCall,
-    Source,
-    ThresholdsRequest,
-    WeightsRequest,
-)
+from harness.request.releases import DeclaredDomain, ReleaseCall, Source
 from protocols.guarantee import NOTHING, Guarantee
 
 if TYPE_CHECKING:

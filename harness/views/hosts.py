@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.engines.parties.certificates import fingerprint
 from harness.privacy.ledger.populations import Population, runs_text, spent_text
-from harness.request.releases import REQUESTS
+from harness.releases.registry import REQUESTS
 from harness.security_models import MODELS
 from harness.views.parts import Bad, Good, Line, Paragraph, Part, Sentences, Table
 from protocols.accounting.rounding import digits_down

@@ -11,11 +11,12 @@ import pandas as pd
 from harness.evaluation.before_after import UNMITIGATED, changes, summary
 from harness.privacy.manifest import Manifest
 from harness.privacy.statement import bounds_shown
-from harness.releases.score_curves import Thresholds
-from harness.releases.weights import Weights
+from harness.releases.thresholds import view as thresholds
+from harness.releases.thresholds.statistic import Thresholds
+from harness.releases.weights import view as weights
+from harness.releases.weights.statistic import Weights
 from harness.views import run
 from harness.views.parts import Findings, Heading, Paragraph, Part, Sentences, Table, View
-from harness.views.releases import thresholds, weights
 from harness.views.rendering.plots import intervals
 from protocols.accounting.rounding import exact_text, interval_shown
 

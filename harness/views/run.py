@@ -63,7 +63,7 @@ class ReleaseView:
 
 def view_of(task: str) -> ReleaseView:
     """Load and return a release's `VIEW`."""
-    view: ReleaseView = import_module(f"harness.views.releases.{task}").VIEW
+    view: ReleaseView = import_module(f"harness.releases.{task}.view").VIEW
     return view
 
 

@@ -28,6 +28,7 @@ from harness.errors import PartyFailedError
 from harness.pipeline.sources import local_clients
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent
+from harness.releases.weights.spec import PI_RW
 from harness.security_models import MODELS, SecurityModel
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.circuits.clients import checks
@@ -35,7 +36,7 @@ from protocols.circuits.coins import MAX_EPSILON, design_coins
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
 from protocols.guarantee import Budget, Guarantee
 from protocols.noise.truncated import error_bound
-from protocols.spec import CLIENTS, PI_RW, PRODUCT, InputForm
+from protocols.spec import CLIENTS, PRODUCT, InputForm
 from tests.support.command import (
     call,
     files_below,

@@ -10,13 +10,12 @@ from typing import Any, NoReturn
 import pytest
 
 from harness.cli.terminal import INTERRUPTED
-from harness.cli.user_commands import RELEASES
 from harness.errors import BudgetError, LedgerError, PopulationError, UsedUploadsError
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
 from harness.privacy.ledger.charge import NOTHING_SPENT
 from harness.privacy.ledger.entries import Ledger
 from harness.releases.base import statistic_class, statistic_of
-from harness.request.releases import REQUESTS
+from harness.releases.registry import RELEASES, REQUESTS
 from harness.security_models import MODELS
 from protocols.accounting.calibration import PrivacyUnit
 from tests.harness.views.test_html import Page

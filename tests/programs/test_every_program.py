@@ -30,6 +30,7 @@ from harness.pipeline.preprocessing import joint_noise_of, noise_job
 from harness.pipeline.sources import RecordsSource
 from harness.privacy.stock import shares_of
 from harness.releases.base import Answer, ExpectedError, Opened, PreparedRelease, Statistic, plan_release
+from harness.releases.programs import PROTOCOLS
 from harness.request.base import Request
 from harness.security_models import MODELS, SecurityModel
 from protocols import reference
@@ -39,7 +40,6 @@ from protocols.circuits.noise import fair_bits_per_sample
 from protocols.noise.added import NoiseDistribution
 from protocols.spec import (
     NO_INPUT,
-    PROTOCOLS,
     REPLICATED,
     SHARES,
     SLOTS,

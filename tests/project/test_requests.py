@@ -12,14 +12,14 @@ import pytest
 
 import fairshares
 from harness import __version__
-from harness.cli.user_commands import RELEASES
 from harness.engines.base import PROJECT
 from harness.errors import OptionError
 from harness.inputs.record_schema import Cap
+from harness.releases.cap.request import CapRequest
+from harness.releases.registry import CALLS, RELEASES, REQUESTS, request_from_json
 from harness.request.base import Account, Protect, Request
 from harness.request.fields import Options, Part, as_text
 from harness.request.plans import Expected
-from harness.request.releases import CALLS, REQUESTS, CapRequest, request_from_json
 from harness.training.request import TrainRequest
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.guarantee import Budget, Guarantee

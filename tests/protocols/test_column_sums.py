@@ -9,19 +9,18 @@ import pytest
 
 from harness.engines.parties.inputs import with_noise
 from harness.inputs.rings import FIELD, RING, Ring
+from harness.releases.count.spec import PI_COUNT
+from harness.releases.gap.spec import PI_GAP
+from harness.releases.programs import PROTOCOLS
+from harness.releases.thresholds.spec import PI_ROC, BlocksOfBins
 from harness.security_models import MODELS
 from protocols.accounting.calibration import LinearQueries, each_cell_once, sums_from_ends
 from protocols.circuits.blocks import block_sizes, block_sums
 from protocols.mechanisms.count_tree import CountTree
 from protocols.spec import (
     NO_INPUT,
-    PI_COUNT,
-    PI_GAP,
-    PI_ROC,
-    PROTOCOLS,
     SCORED_SPLIT,
     SLOTS,
-    BlocksOfBins,
     ColumnNames,
     ColumnSums,
     EachColumn,

@@ -18,19 +18,19 @@ from harness.engines.base import PROGRAMS, PROJECT
 from harness.inputs.record_schema import RecordDomain
 from harness.pipeline.jobs import make_job
 from harness.pipeline.sources import PartyInputs
-from harness.releases.weights import WeightsStatistic
+from harness.releases.cap.spec import PI_CAP
+from harness.releases.programs import PROTOCOLS
+from harness.releases.weights.spec import PI_RW
+from harness.releases.weights.statistic import WeightsStatistic
 from harness.security_models import MODELS, SecurityModel
 from protocols.accounting.calibration import NeighboringRelation
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample
 from protocols.spec import (
     CLIENTS,
-    PI_CAP,
     PI_LAP,
     PI_ROUNDS,
-    PI_RW,
     PI_SUM,
-    PROTOCOLS,
     REPLICATED,
     SPLIT,
     ProtocolSpec,

@@ -11,11 +11,12 @@ from harness.engines.base import PROGRAMS
 from harness.engines.registry import engine_of
 from harness.pipeline.noise_samples import noise_job
 from harness.releases.noise_samples import distance as distance_from, own_sampler
+from harness.releases.weights.spec import PI_RW
 from harness.security_models import MODELS, SecurityModel
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
 from protocols.noise.added import NoiseDistribution
-from protocols.spec import PI_LAP, PI_RW
+from protocols.spec import PI_LAP
 from tests.support.distribution import (
     DELTA_BITS,
     distance,

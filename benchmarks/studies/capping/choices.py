@@ -26,8 +26,8 @@ from benchmarks.studies.capping.errors import (
 )
 from benchmarks.studies.outcome import Row
 from harness.releases.base import RATIOS
-from harness.releases.contribution_cap import CAP_SHARE
-from harness.releases.score_curves import CURVE_RATIOS, counts_of_curves
+from harness.releases.cap.statistic import CAP_SHARE
+from harness.releases.thresholds.statistic import CURVE_RATIOS, counts_of_curves
 from harness.views.palette import COLOURS, GREY, MARKERS
 from protocols.accounting.calibration import AboveThreshold, NeighboringRelation, Neighbors, plan_noise
 from protocols.arrays import Floats

@@ -30,7 +30,8 @@ from harness.postprocessing.thresholds.search import (
     best_mixed_rules,
     task_for,
 )
-from harness.reweighing.formulas import BALANCED, FLOOR, weights_of_counts
+from harness.reweighing.formulas import weights_of_counts
+from harness.reweighing.intervals import FLOOR
 from protocols.accounting.calibration import NeighboringRelation, Neighbors
 from protocols.arrays import Bools, Floats, Integers
 from protocols.mechanisms.count_tree import CountTree, best_tree
@@ -176,7 +177,7 @@ def _gap_errors(tables: Floats, truth: Floats) -> Floats:
 
 def weight_errors(tables: Floats, truth: Floats) -> Floats:
     """Return the mean absolute logarithm of balanced weights over the true ones."""
-    ratios = weights_of_counts(tables, BALANCED) / weights_of_counts(truth, BALANCED)
+    ratios = weights_of_counts(tables, "balanced") / weights_of_counts(truth, "balanced")
     return np.asarray(np.abs(np.log(ratios)).mean(axis=(-2, -1)))
 
 

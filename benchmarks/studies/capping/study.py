@@ -48,8 +48,8 @@ from benchmarks.studies.capping.errors import (
 )
 from benchmarks.studies.outcome import Outcome, Row, grouped, rounded
 from harness.releases.base import RATIOS
-from harness.releases.contribution_cap import CAP_SHARE
-from harness.releases.score_curves import CURVE_RATIOS
+from harness.releases.cap.statistic import CAP_SHARE
+from harness.releases.thresholds.statistic import CURVE_RATIOS
 from harness.views.palette import COLOURS, MARKERS
 from harness.views.parts import Bad, Good, Part
 from protocols.mechanisms.above_threshold import best_cap, caps_up_to

@@ -38,7 +38,7 @@ from benchmarks.studies.utility.curves import cumulative, curves_of, histogram_o
 from harness.inputs.record_schema import even_grid
 from harness.postprocessing.thresholds.rules import ThresholdRule
 from harness.postprocessing.thresholds.search import ACCURACY
-from harness.reweighing.formulas import BALANCED, KAMIRAN_CALDERS, weights_of_counts
+from harness.reweighing.formulas import weights_of_counts
 from harness.views.palette import COLOURS, GREY
 from harness.views.parts import Bad, Good, Heading, Part, Table
 from protocols.accounting.calibration import PrivacyUnit
@@ -52,8 +52,8 @@ STOPPED = "PrivFairFL Pre, stopping early"
 SCHEMES = (
     NONE := Scheme("no DP", private=False),
     ALONE := Scheme("training alone"),
-    BALANCE := Scheme("balanced weights", weights=BALANCED, largest_weight=3.0),
-    RIGHTED := Scheme("Kamiran–Calders weights", weights=KAMIRAN_CALDERS, largest_weight=1.25),
+    BALANCE := Scheme("balanced weights", weights="balanced", largest_weight=3.0),
+    RIGHTED := Scheme("Kamiran–Calders weights", weights="kamiran-calders", largest_weight=1.25),
     THRESHOLDS := Scheme("thresholds", thresholds=True),
 )
 BY_PAPER, BY_WORDS, JOINT = "paper", "paper, one microbatch", "joint"
@@ -151,7 +151,10 @@ def by_recipe(
         yield FL, Trained(federated(people, equal[:, np.newaxis], rng, private=False, recipe=by)[0])
     exact = people.counted(people.group, len(people.groups))
     reported = local_counts(people, epsilon, rng), exact + rng.laplace(0, 1 / epsilon, exact.shape)
-    weights = [equal, *(weights_of_counts(table, BALANCED)[people.group, people.label] for table in reported)]
+    weights = [
+        equal,
+        *(weights_of_counts(table, "balanced")[people.group, people.label] for table in reported),
+    ]
     plain, local, pre = federated(people, np.stack(weights, axis=1), rng, private=True, recipe=by)
     if epsilon == ONE:
         yield DP_SGD, Trained(plain)

@@ -5,7 +5,6 @@ from typing import Any
 
 from harness.cli.commands.choices import read_fingerprints
 from harness.cli.report import present
-from harness.cli.user_commands import ReleaseOptions
 from harness.pipeline.earlier_results import add_up, choose_again, read_curves
 from harness.privacy.manifest import (
     FILE as MANIFEST,
@@ -14,11 +13,12 @@ from harness.privacy.manifest import (
     opened_by,
 )
 from harness.releases.files import files_to_json
-from harness.releases.score_curves import ThresholdsStatistic
+from harness.releases.thresholds.statistic import ThresholdsStatistic
+from harness.releases.thresholds.view import chosen_again
+from harness.releases.weights.view import chain, signed_by
+from harness.request.commands import ReleaseOptions
 from harness.system.documents import as_json
 from harness.system.result_files import default_out, write_files
-from harness.views.releases.thresholds import chosen_again
-from harness.views.releases.weights import chain, signed_by
 from harness.views.run import in_short, privacy, view_of
 
 

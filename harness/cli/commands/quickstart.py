@@ -31,7 +31,8 @@ from harness.postprocessing.noisy_counts import NoisyCounts
 from harness.postprocessing.thresholds.rules import ThresholdRule
 from harness.privacy.manifest import FILE as MANIFEST
 from harness.releases.files import files_to_json
-from harness.releases.score_curves import (
+from harness.releases.thresholds.request import ThresholdsRequest
+from harness.releases.thresholds.statistic import (
     CurvesStatistic,
     NoisyCurves,
     ThresholdChoice,
@@ -39,8 +40,8 @@ from harness.releases.score_curves import (
     ThresholdsStatistic,
     noisy_curves,
 )
-from harness.releases.weights import WeightsStatistic
-from harness.request.releases import ThresholdsRequest, WeightsRequest
+from harness.releases.weights.request import WeightsRequest
+from harness.releases.weights.statistic import WeightsStatistic
 from harness.reweighing.formulas import REWEIGHINGS
 from harness.reweighing.sample_weight import WeightsTable
 from harness.security_models import SecurityModel

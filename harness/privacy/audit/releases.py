@@ -17,8 +17,8 @@ from harness.privacy.audit.samplers import (
     audit_truncated,
 )
 from harness.releases.base import fitting, statistic_class
-from harness.request.base import WITH_DISTRIBUTED_NOISE, no_place
-from harness.request.releases import REQUESTS
+from harness.releases.registry import REQUESTS, with_distributed_noise
+from harness.request.base import no_place
 from protocols.accounting.calibration import (
     AboveThreshold,
     NeighboringRelation,
@@ -316,7 +316,7 @@ _REFERENCE: tuple[Callable[[], Audited], ...] = (
             delta=_DELTA,
             distributed=(distribution, 3, 1),
         )
-        for name in WITH_DISTRIBUTED_NOISE
+        for name in with_distributed_noise()
         if RELEASES[name].counts_records  # at this ε other values are too wide for any table
         for distribution in NoiseDistribution
     ),

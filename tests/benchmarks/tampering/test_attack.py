@@ -26,8 +26,8 @@ from benchmarks.tampering.attack import (
 from benchmarks.tampering.operations import NOISE, OPERATIONS, PROGRAMS, Operation
 from benchmarks.tampering.walk import laid_out, sites, tamper
 from harness.engines.parties.working_directory import LOG
+from harness.releases.programs import PROTOCOLS
 from harness.security_models import MODELS
-from protocols.spec import PROTOCOLS
 from tests.support.command import processes_below
 
 NOTICED = {Outcome.ABORTED, Outcome.OPENED, Outcome.SHIFTED}

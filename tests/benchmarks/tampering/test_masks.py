@@ -13,8 +13,8 @@ from harness.engines.base import Prepared
 from harness.engines.mpspdz.engine import MpSpdzEngine
 from harness.engines.mpspdz.peer_certificates import ENVIRONMENT
 from harness.errors import PartyFailedError
+from harness.releases.weights.spec import PI_RW
 from harness.security_models import MODELS
-from protocols.spec import PI_RW
 from tests.support.running import fair_bits, opened_with
 from tests.support.sandboxes import leave_out_sandbox
 

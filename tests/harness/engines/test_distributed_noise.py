@@ -17,17 +17,12 @@ from harness.engines.parties.inputs import with_noise
 from harness.engines.parties.working_directory import DATA
 from harness.errors import OptionError, ShareError, UnsupportedError
 from harness.inputs.rings import FIELD, RING, Ring
+from harness.releases.cap.spec import PI_CAP
+from harness.releases.count.spec import PI_COUNT
+from harness.releases.weights.spec import PI_RW
 from harness.security_models import MODELS
 from protocols.noise.added import BITS, DistributedNoise, NoiseDistribution
-from protocols.spec import (
-    PI_CAP,
-    PI_COUNT,
-    PI_LAP,
-    PI_RW,
-    PI_SUM,
-    PRODUCT,
-    with_distributed_noise,
-)
+from protocols.spec import PI_LAP, PI_SUM, PRODUCT, with_distributed_noise
 from tests.support.requests import request_of
 from tests.support.rings import to_integers
 

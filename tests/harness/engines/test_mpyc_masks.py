@@ -10,9 +10,14 @@ import pytest
 
 from harness.engines.base import PROGRAMS
 from harness.forecast.operation_counts import usage_of
+from harness.releases.cap.spec import PI_CAP
+from harness.releases.confusion.spec import PI_CF
+from harness.releases.count.spec import PI_COUNT
+from harness.releases.programs import PROTOCOLS
+from harness.releases.weights.spec import PI_RW
 from harness.security_models import get_model
 from protocols.circuits.gaussian import JOINT_GAUSSIAN
-from protocols.spec import PI_CAP, PI_CF, PI_COUNT, PI_RW, PROTOCOLS, ProtocolSpec
+from protocols.spec import ProtocolSpec
 from tests.support.one_party import OneParty
 
 BITS = get_model("mpyc").statistical_security_bits or 0

@@ -12,7 +12,7 @@ from harness.engines.parties.handle import LocalProcess
 from harness.engines.parties.working_directory import DATA
 from harness.errors import ShareError
 from harness.inputs.rings import XOR
-from protocols.spec import PI_CAP
+from harness.releases.cap.spec import PI_CAP
 
 
 @pytest.fixture

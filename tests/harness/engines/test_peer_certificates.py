@@ -15,8 +15,9 @@ from harness.engines.parties.handle import LocalProcess
 from harness.engines.parties.working_directory import MET
 from harness.engines.registry import engine_of
 from harness.errors import CompileError, UnsupportedError
+from harness.releases.weights.spec import PI_RW
 from harness.security_models import MODELS, SecurityModel, get_model
-from protocols.spec import PI_LAP, PI_RW, REPLICATED as REPLICATED_SHARES, SHARES
+from protocols.spec import PI_LAP, REPLICATED as REPLICATED_SHARES, SHARES
 from tests.support.running import model_parameters, program_spec, until
 
 ON_MACHINES = [model for model in MODELS.values() if model.virtual_machine]

@@ -9,14 +9,14 @@ from harness.engines.base import PROGRAMS, MadeUpJob, PrivateJob
 from harness.engines.mpspdz.engine import MpSpdzEngine
 from harness.engines.mpyc.engine import EmbeddedEngine
 from harness.errors import UnsupportedError
+from harness.releases.programs import PROTOCOLS
+from harness.releases.weights.spec import PI_RW
 from harness.security_models import MODELS, SecurityModel
 from protocols.spec import (
     CLIENTS,
     NO_INPUT,
     PI_LAP,
-    PI_RW,
     PRODUCT,
-    PROTOCOLS,
     REPLICATED,
     SHARES,
     SPLIT,

@@ -31,9 +31,10 @@ from harness.pipeline.run import RunSettings, run_release
 from harness.privacy.ledger.charge import Account
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.manifest import SIGNATURES
-from harness.releases.weights import WeightsStatistic
+from harness.releases.weights.spec import PI_RW
+from harness.releases.weights.statistic import WeightsStatistic
 from harness.system.result_files import write_all
-from protocols.spec import PI_RW, SHARES
+from protocols.spec import SHARES
 from tests.support.command import files_below
 from tests.support.coordinators import MODEL, as_sent, hosts_runner, make_hosts
 from tests.support.hostile import check_refuses, spoilt

@@ -10,7 +10,7 @@ from harness.errors import FairSharesError
 from harness.hosts.runner import HostsSource
 from harness.pipeline.run import RunSettings, run_release
 from harness.privacy.ledger.charge import Account
-from harness.releases.weights import WeightsStatistic
+from harness.releases.weights.statistic import WeightsStatistic
 from harness.security_models import get_model
 from protocols.spec import SPLIT
 from tests.support.coordinators import hosts_runner, make_hosts

@@ -31,8 +31,8 @@ from harness.privacy.ledger.charge import SPENT, Account
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.manifest import SIGNATURES, Inputs
 from harness.releases.base import statistic_of
-from harness.releases.weights import Weights
-from harness.request.releases import WeightsRequest
+from harness.releases.weights.request import WeightsRequest
+from harness.releases.weights.statistic import Weights
 from harness.reweighing.formulas import REWEIGHINGS
 from harness.security_models import MODELS, SecurityModel
 from protocols.accounting.calibration import PrivacyUnit

@@ -12,7 +12,6 @@ import pytest
 from msgspec import UNSET
 
 from harness.cli.commands.releases import release as releasing
-from harness.cli.user_commands import RELEASES
 from harness.engines.base import EngineResult, PrivateJob, times_of
 from harness.errors import InfeasibleError, OptionError, RecordDomainError, ResultFileError
 from harness.inputs.record_schema import WEIGHT_SLOTS, Cap, RecordDomain, RecordKind, as_grid
@@ -22,19 +21,21 @@ from harness.pipeline.sources import PartyInputs, Source
 from harness.postprocessing.curves import exact_curves
 from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
 from harness.releases.files import files_to_json
-from harness.releases.score_curves import (
+from harness.releases.registry import RELEASES
+from harness.releases.thresholds.spec import PI_ROC, PI_ROC_RECORDS
+from harness.releases.thresholds.statistic import (
     CurvesStatistic,
     ThresholdChoice,
     Thresholds,
     ThresholdsStatistic,
 )
+from harness.releases.thresholds.view import another_choice
 from harness.security_models import MODELS, SecurityModel
 from harness.system.documents import as_json
 from harness.system.result_files import write_files
-from harness.views.releases.thresholds import another_choice
 from protocols import reference
 from protocols.accounting.calibration import PrivacyUnit
-from protocols.spec import KEYS, PI_ROC, PI_ROC_RECORDS, ProtocolSpec
+from protocols.spec import KEYS, ProtocolSpec
 from tests.support.command import read_json
 from tests.support.requests import request_of
 from tests.support.runners import StandInRunner

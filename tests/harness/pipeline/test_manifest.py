@@ -30,6 +30,9 @@ from harness.privacy.statement import (
     bounds_shown,
     together,
 )
+from harness.releases.count.spec import PI_COUNT
+from harness.releases.gap.spec import PI_GAP
+from harness.releases.weights.spec import PI_RW
 from harness.security_models import MODELS, SecurityModel
 from harness.stated_privacy import StatedLoss
 from harness.system.documents import as_json
@@ -48,7 +51,7 @@ from protocols.accounting.rounding import digits_up, float_up, interval_shown
 from protocols.guarantee import Guarantee
 from protocols.noise.added import NoiseDistribution
 from protocols.noise.truncated import guarantee
-from protocols.spec import CLIENTS, PI_COUNT, PI_GAP, PI_RW, PRODUCT, SHARES, SPLIT, InputForm, InputPath
+from protocols.spec import CLIENTS, PRODUCT, SHARES, SPLIT, InputForm, InputPath
 from tests.support.stated import statement_of
 
 DELTA = Fraction(1, 2**40)

@@ -19,8 +19,8 @@ from harness.privacy.ledger.entries import Ledger
 from harness.privacy.statement import state_privacy
 from harness.privacy.stock import Piece, Stock
 from harness.releases.base import PreparedRelease
-from harness.releases.weights import WeightsStatistic
-from harness.request.releases import WeightsRequest
+from harness.releases.weights.request import WeightsRequest
+from harness.releases.weights.statistic import WeightsStatistic
 from harness.security_models import MODELS, SecurityModel
 from protocols.noise.truncated import probability_mass
 from protocols.spec import PI_SUM_OFFLINE

@@ -30,11 +30,14 @@ from harness.privacy.manifest import Inputs
 from harness.privacy.statement import SHIFTED, state_privacy
 from harness.privacy.stock import Piece
 from harness.releases.base import Statistic, statistic_of
-from harness.releases.gaps import GapStatistic
-from harness.releases.score_curves import CurvesStatistic
-from harness.releases.weights import WeightsStatistic
+from harness.releases.gap.spec import PI_GAP_SLOTS
+from harness.releases.gap.statistic import GapStatistic
+from harness.releases.registry import request_from_json
+from harness.releases.thresholds.spec import PI_ROC, PI_ROC_RECORDS
+from harness.releases.thresholds.statistic import CurvesStatistic
+from harness.releases.weights.spec import PI_RW, PI_RW_SLOTS
+from harness.releases.weights.statistic import WeightsStatistic
 from harness.request.base import Request
-from harness.request.releases import request_from_json
 from harness.security_models import MODELS, SecurityModel, get_model
 from harness.system.documents import as_json
 from protocols.accounting.calibration import (
@@ -46,20 +49,7 @@ from protocols.accounting.calibration import (
     sums_from_ends,
 )
 from protocols.noise.added import NoiseDistribution
-from protocols.spec import (
-    CLIENTS,
-    KEYS,
-    PI_GAP_SLOTS,
-    PI_ROC,
-    PI_ROC_RECORDS,
-    PI_RW,
-    PI_RW_SLOTS,
-    PRODUCT,
-    SCORED_SPLIT,
-    SLOTS,
-    SPLIT,
-    InputForm,
-)
+from protocols.spec import CLIENTS, KEYS, PRODUCT, SCORED_SPLIT, SLOTS, SPLIT, InputForm
 from tests.support.requests import request_of
 from tests.support.sharing import context
 from tests.support.stated import statement_of

@@ -21,11 +21,17 @@ from harness.privacy.audit.releases import RELEASES, audit_command
 from harness.privacy.audit.samplers import Audited, audit_m_r, audit_published, audit_sampler
 from harness.privacy.ledger.populations import Charge, Population, Status
 from harness.releases.base import Statistic
-from harness.releases.confusion import ConfusionStatistic
-from harness.releases.contribution_cap import ChosenCap
-from harness.releases.counts import CountStatistic
-from harness.releases.gaps import GapStatistic
-from harness.releases.weights import WeightsStatistic
+from harness.releases.cap import view as cap
+from harness.releases.cap.statistic import ChosenCap
+from harness.releases.confusion import view as confusion
+from harness.releases.confusion.statistic import ConfusionStatistic
+from harness.releases.count import view as counts
+from harness.releases.count.statistic import CountStatistic
+from harness.releases.gap import view as gaps
+from harness.releases.gap.statistic import GapStatistic
+from harness.releases.thresholds import view as thresholds
+from harness.releases.weights import view as weights
+from harness.releases.weights.statistic import WeightsStatistic
 from harness.security_models import MODELS
 from harness.views import ledger as ledger_view, run as run_view
 from harness.views.audit import audit
@@ -43,7 +49,6 @@ from harness.views.parts import (
     Stacked,
     Table,
 )
-from harness.views.releases import cap, confusion, count as counts, gap as gaps, thresholds, weights
 from harness.views.rendering.html import write_page
 from harness.views.rendering.plots import intervals, matrices, with_ends
 from harness.views.rendering.text import render

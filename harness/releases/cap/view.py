@@ -6,9 +6,11 @@ from typing import Protocol
 
 from harness.errors import named
 from harness.privacy.manifest import ReleaseManifest
-from harness.releases.contribution_cap import CONFIDENCE, ChosenCap
+from harness.releases.cap.request import CapRequest
+from harness.releases.cap.statistic import CONFIDENCE, ChosenCap
+from harness.releases.thresholds.request import CAPPED_CURVES
 from harness.request.fields import typed
-from harness.request.releases import CAPPED_CURVES, CapRequest, ReleaseCall
+from harness.request.releases import ReleaseCall
 from harness.views import run
 from harness.views.parts import Findings, Line, Part, Table
 from protocols.accounting.calibration import PrivacyUnit

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from harness.releases.gaps import CONFIDENCE, USEFUL, Gaps, Interval
+from harness.releases.gap.statistic import CONFIDENCE, USEFUL, Gaps, Interval
 from harness.views import run
 from harness.views.parts import Findings, Part, Table, from_least_to_most
 from harness.views.rendering.plots import intervals

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 
 from harness.releases.base import by_cell
-from harness.releases.counts import CONFIDENCE, GroupCounts
+from harness.releases.count.statistic import CONFIDENCE, GroupCounts
 from harness.views import run
 from harness.views.parts import Findings, Part, Table, from_least_to_most
 from harness.views.rendering.plots import intervals, with_ends

@@ -21,16 +21,18 @@ from harness.releases.base import (
     deviation,
     plan_release,
     table_of,
-    weight_errors,
 )
 from harness.releases.files import ResultFile, domain_in, needed_file, table_in
+from harness.releases.weights.spec import PI_RW, PI_RW_SLOTS
 from harness.request.base import Request
-from harness.reweighing.formulas import FLOOR, REWEIGHINGS, GroupWeights
+from harness.reweighing.formulas import REWEIGHINGS, GroupWeights, weighting_of
+from harness.reweighing.intervals import FLOOR
+from harness.reweighing.names import DEFAULT
 from harness.stated_privacy import StatedPrivacy
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.arrays import Floats
 from protocols.mechanisms.above_threshold import allowed_above
-from protocols.spec import PI_RW, PI_RW_SLOTS, ProtocolSpec
+from protocols.spec import ProtocolSpec
 
 
 class WeightsFile(Struct, frozen=True, kw_only=True):
@@ -80,7 +82,7 @@ class Weights:
 class WeightsStatistic(Statistic[Weights]):
     """Sample weights from noisy counts; `reweighing` is a key of `REWEIGHINGS`."""
 
-    reweighing: str = "kamiran-calders"
+    reweighing: str = DEFAULT
     spec: ProtocolSpec = PI_RW
     name = "weights"
     file_types = (WeightsFile,)
@@ -140,5 +142,8 @@ class WeightsStatistic(Statistic[Weights]):
         return ExpectedError(
             count,
             what="weight, relative",
-            each=by_cell(prepared.domain, count * weight_errors(sizes, self.reweighing)),
+            each=by_cell(prepared.domain, count * weighting_of(self.reweighing).relative_errors(sizes)),
         )
+
+
+STATISTIC = WeightsStatistic

@@ -6,10 +6,10 @@ from pathlib import Path
 from harness.errors import named
 from harness.postprocessing.thresholds.choose import GroupThresholds, constant_prediction
 from harness.postprocessing.thresholds.rules import in_words
-from harness.releases.score_curves import Thresholds
+from harness.releases.confusion.view import RATE_COLUMNS, rates_of, rates_shown
+from harness.releases.thresholds.statistic import Thresholds
 from harness.views import run
 from harness.views.parts import Findings, Paragraph, Part, Table
-from harness.views.releases.confusion import RATE_COLUMNS, rates_of, rates_shown
 from harness.views.rendering.plots import intervals, roc
 from protocols.accounting.rounding import interval_shown
 

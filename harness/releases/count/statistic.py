@@ -22,6 +22,7 @@ from harness.releases.base import (
     plan_release,
     table_of,
 )
+from harness.releases.count.spec import PI_COUNT
 from harness.releases.files import ResultFile, domain_in, needed_file, table_in
 from harness.request.base import Request
 from harness.stated_privacy import StatedPrivacy
@@ -36,7 +37,7 @@ from protocols.mechanisms.shifted_log import (
     expected_errors,
     plan_logarithm,
 )
-from protocols.spec import PI_COUNT, ProtocolSpec
+from protocols.spec import ProtocolSpec
 
 CONFIDENCE = Fraction(95, 100)
 SIZES = (0, *(10**power for power in range(1, 7)))  # sizes of cells whose privacy is shown
@@ -197,3 +198,6 @@ class CountStatistic(Statistic[GroupCounts]):
                 guarantee=distribution.guarantee_at(int(size), coins),
             )
         return ExpectedCounts(errors, distribution, self.target)
+
+
+STATISTIC = CountStatistic

@@ -31,16 +31,17 @@ from harness.releases.base import (
     plan_release,
     statistic_class,
 )
+from harness.releases.cap.request import COUNTS, CapRequest
+from harness.releases.cap.spec import PI_CAP
 from harness.releases.files import ResultFile, needed_file
 from harness.request.base import Request
-from harness.request.releases import REQUESTS, CapRequest
 from harness.stated_privacy import StatedPrivacy
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, NoisePlan
 from protocols.arrays import Floats
 from protocols.guarantee import Guarantee
 from protocols.mechanisms.above_threshold import allowed_above
 from protocols.noise.added import noise_sum
-from protocols.spec import PI_CAP, ProtocolSpec
+from protocols.spec import ProtocolSpec
 
 CAP_SHARE = Fraction(1, 5)  # of epsilon and delta, for --cap auto
 CONFIDENCE = Fraction(95, 100)
@@ -69,7 +70,7 @@ class CapTarget:
         """
         neighbors = Neighbors(NeighboringRelation.ZERO_OUT_ONE, malleable_slots=self.malleable_slots)
         release = BoundedRelease(domain, self.spends, neighbors, self.thresholds)
-        if self.task not in REQUESTS:
+        if self.task == COUNTS:
             return allowed_above(release.epsilon_of_a_record, self.counts)
         return statistic_class(self.task).clients_above_cap(release)
 
@@ -186,3 +187,6 @@ def sizes_alone(records: ClientRecords) -> ClientRecords:
     return replace(
         records, domain=replace(records.domain, kind=RecordKind.SIZE, thresholds=(), cap=None), detail=None
     )
+
+
+STATISTIC = CapStatistic

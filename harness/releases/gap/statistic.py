@@ -27,13 +27,14 @@ from harness.releases.base import (
     plan_release,
 )
 from harness.releases.files import ResultFile, needed_file, table_in
+from harness.releases.gap.spec import PI_GAP, PI_GAP_SLOTS
 from harness.request.base import Request
-from harness.reweighing.formulas import DIFFERENCE_FAILURE, difference_bound, share_intervals
+from harness.reweighing.intervals import DIFFERENCE_FAILURE, difference_bound, share_intervals
 from harness.stated_privacy import StatedPrivacy
 from protocols.accounting.calibration import NoisePlan
 from protocols.arrays import Floats
 from protocols.noise.added import Noise, error_bound
-from protocols.spec import PI_GAP, PI_GAP_SLOTS, ProtocolSpec
+from protocols.spec import ProtocolSpec
 
 CONFIDENCE = Fraction(95, 100)
 USEFUL = 0.1  # of the range: a useful accuracy of gaps
@@ -291,3 +292,6 @@ class GapStatistic(Statistic[Gaps]):
             gap=expected_gap(means),
             counted="of a group's clients",
         )
+
+
+STATISTIC = GapStatistic

@@ -26,6 +26,7 @@ from harness.releases.base import (
     rate_errors,
     table_of,
 )
+from harness.releases.confusion.spec import PI_CF, PI_CF_SLOTS
 from harness.releases.files import (
     EstimatedRates,
     ResultFile,
@@ -36,11 +37,11 @@ from harness.releases.files import (
     table_in,
 )
 from harness.request.base import Request
-from harness.reweighing.formulas import share_intervals
+from harness.reweighing.intervals import share_intervals
 from harness.stated_privacy import StatedPrivacy
 from protocols.arrays import Floats
 from protocols.mechanisms.above_threshold import allowed_above
-from protocols.spec import PI_CF, PI_CF_SLOTS, ProtocolSpec
+from protocols.spec import ProtocolSpec
 
 CONFIDENCE = Fraction(95, 100)
 
@@ -192,3 +193,6 @@ class ConfusionStatistic(Statistic[Confusion]):
         noise, domain = deviation(prepared.plan.noise, prepared.domain), prepared.domain
         rates = noise * rate_errors(sizes, len(domain.labels))
         return ExpectedError(noise, "rate", by_cell(domain, rates), expected_gap(rates))
+
+
+STATISTIC = ConfusionStatistic

@@ -6,10 +6,10 @@ import numpy as np
 
 from harness.inputs.record_schema import scale_of
 from harness.postprocessing.thresholds.choose import RATES, GroupThresholds
-from harness.releases.confusion import CONFIDENCE, Confusion
+from harness.releases.confusion.statistic import CONFIDENCE, Confusion
+from harness.releases.weights.view import of_what
 from harness.views import run
 from harness.views.parts import Part, Stacked, Table, from_least_to_most
-from harness.views.releases.weights import of_what
 from harness.views.rendering.plots import intervals, matrices
 from protocols.accounting.rounding import interval_shown
 from protocols.arrays import Floats

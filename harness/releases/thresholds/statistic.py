@@ -49,8 +49,9 @@ from harness.releases.base import (
     table_of,
 )
 from harness.releases.files import EstimatedRates, ResultFile, file_in, needed_file, rates_in, state_rates
+from harness.releases.thresholds.request import ThresholdsRequest
+from harness.releases.thresholds.spec import PI_ROC, PI_ROC_RECORDS
 from harness.request.base import Request
-from harness.request.releases import ThresholdsRequest
 from harness.stated_privacy import StatedPrivacy
 from protocols.accounting.calibration import Neighbors
 from protocols.arrays import Floats
@@ -65,7 +66,7 @@ from protocols.noise.added import (
     Noise,
     NoiseDistribution,
 )
-from protocols.spec import PI_ROC, PI_ROC_RECORDS, ProtocolSpec
+from protocols.spec import ProtocolSpec
 
 CURVES = "curves.json"
 SQUARE_ROOT = "square-root factorization"  # of the matrix of cumulative sums; not built here
@@ -595,3 +596,6 @@ class ThresholdsStatistic(Statistic[Thresholds]):
 
     def errors_elsewhere(self, prepared: PreparedRelease[Any]) -> Mapping[str, float]:
         return self.curves.errors_elsewhere(prepared)
+
+
+STATISTIC = ThresholdsStatistic
