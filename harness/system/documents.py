@@ -16,13 +16,13 @@ from difflib import get_close_matches
 from fractions import Fraction
 from itertools import accumulate, islice
 from pathlib import Path
-from typing import Any, NoReturn, TypeAlias, TypeVar, overload
+from typing import NoReturn, TypeAlias, TypeVar, overload
 
 from harness.errors import FairSharesError, cannot
 from harness.system.files import larger_than, read_bounded
 from harness.system.spelling import similar
 from protocols.exact_numbers import MAX_DIGITS, stated_number
-from protocols.json_values import JsonValue
+from protocols.json_values import JsonFields, JsonValue
 
 T = TypeVar("T")
 
@@ -86,7 +86,7 @@ def read_json(path: Path, refusal: Refusal, schema: int | None = None, limits: L
     return parse_json(_read(path, refusal, limits), refusal, schema, limits)
 
 
-def read_toml(path: Path, refusal: Refusal) -> dict[str, Any]:
+def read_toml(path: Path, refusal: Refusal) -> dict[str, TomlValue]:
     """Return the content of a TOML file within the `SMALL` limits, or raise the refusal's error."""
     try:
         text = _read(path, refusal, SMALL).decode()
@@ -197,7 +197,7 @@ def _as_type(kind: type[T], value: TomlValue, refusal: Refusal, more: bool) -> T
     import msgspec
 
     try:
-        converted = msgspec.convert(value, kind, dec_hook=_of_text)
+        converted = msgspec.convert(value, kind, dec_hook=_of_json)
     except msgspec.ValidationError as error:
         fault, _, place = str(error).partition(" - at ")
         fault = fault.partition(" '")[0]  # without values
@@ -233,9 +233,25 @@ def as_json(value: object) -> dict[str, JsonValue] | None:
     return fields
 
 
-def _of_text(kind: type, value: TomlValue) -> Fraction:
-    if kind is not Fraction:
-        raise NotImplementedError(f"no file has a {kind.__name__}")
+def _of_json(kind: type, value: TomlValue) -> Fraction | JsonFields:
+    """Return a value as one of the two types of fields that msgspec does not know."""
+    if kind is Fraction:
+        return _fraction(value)
+    if kind is JsonFields:
+        return _json_fields(value)
+    raise NotImplementedError(f"no file has a {kind.__name__}")
+
+
+def _json_fields(value: TomlValue) -> JsonFields:
+    import msgspec
+
+    try:
+        return JsonFields(msgspec.convert(value, dict))
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from None  # to which msgspec adds the place
+
+
+def _fraction(value: TomlValue) -> Fraction:
     try:
         return stated_number(value)
     except ValueError:
