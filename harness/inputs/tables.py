@@ -11,13 +11,13 @@ import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from itertools import chain
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeAlias
+from typing import IO, TYPE_CHECKING, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -30,7 +30,7 @@ from harness.inputs.record_schema import Grid, even_grid
 if TYPE_CHECKING:  # pandas and duckdb take a second to load, so functions import them
     import duckdb
     import pandas as pd
-    from narwhals.stable.v2.typing import IntoFrame
+    from narwhals.stable.v2.typing import IntoFrame, IntoLazyFrame
 
 Say = Callable[[str], None]
 _PARQUET = (".parquet", ".pq")
@@ -43,6 +43,13 @@ _NO_CSV = (
 )
 
 
+LazyRows: TypeAlias = "nw.LazyFrame[IntoLazyFrame]"
+"""Rows that somebody's engine reads when they are collected."""
+
+ColumnValues: TypeAlias = "Hashable | npt.ArrayLike | IntoFrame"
+"""What a caller gives as a column: its values, a row each, or what has none and is refused."""
+
+
 @dataclass(frozen=True)
 class Counted:
     """Counts of records, a line per combination of values; of a line's scores one is kept.
@@ -51,7 +58,7 @@ class Counted:
         bins: Score bins, `WRONG` or `MISSING`, shape (n, score columns).
     """
 
-    values: Mapping[str, Sequence[Any]]
+    values: Mapping[str, Sequence[Hashable]]
     records: npt.NDArray[np.int64]
     bins: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int64))
 
@@ -74,9 +81,9 @@ class Table:
     """
 
     where: str
-    frame: nw.LazyFrame[Any]
+    frame: LazyRows
     dtypes: Mapping[str, str]
-    in_order: Callable[[str], Iterator[tuple[str, Any]]] = lambda _: iter(())
+    in_order: Callable[[str], Iterator[tuple[str, Hashable]]] = lambda _: iter(())
     faults: Callable[[Say | None], None] = lambda _: None
     by_file: Callable[[str], Iterable[tuple[str, list[str]]]] = lambda _: ()
 
@@ -101,7 +108,7 @@ class Table:
         values = self._collected(self.frame.select(*names), None)
         return Counted(values, np.ones(len(values[names[0]]), dtype=np.int64))
 
-    def first(self, name: str, wrong: Sequence[Any]) -> tuple[str, str]:
+    def first(self, name: str, wrong: Sequence[Hashable]) -> tuple[str, str]:
         """Return the first row's name, or else the table's, with one of these values, and the value."""
         texts = {as_text([value])[0] for value in wrong}
         for place, value in self.in_order(name):
@@ -109,10 +116,9 @@ class Table:
                 return place, text
         return self.where, min(texts)
 
-    def _collected(self, frame: nw.LazyFrame[Any], say: Say | None) -> dict[str, list[Any]]:
+    def _collected(self, frame: LazyRows, say: Say | None) -> dict[str, list[Hashable]]:
         try:
-            if frame.implementation is nw.Implementation.DUCKDB:  # without an Arrow table between
-                relation = frame.to_native()
+            if (relation := _in_duckdb(frame)) is not None:  # without an Arrow table between
                 rows = relation.fetchall()
                 values = {name: [row[i] for row in rows] for i, name in enumerate(relation.columns)}
             else:
@@ -121,6 +127,23 @@ class Table:
             raise _unreadable(self.where.replace(TABLE, TABLE.lower()), error) from None
         self.faults(say)
         return values
+
+
+def _lazy(relation: duckdb.DuckDBPyRelation) -> LazyRows:
+    """Return narwhals' view of a relation of DuckDB."""
+    frame: LazyRows = nw.from_native(relation)
+    return frame
+
+
+def _in_duckdb(frame: Frame) -> duckdb.DuckDBPyRelation | None:
+    """Return DuckDB's own view of a frame, or None of another engine's."""
+    if not frame.implementation.is_duckdb():
+        return None
+    import duckdb
+
+    relation = frame.to_native()
+    assert isinstance(relation, duckdb.DuckDBPyRelation)
+    return relation
 
 
 def _unreadable(where: str, error: Exception) -> RecordsError:
@@ -134,13 +157,13 @@ def _unreadable(where: str, error: Exception) -> RecordsError:
     return RecordsError(f"Cannot read {where}: {brief}.")
 
 
-def _with_bins(frame: nw.LazyFrame[Any], name: str, grid: Grid, bin_name: str) -> nw.LazyFrame[Any]:
+def _with_bins(frame: LazyRows, name: str, grid: Grid, bin_name: str) -> LazyRows:
     """Add a column of a score's bins.
 
     For even thresholds a product guesses the bin, and comparisons correct it by up to one.
     [test: tests/harness/inputs/test_frames.py]
     """
-    score: Any = nw.col(name)
+    score = nw.col(name)
     if frame.collect_schema()[name] == nw.String:
         missing = score.is_null() | score.str.strip_chars().str.to_lowercase().is_in(["", "nan"])
         frame = _with_number_of_text(frame, name)
@@ -162,13 +185,12 @@ def _with_bins(frame: nw.LazyFrame[Any], name: str, grid: Grid, bin_name: str) -
     return frame.drop("number", "inside", "guess", strict=False)  # the next score has its own
 
 
-def _with_number_of_text(frame: nw.LazyFrame[Any], name: str) -> nw.LazyFrame[Any]:
+def _with_number_of_text(frame: LazyRows, name: str) -> LazyRows:
     """Add a text's number, or null; DuckDB's own SQL is fastest."""
-    if frame.implementation is nw.Implementation.DUCKDB:
+    if (relation := _in_duckdb(frame)) is not None:
         column = _quoted(name)
         number = f"CASE WHEN contains({column}, '_') THEN NULL ELSE TRY_CAST({column} AS DOUBLE) END"
-        numbered: nw.LazyFrame[Any] = nw.from_native(frame.to_native().project(f"*, {number} AS number"))
-        return numbered
+        return _lazy(relation.project(f"*, {number} AS number"))
     text = nw.col(name).str.strip_chars()
     return frame.with_columns(number=nw.when(text.str.contains(_NUMBER)).then(text).cast(nw.Float64))
 
@@ -311,10 +333,10 @@ class _CsvFiles:
             if copy is not None:
                 copy.close()
 
-    def frame(self) -> nw.LazyFrame[Any]:
+    def frame(self) -> LazyRows:
         """Return the rows, as texts."""
         columns = {name: nw.col(self._column(name)) for name in self.names}
-        return nw.from_native(self._connection.sql(f"SELECT * FROM {self._rows})")).select(**columns)
+        return _lazy(self._connection.sql(f"SELECT * FROM {self._rows})")).select(**columns)
 
     def _column(self, name: str) -> str:
         return self._columns[self._header.index(name)]
@@ -337,7 +359,7 @@ class _CsvFiles:
                 raise RecordsError(f"{fault}; put a value with a comma in it between quotation marks.")
             say(f"{fault}; left out.")
 
-    def in_order(self, name: str) -> Iterator[tuple[str, Any]]:
+    def in_order(self, name: str) -> Iterator[tuple[str, Hashable]]:
         """Yield each row's name, and its text in a column."""
         place = self._header.index(name)
         for path in self._paths:
@@ -399,7 +421,7 @@ def _of_parquet(where: str, files: Sequence[str], names: Sequence[str], optional
                 "together have columns of the same types."
             )
 
-    def in_order(name: str) -> Iterator[tuple[str, Any]]:
+    def in_order(name: str) -> Iterator[tuple[str, Hashable]]:
         column, cursor = _quoted(name), connection.cursor()
         for file in files:
             cursor.execute(f"SELECT {column} FROM read_parquet({_sql([file])})")
@@ -408,7 +430,7 @@ def _of_parquet(where: str, files: Sequence[str], names: Sequence[str], optional
             ):
                 yield f"{file}, row {row}", value
 
-    frame = nw.from_native(connection.sql(f"SELECT * FROM read_parquet({_sql(files)})"))
+    frame = _lazy(connection.sql(f"SELECT * FROM read_parquet({_sql(files)})"))
     return Table(where, frame, dtypes_of(frame, names), in_order)
 
 
@@ -444,20 +466,20 @@ def _of_frame(source: IntoFrame | None, names: Sequence[str], optional: str) -> 
         )
     )
 
-    def in_order(name: str) -> Iterator[tuple[str, Any]]:
+    def in_order(name: str) -> Iterator[tuple[str, Hashable]]:
         for row, value in zip(rows, frame[name].to_list(), strict=True):
             yield f"{TABLE}, row {row}", value
 
     return Table(TABLE, frame.lazy(), dtypes, in_order)
 
 
-def table_of(columns: Mapping[str, Any]) -> pd.DataFrame:
+def table_of(columns: Mapping[str, ColumnValues]) -> pd.DataFrame:
     """Return columns as one table, or raise RecordsError if their rows differ."""
     import pandas as pd
 
     indices = [column.index for column in columns.values() if isinstance(column, pd.Series)]
     names = " and ".join(filter(None, (", ".join([*columns][:-1]), [*columns][-1])))
-    shapes = [np.shape(column) for column in columns.values()]
+    shapes = [np.asarray(column).shape for column in columns.values()]
     refuse(
         RecordsError,
         (

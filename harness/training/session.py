@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import numpy as np
 
@@ -36,6 +35,7 @@ from protocols.accounting.rounds import RoundsPlan, plan_rounds
 from protocols.arrays import Floats, Integers
 from protocols.circuits.noise import input_widths
 from protocols.guarantee import Guarantee
+from protocols.json_values import JsonValue
 from protocols.noise.added import DistributedNoise
 from protocols.spec import NO_INPUT, PI_ROUNDS, with_distributed_noise, with_noise_made_ahead
 
@@ -189,7 +189,9 @@ class SumSession:
         if reason := engine_of(self.model).supports(self._spec, self.model, NO_INPUT):
             raise UnsupportedError(reason)
 
-    def preprocess(self, sessions: int = 1, progress: Progress = lambda _: None) -> list[dict[str, Any]]:
+    def preprocess(
+        self, sessions: int = 1, progress: Progress = lambda _: None
+    ) -> list[dict[str, JsonValue]]:
         """Make the joint noise of later sessions; return its costs. An error leaves finished noise."""
         return preprocess(self._noise, self.stock, sessions, self._timeout_s, progress)
 
