@@ -158,7 +158,7 @@ def evaluate(
     """
     every = {UNMITIGATED: lambda fold: fold.unmitigated.predict(fold.tested), **mitigations}
     seeds = list(splits)
-    rows: list[dict[str, object]] = []
+    rows: list[dict[str, str | float]] = []
     # On small data threads wait for each other: one is faster, many times so on a busy machine.
     with threadpool_limits(limits=1):
         for done, seed in enumerate(seeds, start=1):

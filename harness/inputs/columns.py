@@ -230,7 +230,7 @@ def as_names(column: pd.Series[Name]) -> pd.Series[str]:
 
 def refuse_variants(names: Sequence[str], what: str) -> None:
     """Raise RecordDomainError for names that differ only in blanks, case, Unicode form or a number's form."""
-    by_plain_name: dict[object, str] = {}
+    by_plain_name: dict[float | str, str] = {}
     for name in names:
         other = by_plain_name.setdefault(_folded(name), name)
         if other != name:
@@ -248,7 +248,7 @@ def alike(name: str, declared: Sequence[str]) -> str:
     return ""
 
 
-def _folded(name: str) -> object:
+def _folded(name: str) -> float | str:
     try:
         return float(name)
     except ValueError:

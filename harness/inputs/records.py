@@ -23,6 +23,7 @@ from harness.inputs.columns import (
 from harness.inputs.record_schema import (
     DEFAULT_MAX_COUNT,
     MAX_TOTAL,
+    Cap,
     Grid,
     RecordDomain,
     RecordKind,
@@ -166,7 +167,7 @@ class ClientRecords:
             count=self.count[kept] if count is None else count,
         )
 
-    def check_unit(self, unit: str, cap: object) -> None:
+    def check_unit(self, unit: str, cap: Cap | int | str | None) -> None:
         """Raise OptionError if records are clients, and clients are to be protected."""
         if self.each_is_client and (unit == "client" or cap):
             raise OptionError(

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, time, timedelta
 from pathlib import Path
@@ -117,7 +117,7 @@ class Features:
         """Return a table's texts as numbers, shape (n, columns)."""
         return np.concatenate([feature.encode(table[name]) for name, feature in self.by_name.items()], axis=1)
 
-    def check_types(self, values: Mapping[str, Sequence[object]]) -> None:
+    def check_types(self, values: Mapping[str, Sequence[Hashable]]) -> None:
         """Raise RecordsError for dates and times, of which no feature can be read."""
         for name in self.by_name:
             for value in values[name]:

@@ -29,6 +29,7 @@ from cryptography.hazmat.primitives.hpke import (
 from harness.errors import ShareError, named_command
 from harness.system.documents import SMALL, Refusal, as_type, read_json
 from harness.system.files import create_file, read_bounded, write_whole
+from protocols.json_values import JsonValue
 
 # In a party's directory of keys: its public description, and its secret signing key.
 FILE, SIGNING = "party.json", "signing.pem"
@@ -190,7 +191,7 @@ class SealingParty:
         return party
 
 
-def has_too_many_keys(party: object) -> bool:
+def has_too_many_keys(party: JsonValue) -> bool:
     """Return whether a party's description, before it is read as one, lists more than `MOST_KEYS` keys."""
     keys = party.get("keys") if isinstance(party, dict) else None
     return isinstance(keys, list) and len(keys) > MOST_KEYS
