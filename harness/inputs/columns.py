@@ -60,7 +60,8 @@ _HALF = re.compile("float16|halffloat", re.IGNORECASE)
 def dtypes_of(frame: Frame, names: Sequence[str]) -> dict[str, str]:
     """Return dtypes as pandas writes them, after "category of" for categories."""
     schema = frame.collect_schema()
-    native, known = frame.to_native(), frame.implementation
+    native = frame.to_native()
+    known = frame.implementation
     natives: Mapping[str, DtypeObj] = {}
     if (known.is_pandas_like() or known.is_dask()) and hasattr(native, "dtypes"):
         natives = native.dtypes

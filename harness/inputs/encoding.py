@@ -69,7 +69,8 @@ class _Split(_Encoding):
 
     def _capped(self, records: ClientRecords, cap: Cap) -> Integers:
         """Return the counts of the cells that a client's slots hold."""
-        cells, clients = records.domain.cells, records.clients
+        cells = records.domain.cells
+        clients = records.clients
         chosen = _chosen(records, cap)
         place = (chosen * clients + np.arange(clients))[chosen >= 0]
         return np.bincount(place, minlength=cells * clients).reshape(cells, clients)

@@ -93,13 +93,16 @@ class Table:
         """Count the records of each combination of values, with scores as bins, or raise RecordsError."""
         for name in names:
             refuse_half(self.dtypes[name], f"{self.where} has the column {name}")
-        frame, binned = self.frame.select(*names, *scores), [f"bin of {name}" for name in scores]
+        frame = self.frame.select(*names, *scores)
+        binned = [f"bin of {name}" for name in scores]
         for name, bin_name in zip(scores, binned, strict=True):
             frame = _with_bins(frame, name, grid, bin_name)
             frame = frame.with_columns(nw.when(nw.col(bin_name) < 0).then(nw.col(name)).alias(name))
-        keys, shown = [*names, *binned], [nw.col(name).min() for name in scores]
-        values = self._collected(frame.group_by(*keys).agg(nw.len().alias("records"), *shown), say)
-        records, bins = values.pop("records"), [values.pop(name) for name in binned]
+        shown = [nw.col(name).min() for name in scores]
+        counts = frame.group_by(*names, *binned).agg(nw.len().alias("records"), *shown)
+        values = self._collected(counts, say)
+        records = values.pop("records")
+        bins = [values.pop(name) for name in binned]
         by_line = np.array(bins, dtype=np.int64).reshape(len(binned), len(records)).T
         return Counted(values, np.array(records, dtype=np.int64), by_line)
 
@@ -170,13 +173,17 @@ def _with_bins(frame: LazyRows, name: str, grid: Grid, bin_name: str) -> LazyRow
     else:
         missing = score.is_null() | score.cast(nw.Float64).is_nan()
         frame = frame.with_columns(number=score.cast(nw.Float64))
-    score, inside, steps = nw.col("number"), nw.col("inside"), len(grid) - 1
+    score = nw.col("number")
+    inside = nw.col("inside")
+    steps = len(grid) - 1
     frame = frame.with_columns(inside=((score >= 0) & (score <= 1)).fill_null(False))
     if grid == even_grid(len(grid)):
-        guess = nw.when(inside).then(score * steps).otherwise(0.0).floor().cast(nw.Float64)
-        frame, guess = frame.with_columns(guess=guess), nw.col("guess")
+        product = nw.when(inside).then(score * steps).otherwise(0.0)
+        frame = frame.with_columns(guess=product.floor().cast(nw.Float64))
+        guess = nw.col("guess")
         by = guess * 0 + steps  # a column, since Polars would multiply by 1 / steps, a rounded number
-        too_low, too_high = score >= (guess + 1) / by, score < guess / by
+        too_low = score >= (guess + 1) / by
+        too_high = score < guess / by
         place = guess.cast(nw.Int64) + too_low.cast(nw.Int64) - too_high.cast(nw.Int64)
     else:
         place = _by_halves(score, grid, 0, len(grid))
@@ -199,7 +206,8 @@ def _by_halves(score: nw.Expr, grid: Grid, low: int, high: int) -> nw.Expr:
     if high - low == 1:
         return nw.lit(low)
     middle = (low + high) // 2
-    upper, lower = _by_halves(score, grid, middle, high), _by_halves(score, grid, low, middle)
+    upper = _by_halves(score, grid, middle, high)
+    lower = _by_halves(score, grid, low, middle)
     return nw.when(score >= grid[middle]).then(upper).otherwise(lower)
 
 
@@ -222,18 +230,7 @@ def table_at(source: TabularRecords, names: Sequence[str], optional: str = "") -
     them as `Named`. The optional column may be missing.
     """
     if isinstance(source, Named):
-        theirs = {name: source.names.get(name, name) for name in names}
-        table = table_at(
-            source.records, [*dict.fromkeys(theirs.values())], "" if optional in source.names else optional
-        )
-        theirs = {name: of for name, of in theirs.items() if of in table.dtypes}
-        return replace(
-            table,
-            frame=table.frame.select(**{name: nw.col(of) for name, of in theirs.items()}),
-            dtypes={name: table.dtypes[of] for name, of in theirs.items()},
-            in_order=lambda name: table.in_order(theirs[name]),
-            by_file=lambda name: table.by_file(theirs[name]),
-        )
+        return _renamed(source, names, optional)
     if not isinstance(source, Path):
         return _of_frame(source, names, optional)
     import duckdb
@@ -246,6 +243,21 @@ def table_at(source: TabularRecords, names: Sequence[str], optional: str = "") -
         return _of_csv(where, files, names, optional)
     except (OSError, duckdb.Error) as error:
         raise _unreadable(where, error) from None
+
+
+def _renamed(source: Named, names: Sequence[str], optional: str) -> Table:
+    """Return records as a table under our names of the columns."""
+    theirs = {name: source.names.get(name, name) for name in names}
+    is_named = optional in source.names  # then it has to be there
+    table = table_at(source.records, [*dict.fromkeys(theirs.values())], "" if is_named else optional)
+    read = {name: column for name, column in theirs.items() if column in table.dtypes}
+    return replace(
+        table,
+        frame=table.frame.select(**{name: nw.col(column) for name, column in read.items()}),
+        dtypes={name: table.dtypes[column] for name, column in read.items()},
+        in_order=lambda name: table.in_order(read[name]),
+        by_file=lambda name: table.by_file(read[name]),
+    )
 
 
 def _files(path: Path, where: str) -> list[str]:
@@ -422,7 +434,8 @@ def _of_parquet(where: str, files: Sequence[str], names: Sequence[str], optional
             )
 
     def in_order(name: str) -> Iterator[tuple[str, Hashable]]:
-        column, cursor = _quoted(name), connection.cursor()
+        column = _quoted(name)
+        cursor = connection.cursor()
         for file in files:
             cursor.execute(f"SELECT {column} FROM read_parquet({_sql([file])})")
             for row, (value,) in enumerate(

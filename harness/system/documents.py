@@ -275,8 +275,8 @@ def _check_known(document: TomlValue, made: object, refusal: Refusal) -> None:
             if value != known[name]:  # JSON that became another type
                 _check_known(value, known[name], refusal)
     elif isinstance(document, list) and isinstance(made, Iterable):
-        for value, one in zip(document, made, strict=True):
-            _check_known(value, one, refusal)
+        for value, converted in zip(document, made, strict=True):
+            _check_known(value, converted, refusal)
 
 
 def _keys(document: TomlValue) -> Iterator[str]:

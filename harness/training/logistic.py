@@ -127,8 +127,10 @@ def fit(
     Computes: the mean of the later half of the steps of gradient descent with heavy-ball momentum, over which
     noise averages out.
     """
-    parameters, velocity = np.zeros(examples.shape), np.zeros(examples.shape)
-    total, weights = np.zeros(examples.shape), None
+    parameters = np.zeros(examples.shape)
+    velocity = np.zeros(examples.shape)
+    total = np.zeros(examples.shape)
+    weights: Floats | None = None
     counts = np.zeros(fairgrad.cells if fairgrad else 0)
     for done in range(how.rounds):
         noisy = sum_of(

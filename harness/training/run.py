@@ -248,7 +248,8 @@ class _Split:
             encoded: The features of all records, shape (n, columns).
             weights: The release that says so; without it each weighs 1.
         """
-        domain, training = self.training.domain, self.training
+        training = self.training
+        domain = training.domain
         table = np.ones(domain.shape[:2]) if weights is None else weights.found.weights.weights
         return Examples(
             encoded[self.in_training],
@@ -342,7 +343,8 @@ def _say_part(progress: Progress, name: str, step: str) -> None:
 
 def _settings(how: Descent, planned: PlannedTraining) -> TrainingSettings:
     """Return what a manifest says of how the model was trained."""
-    fairgrad, loss = planned.fairgrad, planned.session.plan.loss
+    fairgrad = planned.fairgrad
+    loss = planned.session.plan.loss
     return TrainingSettings(
         rounds=how.rounds,
         clip=how.clip,
@@ -383,7 +385,8 @@ def held_out(clients: int) -> Bools:
 
 def of_clients(records: ClientRecords, kept: Bools) -> ClientRecords:
     """Return these clients' records."""
-    rows, number = kept[records.client], np.cumsum(kept) - 1
+    rows = kept[records.client]
+    number = np.cumsum(kept) - 1  # of a client among those that are kept
     return replace(
         records,
         client_ids=records.client_ids[kept],

@@ -9,7 +9,7 @@ import pytest
 
 from harness.errors import ResultFileError
 from harness.system.documents import Limits, Refusal, as_type, parse_json
-from protocols.json_values import JsonFields
+from protocols.json_values import JsonFields, JsonValue
 
 REFUSAL = Refusal(ResultFileError, "x.json", "a thing", "make it again")
 
@@ -62,7 +62,7 @@ class Carrier:
 
 
 def test_fields_that_another_reader_checks_stay_as_they_are() -> None:
-    given = {"a": [1, {"b": None}], "c": "text"}
+    given: dict[str, JsonValue] = {"a": [1, {"b": None}], "c": "text"}
     assert as_type(Carrier, {"fields": given}, REFUSAL).fields == given
 
 
