@@ -16,13 +16,16 @@ from difflib import get_close_matches
 from fractions import Fraction
 from itertools import accumulate, islice
 from pathlib import Path
-from typing import NoReturn, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, ClassVar, NoReturn, Protocol, TypeAlias, TypeVar, overload
 
 from harness.errors import FairSharesError, cannot
 from harness.system.files import larger_than, read_bounded
 from harness.system.spelling import similar
 from protocols.exact_numbers import MAX_DIGITS, stated_number
 from protocols.json_values import JsonFields, JsonValue
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 T = TypeVar("T")
 
@@ -217,15 +220,21 @@ def _as_type(kind: type[T], value: TomlValue, refusal: Refusal, more: bool) -> T
     return converted
 
 
+class AnyStruct(Protocol):
+    """A struct of msgspec, which loads slowly; or a protocol of its structs."""
+
+    __struct_fields__: ClassVar[tuple[str, ...]]
+
+
 @overload
 def as_json(value: None) -> None: ...
 
 
 @overload
-def as_json(value: object) -> dict[str, JsonValue]: ...
+def as_json(value: "AnyStruct | DataclassInstance") -> dict[str, JsonValue]: ...
 
 
-def as_json(value: object) -> dict[str, JsonValue] | None:
+def as_json(value: "AnyStruct | DataclassInstance | None") -> dict[str, JsonValue] | None:
     """Return a struct as JSON has it; fractions become texts, as `"355/113"`."""
     import msgspec
 
