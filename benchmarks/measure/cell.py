@@ -186,9 +186,9 @@ def _of_a_round(session: SumSession) -> Computation:
     round_s = median(session.seconds[1:] or session.seconds)
     if not made:
         return structs.replace(computation, mpc_s=round_s)
-    return structs.replace(
-        computation, mpc_s=round_s, online_s=round_s, offline_s=made[0]["mpc_s"] / session.rounds
-    )
+    made_s = made[0]["mpc_s"]
+    assert isinstance(made_s, float)
+    return structs.replace(computation, mpc_s=round_s, online_s=round_s, offline_s=made_s / session.rounds)
 
 
 def fields_of_record(computation: Computation) -> dict[str, Any]:

@@ -23,8 +23,9 @@ from harness.inputs.shares.party import read_lists, write_uploads
 from harness.inputs.shares.task import ANYONE, Task
 from harness.views.parts import Part, Table
 from harness.views.uploads import planned
+from protocols.json_values import JsonFields
 
-_POLICY = {"tasks": ["weights"], "epsilon": "1", "delta": "1/1048576", "unit": "record"}
+_POLICY = JsonFields(tasks=["weights"], epsilon="1", delta="1/1048576", unit="record")
 _MANY = 10**8
 _PARTIES = 3
 _UNTIL = "9999-12-31"

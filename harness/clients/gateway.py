@@ -22,13 +22,16 @@ from contextlib import closing, suppress
 from itertools import accumulate, pairwise
 from math import gcd
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from harness.clients import input_masks as masks, messages as wire
 from harness.clients.messages import Channel
 from protocols.circuits.clients import DIGEST_WORDS, checks
+
+if TYPE_CHECKING:  # a gateway should not pay for what coordinators and hosts check
+    from harness.clients.session import GatewayConfig
 
 FAILED = "Clients failed: "  # every message about clients begins so
 # Connections at a time that have not knocked as a client. Whoever reaches the port can open them. They take a
@@ -51,13 +54,10 @@ class ClientFailure(Exception):
 
 
 class Front:
-    """One run's gateway at a party, which is client `number` of its virtual machine.
-
-    `config` is that of `ClientInputs.front`, with `started` (seconds since 1970) and `parties`.
-    """
+    """One run's gateway at a party, which is client `number` of its virtual machine."""
 
     def __init__(
-        self, config: dict[str, Any], party: int, number: int, data: Path, machine_runs: Callable[[], bool]
+        self, config: "GatewayConfig", party: int, number: int, data: Path, machine_runs: Callable[[], bool]
     ) -> None:
         self._config, self._party, self._number, self._data = config, party, number, data
         self._machine_runs = machine_runs
@@ -345,8 +345,7 @@ class Front:
     async def _stays(self, channel: Channel) -> bool:
         """Wait for the masks; return whether the client is then there and silent."""
         early = asyncio.ensure_future(channel.reader.read(1))
-        both: set[asyncio.Future[Any]] = {early, self._masks}
-        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((early, self._masks), return_when=asyncio.FIRST_COMPLETED)
         if early.done():
             return False
         early.cancel()
@@ -382,7 +381,7 @@ def _settle(pending: asyncio.Future[bytes], value: bytes) -> None:
         pending.set_result(value)
 
 
-def main(config: dict[str, Any], party: int, number: int, data: Path, machine: int) -> int:
+def main(config: "GatewayConfig", party: int, number: int, data: Path, machine: int) -> int:
     """Run the gateway to the end of its virtual machine, process `machine`; exit like it, or with 1."""
 
     def machine_runs() -> bool:

@@ -10,9 +10,9 @@ import struct
 from collections.abc import Callable, Container
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from harness.system.documents import SMALL, strict_json
+from protocols.json_values import JsonObject
 
 PROTOCOL = "fairshares-client-3"
 MAX_TERMS = 1 << 16  # bytes of the JSON that opens a conversation
@@ -124,7 +124,7 @@ class Channel:
         self.received += 4 + length
         return await self.reader.readexactly(length)
 
-    async def receive_terms(self) -> dict[str, Any]:
+    async def receive_terms(self) -> JsonObject:
         """Return a JSON object; WrongLengthError or ValueError without one."""
         try:
             terms = strict_json(await self._receive(range(MAX_TERMS + 1)), SMALL)

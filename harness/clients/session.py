@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from math import gcd
-from typing import Any
+from typing import TypedDict
 
 from harness.inputs.shares.signatures import Signed, is_signed
 from harness.system.documents import Refusal, as_type, parse_json
+from protocols.json_values import JsonValue
 
 MAX_CONNECTIONS = 200  # of a run's clients, one each; to four parties, below most limits on files
 _TO_COME, _TO_SEND = 0.8, 0.1  # of the run's time limit; then parties go on without absent clients
@@ -78,11 +79,54 @@ def check_servers(servers: Sequence[Server], refusal: Refusal) -> None:
         return
     if len(statements) != len(servers):
         refusal.say("the owners of some parties signed nothing")
-    if any(one.nonces != statements[0].nonces for one in statements):
+    if any(statement.nonces != statements[0].nonces for statement in statements):
         refusal.say("the owners of its parties signed different runs")
 
 
-Begin = Callable[[Sequence[Server]], AbstractContextManager[Any]]
+Begin = Callable[[Sequence[Server]], AbstractContextManager[None]]
+
+
+def started_elsewhere(servers: Sequence[Server]) -> AbstractContextManager[None]:  # noqa: ARG001
+    """Start no client: another process starts them."""
+    return nullcontext()
+
+
+class FrontConfig(TypedDict):
+    """What a party's gateway is told before the run, on every host alike but for its ports.
+
+    Attributes:
+        host: The address at which it listens for clients.
+        port: The port there.
+        machine_port: The port of this machine at which its virtual machine listens.
+        uploads: Each client's number of values.
+        certificates: Each client's certificate (PEM).
+        terms: The facts on which clients agree with the parties.
+        seconds: The time for clients to come, from the start.
+        seconds_to_send: The time for them to send, from then on.
+        most_failures: The number of clients that may break off.
+    """
+
+    host: str
+    port: int
+    machine_port: int
+    uploads: list[int]
+    certificates: list[str]
+    terms: dict[str, JsonValue]
+    seconds: float
+    seconds_to_send: float
+    most_failures: int
+
+
+class GatewayConfig(FrontConfig):
+    """What a party's gateway is told in all.
+
+    Attributes:
+        parties: The number of parties.
+        started: When the run began, in seconds since 1970.
+    """
+
+    parties: int
+    started: float
 
 
 @dataclass(frozen=True)
@@ -93,8 +137,8 @@ class ClientInputs:
     """
 
     uploads: tuple[Upload, ...]
-    terms: dict[str, Any]
-    begin: Begin = nullcontext  # clients are started by another process
+    terms: dict[str, JsonValue]
+    begin: Begin = started_elsewhere
 
     @property
     def parts(self) -> int:
@@ -102,7 +146,7 @@ class ClientInputs:
         values = [upload.values for upload in self.uploads]
         return sum(values) // gcd(*values)
 
-    def front(self, host: str, port: int, machine_port: int, timeout_s: float) -> dict[str, Any]:
+    def front(self, host: str, port: int, machine_port: int, timeout_s: float) -> FrontConfig:
         """Return a party's gateway's configuration; its virtual machine listens at `machine_port`."""
         return {
             "host": host,

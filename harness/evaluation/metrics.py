@@ -5,10 +5,11 @@ A rate without records, and every difference or ratio over it, is NaN: it never 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from protocols.arrays import Bools, Integers
 
 Rates = npt.NDArray[np.float64]
 
@@ -130,5 +131,5 @@ def corrected_metrics(
     )
 
 
-def _share(values: npt.NDArray[Any]) -> float:
+def _share(values: Bools | Integers) -> float:
     return float(np.mean(values)) if len(values) else float("nan")

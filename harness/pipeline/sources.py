@@ -3,7 +3,6 @@
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 from msgspec import UNSET, UnsetType, structs
 
 from harness.clients.sender import Sender, invitations, sending
-from harness.clients.session import MAX_CONNECTIONS, Begin, ClientInputs, Upload
+from harness.clients.session import MAX_CONNECTIONS, Begin, ClientInputs, Upload, started_elsewhere
 from harness.engines.base import Progress
 from harness.errors import OptionError, ShareError, named
 from harness.inputs.encoding import columns_of, count_columns, count_rows, is_per_record, shared_over
@@ -334,7 +333,7 @@ def sent_inputs(
     model: SecurityModel,
     terms: dict[str, JsonValue],
     *,
-    begin: Begin = nullcontext,
+    begin: Begin = started_elsewhere,
 ) -> PartyInputs:
     """Return the inputs of a run to which clients send."""
     columns, clients = count_columns(domain, form.name), len(certificates)

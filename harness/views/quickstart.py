@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -139,7 +138,8 @@ def answer(study: Quickstart) -> list[str]:
     """Name the mitigation with the smallest gap, its improvement, and its cost."""
     gap, means = "demographic_parity_difference", study.figures["mean"]
     best = str(means[gap].drop(UNMITIGATED).idxmin())
-    moved: Any = changes(study.evaluation).set_index(["model", "metric"]).loc[(best, gap)]
+    changed = changes(study.evaluation).set_index(["model", "metric"])
+    moved: pd.Series[float] = changed.T[(best, gap)]
 
     def change(metric: str) -> str:
         return f"from {means[metric, UNMITIGATED]:.3f} to {means[metric, best]:.3f}"
@@ -242,11 +242,11 @@ def before_after(evaluation: pd.DataFrame, splits: int) -> Iterator[Part]:
     )
 
 
-def _spread(figure: pd.Series) -> str:
+def _spread(figure: "pd.Series[float]") -> str:
     return f"{figure['mean']:.3f} ±\N{NO-BREAK SPACE}{figure['std']:.3f}"
 
 
-def _moved(name: str, change: pd.Series) -> str:
+def _moved(name: str, change: "pd.Series[float]") -> str:
     rose, fell = int(change["higher"]), int(change["lower"])
     verb, often = ("rose", rose) if rose >= fell else ("fell", fell)
     return f"{name} {verb} in {often} of {int(change['splits'])} splits ({change['mean']:+.3f} on average)"

@@ -22,6 +22,7 @@ from harness.views.parts import PAGE, Bad, Findings, Good, Heading, Line, Part, 
 from harness.views.rendering.plots import deltas
 from protocols.accounting.rounding import digits_up
 from protocols.guarantee import Guarantee
+from protocols.json_values import JsonObject
 
 STEPS = {
     "records": "read records",
@@ -67,33 +68,38 @@ def view_of(task: str) -> ReleaseView:
     return view
 
 
-def preprocessed(stock: str, made: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
-    """Show the place and costs of noise made ahead."""
-    seconds = median(piece["mpc_s"] for piece in made)
-    sent = median(sum(piece["sent_bytes"]) for piece in made)
-    yield f"The noise of {len(made)} runs is in {stock}."
-    yield f"Each took {seconds:,.3g} s, and all parties sent {sent / 1e3:,.0f} kB (medians)."
+def preprocessed(stock: str, seconds: Sequence[float], sent_bytes: Sequence[int]) -> Iterator[Part]:
+    """Show the place and costs of noise made ahead: the time of each piece, and what all parties sent."""
+    yield f"The noise of {len(seconds)} runs is in {stock}."
+    yield (
+        f"Each took {median(seconds):,.3g} s, and all parties sent {median(sent_bytes) / 1e3:,.0f} kB "
+        "(medians)."
+    )
     yield "Each run with --offline takes one piece; guard them as you guard shares."
 
 
-def security_models(rows: Sequence[dict[str, Any]]) -> Iterator[Part]:
+def security_models(rows: Sequence[JsonObject]) -> Iterator[Part]:
     """Show the models that can run here, and why others cannot."""
     yield Table(
         ["security model", "engine", "parties", "adversary", "available"],
         [
             [
-                row["security"],
-                row["engine_version"] or row["engine"],
+                str(row["security"]),
+                str(row["engine_version"] or row["engine"]),
                 str(row["parties"]),
-                row["adversary"],
+                str(row["adversary"]),
                 Good("yes") if row["available"] else Bad("no"),
             ]
             for row in rows
         ],
         "lllll",
     )
-    for reason in dict.fromkeys(row["reason"] for row in rows if row["reason"]):
-        yield f"{', '.join(row['security'] for row in rows if row['reason'] == reason)}: {reason}"
+    models_by_reason: dict[str, list[str]] = {}
+    for row in rows:
+        if row["reason"]:
+            models_by_reason.setdefault(str(row["reason"]), []).append(str(row["security"]))
+    for reason, models in models_by_reason.items():
+        yield f"{', '.join(models)}: {reason}"
     yield (
         f"With {named('noise', 'distributed')}, in every model, {SHIFTED}. Errors are then up to 1.41 "
         "times as large with two parties, 1.22 with three, 1.15 with four."

@@ -18,7 +18,7 @@ from harness.clients import input_masks as masks, messages as wire
 from harness.clients.gateway import Front
 from harness.clients.messages import Channel
 from harness.clients.sender import Sender, send_values
-from harness.clients.session import Server
+from harness.clients.session import GatewayConfig, Server
 from harness.engines.parties.certificates import make_key
 from harness.engines.parties.supervisor import free_ports
 from protocols.circuits.clients import checks
@@ -97,7 +97,7 @@ class Run:
             machine = threading.Thread(target=self._machine, args=(i, data, listening))
             machine.start()
             self._machines.append((listening, machine))
-            config = {
+            config: GatewayConfig = {
                 "host": "127.0.0.1",
                 "port": port,
                 "machine_port": listening.getsockname()[1],

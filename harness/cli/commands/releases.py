@@ -176,7 +176,9 @@ def make_noise(options: Options, steps: Mapping[str, str], make: Callable[[Progr
         )
     with cli.steps({**run_view.HOST_STEPS, **steps}) as begin:
         place, pieces = make(begin)
-    shown = run_view.preprocessed(str(place), pieces)
+    seconds = [piece["mpc_s"] for piece in pieces]
+    sent_bytes = [sum(piece["sent_bytes"]) for piece in pieces]
+    shown = run_view.preprocessed(str(place), seconds, sent_bytes)
     cli.show_or_print({"stock": str(place), "pieces": pieces}, *shown)
 
 

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Iterable
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from harness.engines.parties import sandbox
 from harness.engines.parties.certificates import expecting, make_key, trust
@@ -37,6 +37,9 @@ from harness.engines.parties.working_directory import (
 )
 from harness.errors import FairSharesError
 from harness.system.processes import die_with_parent
+
+if TYPE_CHECKING:
+    from harness.clients.session import FrontConfig, GatewayConfig
 
 READY, GO = "ready", "go"
 CLAIMED_EXIT = 17
@@ -158,7 +161,8 @@ def _run_with_front(config: dict[str, Any], started: float) -> int:
         _supply_secrets(config)
         _become(config, str(port), str(number))
     sandbox.signal_only(os.getpid(), machine)
-    of_front = {**config["front"], "started": started, "parties": len(config["common_names"])}
+    of_clients: FrontConfig = config["front"]
+    of_front: GatewayConfig = {**of_clients, "started": started, "parties": len(config["common_names"])}
     return front.main(of_front, party, number, data, machine)
 
 

@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -43,6 +42,7 @@ from harness.system.files import (
 from harness.system.progress import tell
 from harness.system.signals import uninterrupted
 from protocols.arrays import Integers, Words
+from protocols.json_values import JsonFields
 from protocols.spec import INPUT_FORMS, InputForm
 
 COUNTED_SCHEMA = 2  # version of the file that counts earlier uploads
@@ -301,7 +301,7 @@ def _bounds(stated: bytes) -> ClientPolicy | None:
     fields = parse_json(stated, refusal)
     if fields is None:
         return None
-    return client_policy_from_json(as_type(dict[str, Any], fields, refusal), refusal)
+    return client_policy_from_json(as_type(JsonFields, fields, refusal), refusal)
 
 
 def _identity(task: Task, bound: bytes) -> bytes:

@@ -34,7 +34,7 @@ from harness.system.documents import Refusal, as_type, parse_json
 from harness.system.files import append
 from harness.system.progress import tell
 from protocols.arrays import Words
-from protocols.json_values import JsonObject, JsonValue
+from protocols.json_values import JsonFields, JsonObject, JsonValue
 from protocols.spec import SPLIT
 
 _AT_ONCE = 512  # envelopes per batch
@@ -389,7 +389,7 @@ class Count:
         digests = digests_in(plain[8:end])
         if (digests[1:] <= digests[:-1]).any() or self._counted(digests).any():
             refusal.say("its uploads are not in order, or there twice")
-        bounds = as_type(dict[str, dict[str, Any]], parse_json(plain[end + size :], refusal), refusal)
+        bounds = as_type(dict[str, JsonFields], parse_json(plain[end + size :], refusal), refusal)
         values = ring.from_bytes(plain[end : end + size]).reshape(columns, rows, ring.words)
         self._take(Part(digests, values))
         for name, bound in bounds.items():

@@ -11,7 +11,7 @@ from harness.system.documents import Refusal, as_type
 from harness.system.files import make_own_directory, write_whole
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.guarantee import Guarantee
-from protocols.json_values import JsonObject, JsonValue
+from protocols.json_values import JsonFields, JsonObject
 from protocols.spec import REPLICATED, InputForm
 
 SUFFIX = ".share"
@@ -57,14 +57,14 @@ class ClientPolicy:
             min(self.unit, other.unit),  # alphabetically: "client" before "record"
         )
 
-    def to_json(self) -> dict[str, JsonValue]:
+    def to_json(self) -> JsonFields:
         """Return what `client_policy_from_json` reads."""
-        return {
-            "tasks": list(self.tasks),
-            "epsilon": str(self.total.epsilon),
-            "delta": str(self.total.delta),
-            "unit": str(self.unit),
-        }
+        return JsonFields(
+            tasks=list(self.tasks),
+            epsilon=str(self.total.epsilon),
+            delta=str(self.total.delta),
+            unit=str(self.unit),
+        )
 
 
 def client_policy_from_json(fields: JsonObject, refusal: Refusal) -> ClientPolicy:

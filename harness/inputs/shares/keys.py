@@ -35,6 +35,7 @@ from harness.system.files import (
     read_bounded,
     write_whole,
 )
+from protocols.json_values import JsonValue
 
 # In a party's directory of keys: its public description, and its secret signing key.
 FILE, SIGNING = "party.json", "signing.pem"
@@ -228,7 +229,7 @@ def _not_own(reason: str, directory: Path) -> ShareError:
     )
 
 
-def has_too_many_keys(party: object) -> bool:
+def has_too_many_keys(party: JsonValue) -> bool:
     """Return whether a party's description, before it is read as one, lists more than `MOST_KEYS` keys."""
     keys = party.get("keys") if isinstance(party, dict) else None
     return isinstance(keys, list) and len(keys) > MOST_KEYS

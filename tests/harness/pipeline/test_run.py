@@ -198,11 +198,13 @@ def test_clients_are_told_of_all_attempts_to_make_the_noise(tmp_path: Path) -> N
     sending = source.deliver(run, source.describe(run), Piece("piece", (), 2)).sending
     assert sending is not None
     read, _ = read_terms(sending.terms, "Terms")
-    said = " ".join(_sentences(read, sending.terms["attempts"]))
+    attempts = sending.terms["attempts"]
+    assert isinstance(attempts, int)
+    said = " ".join(_sentences(read, attempts))
     assert "made before the run" in said and "begun 2 times" in said and "fail counts 3 times" in said
-    for attempts in (0, "2"):
+    for other in (0, "2"):
         with pytest.raises(ShareError, match="does not say how often making its noise was begun"):
-            read_terms({**sending.terms, "attempts": attempts}, "Terms")
+            read_terms({**sending.terms, "attempts": other}, "Terms")
 
 
 def test_hosts_are_asked_for_a_distribution_not_for_a_table() -> None:

@@ -11,13 +11,15 @@ import pytest
 from harness.engines.base import EngineResult
 from harness.pipeline.manifests import combined_manifest, manifest_of
 from harness.privacy.manifest import Inputs
+from harness.releases.count.spec import PI_COUNT
+from harness.releases.weights.spec import PI_RW
 from harness.security_models import MODELS, SecurityModel
 from harness.stated_privacy import StatedPrivacy
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, each_cell_once, plan_noise
 from protocols.circuits.clients import CHECKS
 from protocols.circuits.coins import exp_bounds
 from protocols.guarantee import Guarantee
-from protocols.spec import CLIENTS, PI_COUNT, PI_RW, SHARES, SPLIT, InputPath, ProtocolSpec
+from protocols.spec import CLIENTS, SHARES, SPLIT, InputPath, ProtocolSpec
 from tests.support.stated import statement_of
 
 EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)

@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from rich.console import Console
 
 from harness.engines.registry import security_models
@@ -93,6 +94,10 @@ def written(title: str, subtitle: str, view: list[Part], directory: Path) -> Pag
     return Page((directory / "report.html").read_text(encoding="utf-8"))
 
 
+def drawn(axes: Axes) -> None:
+    axes.plot([0, 1], "o")
+
+
 def test_a_report_is_well_formed_and_refers_to_nothing_outside(tmp_path: Path) -> None:
     rows = [["a", "1.0"], [], [Good("b"), Stacked("2.0\n3.0")]]
     view: list[Part] = [
@@ -103,8 +108,8 @@ def test_a_report_is_well_formed_and_refers_to_nothing_outside(tmp_path: Path) -
         Sentences(["first", "second"]),
         Table(["group", "weight"], rows, title="a title", caption="a caption"),
         Line("Results", "runs/1"),
-        Picture("curve", lambda axes: axes.plot([0, 1]), "a line", "One line.", 2.0),
-        Picture("dots", lambda axes: axes.plot([1, 2], "o"), "dots", "Two dots.", 2.0),
+        Picture("curve", drawn, "a line", "One line.", 2.0),
+        Picture("dots", drawn, "dots", "Two dots.", 2.0),
     ]
     page = written("Title", "subtitle", view, tmp_path)
     assert page.open == [] and page.tags.count("td") == 5 and page.tags.count("tr") == 4
