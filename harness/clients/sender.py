@@ -99,7 +99,7 @@ class _Conversation:
         self._certificate = sender.certificate.read_text()
         self._context = wire.context(ssl.PROTOCOL_TLS_CLIENT, sender.certificate, trusted)
         self._channels: list[Channel] = []
-        self._terms: dict[int, dict[str, Any]] = {}
+        self._terms: dict[int, JsonObject] = {}
 
     async def connect(self, party: int, server: Server) -> None:
         """Connect to a party and take its terms, or raise ClientError or OSError.
