@@ -13,13 +13,13 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from harness.errors import FairSharesError, HostUnfitError
 from harness.hosts import local_host, wire
 from harness.hosts.decision import Benchmark, Contact
-from harness.hosts.guard import Guard, once
 from harness.hosts.host_log import Event
 from harness.hosts.local_host import LocalHost
 from harness.hosts.messages import (
@@ -43,11 +43,14 @@ from harness.hosts.messages import (
     check_size,
     limit_s,
 )
-from harness.hosts.party_run import BenchmarkRun, Preparation, ReleaseRun
+from harness.hosts.party_run import Running, RunState
 from harness.hosts.policy import FILE
-from harness.hosts.states import State
+from harness.hosts.runs import noise_proposed, trial_proposed
+from harness.hosts.states import HostState, NoRun, State, Stepping
+from harness.hosts.uploads import release_proposed
 from harness.inputs.shares.signatures import Signed
-from harness.system.signals import take_interrupts
+from harness.system.signals import take_interrupts, uninterrupted
+from protocols.json_values import JsonObject
 
 _WAITING = 1  # request beside the one being answered, to save memory
 # Between looks at a party, and at signals. Python may begin to wait right after the signal that
@@ -179,13 +182,18 @@ def _name(request: wire.Received) -> str:
 
 
 class Work(wire.Answers):
-    """One host's work for one connection."""
+    """One host's work for one connection.
+
+    Attributes:
+        host: This machine.
+        state: What has been done for the connection. Only a step that was not refused changes it.
+    """
 
     known = TO_AGENT
 
     def __init__(self, directory: Path, stack: ExitStack, coordinator: str = "") -> None:
         self.host = LocalHost(directory, stack, coordinator)
-        self.run: ReleaseRun | Preparation | BenchmarkRun | None = None
+        self.state: HostState = NoRun()
 
     @property
     def handlers(self) -> dict[str, Answering]:
@@ -198,21 +206,25 @@ class Work(wire.Answers):
             Clean.answered_by(self.clean),
             *self.host.handlers(),
         ]
-        if self.run is not None:
-            handlers += self.run.handlers()
+        handlers += [_Taking(self, stepping) for stepping in self.state.steps()]
         return {handler.name: handler for handler in handlers}
 
     @property
     def longest(self) -> int:
         """Most bytes of a request: few until the owner's policy accepts a run."""
-        return SHORT if self.run is None else LONGEST
+        return SHORT if self.state.NAME is State.NO_RUN else LONGEST
 
     @property
     def is_running(self) -> bool:
-        return self.run is not None and self.run.is_running
+        return self.state.NAME is State.RUNNING
 
     def ended(self) -> PartyEnd | None:
-        return None if self.run is None else self.run.ended()
+        if not isinstance(self.state, Running):
+            return None
+        with uninterrupted():  # else what is over would not be noted, or twice
+            step = self.state.polled()
+            self.state = step.state
+        return step.answer
 
     def admit(self, kind: Kind | None) -> None:
         """Raise PolicyError unless this coordinator may ask, HostUnfitError if not in this state.
@@ -227,7 +239,7 @@ class Work(wire.Answers):
             check_order(self.state, kind)
 
     def limit_s(self, kind: Kind | None) -> float:
-        return limit_s(self.state, kind)
+        return limit_s(self.state.NAME, kind)
 
     def note(self, event: Event, request: str, said: str) -> None:
         self.host.log.write(event, request, said)
@@ -235,26 +247,22 @@ class Work(wire.Answers):
     def ends(self, request: str, how: str) -> None:
         self.host.ends(request, how)
 
-    @property
-    def state(self) -> State:
-        """The state of this connection."""
-        return State.NO_RUN if self.run is None else self.run.reached
+    def enter(self, state: HostState) -> None:
+        """Go on in a state, and do what follows from it by itself."""
+        self.state = state  # first, as an interrupt ends what this state says
+        with uninterrupted():
+            self.state = state.entered()
 
     def propose(self, message: Propose) -> None:
         """Take a release, and the turn, so that this connection signs a single run.
 
-        Raises PolicyError, OptionError, UnsupportedError, or as `LocalHost.listen`.
+        Raises as `release_proposed`.
         """
-        self.host.take_turn()
-        once(self.run, "taken part in another run")
-        self.run = ReleaseRun(self.host, Guard(self.host.directory, message.asked, self.host.coordinator))
+        self._take(release_proposed(self.host, message))
 
     def preprocess(self, message: Preprocess) -> None:
-        """Take a run that makes noise ahead, in place of the last such run. Raises as `propose`."""
-        self.host.take_turn()
-        self._check_kind(Preparation)
-        guard = Guard(self.host.directory, message.asked, self.host.coordinator)
-        self._take(Preparation(self.host, guard, message.domain))
+        """Take a run that makes noise ahead, in place of the last such run. Raises as `noise_proposed`."""
+        self._take(noise_proposed(self.host, message))
 
     def run_trial(self, message: RunTrial) -> None:
         """Take a run on made-up records, in place of the last such run.
@@ -263,21 +271,21 @@ class Work(wire.Answers):
         has.
         [test: tests/harness/hosts/test_preparation.py]
 
-        Raises PolicyError if the owner allows none, or as `Trial.job` and `LocalHost.listen`.
+        Raises PolicyError if the owner allows none, or as `trial_proposed`.
         """
         self.host.ask_owner(Benchmark(message.trial.security))
-        self.host.take_turn()
-        self._check_kind(BenchmarkRun)
-        self._take(BenchmarkRun(self.host, message.party, message.trial))
+        self._take(trial_proposed(self.host, message))
 
-    def _check_kind(self, kind: type[Preparation] | type[BenchmarkRun]) -> None:
-        once(self.run is not None and not isinstance(self.run, kind), "taken part in another run")
-
-    def _take(self, run: Preparation | BenchmarkRun) -> None:
+    def _take(self, state: RunState) -> None:
         """Take a run in place of the last one, which ends; a refused one never gets here."""
-        if self.run is not None:
-            self.run.close()
-        self.run = run
+        self.state.close()
+        state.place.stack.callback(self._end_party)  # before the run's files are removed
+        self.enter(state)
+
+    def _end_party(self) -> None:
+        """End the run's party with the run's place, which the connection's end closes, or the next run."""
+        with uninterrupted():
+            self.state = self.state.ended(self.host.note_ended_party)
 
     def forget(self, message: Forget) -> None:
         """Remove a run's opened values."""
@@ -289,10 +297,28 @@ class Work(wire.Answers):
 
     def clean(self, _message: Clean) -> Removed:
         """End other connections' processes, remove their remains; return the numbers."""
-        removed = local_host.clean(self.host.directory, self.run.scratch if self.run is not None else None)
+        kept = [self.state.place.scratch] if isinstance(self.state, RunState) else []
+        removed = local_host.clean(self.host.directory, kept)
         if removed.processes:
             self.note(Event.ENDED, Clean.name(), f"It ended other connections: {removed.processes}.")
         return removed
+
+
+@dataclass(frozen=True)
+class _Taking(Answering):
+    """Answers messages of one kind by the step to which they lead."""
+
+    work: Work
+    stepping: Stepping
+
+    @property
+    def name(self) -> str:
+        return self.stepping.name
+
+    def answer(self, fields: JsonObject) -> object:
+        step = self.stepping.step(fields)
+        self.work.enter(step.state)
+        return step.answer
 
 
 def serve(role: str, made: Callable[[ExitStack], wire.Answers]) -> int:

@@ -245,8 +245,19 @@ def decide(rules: HostRules, coordinator: str, action: Action, ledger: LedgerSta
     if refused is not None:
         return refused
     if isinstance(action, Release):
-        return _of_release(rules, action, ledger)
+        found = _rule_for(rules, action, ledger)
+        return found if isinstance(found, Refused) else Allowed(found)
     return Allowed()
+
+
+def release_rule(
+    rules: HostRules, coordinator: str, release: Release, ledger: LedgerState | None = None
+) -> Rule:
+    """Return the rule by which a host takes part in a release, as `decide`; raise a refused one's error."""
+    found = _refused_coordinator(rules, coordinator) or _rule_for(rules, release, ledger)
+    if isinstance(found, Refused):
+        raise found.error(found.sentence)
+    return found
 
 
 def allowed(decision: Decision) -> Rule | None:
@@ -322,14 +333,14 @@ def _refused_benchmark(rules: HostRules, action: Benchmark) -> Refused | None:
     )
 
 
-def _of_release(rules: HostRules, action: Release, ledger: LedgerState | None) -> Decision:
+def _rule_for(rules: HostRules, action: Release, ledger: LedgerState | None) -> Rule | Refused:
     population = action.population or UNNAMED
     rule = rules.rule_of(population)
     if rule is None:
+        known = [named_rule.name for named_rule in rules.rules]
         return Refused(
             Ground.POPULATION,
-            f"Its policy names no population {population[:100]!r}"
-            f"{similar(population, [one.name for one in rules.rules])}; correct "
+            f"Its policy names no population {population[:100]!r}{similar(population, known)}; correct "
             f"{named('population')}, or ask its owner to add it.",
         )
     refused = (
@@ -338,7 +349,7 @@ def _of_release(rules: HostRules, action: Release, ledger: LedgerState | None) -
         or _refused_loss(rule, action.event)
         or _refused_by_ledger(rule, action, ledger)
     )
-    return refused or Allowed(rule)
+    return refused or rule
 
 
 def _refused_kind(rule: Rule, action: Release) -> Refused | None:

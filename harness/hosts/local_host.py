@@ -9,7 +9,7 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from statistics import median
@@ -193,9 +193,12 @@ class LocalHost:
         if client_port and port == client_port:
             wanted = Ports("client_port", (port, port + 1))
         self.ask_owner(wanted)
-        self.take_turn()
         greeting = secrets.token_hex(NONCE_BYTES)
-        listening = self.stack.enter_context(socket.create_server(("", port)))
+        with ExitStack() as refused:
+            listening = refused.enter_context(socket.create_server(("", port)))
+            self.take_turn()  # last, as a refused request takes no turn
+            refused.pop_all()
+        self.stack.callback(listening.close)
         self._listening.append(listening)
         free = threading.Semaphore(_AT_ONCE)
 
@@ -337,9 +340,9 @@ def signed(directory: Path, coordinator: str) -> Iterator[None]:
         place.unlink(missing_ok=True)
 
 
-def clean(directory: Path, own: Path | None) -> Removed:
-    """End other agents with their parties; remove all remains but `own`."""
-    left = [path for path in directory.glob(f"{PREFIX}*") if path != own]
+def clean(directory: Path, own: Collection[Path]) -> Removed:
+    """End other agents with their parties; remove all remains but `own` directories."""
+    left = [path for path in directory.glob(f"{PREFIX}*") if path not in own]
     agents = {signature[0] for path in (directory, *left) if (signature := _signed(path))} - {os.getpid()}
     for pid in agents:
         _end(pid)

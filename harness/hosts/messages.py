@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, ClassVar, Generic, Self, TypeVar, get_args
 
 from msgspec import Meta, Struct
 
@@ -17,16 +17,26 @@ from harness.bounds import Positive, Seconds, Size
 from harness.engines.parties.sandbox import Protection
 from harness.errors import HostUnfitError
 from harness.hosts.inventory import ADDRESS
-from harness.hosts.states import ALL, NOT_RUNNING, State
+from harness.hosts.states import (
+    ALL,
+    ALL_KINDS,
+    NOT_RUNNING,
+    WITH_PARTY,
+    Answer,
+    HostState,
+    RunKind,
+    State,
+    Step,
+    Stepping,
+)
 from harness.hosts.trials import Trial
 from harness.inputs.shares.signatures import Signed
 from harness.privacy.manifest import Environment
 from harness.system.documents import Refusal, as_type
 from harness.system.files import larger_than
 from harness.system.spelling import similar
-from protocols.json_values import JsonObject
+from protocols.json_values import JsonObject, JsonValue
 
-Answer = TypeVar("Answer", covariant=True)
 Asked = TypeVar("Asked", bound="Message[object]")
 
 SHORT = 1 << 16  # bytes of a line before a run is accepted
@@ -65,7 +75,10 @@ Texts = Annotated[list[Text], Meta(max_length=1 << 20)]
 Request = Annotated[dict[str, str], Meta(max_length=256)]
 """A release, by the fields that `request_from_json` reads and checks."""
 
-Fields = dict[str, Any]
+if TYPE_CHECKING:
+    Fields = dict[str, JsonValue]
+else:  # msgspec knows no type that contains itself, and `strict_json` has checked what JSON may hold
+    Fields = dict
 """JSON that another module checks: a domain by `domain_from_json`, clients' terms by `read_terms`."""
 
 SignedByParty = Annotated[dict[str, Signed], Meta(max_length=64)]
@@ -84,12 +97,14 @@ class Message(Struct, Generic[Answer], frozen=True, kw_only=True, forbid_unknown
     Attributes:
         STATES: The states of a connection in which a host's agent answers it. An owner's set-up has no
             states, and answers messages that have none.
+        RUNS: The kinds of runs for which the connection may be then.
         LIMIT_S: The most seconds that a host may take for the answer. Then it ends the connection.
         PATIENCE_S: The seconds for which the coordinator waits for the answer. A silent host is lost before.
         LONGEST: The most bytes of its line.
     """
 
     STATES: ClassVar[frozenset[State]] = frozenset()
+    RUNS: ClassVar[frozenset[RunKind]] = ALL_KINDS
     LIMIT_S: ClassVar[float] = 660.0
     PATIENCE_S: ClassVar[float] = 600.0
     LONGEST: ClassVar[int] = SHORT
@@ -103,6 +118,11 @@ class Message(Struct, Generic[Answer], frozen=True, kw_only=True, forbid_unknown
     def answered_by(cls, function: Callable[[Self], Answer]) -> "Handler[Self, Answer]":
         """Return the handler that has a function answer this kind of messages."""
         return Handler(cls, function)
+
+    @classmethod
+    def leads_by(cls, function: Callable[[Self], Step[Answer]]) -> "StepHandler[Self, Answer]":
+        """Return the handler by which a function of a state answers this kind of messages."""
+        return StepHandler(cls, function)
 
     @property
     def patience_s(self) -> float:
@@ -144,6 +164,21 @@ class Handler(Answering, Generic[Asked, Answer]):
         return self.function(read_message(self.kind, fields))
 
 
+@dataclass(frozen=True)
+class StepHandler(Stepping, Generic[Asked, Answer]):
+    """Has a function of a state answer messages of one kind."""
+
+    kind: type[Asked]
+    function: Callable[[Asked], Step[Answer]]
+
+    @property
+    def name(self) -> str:
+        return self.kind.name()
+
+    def step(self, fields: JsonObject) -> Step[Answer]:
+        return self.function(read_message(self.kind, fields))
+
+
 def is_token(text: str) -> bool:
     """Return whether a text is a name that nobody can guess, such as a run's."""
     return re.fullmatch(_TOKEN, text) is not None
@@ -171,13 +206,18 @@ def check_size(kind: Kind, size: int) -> None:
         _refusal(kind).say(larger_than(kind.LONGEST))
 
 
-def check_order(state: State, kind: Kind) -> None:
-    """Raise HostUnfitError if a message of this kind comes in a state that does not allow it."""
-    if state not in kind.STATES:
-        raise HostUnfitError(
-            f"It does not answer {kind.name()!r} now, as {state}; nothing was changed: a connection is for "
-            "one run, whose requests have an order."
-        )
+def check_order(state: HostState, kind: Kind) -> None:
+    """Raise HostUnfitError if a message of this kind comes in a state, or a run, that does not allow it."""
+    if state.NAME not in kind.STATES:
+        why: str = state.NAME
+    elif state.kind not in kind.RUNS:
+        why = state.kind
+    else:
+        return
+    raise HostUnfitError(
+        f"It does not answer {kind.name()!r} now, as {why}; nothing was changed: a connection is for one "
+        "run, whose requests have an order."
+    )
 
 
 def limit_s(state: State, kind: Kind | None) -> float:
@@ -365,18 +405,23 @@ class Propose(Message[None], tag="propose", frozen=True, kw_only=True):
 
 
 class Preprocess(Message[None], tag="preprocess", frozen=True, kw_only=True):
-    """Proposes a run that makes noise for a later release on records of a domain."""
+    """Proposes a run that makes noise for a later release on records of a domain, in place of the last."""
 
     STATES = NOT_RUNNING
+    RUNS = frozenset({RunKind.NONE, RunKind.NOISE})
 
     asked: Request
     domain: Fields
 
 
 class RunTrial(Message[None], tag="benchmark", frozen=True, kw_only=True):
-    """Proposes a run on made-up records, or of samples of noise; `Trial` checks its numbers."""
+    """Proposes a run on made-up records, or of samples of noise, in place of the last such run.
+
+    `Trial` checks its numbers.
+    """
 
     STATES = NOT_RUNNING
+    RUNS = frozenset({RunKind.NONE, RunKind.TRIAL})
 
     party: Party
     trial: Trial
@@ -395,13 +440,10 @@ class CheckUploads(Message[Signed | None], tag="check_uploads", frozen=True, kw_
     party: Party
 
 
-_WITH_A_LIST = NOT_RUNNING - {State.NO_RUN, State.PROPOSED}
-
-
 class ReadList(Message[Annotated[str, Meta(max_length=PIECE)]], tag="read_list", frozen=True, kw_only=True):
     """Asks for a piece of the host's list of uploads from a byte on; the answer is "" at its end."""
 
-    STATES = _WITH_A_LIST
+    STATES = frozenset({State.LISTED})
     PATIENCE_S = _WORK_S
 
     at: Size
@@ -439,7 +481,7 @@ class Aggregated(Struct, frozen=True, kw_only=True):
 class Aggregate(Message[Aggregated], tag="aggregate", frozen=True, kw_only=True):
     """Has a host add up the shares that all hosts list, or take its aggregate."""
 
-    STATES = frozenset({State.PROPOSED, State.LISTED})
+    STATES = frozenset({State.GIVEN, State.LISTED})
     PATIENCE_S = _WORK_S
     LIMIT_S = _WORK_S
 
@@ -578,21 +620,21 @@ class PartyEnd(PartyReport, frozen=True, kw_only=True):
 class GetReport(Message[PartyReport], tag="state", frozen=True, kw_only=True):
     """Asks for the party's state."""
 
-    STATES = _STARTED | {State.RUNNING, State.OVER}
+    STATES = WITH_PARTY - {State.PREPARED}
     PATIENCE_S = _QUICK_S
 
 
 class Kill(Message[None], tag="kill", frozen=True, kw_only=True):
-    """Has a host end its party, if there is one, and with it a run that has begun."""
+    """Has a host end its party, and with it a run that has begun."""
 
-    STATES = ALL - {State.NO_RUN}
+    STATES = WITH_PARTY
     PATIENCE_S = _QUICK_S
 
 
 class Keep(Message[None], tag="keep", frozen=True, kw_only=True):
     """Has a host take its party's noise into the stock, as all hosts signed that their parties made it."""
 
-    STATES = frozenset({State.OVER})
+    STATES = frozenset({State.MADE})
     LONGEST = LONGEST
 
     made: SignedByParty

@@ -1,145 +1,213 @@
-"""A run at one of its hosts.
+"""A run at one of its hosts, from its inputs to its end: a state for each step that it has taken.
+
+Each state is a frozen value with all that its steps need. `uploads.py` has the states before a run has its
+inputs, `runs.py` the kinds of runs: releases, noise made ahead, and benchmark runs.
 
 The party's process makes the key of its links in its own directory. The owner's key, whose certificate other
 hosts hold, certifies that key for this run (`agree`). No request brings a certificate of a party.
 """
 
-import hashlib
-import json
 import math
+import os
 import re
 import secrets
+import shutil
 import socket
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import asdict, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Generic
+from typing import Generic, Self
 
-from harness.engines.base import Job, parse_outputs
-from harness.engines.engine import left_out_by
+from harness.engines.base import Job
 from harness.engines.parties.certificates import RUN_CERTIFICATE_LASTS, check
 from harness.engines.parties.handle import OWN, LocalProcess, PartyState
 from harness.engines.registry import engine_of
 from harness.errors import HostUnfitError
 from harness.hosts import keys, local_host
-from harness.hosts.guard import Guard, Uploads, once
 from harness.hosts.host_log import Event, why_failed
 from harness.hosts.local_host import NONCE_BYTES, LocalHost, check_directory, check_ports
 from harness.hosts.messages import (
     Agree,
-    Answering,
-    Fields,
     GetCertificate,
     GetReport,
     Go,
-    Keep,
     Kill,
     PartyEnd,
     PartyReport,
     Prepare,
     RunFacts,
-    Sending,
     Start,
 )
 from harness.hosts.policy import read_policy
 from harness.hosts.signed_results import (
-    INVITED,
-    NOTHING,
-    BenchmarkIntent,
-    Intent,
     PreparedParty,
     RunAhead,
-    Statement,
     check_agreement,
-    check_made,
     run_certificates,
     sign,
 )
-from harness.hosts.states import State
-from harness.hosts.trials import Trial
-from harness.inputs.record_schema import domain_from_json
+from harness.hosts.states import HostState, RunKind, State, Step, Stepping
 from harness.inputs.shares.signatures import Signed
-from harness.pipeline.preprocessing import joint_noise_of, noise_job, terms_of
-from harness.privacy.ledger.entries import next_head
-from harness.privacy.ledger.populations import Status
-from harness.privacy.stock import Piece, new_name, shares_of
 from harness.security_models import SecurityModel
-from harness.system.files import create_file, scratch_directory, write_whole
+from harness.system.files import scratch_directory
 from harness.system.signals import uninterrupted
-from protocols.spec import CLIENTS
+from protocols.json_values import JsonValue
 
 MAX_SKEW_S = 60.0
 _ARGUMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./^+-]*")  # nothing that a compiler would take for an option
 _MEET_S = 600.0  # for a party to meet all others; before that, no input leaves it
-_NO_INPUTS = "It was asked for a run before it had any inputs."
-_NO_PARTY = "It has prepared no party."
-_NOT_AGREED = "It has agreed to no run that is still to begin."
+_PARTY_DIRECTORY = "party"  # in a run's directory
+_VALUES = "values of the party"  # likewise, a second name of the file with the party's inputs
 
 
-class PartyRun(ABC, Generic[RunAhead]):
-    """An accepted run of the party, which its host signs before it begins."""
+@dataclass(frozen=True)
+class RunPlace:
+    """What an accepted run has at its host until it is closed.
 
-    def __init__(self, host: LocalHost, model: SecurityModel) -> None:
-        self._host, self._directory, self.model = host, host.directory, model
-        self._keys = keys.RunKeys(self._directory, model)
-        self._stack = host.stack.enter_context(ExitStack())
-        self.nonce = secrets.token_hex(NONCE_BYTES)
-        check_directory(self._directory)
-        self.scratch = self._stack.enter_context(scratch_directory(self._directory))
-        self._stack.enter_context(local_host.signed(self.scratch, host.coordinator))
-        self.is_running = False
-        self._party: LocalProcess | None = None
-        self._is_started, self._is_done = False, False  # the party's process; it was let go, or killed
-        self._certificate: str | None = None  # of the party's key for this run, once its process is ready
-        self.intent: RunAhead | None = None
-        self._port: socket.socket | None = None  # held from the agreement until the party begins
-        self._held: dict[int, str] = {}  # the certificates of the other parties' owners
-        self._others: dict[int, RunAhead] = {}  # signed by the other parties' hosts
-        self._prepared: PreparedParty | None = None
-        self._meets_by, self._alone = math.inf, False
+    Attributes:
+        host: This machine.
+        kind: The kind of the run.
+        model: Whose parties run it.
+        keys: The host's own keys, and the certificates that it holds of others.
+        nonce: The host's, for this run.
+        scratch: The run's directory.
+        stack: Closed at the run's end.
+    """
 
-    def handlers(self) -> list[Answering]:
-        """Return the handlers of what it answers."""
-        return [
-            Prepare.answered_by(self.prepare),
-            Start.answered_by(self.start),
-            GetCertificate.answered_by(self.certificate),
-            Agree.answered_by(self.agree),
-            Go.answered_by(self.go),
-            GetReport.answered_by(self.report),
-            Kill.answered_by(self.kill),
-        ]
+    host: LocalHost
+    kind: RunKind
+    model: SecurityModel
+    keys: keys.RunKeys
+    nonce: str
+    scratch: Path
+    stack: ExitStack = field(compare=False)
+
+    @classmethod
+    def open(cls, host: LocalHost, kind: RunKind, model: SecurityModel) -> Self:
+        """Take the host's turn, and return a new run's place. Raises HostUnfitError as `take_turn`."""
+        check_directory(host.directory)
+        host.take_turn()
+        stack = host.stack.enter_context(ExitStack())
+        scratch = stack.enter_context(scratch_directory(host.directory))
+        stack.enter_context(local_host.signed(scratch, host.coordinator))
+        run_keys = keys.RunKeys(host.directory, model)
+        return cls(host, kind, model, run_keys, secrets.token_hex(NONCE_BYTES), scratch, stack)
+
+    def common_name(self, party: int) -> str:
+        """Return the name that the certificate of a party's key has."""
+        return engine_of(self.model).common_name(party)
+
+    def sign(self, party: int, intent: RunAhead) -> Signed:
+        """Return a statement before the run with this host's signature."""
+        return sign(intent, self.keys.own(party))
+
+
+@dataclass(frozen=True)
+class RunState(HostState):
+    """A state of a connection that has a run.
+
+    Attributes:
+        place: The run's.
+    """
+
+    place: RunPlace
 
     @property
-    def reached(self) -> State:
-        """How far this run is."""
-        if self._party is None:
-            return self.inputs_reached
-        if self.is_running:
-            return State.RUNNING
-        if self._is_done:
-            return State.OVER
-        if self.intent is not None:
-            return State.AGREED
-        if self._certificate is not None:
-            return State.READY
-        return State.STARTED if self._is_started else State.PREPARED
-
-    @property
-    def inputs_reached(self) -> State:
-        """How far its inputs are, before a party is prepared."""
-        return State.FED
+    def kind(self) -> RunKind:
+        return self.place.kind
 
     def close(self) -> None:
-        """End it, and remove its files."""
-        self._stack.close()
+        self.place.stack.close()
 
-    def prepare(self, message: Prepare) -> RunFacts:
-        """Compile the run's program from this host's own sources; return facts for the other hosts.
+
+class Begun(ABC):
+    """What was written as a run began, and what its end adds to that."""
+
+    def remember(self, parties: Collection[int]) -> bool:  # noqa: ARG002
+        """Note that the party has met others; return whether that is done for good."""
+        return True
+
+    def settle(self, code: int) -> None:  # noqa: B027
+        """Note that the party has ended, with this exit code."""
+
+    @abstractmethod
+    def ended_well(self, running: "Running", last: PartyState) -> "tuple[HostState, Signed | None]":
+        """Return the state after the run of a party that ended well, and what this host signs of it.
+
+        Args:
+            running: The run.
+            last: The party's last state.
+        """
+
+
+class RunInputs(ABC, Generic[RunAhead]):
+    """All that a run takes of its host, before its program is compiled."""
+
+    @abstractmethod
+    def planned(self, message: Prepare, place: RunPlace) -> "PlannedRun[RunAhead]":
+        """Return the run, of which nothing has been taken yet. Raises as `Fed.prepare`."""
+
+
+class PlannedRun(ABC, Generic[RunAhead]):
+    """A run whose job is known."""
+
+    @property
+    @abstractmethod
+    def job(self) -> Job:
+        """What the party computes."""
+
+    @property
+    @abstractmethod
+    def values(self) -> Path | None:
+        """The file with the party's inputs, None without any from here."""
+
+    def taken(self) -> Self:
+        """Take what is there for one run only, and return the run with it. Raises StockError."""
+        return self
+
+    def attempts(self) -> int:
+        """Return the number of times that making the run's noise was begun."""
+        return 0
+
+    def seen(self, party: int) -> dict[str, str]:  # noqa: ARG002
+        """Return the heads of other parties' ledgers that this host has seen."""
+        return {}
+
+    @abstractmethod
+    def intent(self, prepared: PreparedParty, message: Agree) -> RunAhead:
+        """Return the statement before the run, without the run's certificate. Raises as `Ready.agree`."""
+
+    @abstractmethod
+    def begin(self, own: RunAhead, others: Mapping[int, RunAhead]) -> Begun:
+        """Charge the run, or write what else its beginning costs; refuse it by raising.
+
+        Args:
+            own: What this host signed before the run.
+            others: What the other parties' hosts signed, which is the same.
+        """
+
+
+@dataclass(frozen=True)
+class Fed(RunState, Generic[RunAhead]):
+    """A run with its inputs, which has prepared no party.
+
+    Attributes:
+        inputs: Everything that the run takes of this host.
+    """
+
+    inputs: RunInputs[RunAhead]
+
+    NAME = State.FED
+
+    def steps(self) -> Sequence[Stepping]:
+        return [Prepare.leads_by(self.prepare)]
+
+    def prepare(self, message: Prepare) -> Step[RunFacts]:
+        """Compile the run's program from this host's own sources; answer with facts for the other hosts.
 
         Guarantees: program, arguments and noise follow from the request and this host's own inputs; clients
         that send are told of the same release.  [test: tests/harness/hosts/test_agreement.py]
@@ -147,453 +215,448 @@ class PartyRun(ABC, Generic[RunAhead]):
         Raises HostUnfitError without a free port or inputs, PolicyError, CertificateError, StockError, or as
         `Guard.job`.
         """
-        once(self._party, "prepared a party")
-        self._host.take_turn()
-        model, party, addresses, clients = self.model, message.party, message.addresses, message.clients
-        if not 0 <= party < len(addresses) == model.parties:
+        place = self.place
+        model = place.model
+        party = message.party
+        if not 0 <= party < len(message.addresses) == model.parties:
             raise HostUnfitError("It was asked for a run of other parties than its model has.")
-        job, values = self.inputs(clients, message.piece)
-        engine = engine_of(model)
-        if not all(map(_ARGUMENT.fullmatch, job.arguments)):
+        place.keys.check(party)  # first, as the name of a piece of noise follows from the parties' keys
+        planned = self.inputs.planned(message, place)
+        if not all(map(_ARGUMENT.fullmatch, planned.job.arguments)):
             raise HostUnfitError("It was asked to compile what no command of FairShares asks for.")
-        self._keys.check(party)
-        check_ports(self._directory, self._host.coordinator, "port", [addresses[party][1]])
-        client_ports = list(clients.ports) if clients else []
-        check_ports(self._directory, self._host.coordinator, "client_port", client_ports)
-        prepared = engine.prepared(job, model)
-        if prepared.fault_of_links is not None:
-            raise HostUnfitError(prepared.fault_of_links)
-        config = engine.config(prepared, party, addresses)
-        if clients is not None and job.sending is not None:
-            config["front"] = job.sending.front("0.0.0.0", *clients.ports, clients.seconds)
-        self._party = LocalProcess(job, config, self.scratch / "party", values)
-        self._stack.callback(self._end, self._host.note_ended_party)
-        self._prepared = PreparedParty(
-            message.run, party, prepared.program_hash, engine_version=prepared.engine_version
+        self._check_ports(message)
+        engine = engine_of(model)
+        program = engine.prepared(planned.job, model)
+        if program.fault_of_links is not None:
+            raise HostUnfitError(program.fault_of_links)
+        config = engine.config(program, party, message.addresses)
+        if message.clients is not None and planned.job.sending is not None:
+            front = planned.job.sending.front("0.0.0.0", *message.clients.ports, message.clients.seconds)
+            config["front"] = front
+        facts = RunFacts(
+            engine_version=program.engine_version,
+            program_hash=program.program_hash,
+            compile_options=program.compile_options,
+            compile_s=program.compile_s,
+            nonce=place.nonce,
+            attempts=planned.attempts(),
+            seen=planned.seen(party),
         )
-        self._look_up(party)
-        return RunFacts(
-            engine_version=prepared.engine_version,
-            program_hash=prepared.program_hash,
-            compile_options=prepared.compile_options,
-            compile_s=prepared.compile_s,
-            nonce=self.nonce,
-            attempts=self._attempts(),
-            seen=self._seen(party),
+        # Last, as nothing that is refused may take noise from the stock.
+        planned = planned.taken()
+        process = _laid_out(planned, config, place.scratch)
+        prepared = PreparedParty(
+            message.run, party, program.program_hash, engine_version=program.engine_version
         )
+        return Step(Prepared(place, planned, prepared, process), facts)
 
-    @abstractmethod
-    def inputs(self, clients: Sending | None, piece: str = "") -> tuple[Job, Path | None]:
-        """Return the job, and the file with this party's inputs. Raises as `prepare`."""
+    def _check_ports(self, message: Prepare) -> None:
+        """Raise PolicyError or HostUnfitError unless the party and its gateway can listen at their ports."""
+        host = self.place.host
+        _, own_port = message.addresses[message.party]
+        check_ports(host.directory, host.coordinator, "port", [own_port])
+        client_ports = list(message.clients.ports) if message.clients is not None else []
+        check_ports(host.directory, host.coordinator, "client_port", client_ports)
 
-    def _look_up(self, party: int) -> None:
-        """Find out what the run hangs on besides its job, before the facts are told."""
 
-    def _attempts(self) -> int:
-        """Return the number of times that making the run's noise was begun."""
-        return 0
+def _laid_out(planned: PlannedRun[RunAhead], config: dict[str, JsonValue], scratch: Path) -> LocalProcess:
+    """Return a new party's process; the file of its inputs moves to its directory.
 
-    def _seen(self, party: int) -> dict[str, str]:  # noqa: ARG002
-        """Return the heads of other parties' ledgers that this host has seen."""
-        return {}
+    If that fails, the directory is removed, and the file stays.
+    """
+    values = planned.values
+    second = None
+    try:
+        if values is not None:
+            second = scratch / _VALUES
+            os.link(values, second)
+        process = LocalProcess(planned.job, config, scratch / _PARTY_DIRECTORY, second)
+    except BaseException:
+        with uninterrupted():
+            shutil.rmtree(scratch / _PARTY_DIRECTORY, ignore_errors=True)
+            (scratch / _VALUES).unlink(missing_ok=True)
+        raise
+    if values is not None:
+        values.unlink()
+    return process
 
-    def start(self, _message: Start) -> None:
+
+@dataclass(frozen=True)
+class WithParty(RunState, Generic[RunAhead]):
+    """A run whose party is prepared and does not compute.
+
+    Attributes:
+        planned: The run, with what it has taken.
+        prepared: Its name, its party and its program.
+        process: The party's, started or not.
+    """
+
+    planned: PlannedRun[RunAhead]
+    prepared: PreparedParty
+    process: LocalProcess = field(compare=False)
+
+    def ended(self, note: Callable[[], None]) -> HostState:
+        del note  # no party has begun
+        with uninterrupted():
+            self.process.kill()
+            self.process.close()
+            return Over(self.place, self._last_state())
+
+    def _last_state(self) -> PartyState:
+        """Return the party's state; there is nothing of one that never started."""
+        return PartyState()
+
+    def kill(self, _message: Kill) -> Step[None]:
+        """End the party."""
+        return Step(self.ended(_tell_nobody), None)
+
+
+def _tell_nobody() -> None:
+    """Tell nothing of a party that had not begun."""
+
+
+@dataclass(frozen=True)
+class Prepared(WithParty[RunAhead]):
+    """A run whose party is prepared and not started."""
+
+    NAME = State.PREPARED
+
+    def steps(self) -> Sequence[Stepping]:
+        return [Start.leads_by(self.start), Kill.leads_by(self.kill)]
+
+    def start(self, _message: Start) -> Step[None]:
         """Start the party's process."""
-        self.laid_out().start()
-        self._is_started = True
+        self.process.start()
+        return Step(Started(self.place, self.planned, self.prepared, self.process), None)
 
-    def certificate(self, message: GetCertificate) -> str | None:
-        """Return the certificate of the party's key for this run, None if it is not ready in time."""
-        if self._certificate is None:
-            self._certificate = self.laid_out().certificate(message.seconds)
-        return self._certificate
 
-    def agree(self, message: Agree) -> Signed:
+@dataclass(frozen=True)
+class Waiting(WithParty[RunAhead]):
+    """A run whose party's process has started, and waits until it may begin."""
+
+    def _last_state(self) -> PartyState:
+        return self.process.state()
+
+    def report(self, _message: GetReport) -> Step[PartyReport]:
+        """Answer with the party's state, and its filtered lines."""
+        return Step(self, PartyReport(**asdict(self.process.state())))
+
+
+@dataclass(frozen=True)
+class Started(Waiting[RunAhead]):
+    """A run whose party has started and is not ready."""
+
+    NAME = State.STARTED
+
+    def steps(self) -> Sequence[Stepping]:
+        return [
+            GetCertificate.leads_by(self.certificate),
+            GetReport.leads_by(self.report),
+            Kill.leads_by(self.kill),
+        ]
+
+    def certificate(self, message: GetCertificate) -> Step[str | None]:
+        """Answer with the certificate of the party's key for this run, None if it is not ready in time."""
+        certificate = self.process.certificate(message.seconds)
+        if certificate is None:
+            return Step(self, None)
+        return Step(Ready(self.place, self.planned, self.prepared, self.process, certificate), certificate)
+
+
+@dataclass(frozen=True)
+class Ready(Waiting[RunAhead]):
+    """A run whose party is ready, and to which its host has not agreed.
+
+    Attributes:
+        own_certificate: Of the party's key for this run.
+    """
+
+    own_certificate: str
+
+    NAME = State.READY
+
+    def steps(self) -> Sequence[Stepping]:
+        return [
+            GetCertificate.leads_by(self.certificate),
+            Agree.leads_by(self.agree),
+            GetReport.leads_by(self.report),
+            Kill.leads_by(self.kill),
+        ]
+
+    def certificate(self, _message: GetCertificate) -> Step[str | None]:
+        """Answer with the certificate of the party's key for this run."""
+        return Step(self, self.own_certificate)
+
+    def agree(self, message: Agree) -> Step[Signed]:
         """Hold the party's port, and sign the run ahead, with the certificate of the party's key for it.
 
         Until the party has the port, early peers try again.
 
-        Raises HostUnfitError if the party is not ready, its own nonce differs, or its clock by more than
-        `MAX_SKEW_S`; PolicyError after too many attempts.
+        Raises HostUnfitError if its own nonce differs, or its clock by more than `MAX_SKEW_S`; PolicyError
+        after too many attempts.
         """
-        once(self.intent, "agreed to a run")
-        party = self.laid_out().number
-        if message.nonces[party : party + 1] != [self.nonce]:
+        place = self.place
+        party = self.prepared.party
+        if message.nonces[party : party + 1] != [place.nonce]:
             raise HostUnfitError("It was asked to agree to a run that is not the one that it prepared.")
-        if self._certificate is None:
-            raise HostUnfitError("It was asked to agree to a run before its party was ready.")
-        started, now = message.started, datetime.now(UTC)
-        if abs((started - now).total_seconds()) > MAX_SKEW_S:
-            raise HostUnfitError(
-                f"It was told that the run starts at {started:%FT%T%z}, and its own clock says {now:%FT%TZ}; "
-                "set both clocks, by NTP for example."
-            )
+        _check_clock(message.started)
         own = "The certificate of its party for this run"
-        check(self._certificate.encode(), self._common_name(party), own, RUN_CERTIFICATE_LASTS)
-        intent = self._intent(message)
-        self._port = self._stack.enter_context(socket.socket())
-        self._port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._port.bind(("", read_policy(self._directory).port))
-        self._port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)  # else others could listen there
-        self._held = self._keys.others(party)
-        self.intent = replace(intent, run_certificate=self._certificate)
-        return sign(self.intent, self._keys.own(party))
+        check(self.own_certificate.encode(), place.common_name(party), own, RUN_CERTIFICATE_LASTS)
+        intent = self.planned.intent(self.prepared, message)
+        intent = replace(intent, run_certificate=self.own_certificate)
+        owners = place.keys.others(party)
+        signed = place.sign(party, intent)
+        port = _held_port(read_policy(place.host.directory).port)
+        place.stack.callback(port.close)
+        agreed = Agreed(
+            place, self.planned, self.prepared, self.process, self.own_certificate, intent, port, owners
+        )
+        return Step(agreed, signed)
 
-    @abstractmethod
-    def _intent(self, message: Agree) -> RunAhead:
-        """Return the statement before the run, without the run's certificate. Raises as `agree`."""
 
-    def go(self, message: Go) -> None:
-        """Let the party begin, with the certificates that the other parties' hosts signed for this run.
+def _check_clock(started: datetime) -> None:
+    """Raise HostUnfitError if a run starts at another time than this host's clock shows."""
+    now = datetime.now(UTC)
+    if abs((started - now).total_seconds()) > MAX_SKEW_S:
+        raise HostUnfitError(
+            f"It was told that the run starts at {started:%FT%T%z}, and its own clock says {now:%FT%TZ}; "
+            "set both clocks, by NTP for example."
+        )
+
+
+def _held_port(number: int) -> socket.socket:
+    """Return a socket that keeps a port from other processes without listening there."""
+    port = socket.socket()
+    try:
+        port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        port.bind(("", number))
+        port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)  # else others could listen there
+    except OSError:
+        port.close()
+        raise
+    return port
+
+
+@dataclass(frozen=True)
+class Agreed(Waiting[RunAhead]):
+    """A run that this host has signed, and that has not begun.
+
+    Attributes:
+        own_certificate: Of the party's key for this run.
+        intent: What this host signed.
+        port: The party's, which is held until the party begins.
+        owners: The certificates of the other parties' owners, by party.
+    """
+
+    own_certificate: str
+    intent: RunAhead
+    port: socket.socket = field(compare=False)
+    owners: Mapping[int, str]
+
+    NAME = State.AGREED
+
+    def ended(self, note: Callable[[], None]) -> HostState:
+        self.port.close()
+        return super().ended(note)
+
+    def steps(self) -> Sequence[Stepping]:
+        return [
+            GetCertificate.leads_by(self.certificate),
+            Go.leads_by(self.go),
+            GetReport.leads_by(self.report),
+            Kill.leads_by(self.kill),
+        ]
+
+    def certificate(self, _message: GetCertificate) -> Step[str | None]:
+        """Answer with the certificate of the party's key for this run."""
+        return Step(self, self.own_certificate)
+
+    def go(self, message: Go) -> Step[None]:
+        """Charge the run, and have the party begin by what the other parties' hosts signed for this run.
 
         Guarantees: the party's links accept the keys that the pinned owners' keys certified for this run and
         party, and no other. No certificate comes from the coordinator.
         [test: tests/harness/hosts/test_run_certificates.py]
 
-        Raises HostUnfitError, CertificateError, or as `check_agreement` and `Guard.compare_heads`.
+        Raises HostUnfitError, CertificateError, or as `check_agreement` and `PlannedRun.begin`.
         """
-        party = self.laid_out()
-        if self.intent is None or self._port is None or self.is_running:
-            raise HostUnfitError(_NOT_AGREED)
-        self._others = check_agreement(self.intent, keys.by_party(message.agreed), self._held)
-        others = run_certificates(self._others, self._common_name)
-        self._begins()
-        self._is_done = True
-        self._port.close()
-        self._port = None
-        self._host.stop_listening()
-        with uninterrupted():  # what an interrupt ends is a run, with all that belongs to its end
-            party.go(others)
-            self.is_running = True
-        self._meets_by = time.monotonic() + _MEET_S
-        self._host.run_begins()
+        others = check_agreement(self.intent, keys.by_party(message.agreed), self.owners)
+        certificates = run_certificates(others, self.place.common_name)
+        begun = self.planned.begin(self.intent, others)
+        charged = Beginning(
+            place=self.place,
+            party=self.prepared.party,
+            process=self.process,
+            port=self.port,
+            begun=begun,
+            certificates=certificates,
+            owners=self.owners,
+            meets_by=time.monotonic() + _MEET_S,
+        )
+        return Step(charged, None)
 
-    @abstractmethod
-    def _begins(self) -> None:
-        """Record that the run begins; refuse it by raising."""
 
-    def _common_name(self, party: int) -> str:
-        return engine_of(self.model).common_name(party)
+@dataclass(frozen=True)
+class Running(RunState):
+    """A run that has begun: it can't be made without what its beginning wrote.
 
-    def report(self, _message: GetReport) -> PartyReport:
-        """Return the party's state, with filtered lines; nothing of one that never started."""
-        return PartyReport(**asdict(self._state()))
+    Attributes:
+        party: The host's.
+        process: The party's.
+        port: The party's, which is held until its process has it.
+        begun: The run's charge, or what else was written.
+        certificates: Of the other parties' keys for this run.
+        owners: The certificates of the other parties' owners, by party.
+        meets_by: When the party has to have met all others, by the monotonic clock; inf after that.
+        met: The parties of which it is known for good that this one has met them.
+        is_alone: Whether the party was ended since it had not met all others in time.
+    """
 
-    def _state(self) -> PartyState:
-        party = self.laid_out()
-        self._look()
-        state = party.state() if self._is_started else PartyState()
-        if not self._alone:
+    party: int
+    process: LocalProcess = field(compare=False)
+    port: socket.socket = field(compare=False)
+    begun: Begun
+    certificates: Mapping[int, str]
+    owners: Mapping[int, str]
+    meets_by: float
+    met: frozenset[int] = frozenset()
+    is_alone: bool = False
+
+    NAME = State.RUNNING
+
+    def steps(self) -> Sequence[Stepping]:
+        return [GetReport.leads_by(self.report), Kill.leads_by(self.kill)]
+
+    def report(self, _message: GetReport) -> Step[PartyReport]:
+        """Answer with the party's state, with filtered lines."""
+        looked = self.looked()
+        return Step(looked, PartyReport(**asdict(looked.last_state())))
+
+    def last_state(self) -> PartyState:
+        """Return what is known of the party by now; see `looked` before it is told."""
+        state = self.process.state()
+        if not self.is_alone:
             return state
         alone = f"{OWN}It had not met all other parties after {_MEET_S:g} s."
         return replace(state, lines=(*state.lines, alone))
 
-    def ended(self) -> PartyEnd | None:
-        """Return the party's last state, None while it runs."""
-        party = self.laid_out()
-        self._look()
-        if time.monotonic() > self._meets_by:
-            self._meets_by = math.inf
-            if len(party.met()) < self.model.parties - 1:
-                self._alone = True
-                party.kill()
-        code = party.exit_code()
-        if code is None:
-            return None
-        with uninterrupted():  # else what is over would not be noted, or twice
-            self._is_over()
-            self._note_failure()
-        state = self._state()
-        return PartyEnd(code=code, **asdict(state), signed=self._sign_end(state) if code == 0 else None)
-
-    def _sign_end(self, state: PartyState) -> Signed | None:  # noqa: ARG002
-        """Return what this host signs of a run whose party ended well, if anything."""
-        return None
-
-    def kill(self, _message: Kill) -> None:
-        """End the party, if there is one, and with it a run that has begun."""
-        why = "A party that had begun was ended, as its coordinator asked."
-        self._end(lambda: self._host.log.write(Event.ENDED, Kill.name(), why))
-
-    def _end(self, note: Callable[[], None]) -> None:
-        """End the party, if there is one.
-
-        Args:
-            note: Tells the host's owner that a party that had begun would have gone on.
-        """
-        if self._party is None:
-            return
-        with uninterrupted():
-            has_ended = not self.is_running or self._party.exit_code() is not None
-            self._party.kill()
-            self._party.close()
-            self._is_done = True
-            if not self.is_running:
-                return
-            self._is_over()
-            if has_ended:
-                self._note_failure()
-            else:
-                note()
-
-    def _note_failure(self) -> None:
-        """Tell the host's owner why the party failed that has ended, if it did."""
-        code = self.laid_out().exit_code()
-        if code:
-            self._host.log.write(Event.FAILED, "", why_failed(code, self._state().lines))
-
-    def _look(self) -> None:
-        """Remember what is known of a running run by now; called before anything of its party is told."""
-
-    def _is_over(self) -> None:
-        """Note that the party has ended: by itself, by a request, or with the connection."""
-        self.is_running = False
-        self._host.expect_run()
-
-    def laid_out(self) -> LocalProcess:
-        """Return the prepared party, or raise HostUnfitError."""
-        if self._party is None:
-            raise HostUnfitError(_NO_PARTY)
-        return self._party
-
-    def prepared(self) -> PreparedParty:
-        """Return what was prepared, or raise HostUnfitError."""
-        if self._prepared is None:
-            raise HostUnfitError(_NO_PARTY)
-        return self._prepared
-
-
-class BenchmarkRun(PartyRun[BenchmarkIntent]):
-    """A run on made-up records, or none."""
-
-    def __init__(self, host: LocalHost, party: int, trial: Trial) -> None:
-        values = trial.values(party)  # first, so that what is refused leaves nothing behind
-        super().__init__(host, trial.of)
-        self._trial, self._values = trial, None
-        if values is not None:
-            self._values = self.scratch / "values"
-            create_file(self._values, values)
-
-    def inputs(self, clients: Sending | None, piece: str = "") -> tuple[Job, Path | None]:  # noqa: ARG002
-        job = self._trial.job(clients.certificates if clients else ())
-        if (clients is None) != (job.sending is None):
-            raise HostUnfitError(_NO_INPUTS)
-        return job, self._values
-
-    def _intent(self, message: Agree) -> BenchmarkIntent:
-        trial = json.dumps(asdict(self._trial), sort_keys=True)
-        prepared = self.prepared()
-        return BenchmarkIntent(
-            nonces=message.nonces,
-            party=prepared.party,
-            run=prepared.run,
-            started=message.started.isoformat(),
-            trial=hashlib.sha256(trial.encode()).hexdigest(),
-            program_hash=prepared.program_hash,
-            engine_version=prepared.engine_version,
-            run_certificate="",
-        )
-
-    def _begins(self) -> None:
-        """Record nothing: a benchmark run is charged nowhere."""
-
-
-class SignedRun(PartyRun[Intent]):
-    """A run whose end hosts sign, too."""
-
-    def __init__(self, host: LocalHost, guard: Guard) -> None:
-        super().__init__(host, guard.release.model)
-        self.guard = guard
-
-    def _seen(self, party: int) -> dict[str, str]:
-        return self.guard.seen(self._keys.all_histories(party))
-
-    def _intent(self, message: Agree) -> Intent:
-        histories = self._keys.all_histories(self.laid_out().number)
-        return self.guard.with_heads(self._ahead(message), histories, message.heads)
-
-    @abstractmethod
-    def _ahead(self, message: Agree) -> Intent:
-        """Return the statement before the run, without heads of ledgers. Raises as `agree`."""
-
-    def _begins(self) -> None:
-        """Compare heads of ledgers, and record that the run begins. Raises as `Guard.compare_heads`."""
-        assert self.intent is not None
-        self.guard.compare_heads(self.intent, self._others)
-        self._charge()
-
-    @abstractmethod
-    def _charge(self) -> None:
-        """Write what the run's beginning costs."""
-
-    def _signed(self, spent: tuple[str, str], outputs: dict[str, list[int]], lines: Sequence[str]) -> Signed:
-        assert self.intent is not None
-        party = self.laid_out()
-        statement = Statement(
-            ran=self.intent,
-            met={str(other): text for other, text in party.met().items()},
-            spent=spent,
-            outputs=outputs,
-            left_out=left_out_by(party.number, lines) if self.intent.source == INVITED else {},
-            ended=datetime.now(UTC).isoformat(timespec="seconds"),
-        )
-        return sign(statement, self._keys.own(party.number))
-
-
-class ReleaseRun(SignedRun):
-    """A release that the owner allows."""
-
-    def __init__(self, host: LocalHost, guard: Guard) -> None:
-        super().__init__(host, guard)
-        self.uploads = Uploads(host.directory, guard, self._keys, self.scratch, self.nonce)
-        self._piece: Piece | None = None
-        self._remembered: set[int] = set()  # parties that this one met, whose hosts' heads are written
-
-    def handlers(self) -> list[Answering]:
-        return [*super().handlers(), *self.uploads.handlers()]
-
-    @property
-    def inputs_reached(self) -> State:
-        return State.FED if self.guard.release.form.path is CLIENTS else self.uploads.reached
-
-    def inputs(self, clients: Sending | None, piece: str = "") -> tuple[Job, Path | None]:
-        guard, uploads = self.guard, self.uploads
-        inputs = guard.sent(clients.terms, clients.certificates) if clients else uploads.inputs
-        if inputs is None or (clients is None) == (guard.release.form.path is CLIENTS):
-            raise HostUnfitError(_NO_INPUTS)
-        job = guard.job(inputs)
-        if guard.release.randomness.offline:
-            place = self.scratch / "piece"
-            self._piece = guard.stock.take(uploads.terms, self.model.parties, place, only=piece)
-            job = replace(job, pieces=self._piece.parties)
-            guard.takes(self._piece)
-        return job, uploads.values
-
-    def _ahead(self, message: Agree) -> Intent:
-        ahead = self.guard.intent(
-            self.prepared(),
-            nonces=message.nonces,
-            started=message.started.isoformat(),
-            source=self.uploads.source or INVITED,
-            heard=self.uploads.heard,
-        )
-        if self._piece is None:
-            return ahead
-        return replace(ahead, piece=self._piece.name, attempts=self._piece.attempts)
-
-    def _charge(self) -> None:
-        assert self.intent is not None
-        self.guard.charge(self.intent.digest)
-
-    def _look(self) -> None:
-        """Remember the heads that the ledgers of met parties' hosts have since this run.
-
-        A host charges a run before its party gets the certificates of others. So if its party has been met,
-        its ledger has the next head. The agreement alone would not say so: a coordinator may let a party
-        begin and not another, whose ledger has no such head then, and which a remembered one would accuse.
+    def looked(self) -> "Running":
+        """Return the run with the parties that this one has met by now, once that is written.
 
         Guarantees: nothing that a party prints leaves its host before the heads of all hosts whose parties it
         has met are remembered, however the run ends.
         [test: tests/harness/hosts/test_restored_hosts.py]
         """
-        if not self.is_running or len(self._remembered) == self.model.parties - 1:
-            return
-        event, party = self.guard.event, self.laid_out()
-        new = {*party.met()} - self._remembered
-        if event is None or not new:
-            return
-        heads = {other: next_head(self._others[other].head, event.run) for other in new}
-        if self.guard.remember(heads, self._keys.all_histories(party.number)):
-            self._remembered |= new
+        if len(self.met) == self.place.model.parties - 1:
+            return self
+        new = {*self.process.met()} - self.met
+        if not new or not self.begun.remember(new):
+            return self
+        return replace(self, met=self.met | new)
 
-    def _is_over(self) -> None:
-        """Remember others' heads, and write what became of the charged run."""
-        self._look()
-        self.guard.settle(Status.ABORTED if self.laid_out().exit_code() else Status.DONE)
-        super()._is_over()
+    def polled(self) -> Step[PartyEnd | None]:
+        """Look at the party; answer with its last state if it has ended."""
+        state = self.looked()
+        if time.monotonic() > state.meets_by:
+            is_alone = len(state.process.met()) < state.place.model.parties - 1
+            state = replace(state, meets_by=math.inf, is_alone=is_alone)
+            if is_alone:
+                state.process.kill()
+        code = state.process.exit_code()
+        if code is None:
+            return Step(state, None)
+        with uninterrupted():  # else what is over would not be noted, or twice
+            return state.over(code)
 
-    def _sign_end(self, state: PartyState) -> Signed:
-        """Return the signed statement of the run's end, which this host keeps, too."""
-        event = self.guard.event
-        assert event is not None
-        spec = self.guard.statistic.spec
-        outputs = parse_outputs([state.lines], self.guard.release.program_of(spec).outputs)
-        signed = self._signed(
-            (str(event.exact.epsilon), str(event.exact.delta)),
-            {name: list(values) for name, values in outputs.items()},
-            state.lines,
-        )
-        place = local_host.place_of(self._directory, self.prepared().run)
-        with suppress(OSError):  # no room for it; the coordinator gets it in any case
-            write_whole(place, json.dumps(asdict(signed)).encode())
-        return signed
+    def over(self, code: int) -> Step[PartyEnd | None]:
+        """Write what became of the run of a party that has ended by itself, and answer with that."""
+        self.process.close()
+        self._is_over(code)
+        self._note_failure(code)
+        last = self.last_state()
+        after: HostState = Over(self.place, last)
+        signed = None
+        if code == 0:
+            after, signed = self.begun.ended_well(self, last)
+        return Step(after, PartyEnd(code=code, **asdict(last), signed=signed))
+
+    def kill(self, _message: Kill) -> Step[None]:
+        """End the party, and the run with it."""
+        why = "A party that had begun was ended, as its coordinator asked."
+        return Step(self.ended(lambda: self.place.host.log.write(Event.ENDED, Kill.name(), why)), None)
+
+    def ended(self, note: Callable[[], None]) -> HostState:
+        with uninterrupted():
+            code = self.process.exit_code()
+            self.process.kill()
+            self.process.close()
+            state = self.looked()
+            state._is_over(self.process.exit_code() or 0)
+            if code is None:
+                note()
+            else:
+                state._note_failure(code)
+            return Over(state.place, state.last_state())
+
+    def _is_over(self, code: int) -> None:
+        """Write that the run is over, and wait for another one."""
+        self.begun.settle(code)
+        self.place.host.expect_run()
+
+    def _note_failure(self, code: int) -> None:
+        """Tell the host's owner why the party failed that has ended, if it did."""
+        if code:
+            self.place.host.log.write(Event.FAILED, "", why_failed(code, self.last_state().lines))
 
 
-class Preparation(SignedRun):
-    """A run that makes the joint noise of a later release on records of `domain`.
+@dataclass(frozen=True)
+class Beginning(Running):
+    """A run whose beginning is written, and whose party is let go next.
 
-    Guarantees: a piece enters the stock only after all parties' hosts have signed that their parties ended
-    well; a failed piece leaves neither shares nor keys.  [test: tests/harness/hosts/test_preparation.py]
+    Whatever ends it from now on ends a run that has begun: nothing takes a charge back.
     """
 
-    def __init__(self, host: LocalHost, guard: Guard, domain: Fields) -> None:
-        self._domain = domain_from_json(domain, "The domain of this noise")
-        self._noise = joint_noise_of(guard.check_noise(self._domain))
-        super().__init__(host, guard)
-        self._terms = ""  # of the noise and the present keys
-        self._counted = ""  # of the noise and the first keys, so that renewed keys forget no attempt
-        self._ended_well = False
-
-    def handlers(self) -> list[Answering]:
-        return [*super().handlers(), Keep.answered_by(self.keep)]
-
-    def inputs(self, clients: Sending | None, piece: str = "") -> tuple[Job, Path | None]:  # noqa: ARG002
-        return noise_job(self._noise, shares_of(self.scratch / "piece", self.model.parties)), None
-
-    def _look_up(self, party: int) -> None:
-        self._terms = terms_of(self._noise, self._keys.fingerprints(party))
-        self._counted = terms_of(self._noise, self._keys.first_fingerprints(party))
-
-    def _attempts(self) -> int:
-        return self.guard.stock.next_attempt(self._counted)
-
-    def _ahead(self, message: Agree) -> Intent:
-        self.guard.check_attempt(message.attempts)
-        if message.attempts < self._attempts():
-            raise HostUnfitError("It was told of fewer attempts to make this noise than it knows of.")
-        prepared = self.prepared()
-        return Intent(
-            nonces=message.nonces,
-            party=prepared.party,
-            run=prepared.run,
-            started=message.started.isoformat(),
-            asked=self.guard.asked,
-            domain=self._domain.to_json(),
-            source=NOTHING,
-            inputs={},
-            uploads="",
-            program_hash=prepared.program_hash,
-            engine_version=prepared.engine_version,
-            compared=0,
-            piece=new_name(self._terms, message.nonces),
-            attempts=message.attempts,
+    def entered(self) -> HostState:
+        """Let the party begin; of one that can't, its exit code tells."""
+        host = self.place.host
+        self.port.close()
+        host.stop_listening()
+        try:
+            self.process.go(self.certificates)
+        except OSError:
+            self.process.kill()
+        host.run_begins()
+        return Running(
+            place=self.place,
+            party=self.party,
+            process=self.process,
+            port=self.port,
+            begun=self.begun,
+            certificates=self.certificates,
+            owners=self.owners,
+            meets_by=self.meets_by,
         )
 
-    def _charge(self) -> None:
-        self.guard.stock.begin(self._counted)
 
-    def _sign_end(self, state: PartyState) -> Signed:
-        signed = self._signed(("0", "0"), {}, state.lines)
-        self._ended_well = True
-        return signed
+@dataclass(frozen=True)
+class Over(RunState):
+    """A run that is over, or never began.
 
-    def keep(self, message: Keep) -> None:
-        """Take this party's noise into the stock; HostUnfitError unless all hosts signed its making."""
-        if self.intent is None or not self._ended_well:
-            raise HostUnfitError("It was asked to keep noise that its party did not make.")
-        check_made(self.intent, keys.by_party(message.made), self._held)
-        self._ended_well = False
-        self.laid_out().keep()
-        about = {"attempts": self.intent.attempts}
-        piece = self.scratch / "piece"
-        self.guard.stock.keep(self._terms, self.intent.piece, piece, about, counted=self._counted)
+    Attributes:
+        last: The last state of its party.
+    """
+
+    last: PartyState
+
+    NAME = State.OVER
+
+    def steps(self) -> Sequence[Stepping]:
+        return [GetReport.leads_by(self.report), Kill.leads_by(self.kill)]
+
+    def report(self, _message: GetReport) -> Step[PartyReport]:
+        """Answer with the party's last state."""
+        return Step(self, PartyReport(**asdict(self.last)))
+
+    def kill(self, _message: Kill) -> Step[None]:
+        """Do nothing: the party has ended."""
+        return Step(self, None)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 from harness.errors import PolicyError
-from harness.hosts.decision import ANY, Action, HostRules, Rule, allowed, decide
+from harness.hosts.decision import ANY, Action, HostRules, Release, Rule, allowed, decide, release_rule
 from harness.privacy.ledger.populations import LedgerState, key_of, listed
 from harness.releases.registry import REQUESTS
 from harness.security_models import MODELS
@@ -245,6 +245,16 @@ def ask_owner(
     Raises PolicyError, or as `decision.allowed`.
     """
     return allowed(decide(read_policy(directory).host_rules, coordinator, action, ledger))
+
+
+def ask_about_release(
+    directory: Path, coordinator: str, release: Release, ledger: LedgerState | None = None
+) -> Rule:
+    """Return the rule by which a host's policy, as it is now, allows a release.
+
+    Raises PolicyError, or as `decision.release_rule`.
+    """
+    return release_rule(read_policy(directory).host_rules, coordinator, release, ledger)
 
 
 def checked_policy(path: Path, called: str) -> Policy:

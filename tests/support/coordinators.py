@@ -31,7 +31,6 @@ from harness.engines.registry import engine_of, engines
 from harness.hosts import keys, runner
 from harness.hosts.agent import Work
 from harness.hosts.connection import checked
-from harness.hosts.guard import _digest
 from harness.hosts.inventory import Host
 from harness.hosts.messages import (
     Aggregate,
@@ -47,10 +46,14 @@ from harness.hosts.messages import (
     Sending,
     TakeList,
     answer_type,
+    check_order,
 )
+from harness.hosts.party_run import Ready, RunState
 from harness.hosts.policy import FILE, LEDGER
 from harness.hosts.runner import HostsRunner
+from harness.hosts.runs import PlannedRelease
 from harness.hosts.signed_results import sign
+from harness.hosts.uploads import Listed, _digest
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.shares.party import UploadReport, _read_list
@@ -117,8 +120,33 @@ def write_rules(host: Path, policy: str) -> None:
 
 
 def run_of(work: Work) -> Any:
-    """Return the run of a host's work, which a test knows and looks into."""
-    return work.run
+    """Return the state of a host's work, which a test knows and looks into."""
+    return work.state
+
+
+def nonce_of(work: Work) -> str:
+    """Return the nonce of a host's run."""
+    assert isinstance(work.state, RunState)
+    return work.state.place.nonce
+
+
+def nonces_of(work: Work) -> list[str]:
+    """Return the nonces by which a host agrees to its prepared run, as if all hosts said them."""
+    state = run_of(work)
+    heard = state.planned.heard if isinstance(state.planned, PlannedRelease) else {}
+    own = {state.prepared.party: nonce_of(work)}
+    said = {party: upload_list.nonce for party, upload_list in heard.items()} | own
+    return [said.get(party, f"{party:032}") for party in range(state.place.model.parties)]
+
+
+def stand_in(work: Work, process: Any = None) -> Any:
+    """Have a process, of which nothing runs, be the ready party of a prepared run; return it."""
+    state = run_of(work)
+    made = process or Party()
+    made.number = state.prepared.party
+    certificate = run_certificate(state.prepared.party, state.place.model)
+    work.enter(Ready(state.place, state.planned, state.prepared, made, certificate))
+    return made
 
 
 def to_prepare(
@@ -147,22 +175,20 @@ class Coordinator:
 
     def go(self, hosts: list[Path], **others: Any) -> None:
         """Let the prepared party begin, with what the other hosts sign. Args: others: they sign otherwise."""
-        run = run_of(self.work)
-        party = run.laid_out().number
-        listed = {i: heard.nonce for i, heard in run.uploads.heard.items()}
-        nonces = [run.nonce if i == party else listed.get(i, f"{i}") for i in range(MODEL.parties)]
-        run._certificate = run_certificate(party)  # the party's process, in whose place is none
-        signed = {str(party): run.agree(to_agree(nonces))}
+        if not isinstance(self.work.state, Ready):
+            stand_in(self.work)
+        party = run_of(self.work).prepared.party
+        signed = {str(party): answered(self.work, to_agree(nonces_of(self.work)))}
         for i, host in enumerate(hosts):
             own = host / "keys" / "embedded" / f"P{i}.pem"
             if i != party:
-                intent = replace(run.intent, party=i, run_certificate=run_certificate(i))
-                signed[str(i)] = sign(replace(intent, **others), own)
-        run.go(to_go(signed))
+                said = replace(run_of(self.work).intent, party=i, run_certificate=run_certificate(i))
+                signed[str(i)] = sign(replace(said, **others), own)
+        answered(self.work, to_go(signed))
 
     def tell(self, hosts: list[Path], run: dict[str, str], party: int = 0) -> None:
         """Have all hosts list their uploads for a proposed run, and tell this one the others' lists."""
-        run_of(self.work).uploads.check_uploads(CheckUploads(party=party))
+        answered(self.work, CheckUploads(party=party))
         self.hear(hosts, run, party)
 
     def hear(self, hosts: list[Path], run: dict[str, str], party: int) -> None:
@@ -172,24 +198,22 @@ class Coordinator:
                 with ExitStack() as stack:
                     other = Coordinator(host, stack).work
                     other.propose(Propose(asked=run))
-                    uploads, at = run_of(other).uploads, 0
-                    signed = uploads.check_uploads(CheckUploads(party=i))
-                    while piece := uploads.read_list(ReadList(at=at)):
-                        told = TakeList(lister=i, signed=signed, at=at, piece=piece)
-                        run_of(self.work).uploads.take_list(told)
+                    signed, at = answered(other, CheckUploads(party=i)), 0
+                    assert signed is not None
+                    while piece := answered(other, ReadList(at=at)):
+                        answered(self.work, TakeList(lister=i, signed=signed, at=at, piece=piece))
                         at += len(piece)
 
     def aggregated(self, run: dict[str, str], party: int = 0) -> Aggregated:
         """Have the host add its shares up for a run, by all hosts' lists; return what it says of that."""
         self.work.propose(Propose(asked=run))
         self.tell(sorted(self.work.host.directory.parent.glob("host-*")), run, party)
-        answer: Aggregated = run_of(self.work).uploads.aggregate(Aggregate(party=party))
-        return answer
+        return answered(self.work, Aggregate(party=party))
 
     def prepared(self, run: dict[str, str], party: int = 0) -> Work:
         """Return the host's work once a party is ready to start. Raises: whatever the host refuses by."""
         self.aggregated(run, party)
-        run_of(self.work).prepare(to_prepare(party))
+        answered(self.work, to_prepare(party))
         return self.work
 
 
@@ -240,18 +264,19 @@ def ran(hosts: list[Path], party: int = 0, found: Party | None = None, **changes
 
 def let_go(coordinator: Coordinator, work: Work, hosts: list[Path], found: Party | None = None) -> Party:
     made = found or Party()
-    made.number = run_of(work).laid_out().number
-    run_of(work)._party = made
+    made.number = run_of(work).prepared.party
+    stand_in(work, made)
     coordinator.go(hosts)
     return made
 
 
 def listed(work: Work, party: int = 0) -> UploadReport:
     """Return what a host says, signed, of its uploads."""
-    uploads = run_of(work).uploads
-    signed = uploads.check_uploads(CheckUploads(party=party))
-    assert signed is not None and json.loads(signed.said)["digest"] == _digest(uploads._own)
-    return _read_list(uploads._own)
+    signed = answered(work, CheckUploads(party=party))
+    assert signed is not None and isinstance(work.state, Listed)
+    own = work.state.list_of(party)
+    assert json.loads(signed.said)["digest"] == work.state.own.digest == _digest(own)
+    return _read_list(own)
 
 
 def have_port(host: Path, port: int, client_port: int = 0) -> None:
@@ -362,6 +387,7 @@ def fed(hosts: Sequence[Agent], asked: dict[str, str]) -> None:
             if of != i:
                 piece = hosts[of].ask("read_list", at=0)
                 one.ask("take_list", lister=of, signed=signed, at=0, piece=piece)
+    for i, one in enumerate(hosts):
         one.ask("aggregate", party=i)
 
 
@@ -439,7 +465,8 @@ def as_sent(answer: object) -> Any:
 
 
 def answered(work: Work, message: Message[T]) -> T:
-    """Return a host's answer to a message that it gets, whatever its policy and state."""
+    """Return a host's answer to a message that it gets in its state, whatever its policy."""
+    check_order(work.state, type(message))
     fields = as_sent(message)
     answer: T = work.handlers[fields.pop("do")].answer(fields)  # type: ignore[assignment]
     return answer

@@ -39,6 +39,7 @@ from harness.hosts.messages import (
 )
 from harness.hosts.policy import FILE, LEDGER
 from harness.hosts.signed_results import AGGREGATE, sign
+from harness.hosts.states import State
 from harness.pipeline.sources import request_of_run, terms_of
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Status
@@ -56,10 +57,11 @@ from tests.support.coordinators import (
     answered,
     asked,
     let_go,
+    nonces_of,
     ran,
-    run_certificate,
     run_of,
     spent,
+    stand_in,
     to_agree,
     to_go,
     to_prepare,
@@ -74,15 +76,13 @@ def test_a_host_is_not_set_among_a_starters_own(hosts: list[Path], stack: ExitSt
     coordinator.prepared(asked())
     own = make_key(tmp_path, "P1", "MPyC party 1")
     work = coordinator.work
-    nonces = [run_of(work).nonce, *(run_of(work).uploads.heard[i].nonce for i in (1, 2))]
-    run_of(work)._certificate = run_certificate(0)
-    signed = {"0": run_of(work).agree(to_agree(nonces))}
-    assert run_of(work).intent is not None
+    stand_in(work)
+    signed = {"0": answered(work, to_agree(nonces_of(work)))}
     signed |= {str(i): sign(replace(run_of(work).intent, party=i), own) for i in (1, 2)}
     with pytest.raises(CertificateError, match="Party 1 has another certificate than this host holds"):
-        run_of(work).go(to_go(signed))
+        answered(work, to_go(signed))
     with pytest.raises(HostUnfitError, match="whoever starts this run did not pass it on"):
-        run_of(work).go(to_go({"0": signed["0"]}))
+        answered(work, to_go({"0": signed["0"]}))
     assert spent(hosts[0]) == []
 
 
@@ -112,8 +112,9 @@ def test_hosts_do_not_run_different_things(hosts: list[Path]) -> None:
 def test_a_host_signs_for_one_run_at_a_time(hosts: list[Path], stack: ExitStack) -> None:
     """Else what it signed for one could let others begin another one."""
     work = Coordinator(hosts[0], stack).prepared(asked())
+    stand_in(work)
     with pytest.raises(HostUnfitError, match="not the one that it prepared"):
-        run_of(work).agree(to_agree(["0", "1", "2"]))
+        answered(work, to_agree([f"{party:032}" for party in range(3)]))
     with (
         ExitStack() as other,
         pytest.raises(HostUnfitError, match=r"Another run is under way on it \(process"),
@@ -126,8 +127,8 @@ def test_a_host_signs_for_one_run_at_a_time(hosts: list[Path], stack: ExitStack)
         assert (seen.port or "").startswith("Another run is under way on it (process")
         with pytest.raises(HostUnfitError, match="Another run is under way"):
             Coordinator(hosts[0], other).work.host.listen(Listen(port=0))
-    with pytest.raises(HostUnfitError, match="agreed to no run"):
-        run_of(work).go(to_go({}))
+    with pytest.raises(HostUnfitError, match=f"as {State.READY}"):
+        answered(work, to_go({}))
     stack.close()
     with ExitStack() as other:
         Coordinator(hosts[0], other).prepared(asked(epsilon="2"))
@@ -136,13 +137,9 @@ def test_a_host_signs_for_one_run_at_a_time(hosts: list[Path], stack: ExitStack)
 def test_a_connection_is_for_one_run(hosts: list[Path], stack: ExitStack) -> None:
     """What was checked stays what runs: no other release, no other inputs under the same charge."""
     work = Coordinator(hosts[0], stack).prepared(asked())
-    for again in (
-        lambda: work.propose(Propose(asked=asked(epsilon="1/1000"))),
-        lambda: run_of(work).uploads.aggregate(Aggregate(party=0)),
-        lambda: run_of(work).prepare(to_prepare(0)),
-    ):
-        with pytest.raises(HostUnfitError, match="already; a connection is for one run"):
-            again()
+    for again in (Propose(asked=asked(epsilon="1/1000")), Aggregate(party=0), to_prepare(0)):
+        with pytest.raises(HostUnfitError, match="nothing was changed: a connection is for one run"):
+            answered(work, again)
 
 
 def test_one_honest_host_is_enough_to_refuse(hosts: list[Path]) -> None:
@@ -163,13 +160,13 @@ def test_a_party_that_meets_nobody_is_given_up(
     monkeypatch.setattr(party_run, "_MEET_S", -1.0)
     coordinator = Coordinator(hosts[0], stack)
     work = coordinator.prepared(asked())
-    run_of(coordinator.work).start(Start())
-    assert run_of(coordinator.work).certificate(GetCertificate(seconds=600))
+    answered(coordinator.work, Start())
+    assert answered(coordinator.work, GetCertificate(seconds=600))
     coordinator.go(hosts)
     ends: list[PartyEnd] = []
 
     def ended() -> bool:
-        end = run_of(work).ended()
+        end = work.ended()
         ends.extend([end] if end is not None else [])
         return bool(ends)
 
@@ -243,8 +240,7 @@ def test_a_ledger_that_cannot_be_written_lets_no_party_go(hosts: list[Path], sta
     coordinator, party = Coordinator(hosts[0], stack), Party()
     work = coordinator.prepared(asked())
     Ledger(hosts[0] / LEDGER).set_budget("others", Budget(Fraction(1)))  # so that there is a file
-    ledger = run_of(work).guard._ledger
-    ledger.timeout_s = 0.1
+    run_of(work).planned.guard.ledger.timeout_s = 0.1
     with closing(sqlite3.connect(hosts[0] / LEDGER)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(LedgerError, match="another program has kept it locked"):
@@ -316,15 +312,15 @@ def test_a_starter_chooses_nothing_that_the_owner_did_not_allow(
     with pytest.raises(error, match=said) as raised:
         coordinator.prepared(asked(**changes))
     assert "\n" not in str(raised.value)
-    if run_of(coordinator.work) is not None:
-        with pytest.raises(HostUnfitError, match="has prepared no party"):
-            run_of(coordinator.work).go(to_go({}))
+    with pytest.raises(HostUnfitError, match="does not answer 'go' now"):
+        answered(coordinator.work, to_go({}))
     assert spent(hosts[0]) == []
 
 
 def test_program_arguments_noise_and_greetings_are_the_hosts_own(hosts: list[Path], stack: ExitStack) -> None:
-    work = Coordinator(hosts[0], stack).work
-    work.propose(Propose(asked=asked()))
+    coordinator = Coordinator(hosts[0], stack)
+    coordinator.aggregated(asked())
+    work = coordinator.work
     for name in ("protocol", "arguments", "fair_bits", "model", "epsilon"):
         said: dict[str, Any] = {"run": "0" * 32, "party": 0, "addresses": [], name: []}
         with pytest.raises(HostUnfitError, match=f"unknown key '{name}'"):
@@ -338,9 +334,9 @@ def test_a_run_has_all_parties_of_its_model(hosts: list[Path], stack: ExitStack)
     coordinator = Coordinator(hosts[0], stack)
     coordinator.aggregated(asked())
     work = coordinator.work
-    for party, parties in ((0, 2), (0, 4), (3, 3), (-1, 3)):
+    for party, parties in ((0, 2), (0, 4), (3, 3)):
         with pytest.raises(HostUnfitError, match="asked for a run of other parties than its model has"):
-            run_of(work).prepare(to_prepare(party, parties=parties))
+            answered(work, to_prepare(party, parties=parties))
 
 
 def test_without_a_policy_nothing_runs(hosts: list[Path]) -> None:
@@ -396,7 +392,7 @@ def test_clients_are_told_what_runs(hosts: list[Path]) -> None:
         with ExitStack() as stack:
             work = Coordinator(hosts[0], stack).work
             work.propose(Propose(asked=run))
-            run_of(work).prepare(to_prepare(0, clients=Sending(terms=terms, **clients)))
+            answered(work, to_prepare(0, clients=Sending(terms=terms, **clients)))
 
     for changes, run in cases:
         with pytest.raises(HostUnfitError, match="something else than clients are told"):

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.hosts.guard import Uploads
 from harness.hosts.messages import Aggregate, CheckUploads, Propose
 from harness.hosts.policy import LEDGER
+from harness.hosts.runs import UploadedInputs
 from harness.inputs.shares import counting
 from protocols.spec import SPLIT
 from tests.support.coordinators import (
@@ -23,6 +23,7 @@ from tests.support.coordinators import (
     MODEL,
     Coordinator,
     Party,
+    answered,
     asked,
     let_go,
     make_hosts,
@@ -41,8 +42,7 @@ PARTIES = range(MODEL.parties)
 class Begins(Party):
     """Writes down what its host has added up, once it may begin."""
 
-    def __init__(self, uploads: Uploads, counted: Path) -> None:
-        assert uploads.inputs is not None and uploads.values is not None
+    def __init__(self, uploads: UploadedInputs, counted: Path) -> None:
         self._counted, names = counted, " ".join(uploads.inputs.batches).encode()
         self._added_up = names + b"\n" + uploads.values.read_bytes()
 
@@ -58,15 +58,14 @@ def run(hosts: list[Path], party: int, phases: Path, counted: Path) -> None:
         work = coordinator.work
         work.propose(Propose(asked=asked()))
         phases.write_text("list")
-        uploads = run_of(work).uploads
-        uploads.check_uploads(CheckUploads(party=party))
+        answered(work, CheckUploads(party=party))
         phases.write_text("agree")
         coordinator.hear(hosts, asked(), party)
         phases.write_text("count")
-        uploads.aggregate(Aggregate(party=party))
-        begins = Begins(uploads, counted)
+        answered(work, Aggregate(party=party))
+        begins = Begins(run_of(work).inputs, counted)
         phases.write_text("charge")
-        run_of(work).prepare(to_prepare(party))
+        answered(work, to_prepare(party))
         let_go(coordinator, work, hosts, begins)
 
 
@@ -129,7 +128,6 @@ def test_wherever_hosts_are_killed_every_accepted_upload_counts_once(
         with ExitStack() as stack:
             uploads = Coordinator(hosts[party], stack)
             uploads.aggregated(asked(), party)
-            file = run_of(uploads.work).uploads.values
-            assert file is not None
+            file = run_of(uploads.work).inputs.values
             parts.append(task.ring.from_bytes(file.read_bytes()).reshape(task.columns, 1, -1))
     assert revealed(task, parts) == [sum(1 << names.index(name) for name in at_all()), 0, 0, 0]

@@ -60,7 +60,7 @@ from harness.hosts.messages import (
     read_message,
 )
 from harness.hosts.setup import Setup
-from harness.hosts.states import State
+from harness.hosts.states import ALL_KINDS, RunKind, State
 from harness.hosts.trials import Noise, Trial
 from harness.inputs.shares.signatures import Signed
 from tests.support.coordinators import MODEL, Coordinator, as_sent, asked
@@ -316,22 +316,29 @@ def test_messages_leave_nothing_behind() -> None:
 def test_the_table_says_when_each_request_is_answered() -> None:
     """As it was before there were classes: by the states, written as the other way round."""
     at_rest = {"bye", "forget", "collect", "clean", "stop_listening"}
-    between = at_rest | {"check", "listen", "reach", "time_links", "preprocess", "benchmark", "kill"}
+    between = at_rest | {"check", "listen", "reach", "time_links", "preprocess", "benchmark"}
+    with_party = between | {"kill"}
     allowed = {
-        State.NO_RUN: (between | {"propose"}) - {"kill"},
-        State.PROPOSED: between | {"check_uploads", "aggregate"},
+        State.NO_RUN: between | {"propose"},
+        State.PROPOSED: between | {"check_uploads"},
+        State.GIVEN: between | {"aggregate"},
         State.LISTED: between | {"read_list", "take_list", "aggregate"},
-        State.SPOILT: between | {"read_list"},
-        State.FED: between | {"read_list", "prepare"},
-        State.PREPARED: between | {"read_list", "start"},
-        State.STARTED: between | {"read_list", "certificate", "state"},
-        State.READY: between | {"read_list", "certificate", "state", "agree"},
-        State.AGREED: between | {"read_list", "certificate", "state", "go"},
+        State.FED: between | {"prepare"},
+        State.PREPARED: with_party | {"start"},
+        State.STARTED: with_party | {"certificate", "state"},
+        State.READY: with_party | {"certificate", "state", "agree"},
+        State.AGREED: with_party | {"certificate", "state", "go"},
         State.RUNNING: at_rest | {"kill", "state"},
-        State.OVER: between | {"read_list", "state", "keep"},
+        State.MADE: with_party | {"state", "keep"},
+        State.OVER: with_party | {"state"},
     }
     for state in State:
         assert {name for name, kind in TO_AGENT.items() if state in kind.STATES} == allowed[state], state
+    of_kinds = {name: kind.RUNS for name, kind in TO_AGENT.items() if kind.RUNS != ALL_KINDS}
+    assert of_kinds == {
+        "preprocess": {RunKind.NONE, RunKind.NOISE},
+        "benchmark": {RunKind.NONE, RunKind.TRIAL},
+    }
 
 
 @pytest.mark.parametrize("answers", [[], [None], [None, None, None]])

@@ -14,11 +14,13 @@ import pytest
 from harness.errors import FairSharesError, HostUnfitError, PolicyError, ShareError
 from harness.hosts.agent import Work
 from harness.hosts.messages import Check, Keep, Preprocess, Propose, RunFacts, RunTrial, Sending, TimeLinks
-from harness.hosts.party_run import ReleaseRun
+from harness.hosts.party_run import PlannedRun, Ready
 from harness.hosts.policy import LEDGER, STOCK
 from harness.hosts.runner import HostsRunner
 from harness.hosts.signed_results import Intent, Statement, sign
+from harness.hosts.states import NoRun, RunKind
 from harness.hosts.trials import Noise, Trial
+from harness.hosts.uploads import _noise_ahead
 from harness.inputs.shares.signatures import Signed
 from harness.inputs.synthetic import Federation
 from harness.pipeline.sources import BENCHMARK_TERMS, read_terms
@@ -37,12 +39,15 @@ from tests.support.coordinators import (
     RULE,
     Coordinator,
     Party,
+    answered,
     asked,
     let_go,
     make_hosts,
+    nonces_of,
     run_certificate,
     run_of,
     spent,
+    stand_in,
     to_agree,
     to_go,
     to_prepare,
@@ -62,7 +67,7 @@ def preparing(host: Path, stack: ExitStack) -> Work:
     """Return the work of party 0's host, with a party that is ready to make noise."""
     work = Coordinator(host, stack).work
     work.preprocess(Preprocess(asked=ASKED, domain=DOMAIN.to_json()))
-    run_of(work).prepare(to_prepare(0))
+    answered(work, to_prepare(0))
     return work
 
 
@@ -79,18 +84,17 @@ def signed_by_all(said: Any, hosts: list[Path], **others: Any) -> dict[str, Sign
 
 def agreed(work: Work, hosts: list[Path], attempts: int = 1, **others: Any) -> dict[str, Signed]:
     """Have a host agree to its run; return what all hosts sign of that."""
-    heard = run_of(work).uploads.heard if isinstance(run_of(work), ReleaseRun) else {}
-    nonces = [run_of(work).nonce, *(heard[i].nonce if heard else f"{i}" for i in (1, 2))]
-    run_of(work)._certificate = run_certificate(0)
-    run_of(work).agree(to_agree(nonces, attempts))
+    if not isinstance(work.state, Ready):
+        stand_in(work)
+    answered(work, to_agree(nonces_of(work), attempts))
     return signed_by_all(run_of(work).intent, hosts, **others)
 
 
 def begun(work: Work, hosts: list[Path], **others: Any) -> None:
     """Let a party of which nothing runs begin."""
+    stand_in(work, Party())
     signed = agreed(work, hosts, **others)
-    run_of(work)._party = Party()
-    run_of(work).go(to_go(signed))
+    answered(work, to_go(signed))
 
 
 def test_attempts_are_counted_before_a_party_begins_and_limited(hosts: list[Path], stack: ExitStack) -> None:
@@ -121,13 +125,13 @@ def test_no_piece_is_kept_unless_all_parties_ended_well(
     """A check can fail at one party alone."""
     work = preparing(hosts[0], stack)
     begun(work, hosts)
-    intent = run_of(work).intent
+    intent = run_of(work).begun.own
     made = signed_by_all(Statement(intent, {}, ("0", "0"), {}, {}, ""), hosts)
     if missing == "signature":
-        run_of(work)._ended_well = True
+        work.state = run_of(work).over(0).state
         made["2"] = signed_by_all(Statement(intent, {}, ("0", "0"), {}, {}, ""), hosts, piece="another")["2"]
-    with pytest.raises(HostUnfitError, match=r"ended something else|its party did not make"):
-        run_of(work).keep(Keep(made=made))
+    with pytest.raises(HostUnfitError, match=r"ended something else|does not answer 'keep' now"):
+        answered(work, Keep(made=made))
     (terms,) = (hosts[0] / STOCK).iterdir()
     assert Stock(hosts[0] / STOCK).pieces(terms.name) == []
 
@@ -147,36 +151,36 @@ def test_a_ledger_that_went_back_in_time_is_found_out(
 def test_a_host_that_lies_about_a_ledger_costs_one_piece(hosts: list[Path], stack: ExitStack) -> None:
     """Its word against the ledger's: the run is refused, and nobody is told to restore anything."""
     stock, coordinator = Stock(hosts[0] / STOCK), proposed(hosts[0], stack)[0]
-    terms = run_of(coordinator.work).uploads.terms
+    terms = run_of(coordinator.work).inputs.noise_terms
     for mark in range(3):
         keep_marked(stock, terms, 1, mark)
     first, *rest = stock.pieces(terms)
     work = coordinator.work
-    run_of(work).prepare(to_prepare(0, piece=first))
+    answered(work, to_prepare(0, piece=first))
     signed = agreed(work, hosts)
     liar = hosts[1] / "keys" / "embedded" / "P1.pem"
     intent = replace(run_of(work).intent, party=1, run_certificate=run_certificate(1), seen={"0": HEAD})
     with pytest.raises(HostUnfitError) as refused_run:
-        run_of(work).go(to_go(signed | {"1": sign(intent, liar)}))
+        answered(work, to_go(signed | {"1": sign(intent, liar)}))
     said = str(refused_run.value)
     assert f"from what party 1 says to have seen of it ({HEAD})" in said and "hosts.restored" not in said
     assert "no other party bears that out" in said and f"piece {first[:12]}, was removed" in said
-    assert stock.pieces(terms) == rest and spent(hosts[0]) == [] and not run_of(work).is_running
+    assert stock.pieces(terms) == rest and spent(hosts[0]) == [] and not work.is_running
 
 
 def test_a_peer_that_went_back_in_time_is_refused(hosts: list[Path], stack: ExitStack) -> None:
     work = preparing(hosts[0], stack)
-    run_of(work).guard.remember({1: HEAD}, run_of(work)._keys.all_histories(0))
+    planned = run_of(work).planned
+    planned.inputs.guard.remember({1: HEAD}, planned.place.keys.all_histories(0))
     with pytest.raises(HostUnfitError, match=rf"of party 1 does not go on .* party 0 says .*\({HEAD}\)"):
         begun(work, hosts, head="b" * 64, had=["c" * 64], lacks=[HEAD], seen={})
+    others = signed_by_all(run_of(work).intent, hosts, head="b" * 64, had=["c" * 64], lacks=[HEAD])
     with pytest.raises(HostUnfitError, match=f"what party 0 and party 2 have seen .* --seen {HEAD}"):
-        run_of(work).go(
-            to_go(signed_by_all(run_of(work).intent, hosts, head="b" * 64, had=["c" * 64], lacks=[HEAD]))
-        )
+        answered(work, to_go(others))
     with pytest.raises(
         HostUnfitError, match="host of party 1 was not asked for a head that party 0"
     ) as refused_run:
-        run_of(work).go(to_go(signed_by_all(run_of(work).intent, hosts, head="b" * 64, had=["c" * 64])))
+        answered(work, to_go(signed_by_all(run_of(work).intent, hosts, head="b" * 64, had=["c" * 64])))
     assert "hosts.restored" not in str(refused_run.value)
 
 
@@ -249,8 +253,14 @@ def work(taking_part: list[Path], stack: ExitStack) -> Work:
     return Coordinator(taking_part[1], stack).work
 
 
+def planned(work: Work, clients: Sending | None = None) -> PlannedRun[Any]:
+    """Return what a host would run, before anything is compiled."""
+    made: PlannedRun[Any] = run_of(work).inputs.planned(to_prepare(1, clients=clients), run_of(work).place)
+    return made
+
+
 def prepare(work: Work, clients: Sending | None = None) -> RunFacts:
-    facts: RunFacts = run_of(work).prepare(to_prepare(1, clients=clients))
+    facts: RunFacts = answered(work, to_prepare(1, clients=clients))
     return facts
 
 
@@ -279,7 +289,7 @@ def test_a_host_takes_part_in_models_that_its_owner_accepts(taking_part: list[Pa
     assert "accepts runs of 'ring' only, not of 'mpyc'" in (
         work.host.check(Check(party=1, security=MODEL.name, port=0, client_ports=[])).policy or ""
     )
-    assert run_of(work) is None
+    assert work.state == NoRun()
     write_rules(taking_part[1], f'{ALLOWED}benchmark_security = ["mpyc"]\n{RULE}security = ["ring"]\n')
     work.run_trial(RunTrial(party=1, trial=OF_NOISE))
     assert work.host.check(Check(party=1, security=MODEL.name, port=0, client_ports=[])).policy is None
@@ -288,7 +298,7 @@ def test_a_host_takes_part_in_models_that_its_owner_accepts(taking_part: list[Pa
 def test_no_noise_is_made_ahead_for_a_run_that_the_policy_would_refuse(work: Work) -> None:
     with pytest.raises(PolicyError, match="epsilon_per_run = 2; this one needs"):
         work.preprocess(Preprocess(asked=asked(offline="True", epsilon="3"), domain=DOMAIN.to_json()))
-    assert run_of(work) is None
+    assert work.state == NoRun()
 
 
 @pytest.mark.parametrize(
@@ -312,8 +322,8 @@ def test_no_share_is_in_a_benchmark_run(trial: Trial, taking_part: list[Path], w
         share.chmod(0)
         os.utime(share, (0, 0))
     work.run_trial(RunTrial(party=1, trial=trial))
-    with pytest.raises(HostUnfitError, match="another run already"):
-        work.propose(Propose(asked=asked()))
+    with pytest.raises(HostUnfitError, match="does not answer 'propose' now"):
+        answered(work, Propose(asked=asked()))
     assert not {"aggregate", "check_uploads"} & work.handlers.keys()
     assert prepare(work).program_hash
     held = [path.read_bytes() for path in taking_part[1].glob(f"{PREFIX}*/party/Player-Data/*")]
@@ -324,10 +334,10 @@ def test_no_share_is_in_a_benchmark_run(trial: Trial, taking_part: list[Path], w
 
 def test_a_release_becomes_no_benchmark_run(taking_part: list[Path], stack: ExitStack) -> None:
     work = Coordinator(taking_part[1], stack).prepared(asked(), 1)
-    with pytest.raises(HostUnfitError, match="another run already"):
-        work.run_trial(RunTrial(party=1, trial=OF_NOISE))
-    with pytest.raises(HostUnfitError, match="agreed to no run"):
-        run_of(work).go(to_go({}))
+    with pytest.raises(HostUnfitError, match=f"as {RunKind.RELEASE}"):
+        answered(work, RunTrial(party=1, trial=OF_NOISE))
+    with pytest.raises(HostUnfitError, match="does not answer 'go' now"):
+        answered(work, to_go({}))
 
 
 def sending(terms: dict[str, object], *certificates: str) -> Sending:
@@ -343,16 +353,16 @@ def test_a_client_with_something_to_protect_is_told_of_no_release(
     form = PI_RW.input_forms["product"].by(CLIENTS)
     sends = asked(population=None, security="ring", input_form=form.name, input_path=form.path.name)
     work.run_trial(RunTrial(party=1, trial=Trial("ring", sends, Federation(2, 2, 2, 2))))
-    job, _ = run_of(work).inputs(sending({"task": "weights"}, "one", "two"))
-    assert job.clients is not None and job.clients.terms == BENCHMARK_TERMS
-    assert [upload.certificate for upload in job.clients.uploads] == ["one", "two"]
+    job = planned(work, sending({"task": "weights"}, "one", "two")).job
+    assert job.sending is not None and job.sending.terms == BENCHMARK_TERMS
+    assert [upload.certificate for upload in job.sending.uploads] == ["one", "two"]
     with pytest.raises(ShareError):
         read_terms(BENCHMARK_TERMS, "What clients are told")
     with pytest.raises(HostUnfitError, match="before it had any inputs"):
-        run_of(work).inputs(None)
+        planned(work)
     work.run_trial(RunTrial(party=1, trial=OF_WEIGHTS))
     with pytest.raises(HostUnfitError, match="before it had any inputs"):
-        run_of(work).inputs(sending({}))
+        planned(work, sending({}))
 
 
 @pytest.mark.parametrize(
@@ -368,7 +378,7 @@ def test_a_client_with_something_to_protect_is_told_of_no_release(
 def test_what_no_command_asks_for_is_refused(trial: Trial, work: Work) -> None:
     with pytest.raises((FairSharesError, ValueError)):  # noqa: PT012
         work.run_trial(RunTrial(party=1, trial=trial))
-        run_of(work).inputs(None)
+        planned(work)
 
 
 MANY = f'{ANY_PORT}[[population]]\nname = "loans"\nepsilon = 1000\ndelta = "2^-20"\nepsilon_per_run = 2\n'
@@ -396,10 +406,8 @@ def took(host: Path, hosts: list[Path], opened: Path) -> None:
     with ExitStack() as stack:
         coordinator, pieces = proposed(host, stack)
         work = coordinator.work
-        run_of(work).prepare(to_prepare(0, piece=min(pieces, default="")))
-        piece = run_of(work)._piece
-        assert piece is not None
-        let_go(coordinator, work, hosts, Opens(piece.parties[0], opened))
+        answered(work, to_prepare(0, piece=min(pieces, default="")))
+        let_go(coordinator, work, hosts, Opens(run_of(work).planned.job.pieces[0], opened))
 
 
 @pytest.mark.parametrize("points", [7, 50])
@@ -409,7 +417,7 @@ def test_wherever_a_host_is_killed_no_noise_is_opened_twice(
     """Its ledger remembers, though its stock came back from a copy, and no other host remembers anything."""
     write_rules(hosts[0], MANY)
     stock, opened = Stock(hosts[0] / STOCK), tmp_path / "opened"
-    terms = run_of(proposed(hosts[0], stack)[0].work).uploads.terms
+    terms = run_of(proposed(hosts[0], stack)[0].work).inputs.noise_terms
     stack.close()
 
     def fill(marks: range) -> None:
@@ -433,7 +441,7 @@ def test_a_run_that_took_noise_ends_before_a_lost_run_is_stated_or_at_its_charge
     write_rules(hosts[0], MANY)
     opened = tmp_path / "opened"
     with ExitStack() as stack:
-        terms = run_of(proposed(hosts[0], stack)[0].work).uploads.terms
+        terms = run_of(proposed(hosts[0], stack)[0].work).inputs.noise_terms
     keep_marked(Stock(hosts[0] / STOCK), terms, 1, 7)
     shutil.copytree(hosts[0], tmp_path / "backup", symlinks=True)
     took(hosts[0], hosts, opened)  # the run whose charge is lost
@@ -443,8 +451,8 @@ def test_a_run_that_took_noise_ends_before_a_lost_run_is_stated_or_at_its_charge
     restored = ("--directory", str(hosts[0]), "--population", "loans", "--epsilon", "1", "--delta", "2^-40")
     with ExitStack() as stack:
         coordinator, pieces = proposed(hosts[0], stack)
-        run = run_of(coordinator.work)
-        run.prepare(to_prepare(0, piece=pieces[0]))
+        work = coordinator.work
+        answered(work, to_prepare(0, piece=pieces[0]))
         if moved:
             hosts[0].rename(tmp_path / "away")
             shutil.copytree(tmp_path / "away", hosts[0], symlinks=True)
@@ -452,14 +460,12 @@ def test_a_run_that_took_noise_ends_before_a_lost_run_is_stated_or_at_its_charge
         else:
             said = refused("hosts.restored", *restored, "--seen", lost, cwd=tmp_path)
             assert "Another run is under way on it" in said
-        piece = run._piece
-        run._certificate = run_certificate(0)
-        nonces = [run.nonce, *(run.uploads.heard[i].nonce for i in (1, 2))]
-        run.agree(to_agree(nonces, piece.attempts, [lost]))
-        run._party = Opens(piece.parties[0], opened)
-        run._party.number = 0
+        planned = run_of(work).planned
+        stand_in(work, Opens(planned.job.pieces[0], opened))
+        answered(work, to_agree(nonces_of(work), planned.guarded.attempts, [lost]))
+        others = signed_by_all(run_of(work).intent, hosts, seen={"0": lost})
         with pytest.raises(HostUnfitError, match=r"Its ledger was changed|does not go on from what"):
-            run.go(to_go(signed_by_all(run.intent, hosts, seen={"0": lost})))
+            answered(work, to_go(others))
     assert opened.read_text().split() == ["7"]
     if not moved:  # and afterwards the owner states it, which removes the noise
         succeed("hosts.restored", *restored, "--seen", lost, cwd=tmp_path)
@@ -472,12 +478,18 @@ def pieces_of(host: Path) -> list[Path]:
 
 def test_a_stock_of_another_host_is_none(hosts: list[Path], stack: ExitStack) -> None:
     """Nothing is taken or charged for it."""
-    uploads = run_of(proposed(hosts[0], stack)[0].work).uploads
+    fed = run_of(proposed(hosts[0], stack)[0].work)
     stock = Stock(hosts[0] / STOCK)
-    keep_marked(stock, uploads.terms, 2, 7)
-    assert uploads._pieces(0, DOMAIN) == stock.pieces(uploads.terms) != []
+
+    def pieces() -> list[str]:
+        terms, names = _noise_ahead(fed.inputs.guard, fed.place, 0, DOMAIN)
+        assert terms == fed.inputs.noise_terms
+        return names
+
+    keep_marked(stock, fed.inputs.noise_terms, 2, 7)
+    assert pieces() == stock.pieces(fed.inputs.noise_terms) != []
     shutil.rmtree(next(stock.directory.glob("*/*/party-0")))
-    assert uploads._pieces(0, DOMAIN) == [] != stock.pieces(uploads.terms)
+    assert pieces() == [] != stock.pieces(fed.inputs.noise_terms)
 
 
 @pytest.mark.parametrize("other", ["", "another"])
@@ -486,15 +498,15 @@ def test_a_peer_that_denies_a_piece_costs_that_piece_alone(
 ) -> None:
     """Nothing begins, nothing is charged; the next piece stays."""
     stock, coordinator = Stock(hosts[0] / STOCK), proposed(hosts[0], stack)[0]
-    terms = run_of(coordinator.work).uploads.terms
+    terms = run_of(coordinator.work).inputs.noise_terms
     for mark in range(2):
         keep_marked(stock, terms, 1, mark)
     first, second = stock.pieces(terms)
     work = coordinator.work
-    run_of(work).prepare(to_prepare(0, piece=first))
+    answered(work, to_prepare(0, piece=first))
     with pytest.raises(HostUnfitError, match="about to run something else"):
         begun(work, hosts, piece=other)
-    assert spent(hosts[0]) == [] and stock.pieces(terms) == [second] and not run_of(work).is_running
+    assert spent(hosts[0]) == [] and stock.pieces(terms) == [second] and not work.is_running
 
 
 def test_hosts_take_no_noise_made_ahead_for_clients_that_send() -> None:

@@ -28,9 +28,12 @@ from tests.support.command import refused, succeed
 from tests.support.coordinators import (
     MODEL,
     Coordinator,
+    answered,
     asked,
+    nonces_of,
     run_certificate,
     run_of,
+    stand_in,
     to_agree,
     to_go,
 )
@@ -140,15 +143,14 @@ def test_a_replaced_key_stays_replaced(hosts: list[Path], stack: ExitStack, tmp_
             accept(hosts, old, 0, lost)
     coordinator = Coordinator(hosts[1], stack)
     work = coordinator.prepared(asked(), 1)
-    run_of(work)._certificate = run_certificate(1)
-    nonces = [run_of(work).nonce if i == 1 else run_of(work).uploads.heard[i].nonce for i in range(3)]
-    signed = {"1": run_of(work).agree(to_agree(nonces))}
+    stand_in(work)
+    signed = {"1": answered(work, to_agree(nonces_of(work)))}
     intent = run_of(work).intent
     for party, key in ((0, place(tmp_path / "thief")), (2, hosts[2] / "keys" / "embedded" / "P2.pem")):
         said = replace(intent, party=party, run_certificate=run_certificate(party))
         signed[str(party)] = sign(said, key)
     with pytest.raises(CertificateError, match="Party 0 has another certificate than this host holds of it"):
-        run_of(work).go(to_go(signed))
+        answered(work, to_go(signed))
 
 
 def test_a_host_that_missed_a_renewal_follows_the_chain(hosts: list[Path]) -> None:
@@ -184,14 +186,15 @@ def test_attempts_to_make_noise_are_counted_on_after_a_renewal(hosts: list[Path]
     accept(hosts, renew(hosts, 0), 0)
     accept([hosts[0]], renew(hosts, 1), 1)
     work = preparing(hosts[0], stack)
-    assert run_of(work)._attempts() == 2
+    planned = run_of(work).planned
+    assert planned.attempts() == 2
     with pytest.raises(HostUnfitError, match="fewer attempts"):
         begun(work, hosts, attempts=1)
     stock = Stock(hosts[0] / STOCK)
     made = hosts[0] / "made"
     made.mkdir()
-    stock.keep(run_of(work)._terms, "piece", made, {}, counted=run_of(work)._counted)
-    assert stock.pieces(run_of(work)._terms) == ["piece"] and run_of(work)._attempts() == 1
+    stock.keep(planned.terms, "piece", made, {}, counted=planned.counted)
+    assert stock.pieces(planned.terms) == ["piece"] and planned.attempts() == 1
 
 
 def test_a_renewal_that_is_killed_loses_no_key(hosts: list[Path]) -> None:

@@ -14,10 +14,11 @@ import pytest
 from harness.errors import CertificateError, FairSharesError, HostUnfitError, ShareError
 from harness.hosts import keys
 from harness.hosts.agent import Work
-from harness.hosts.guard import _digest
 from harness.hosts.messages import Aggregate, CheckUploads, Message, ReadList, TakeList
 from harness.hosts.runner import HostsSource
 from harness.hosts.signed_results import UPLOADS, Intent, check_agreement, sign, verify
+from harness.hosts.states import State
+from harness.hosts.uploads import _digest
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import RING
@@ -148,10 +149,10 @@ def test_a_share_changed_after_ends_the_run(
 
     def change(request: str, work: Work, answer: Any) -> Any:
         if request == "aggregate":
-            assert run_of(work).uploads.values is not None
-            words = RING.from_bytes(run_of(work).uploads.values.read_bytes()).copy()
+            values = run_of(work).inputs.values
+            words = RING.from_bytes(values.read_bytes()).copy()
             words[held * DOMAIN.cells + 2] += np.uint64(1)
-            run_of(work).uploads.values.write_bytes(RING.to_bytes(words))
+            values.write_bytes(RING.to_bytes(words))
         return answer
 
     with pytest.raises(FairSharesError):
@@ -229,10 +230,13 @@ def lists(change: Callable[[UploadReport], UploadReport], signer: int = 1) -> Li
         def lie(request: str, work: Work, answer: Any) -> Any:
             if request != "check_uploads":
                 return answer
-            uploads = run_of(work).uploads
-            report, uploads._own = _read_list(uploads._own), uploads._own.with_suffix(".lie")
-            write_uploads(change(report), uploads._own)
-            said = replace(uploads.heard[report.party], digest=_digest(uploads._own))
+            state = run_of(work)
+            own = state.list_of(state.party)
+            report = _read_list(own)
+            own.unlink()
+            write_uploads(change(report), own)
+            said = replace(state.own, digest=_digest(own))
+            work.state = replace(state, own=said)
             key = site.hosts[signer].joinpath(keys.DIRECTORY, "mp-spdz", f"P{signer}.pem")
             return sign(said, key)
 
@@ -383,16 +387,16 @@ def test_a_host_lists_its_uploads_once(model: SecurityModel, tmp_path: Path) -> 
     with hosts_runner(site.hosts, model, asked) as hosts:
         one = hosts._connections[0]
         nobody = Signed(said="", signature="", certificate="")
-        with pytest.raises(HostUnfitError, match="of a party that its model does not have"):
-            one.ask(TakeList(lister=model.parties, signed=nobody, at=0, piece=""))
         early: list[Message[Any]] = [
             Aggregate(party=0),
             ReadList(at=0),
             TakeList(lister=1, signed=nobody, at=0, piece=""),
         ]
         for message in early:
-            with pytest.raises(HostUnfitError, match="told of others' uploads before it listed its own"):
+            with pytest.raises(HostUnfitError, match=f"as {State.PROPOSED}"):
                 one.ask(message)
         one.ask(CheckUploads(party=0))
-        with pytest.raises(HostUnfitError, match="has listed its uploads already"):
+        with pytest.raises(HostUnfitError, match=f"as {State.LISTED}"):
             one.ask(CheckUploads(party=0))
+        with pytest.raises(HostUnfitError, match="of a party that its model does not have"):
+            one.ask(TakeList(lister=model.parties, signed=nobody, at=0, piece=""))

@@ -16,9 +16,9 @@ import pytest
 from harness.engines.parties.supervisor import free_ports
 from harness.engines.registry import engines
 from harness.errors import HostUnfitError
+from harness.hosts.agent import Work
 from harness.hosts.keys import RunKeys
 from harness.hosts.messages import GetReport, Kill, Propose
-from harness.hosts.party_run import PartyRun
 from harness.hosts.policy import LEDGER
 from harness.hosts.runner import HostsSource
 from harness.inputs.records import ClientRecords
@@ -40,6 +40,7 @@ from tests.support.coordinators import (
     Refused,
     agents,
     agreed,
+    answered,
     asked,
     begun,
     fed,
@@ -125,31 +126,30 @@ def test_a_head_commits_to_each_run_in_order(tmp_path: Path) -> None:
     assert ledger.head() not in heads.values()
 
 
-def heads_after(hosts: list[Path], look: Callable[[PartyRun[Any]], object], **changes: Any) -> dict[str, str]:
+def heads_after(hosts: list[Path], look: Callable[[Work], object], **changes: Any) -> dict[str, str]:
     """Return the heads that host 0 knows once its party has met party 1 alone, and `look` was asked of it."""
     with ExitStack() as stack:
         met = Party()
         coordinator = Coordinator(hosts[0], stack)
         work = coordinator.prepared(asked(**changes))
         let_go(coordinator, work, hosts, met)
-        run_of(work)._is_started = True
         assert Ledger(hosts[0] / LEDGER).seen() == {}
         met.peers = (1,)
-        look(run_of(work))
+        look(work)
         return Ledger(hosts[0] / LEDGER).seen()
 
 
-LOOKS: dict[str, Callable[[PartyRun[Any]], object]] = {
-    "a report": lambda run: run.report(GetReport()),
-    "a kill": lambda run: run.kill(Kill()),
-    "the end of the connection": PartyRun.close,
-    "the party's end": PartyRun.ended,
+LOOKS: dict[str, Callable[[Work], object]] = {
+    "a report": lambda work: answered(work, GetReport()),
+    "a kill": lambda work: answered(work, Kill()),
+    "the end of the connection": lambda work: work.state.close(),
+    "the party's end": Work.ended,
 }
 
 
 @pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
 def test_a_head_is_known_before_anything_of_a_run_is_told(
-    look: Callable[[PartyRun[Any]], object], tmp_path: Path
+    look: Callable[[Work], object], tmp_path: Path
 ) -> None:
     """Whatever its coordinator does: of parties that were met; others may never have begun."""
     hosts = make_hosts(tmp_path)

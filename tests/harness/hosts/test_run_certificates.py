@@ -15,7 +15,9 @@ from harness.engines.parties.working_directory import CONFIG, DATA
 from harness.errors import CertificateError, HostUnfitError
 from harness.hosts.agent import Work
 from harness.hosts.messages import GetCertificate, RunTrial, Start
+from harness.hosts.party_run import Started
 from harness.hosts.signed_results import BenchmarkIntent, Intent, sign
+from harness.hosts.states import State
 from harness.hosts.trials import Trial
 from harness.inputs.shares.signatures import Signed, is_signed, kind_of
 from harness.inputs.synthetic import Federation
@@ -26,10 +28,13 @@ from tests.support.coordinators import (
     RULE,
     Coordinator,
     Party,
+    answered,
     asked,
+    nonces_of,
     run_certificate,
     run_of,
     spent,
+    stand_in,
     to_agree,
     to_go,
     to_prepare,
@@ -55,23 +60,18 @@ def benchmark(host: Path, stack: ExitStack) -> Work:
     write_rules(host, f"benchmark = true\n{RULE}")
     work = Coordinator(host, stack).work
     work.run_trial(RunTrial(party=0, trial=TRIAL))
-    run_of(work).prepare(to_prepare(0))
+    answered(work, to_prepare(0))
     return stood_in(work)
 
 
 def stood_in(work: Work) -> Work:
-    run_of(work)._party, run_of(work)._certificate = Party(), run_certificate(0)
+    stand_in(work, Party())
     return work
-
-
-def nonces(work: Work) -> list[str]:
-    uploads = getattr(run_of(work), "uploads", None)
-    return [run_of(work).nonce, *(uploads.heard[i].nonce if uploads else f"{i}" for i in (1, 2))]
 
 
 def agreed(work: Work, hosts: list[Path]) -> dict[str, Signed]:
     """Have the host agree; return what all hosts sign of its run."""
-    signed = {"0": run_of(work).agree(to_agree(nonces(work)))}
+    signed = {"0": answered(work, to_agree(nonces_of(work)))}
     for party in (1, 2):
         signed[str(party)] = said_by(work, hosts, party)
     return signed
@@ -89,8 +89,8 @@ KINDS = pytest.mark.parametrize("made", [release, benchmark])
 def test_no_key_of_the_owner_is_in_reach_of_a_partys_directory(hosts: list[Path], stack: ExitStack) -> None:
     """Its process makes a key of its own; no file or link of the run leads to the owner's."""
     work = Coordinator(hosts[0], stack).prepared(asked())
-    run_of(work).start(Start())
-    shown = run_of(work).certificate(GetCertificate(seconds=600))
+    answered(work, Start())
+    shown = answered(work, GetCertificate(seconds=600))
     (directory,) = hosts[0].glob(f"{PREFIX}*/party")
     owners = {path.read_bytes() for path in hosts[0].glob("keys/*/*.*") if path.is_file()}
     owners |= {path.read_bytes() for path in hosts[0].glob("keys/*/peers/*.pem")}
@@ -109,11 +109,11 @@ def test_a_run_is_signed_once_its_party_has_a_key(
     made: Callable[..., Work], hosts: list[Path], stack: ExitStack
 ) -> None:
     work = made(hosts[0], stack)
-    run_of(work)._certificate = None
-    with pytest.raises(HostUnfitError, match="asked to agree to a run before its party was ready"):
-        run_of(work).agree(to_agree(nonces(work)))
-    with pytest.raises(HostUnfitError, match="agreed to no run"):
-        run_of(work).go(to_go({}))
+    ready = run_of(work)
+    work.state = Started(ready.place, ready.planned, ready.prepared, ready.process)
+    for message in (to_agree(nonces_of(work)), to_go({})):
+        with pytest.raises(HostUnfitError, match=f"as {State.STARTED}"):
+            answered(work, message)
 
 
 @KINDS
@@ -128,8 +128,8 @@ def test_no_certificate_comes_from_a_coordinator(
     }
     with pytest.raises(HostUnfitError, match="unknown key 'certificates'"):
         work.handlers["go"].answer(told)
-    run_of(work).go(to_go(signed))
-    assert run_of(work)._party.gone
+    answered(work, to_go(signed))
+    assert run_of(work).process.gone
 
 
 def of_another_party(place: Path) -> str:
@@ -177,8 +177,8 @@ def test_an_owner_certifies_a_key_of_its_party_for_a_run(
     signed = agreed(work, hosts)
     signed["1"] = said_by(work, hosts, 1, run_certificate=certificate(tmp_path))
     with pytest.raises(CertificateError, match=said):
-        run_of(work).go(to_go(signed))
-    assert spent(hosts[0]) == [] and not run_of(work).is_running
+        answered(work, to_go(signed))
+    assert spent(hosts[0]) == [] and not work.is_running
 
 
 @KINDS
@@ -202,9 +202,9 @@ def test_a_certificate_is_for_one_run_one_party_and_one_owner(
         ),
     ):
         with pytest.raises(error, match=said):
-            run_of(work).go(to_go(signed | {"1": replayed}))
-    assert spent(hosts[0]) == [] and not run_of(work).is_running
-    run_of(work).go(to_go(signed))
+            answered(work, to_go(signed | {"1": replayed}))
+    assert spent(hosts[0]) == [] and not work.is_running
+    answered(work, to_go(signed))
 
 
 def test_a_benchmark_stands_for_no_release_and_no_release_for_it(
@@ -221,14 +221,14 @@ def test_a_benchmark_stands_for_no_release_and_no_release_for_it(
     same_text = replace(of_benchmark, said=signed["1"].said)
     for wrong in (of_benchmark, same_text):
         with pytest.raises(HostUnfitError, match=r"What party 1 signed is not this run: a signature is not"):
-            run_of(work).go(to_go(signed | {"1": wrong}))
+            answered(work, to_go(signed | {"1": wrong}))
     assert is_signed(signed["1"], kind_of(Intent)) and not is_signed(signed["1"], kind_of(BenchmarkIntent))
     stack.close()
     with ExitStack() as another:
         trial = benchmark(hosts[0], another)
         of_trial = agreed(trial, hosts)
         with pytest.raises(HostUnfitError, match=r"What party 1 signed is not this run: a signature is not"):
-            run_of(trial).go(to_go(of_trial | {"1": signed["1"]}))
+            answered(trial, to_go(of_trial | {"1": signed["1"]}))
     assert spent(hosts[0]) == []
 
 
@@ -237,5 +237,5 @@ def test_hosts_begin_no_different_benchmark_runs(hosts: list[Path], stack: ExitS
     signed = agreed(work, hosts)
     for changes in ({"trial": "other"}, {"program_hash": "other"}, {"run": "1" * 32}, {"started": "2027"}):
         with pytest.raises(HostUnfitError, match="about to run something else"):
-            run_of(work).go(to_go(signed | {"2": said_by(work, hosts, 2, **changes)}))
-    run_of(work).go(to_go(signed))
+            answered(work, to_go(signed | {"2": said_by(work, hosts, 2, **changes)}))
+    answered(work, to_go(signed))

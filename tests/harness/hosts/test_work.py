@@ -19,9 +19,8 @@ import pytest
 
 from harness.engines.base import PROJECT
 from harness.errors import HostUnfitError, PolicyError, ShareError, UsedUploadsError
-from harness.hosts import guard, host_log, local_host, wire
+from harness.hosts import host_log, local_host, uploads, wire
 from harness.hosts.agent import Work
-from harness.hosts.guard import CHECKPOINT
 from harness.hosts.messages import (
     Aggregate,
     Check,
@@ -36,6 +35,8 @@ from harness.hosts.messages import (
     TakeList,
 )
 from harness.hosts.policy import FILE, LEDGER, first_policy, write_policy
+from harness.hosts.states import State
+from harness.hosts.uploads import CHECKPOINT
 from harness.inputs.record_schema import Cap, RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.shares import counting
@@ -107,11 +108,9 @@ def hosts_with_uploads(directory: Path, uploads: int) -> tuple[list[Path], list[
 
 
 def test_requests_out_of_order_are_refused(tmp_path: Path, work: Work) -> None:
-    for message in (GetReport(), Start(), to_go({})):
-        with pytest.raises(HostUnfitError, match="has prepared no party"):
+    for message in (GetReport(), Start(), to_go({}), Aggregate(party=0)):
+        with pytest.raises(HostUnfitError, match=f"as {State.PROPOSED}; nothing was changed"):
             answered(work, message)
-    with pytest.raises(HostUnfitError, match="told of others' uploads before it listed its own"):
-        run_of(work).uploads.aggregate(Aggregate(party=0))
     with ExitStack() as stack:
         unasked = Work(tmp_path / "other", stack)
         assert not {"check_uploads", "aggregate", "prepare"} & unasked.handlers.keys()
@@ -137,13 +136,13 @@ def test_uploads_that_are_not_taken_are_left_out(tmp_path: Path) -> None:
         with ExitStack() as stack:
             coordinator = proposed(host, stack)
             coordinator.tell(hosts, OF_SLOTS, i)
-            aggregated = run_of(coordinator.work).uploads.aggregate(Aggregate(party=i))
+            aggregated = answered(coordinator.work, Aggregate(party=i))
             assert aggregated.head.splitlines()[1] == accepted
     (hosts[0] / "shares").rename(hosts[0] / "shares-before")
     (hosts[0] / "aggregates").mkdir()
     (hosts[0] / "aggregates" / "party-0.aggregate").write_text("")
     with ExitStack() as stack:  # parties agreed before
-        assert run_of(proposed(hosts[0], stack).work).uploads.check_uploads(CheckUploads(party=0)) is None
+        assert answered(proposed(hosts[0], stack).work, CheckUploads(party=0)) is None
 
 
 def test_shares_are_added_up_once_by_what_all_hosts_said(tmp_path: Path) -> None:
@@ -156,11 +155,11 @@ def test_shares_are_added_up_once_by_what_all_hosts_said(tmp_path: Path) -> None
         coordinator = Coordinator(hosts[0], stack)
         coordinator.work.propose(Propose(asked=OF_SLOTS))
         coordinator.tell(hosts, OF_SLOTS)
-        with pytest.raises(ShareError, match="No upload is sound at every party"):
-            run_of(coordinator.work).uploads.aggregate(Aggregate(party=0))
-        with pytest.raises(HostUnfitError, match="It has been asked to add its shares up already"):
-            run_of(coordinator.work).uploads.aggregate(Aggregate(party=0))
-        assert run_of(coordinator.work).uploads.values is None
+        before = coordinator.work.state
+        for _ in range(2):
+            with pytest.raises(ShareError, match="No upload is sound at every party"):
+                answered(coordinator.work, Aggregate(party=0))
+        assert coordinator.work.state is before
 
 
 def test_hosts_count_uploads_of_one_task(tmp_path: Path) -> None:
@@ -191,7 +190,8 @@ def test_a_hosts_policy_names_the_tasks_whose_uploads_count(tmp_path: Path) -> N
         with ExitStack() as stack, pytest.raises(PolicyError, match=error) if error else nullcontext():
             work = Coordinator(hosts[0], stack).work
             work.propose(Propose(asked=asked()))
-            run_of(work).uploads.aggregate(Aggregate(party=0))
+            assert answered(work, CheckUploads(party=0)) is None
+            answered(work, Aggregate(party=0))
     write_rules(hosts[0], f'{RULE}upload_tasks = ["{task.name[:16]}"]\n')
     with ExitStack() as stack, pytest.raises(PolicyError, match="must be names of tasks, of 64"):
         Coordinator(hosts[0], stack).work.propose(Propose(asked=asked()))
@@ -307,7 +307,7 @@ def test_a_number_that_another_process_has_got_is_left_alone(tmp_path: Path) -> 
     left = tmp_path / f"{PREFIX}left"
     left.mkdir()
     (left / "agent").write_text(f"{os.getpid()} 1 alice")  # we did not begin with the kernel
-    assert local_host.clean(tmp_path, None) == Removed(processes=0, directories=1, records=0)
+    assert local_host.clean(tmp_path, []) == Removed(processes=0, directories=1, records=0)
 
 
 def test_a_turn_without_a_run_ends_its_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -340,12 +340,12 @@ ALLOWED = allowing(("weights",), "1", "1/1024", PrivacyUnit.RECORD)
 def test_a_starter_needs_inputs_of_the_hosts_own(hosts: list[Path], stack: ExitStack) -> None:
     work = Coordinator(hosts[0], stack).work
     work.propose(Propose(asked=asked()))
-    with pytest.raises(HostUnfitError, match="before it had any inputs"):
-        run_of(work).prepare(to_prepare(0))
+    with pytest.raises(HostUnfitError, match=f"as {State.PROPOSED}"):
+        answered(work, to_prepare(0))
     shutil.rmtree(hosts[0] / "sealing")
     shutil.copytree(hosts[1] / "sealing", hosts[0] / "sealing")
     with pytest.raises(ShareError, match="holds no key of party 0"):
-        run_of(work).uploads.check_uploads(CheckUploads(party=0))
+        answered(work, CheckUploads(party=0))
 
 
 def test_clients_that_do_not_allow_a_run_are_left_out(hosts: list[Path], tmp_path: Path) -> None:
@@ -357,10 +357,10 @@ def test_clients_that_do_not_allow_a_run_are_left_out(hosts: list[Path], tmp_pat
             coordinator = Coordinator(hosts[0], stack)
             work = coordinator.work
             coordinator.aggregated(asked(**changes))
-            run_of(work).prepare(to_prepare(0))
-            assert run_of(work).uploads.inputs is not None
+            batches: tuple[str, ...] = run_of(work).inputs.inputs.batches
+            answered(work, to_prepare(0))
             let_go(coordinator, work, hosts)
-            return run_of(work).uploads.inputs.batches
+            return batches
 
     assert one in run(epsilon="1/2") and one in run(epsilon="1/2") and one not in run(epsilon="1/2")
 
@@ -404,7 +404,7 @@ def test_what_a_host_listed_is_what_it_counts(what: str, hosts: list[Path], tmp_
             share_more(hosts, tmp_path, None)
         else:
             (hosts[0] / "shares" / f"{one}.share").unlink()
-        counted = run_of(coordinator.work).uploads.aggregate(Aggregate(party=0)).head.splitlines()[1].split()
+        counted = answered(coordinator.work, Aggregate(party=0)).head.splitlines()[1].split()
         assert one in counted and len(counted) == 2
     with ExitStack() as stack:
         work = Coordinator(hosts[0], stack).work
@@ -447,10 +447,7 @@ def test_a_host_opens_each_upload_once(hosts: list[Path], tmp_path: Path) -> Non
         coordinator.work.propose(Propose(asked=asked()))
         coordinator.tell(hosts, asked())
         patched.setattr(counting, "open_envelope", opened)
-        assert (
-            len(run_of(coordinator.work).uploads.aggregate(Aggregate(party=0)).head.splitlines()[1].split())
-            == 2
-        )
+        assert len(answered(coordinator.work, Aggregate(party=0)).head.splitlines()[1].split()) == 2
     assert not opened.called and not (hosts[0] / CHECKPOINT).exists()
 
 
@@ -460,17 +457,16 @@ def test_lists_are_what_other_hosts_signed(what: str, hosts: list[Path]) -> None
         coordinator = Coordinator(hosts[0], stack)
         coordinator.work.propose(Propose(asked=asked()))
         coordinator.tell(hosts, asked())
-        uploads = run_of(coordinator.work).uploads
+        state = run_of(coordinator.work)
         if what == "another list":
-            text = uploads._list_of(1).read_text().replace("a", "b")
-            uploads._list_of(1).unlink()
-            uploads.take_list(TakeList(lister=1, signed=uploads._told[1], at=0, piece=text))
+            text = state.list_of(1).read_text().replace("a", "b")
+            state.list_of(1).write_text(text)
         elif what == "no list":
-            uploads._list_of(1).unlink()
+            state.list_of(1).unlink()
         else:
-            uploads._list_of(2).write_text(uploads._list_of(1).read_text())
+            state.list_of(2).write_text(state.list_of(1).read_text())
         with pytest.raises((HostUnfitError, OSError), match=r"another list of party [12] than|No such file"):
-            uploads.aggregate(Aggregate(party=0))
+            answered(coordinator.work, Aggregate(party=0))
 
 
 def test_a_coordinator_passes_lists_on_once_and_in_order(
@@ -481,26 +477,25 @@ def test_a_coordinator_passes_lists_on_once_and_in_order(
     with ExitStack() as stack:
         coordinator = Coordinator(hosts[0], stack)
         coordinator.work.propose(Propose(asked=asked()))
-        uploads = run_of(coordinator.work).uploads
-        with pytest.raises(HostUnfitError, match="before it listed its own"):
-            uploads.take_list(TakeList(lister=1, signed=nobody, at=0, piece=""))
-        assert "does not answer 'take_list'" in str(refused_request(coordinator.work, TakeList))
-        uploads.check_uploads(CheckUploads(party=0))
-        own = uploads._own.read_bytes()
+        work = coordinator.work
+        assert "does not answer 'take_list'" in str(refused_request(work, TakeList))
+        answered(work, CheckUploads(party=0))
+        list_of = run_of(work).list_of
+        own = list_of(0).read_bytes()
         with pytest.raises(HostUnfitError, match="its own uploads, which it has listed itself"):
-            uploads.take_list(TakeList(lister=0, signed=nobody, at=0, piece="forged"))
-        for at in (-1, 1, 8 * 10**12):
+            answered(work, TakeList(lister=0, signed=nobody, at=0, piece="forged"))
+        for at in (1, 8 * 10**12):
             with pytest.raises(HostUnfitError, match=f"of party 1 from byte {at} on, and has 0 bytes of it"):
-                uploads.take_list(TakeList(lister=1, signed=nobody, at=at, piece="x"))
-        uploads.take_list(TakeList(lister=1, signed=nobody, at=0, piece="12345"))
+                answered(work, TakeList(lister=1, signed=nobody, at=at, piece="x"))
+        answered(work, TakeList(lister=1, signed=nobody, at=0, piece="12345"))
         with pytest.raises(HostUnfitError, match="from byte 0 on, and has 5 bytes of it"):
-            uploads.take_list(TakeList(lister=1, signed=nobody, at=0, piece="others"))
-        uploads.take_list(TakeList(lister=1, signed=nobody, at=5, piece="6789"))
-        monkeypatch.setattr(guard, "LONGEST_LIST", 12)
+            answered(work, TakeList(lister=1, signed=nobody, at=0, piece="others"))
+        answered(work, TakeList(lister=1, signed=nobody, at=5, piece="6789"))
+        monkeypatch.setattr(uploads, "LONGEST_LIST", 12)
         with pytest.raises(HostUnfitError, match="more uploads of party 1 than the 100,000,000 that a run"):
-            uploads.take_list(TakeList(lister=1, signed=nobody, at=9, piece="0123"))
-        assert uploads._own.read_bytes() == own and uploads._list_of(1).read_text() == "123456789"
-        assert 65 * 10**8 < LONGEST_LIST < 66 * 10**8 and not uploads._list_of(2).exists()
+            answered(work, TakeList(lister=1, signed=nobody, at=9, piece="0123"))
+        assert list_of(0).read_bytes() == own and list_of(1).read_text() == "123456789"
+        assert 65 * 10**8 < LONGEST_LIST < 66 * 10**8 and not list_of(2).exists()
 
 
 def refused_request(work: Work, request: Kind) -> HostUnfitError:
@@ -526,7 +521,7 @@ def test_a_host_charges_a_chain_once_and_keeps_what_it_counted(hosts: list[Path]
         coordinator = Coordinator(hosts[0], stack)
         coordinator.aggregated(asked(chain="monthly"))
         work = coordinator.work
-        run_of(work).prepare(to_prepare(0))
+        answered(work, to_prepare(0))
         assert let_go(coordinator, work, hosts).gone
     assert len(spent(hosts[0])) == 1
     counted = Ledger(hosts[0] / LEDGER).counted("loans", "monthly", [new])
@@ -541,4 +536,4 @@ def test_uploads_for_another_statistic_are_refused(
     work = Coordinator(hosts[0], stack).work
     work.propose(Propose(asked=asked("gap", input_form="split")))
     with pytest.raises(ShareError, match="gap needs"):
-        run_of(work).uploads.check_uploads(CheckUploads(party=0))
+        answered(work, CheckUploads(party=0))

@@ -1,0 +1,511 @@
+"""The kinds of runs at a host: releases, noise made ahead, and benchmark runs.
+
+Each kind says what a run takes of its host, what the host signs before it begins, what its beginning writes,
+and what its end adds. `party_run.py` has the steps that they have in common.
+"""
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Self
+
+from harness.engines.base import Job, parse_outputs
+from harness.engines.engine import left_out_by
+from harness.engines.parties.handle import LocalProcess, PartyState
+from harness.errors import HostUnfitError, OutputError
+from harness.hosts import keys, local_host
+from harness.hosts.guard import Guard, GuardedCharge, GuardedJob
+from harness.hosts.host_log import Event
+from harness.hosts.local_host import LocalHost
+from harness.hosts.messages import Agree, GetReport, Keep, Kill, Prepare, Preprocess, RunTrial
+from harness.hosts.party_run import Begun, Fed, Over, PlannedRun, RunInputs, Running, RunPlace
+from harness.hosts.signed_results import (
+    INVITED,
+    NOTHING,
+    BenchmarkIntent,
+    Intent,
+    PreparedParty,
+    Statement,
+    UploadList,
+    check_made,
+    sign,
+)
+from harness.hosts.states import HostState, RunKind, State, Step, Stepping
+from harness.hosts.trials import Trial
+from harness.inputs.record_schema import RecordDomain, domain_from_json
+from harness.inputs.shares.signatures import Signed
+from harness.pipeline.preprocessing import JointNoise, noise_job, terms_of
+from harness.pipeline.sources import PartyInputs
+from harness.privacy.ledger.entries import next_head
+from harness.privacy.ledger.populations import Status
+from harness.privacy.stock import new_name, shares_of
+from harness.system.files import create_file, write_whole
+
+NO_INPUTS = "It was asked for a run before it had any inputs."
+_PIECE = "piece"  # the directory of a run's noise, in the run's directory
+
+
+def _signed_end(
+    ran: Intent,
+    running: Running,
+    last: PartyState,
+    spent: tuple[str, str],
+    outputs: dict[str, list[int]],
+) -> Signed:
+    """Return what a host signs of a run that ended well.
+
+    Args:
+        ran: What it signed before.
+        running: The run.
+        last: The last state of its party.
+        spent: The exact ε and δ.
+        outputs: The opened integers, by the names of their lines.
+    """
+    left_out: dict[str, int] = {}
+    if ran.source == INVITED:
+        left_out = left_out_by(running.party, last.lines)
+    statement = Statement(
+        ran=ran,
+        met={str(other): text for other, text in running.process.met().items()},
+        spent=spent,
+        outputs=outputs,
+        left_out=left_out,
+        ended=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    return sign(statement, running.place.keys.own(running.party))
+
+
+# Releases.
+
+
+@dataclass(frozen=True)
+class UploadedInputs(RunInputs[Intent]):
+    """The uploads, or the aggregate, that a release takes.
+
+    Attributes:
+        guard: The release's.
+        inputs: The public facts.
+        values: The file with this party's shares of the sums.
+        source: Whether they are uploads or an aggregate.
+        heard: All hosts' lists of the uploads, by party; none of an aggregate.
+        noise_terms: The name of the noise made ahead that the release takes, "" for none.
+    """
+
+    guard: Guard
+    inputs: PartyInputs
+    values: Path
+    source: str
+    heard: Mapping[int, UploadList]
+    noise_terms: str
+
+    def planned(self, message: Prepare, place: RunPlace) -> PlannedRun[Intent]:
+        if message.clients is not None:
+            raise HostUnfitError(NO_INPUTS)
+        release = PlannedRelease(
+            place, self.guard.job(self.inputs), self.source, self.heard, file=self.values
+        )
+        if not self.noise_terms:
+            return release
+        return ReleaseWithPiece.of_terms(release, self.noise_terms, message.piece)
+
+
+@dataclass(frozen=True)
+class InvitedInputs(RunInputs[Intent]):
+    """The inputs of a release to which clients send while it runs.
+
+    Attributes:
+        guard: The release's.
+    """
+
+    guard: Guard
+
+    def planned(self, message: Prepare, place: RunPlace) -> PlannedRun[Intent]:
+        if message.clients is None:
+            raise HostUnfitError(NO_INPUTS)
+        inputs = self.guard.sent(message.clients.terms, message.clients.certificates)
+        return PlannedRelease(place, self.guard.job(inputs), INVITED, {}, file=None)
+
+
+@dataclass(frozen=True)
+class PlannedRelease(PlannedRun[Intent]):
+    """A release whose job is known.
+
+    Attributes:
+        place: The run's.
+        guarded: The job, and what will be charged for it.
+        source: Where the inputs come from.
+        heard: All hosts' lists of the uploads, by party.
+        file: With this party's inputs; None if clients send them.
+    """
+
+    place: RunPlace
+    guarded: GuardedJob
+    source: str
+    heard: Mapping[int, UploadList]
+    file: Path | None
+
+    @property
+    def job(self) -> Job:
+        return self.guarded.job
+
+    @property
+    def values(self) -> Path | None:
+        return self.file
+
+    @property
+    def guard(self) -> Guard:
+        """The release's."""
+        return self.guarded.guard
+
+    def seen(self, party: int) -> dict[str, str]:
+        return self.guard.seen(self.place.keys.all_histories(party))
+
+    def intent(self, prepared: PreparedParty, message: Agree) -> Intent:
+        ahead = self.guarded.intent(prepared, message, self.source, self.heard)
+        histories = self.place.keys.all_histories(prepared.party)
+        return self.guard.with_heads(ahead, histories, message.heads)
+
+    def begin(self, own: Intent, others: Mapping[int, Intent]) -> "BegunRelease":
+        charge = self.guarded.charged(own, others)
+        return BegunRelease(self.place, own, others, charge)
+
+
+@dataclass(frozen=True)
+class ReleaseWithPiece(PlannedRelease):
+    """A release that takes a piece of noise made ahead.
+
+    Attributes:
+        noise_terms: The name of the noise.
+        piece: The name of the piece.
+    """
+
+    noise_terms: str
+    piece: str
+
+    @classmethod
+    def of_terms(cls, release: PlannedRelease, noise_terms: str, piece: str) -> Self:
+        """Return a release that takes a piece of this noise, with the place where it will be."""
+        pieces = shares_of(release.place.scratch / _PIECE, release.place.model.parties)
+        guarded = replace(release.guarded, job=replace(release.guarded.job, pieces=pieces))
+        return cls(
+            release.place,
+            guarded,
+            release.source,
+            release.heard,
+            release.file,
+            noise_terms=noise_terms,
+            piece=piece,
+        )
+
+    def taken(self) -> Self:
+        target = self.place.scratch / _PIECE
+        parties = self.place.model.parties
+        piece = self.guard.stock.take(self.noise_terms, parties, target, only=self.piece)
+        return replace(self, guarded=self.guarded.with_piece(piece))
+
+
+@dataclass(frozen=True)
+class BegunRelease(Begun):
+    """A release that its host's ledger has charged: there is none without a `GuardedCharge`.
+
+    Attributes:
+        place: The run's.
+        own: What this host signed before the run.
+        others: What the other parties' hosts signed.
+        charge: The host's own charge.
+    """
+
+    place: RunPlace
+    own: Intent
+    others: Mapping[int, Intent]
+    charge: GuardedCharge
+
+    def remember(self, parties: Collection[int]) -> bool:
+        """Remember the heads that the ledgers of met parties' hosts have since this run.
+
+        A host charges a run before its party gets the certificates of others. So if its party has been met,
+        its ledger has the next head. The agreement alone would not say so: a coordinator may let a party
+        begin and not another, whose ledger has no such head then, and which a remembered one would accuse.
+        """
+        heads = {other: next_head(self.others[other].head, self.own.digest) for other in parties}
+        return self.charge.guard.remember(heads, self.place.keys.all_histories(self.own.party))
+
+    def settle(self, code: int) -> None:
+        self.charge.settle(Status.ABORTED if code else Status.DONE)
+
+    def ended_well(self, running: Running, last: PartyState) -> tuple[HostState, Signed | None]:
+        """Return the state after the run, and the signed statement of its end, which this host keeps, too.
+
+        It signs nothing of a party that ended well without its outputs, and its owner's log says why.
+        """
+        guard = self.charge.guard
+        exact = self.charge.event.exact
+        after = Over(self.place, last)
+        try:
+            outputs = parse_outputs([last.lines], guard.release.program_of(guard.statistic.spec).outputs)
+        except OutputError as error:
+            self.place.host.log.write(Event.FAILED, "", str(error))
+            return after, None
+        signed = _signed_end(
+            self.own,
+            running,
+            last,
+            spent=(str(exact.epsilon), str(exact.delta)),
+            outputs={name: list(values) for name, values in outputs.items()},
+        )
+        kept = local_host.place_of(self.place.host.directory, self.own.run)
+        with suppress(OSError):  # no room for it; the coordinator gets it in any case
+            write_whole(kept, json.dumps(asdict(signed)).encode())
+        return after, signed
+
+
+# Noise made ahead.
+
+
+@dataclass(frozen=True)
+class NoiseInputs(RunInputs[Intent]):
+    """What a run takes that makes the joint noise of a later release on records of a domain.
+
+    Guarantees: a piece enters the stock only after all parties' hosts have signed that their parties ended
+    well; a failed piece leaves neither shares nor keys.  [test: tests/harness/hosts/test_preparation.py]
+
+    Attributes:
+        guard: The later release's.
+        domain: Of its records.
+        noise: What it will take.
+    """
+
+    guard: Guard
+    domain: RecordDomain
+    noise: JointNoise
+
+    def planned(self, message: Prepare, place: RunPlace) -> PlannedRun[Intent]:
+        party = message.party
+        return PlannedNoise(
+            place,
+            self,
+            terms=terms_of(self.noise, place.keys.fingerprints(party)),
+            counted=terms_of(self.noise, place.keys.first_fingerprints(party)),
+        )
+
+
+def noise_proposed(host: LocalHost, message: Preprocess) -> Fed[Intent]:
+    """Take a run that makes noise ahead. Raises PolicyError, OptionError, or as `RunPlace.open`."""
+    guard = Guard.of_run(host.directory, message.asked, host.coordinator)
+    domain = domain_from_json(message.domain, "The domain of this noise")
+    inputs = NoiseInputs(guard, domain, guard.noise_ahead(domain))
+    return Fed(RunPlace.open(host, RunKind.NOISE, guard.release.model), inputs)
+
+
+@dataclass(frozen=True)
+class PlannedNoise(PlannedRun[Intent]):
+    """A run that makes noise, whose job is known.
+
+    Attributes:
+        place: The run's.
+        inputs: What is made, and for which release.
+        terms: The name of the noise with the present keys.
+        counted: The name with the first keys, so that renewed keys forget no attempt.
+    """
+
+    place: RunPlace
+    inputs: NoiseInputs
+    terms: str
+    counted: str
+
+    @property
+    def job(self) -> Job:
+        return noise_job(self.inputs.noise, shares_of(self.made_at, self.place.model.parties))
+
+    @property
+    def values(self) -> None:
+        return None
+
+    @property
+    def made_at(self) -> Path:
+        """Where the new piece will be, until it is kept."""
+        return self.place.scratch / _PIECE
+
+    def attempts(self) -> int:
+        return self.inputs.guard.stock.next_attempt(self.counted)
+
+    def seen(self, party: int) -> dict[str, str]:
+        return self.inputs.guard.seen(self.place.keys.all_histories(party))
+
+    def intent(self, prepared: PreparedParty, message: Agree) -> Intent:
+        guard = self.inputs.guard
+        guard.check_attempt(message.attempts)
+        if message.attempts < self.attempts():
+            raise HostUnfitError("It was told of fewer attempts to make this noise than it knows of.")
+        ahead = Intent(
+            nonces=message.nonces,
+            party=prepared.party,
+            run=prepared.run,
+            started=message.started.isoformat(),
+            asked=guard.asked,
+            domain=self.inputs.domain.to_json(),
+            source=NOTHING,
+            inputs={},
+            uploads="",
+            program_hash=prepared.program_hash,
+            engine_version=prepared.engine_version,
+            compared=0,
+            piece=new_name(self.terms, message.nonces),
+            attempts=message.attempts,
+        )
+        histories = self.place.keys.all_histories(prepared.party)
+        return guard.with_heads(ahead, histories, message.heads)
+
+    def begin(self, own: Intent, others: Mapping[int, Intent]) -> "BegunNoise":
+        """Count the attempt, which may fool a check; no records are in the run, and nothing is charged."""
+        guard = self.inputs.guard
+        guard.compare_heads(own, others)
+        guard.stock.begin(self.counted)
+        return BegunNoise(self, own)
+
+
+@dataclass(frozen=True)
+class BegunNoise(Begun):
+    """A run that makes noise, whose attempt has been counted.
+
+    Attributes:
+        planned: The run.
+        own: What this host signed before it.
+    """
+
+    planned: PlannedNoise
+    own: Intent
+
+    def ended_well(self, running: Running, last: PartyState) -> tuple[HostState, Signed | None]:
+        signed = _signed_end(self.own, running, last, spent=("0", "0"), outputs={})
+        made = Made(self.planned.place, last, self.planned, self.own, running.process, running.owners)
+        return made, signed
+
+
+@dataclass(frozen=True)
+class Made(Over):
+    """A run whose party has made noise that is not in the stock yet.
+
+    Attributes:
+        planned: The run.
+        own: What this host signed before it.
+        process: The party's, which has ended well.
+        owners: The certificates of the other parties' owners, by party.
+    """
+
+    planned: PlannedNoise
+    own: Intent
+    process: LocalProcess
+    owners: Mapping[int, str]
+
+    NAME = State.MADE
+
+    def steps(self) -> Sequence[Stepping]:
+        return [
+            Keep.leads_by(self.keep),
+            GetReport.leads_by(self.report),
+            Kill.leads_by(self.kill),
+        ]
+
+    def keep(self, message: Keep) -> Step[None]:
+        """Take this party's noise into the stock; HostUnfitError unless all hosts signed its making."""
+        check_made(self.own, keys.by_party(message.made), self.owners)
+        self.process.keep()
+        stock = self.planned.inputs.guard.stock
+        about = {"attempts": self.own.attempts}
+        stock.keep(
+            self.planned.terms, self.own.piece, self.planned.made_at, about, counted=self.planned.counted
+        )
+        return Step(Over(self.place, self.last), None)
+
+
+# Benchmark runs.
+
+
+@dataclass(frozen=True)
+class TrialInputs(RunInputs[BenchmarkIntent]):
+    """What a benchmark run takes: made-up records, or none.
+
+    Attributes:
+        trial: What it measures.
+        values: The file with this party's made-up inputs; None if clients send them, or it samples noise.
+    """
+
+    trial: Trial
+    values: Path | None
+
+    def planned(self, message: Prepare, place: RunPlace) -> PlannedRun[BenchmarkIntent]:
+        del place  # a benchmark run takes nothing else of its host
+        certificates = message.clients.certificates if message.clients is not None else ()
+        job = self.trial.job(certificates)
+        if (message.clients is None) != (job.sending is None):
+            raise HostUnfitError(NO_INPUTS)
+        return PlannedTrial(self.trial, job, self.values)
+
+
+def trial_proposed(host: LocalHost, message: RunTrial) -> Fed[BenchmarkIntent]:
+    """Take a benchmark run. Raises as `Trial.values`, or as `RunPlace.open`."""
+    trial = message.trial
+    values = trial.values(message.party)  # first, so that what is refused leaves nothing behind
+    place = RunPlace.open(host, RunKind.TRIAL, trial.of)
+    if values is None:
+        return Fed(place, TrialInputs(trial, None))
+    file = place.scratch / "values"
+    try:
+        create_file(file, values)
+    except OSError:
+        place.stack.close()
+        raise
+    return Fed(place, TrialInputs(trial, file))
+
+
+@dataclass(frozen=True)
+class PlannedTrial(PlannedRun[BenchmarkIntent]):
+    """A benchmark run whose job is known.
+
+    Attributes:
+        trial: What it measures.
+        made_up: What its party computes.
+        file: With this party's made-up inputs; None without any from here.
+    """
+
+    trial: Trial
+    made_up: Job
+    file: Path | None
+
+    @property
+    def job(self) -> Job:
+        return self.made_up
+
+    @property
+    def values(self) -> Path | None:
+        return self.file
+
+    def intent(self, prepared: PreparedParty, message: Agree) -> BenchmarkIntent:
+        text = json.dumps(asdict(self.trial), sort_keys=True)
+        return BenchmarkIntent(
+            nonces=message.nonces,
+            party=prepared.party,
+            run=prepared.run,
+            started=message.started.isoformat(),
+            trial=hashlib.sha256(text.encode()).hexdigest(),
+            program_hash=prepared.program_hash,
+            engine_version=prepared.engine_version,
+            run_certificate="",
+        )
+
+    def begin(self, own: BenchmarkIntent, others: Mapping[int, BenchmarkIntent]) -> "BegunTrial":  # noqa: ARG002
+        """Write nothing: no record is in a benchmark run, and it is charged nowhere."""
+        return BegunTrial()
+
+
+@dataclass(frozen=True)
+class BegunTrial(Begun):
+    """A benchmark run that has begun, of which nothing is written."""
+
+    def ended_well(self, running: Running, last: PartyState) -> tuple[HostState, Signed | None]:
+        return Over(running.place, last), None

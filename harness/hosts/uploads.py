@@ -1,0 +1,350 @@
+"""A release at a host before it has inputs: its uploads are listed, then added up by all hosts' lists.
+
+Only the owner places uploads and aggregates in the host's directory.
+"""
+
+import hashlib
+import shutil
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from harness.errors import HostUnfitError, ShareError
+from harness.hosts.guard import Guard
+from harness.hosts.local_host import LocalHost
+from harness.hosts.messages import (
+    PIECE,
+    Aggregate,
+    Aggregated,
+    CheckUploads,
+    Propose,
+    ReadList,
+    TakeList,
+)
+from harness.hosts.party_run import Fed, RunPlace, RunState
+from harness.hosts.runs import InvitedInputs, UploadedInputs
+from harness.hosts.signed_results import AGGREGATE, UPLOADS, Intent, UploadList, lists_of_others, sign
+from harness.hosts.states import RunKind, State, Step, Stepping
+from harness.inputs.record_schema import RecordDomain
+from harness.inputs.shares.aggregates import check_own, extract_values
+from harness.inputs.shares.counting import Count, Opener
+from harness.inputs.shares.file_format import AGGREGATE_SUFFIX, SUFFIX, ClientPolicy
+from harness.inputs.shares.identities import MOST_UPLOADS
+from harness.inputs.shares.party import LIST_SUFFIX, LONGEST_LIST, read_lists, write_uploads
+from harness.inputs.shares.signatures import Signed
+from harness.inputs.shares.task import read_task
+from harness.pipeline.preprocessing import joint_noise_of, terms_of
+from harness.pipeline.sources import check_task, inputs_in
+from harness.system.files import append
+from harness.system.signals import uninterrupted
+from protocols.spec import CLIENTS, REPLICATED
+
+AGGREGATES = "aggregates"  # in a host's directory, placed by its owner like the next three
+SHARES = "shares"  # clients' uploads
+TASK = "task.json"  # what they are for
+SEALING = "sealing"  # the party's keys
+CHECKPOINT = "count.partial"  # the counts so far, sealed for the host itself, in case its process dies
+_LISTS = "lists"  # in a run's directory: each party's list of uploads
+_ADDED_UP = "added up"  # likewise: the aggregate, and the party's values
+_VALUES = "values"  # in that directory
+
+
+def release_proposed(host: LocalHost, message: Propose) -> "Proposed | Fed[Intent]":
+    """Take a release. Raises PolicyError, OptionError, UnsupportedError, or as `RunPlace.open`."""
+    guard = Guard.of_run(host.directory, message.asked, host.coordinator)
+    place = RunPlace.open(host, RunKind.RELEASE, guard.release.model)
+    if guard.release.form.path is CLIENTS:
+        return Fed(place, InvitedInputs(guard))
+    return Proposed(place, guard)
+
+
+@dataclass(frozen=True)
+class Proposed(RunState):
+    """A release that has been accepted, and whose uploads have not been listed.
+
+    Attributes:
+        guard: The release's.
+    """
+
+    guard: Guard
+
+    NAME = State.PROPOSED
+
+    def steps(self) -> Sequence[Stepping]:
+        return [CheckUploads.leads_by(self.check_uploads)]
+
+    def check_uploads(self, message: CheckUploads) -> Step[Signed | None]:
+        """List sound uploads in the host's own directory; answer with the signed list's digest.
+
+        The answer is None if there is an aggregate.
+        Reveals: identities, and the reasons why others are left out.
+
+        Raises HostUnfitError, ShareError without uploads or a key, or as `RunKeys.check`.
+        """
+        place = self.place
+        party = message.party
+        directory = place.host.directory
+        place.keys.check(party)
+        found = _aggregates_in(directory)
+        if found:
+            return Step(Given(place, self.guard, found[0]), None)
+        release = self.guard.release
+        task = read_task(directory / TASK)
+        check_task(task, release.form, release.model)
+        guard = self.guard.with_task(task.name)
+        count = _counted(directory, Opener(task, party, task.secrets(party, directory / SEALING)))
+        report = guard.judged(count.report(), count.policies, task.domain)
+        with _new_directory(place.scratch / _LISTS) as lists:
+            own = lists / _list_name(party)
+            write_uploads(report, own)
+            listed = UploadList(place.nonce, _digest(own))
+            signed = sign(listed, place.keys.own(party))
+        return Step(Listed(place, guard, party, count, listed), signed)
+
+
+@dataclass(frozen=True)
+class Given(RunState):
+    """A release for whose inputs there is an aggregate, which has not been read.
+
+    Attributes:
+        guard: The release's.
+        file: The aggregate.
+    """
+
+    guard: Guard
+    file: Path
+
+    NAME = State.GIVEN
+
+    def steps(self) -> Sequence[Stepping]:
+        return [Aggregate.leads_by(self.aggregate)]
+
+    def aggregate(self, message: Aggregate) -> Step[Aggregated]:
+        """Take the one file in the host's own `aggregates`; answer with the facts that all may know.
+
+        Reveals: the aggregate's header, the uploads' identities and size; the names of noise made ahead.
+
+        Raises ShareError for a wrong aggregate, or of replicated shares; PolicyError for another task.
+        """
+        release = self.guard.release
+        if release.form.path is REPLICATED:
+            raise ShareError(
+                f"{self.file.name} was added up before, and hosts compare replicated shares upload by "
+                "upload; give each host the uploads instead."
+            )
+        header = check_own(self.file, message.party)
+        guard = self.guard.with_task(header.task.name)
+        inputs = inputs_in(header, self.file, release.form, release.model)
+        noise_terms, pieces = _noise_ahead(guard, self.place, message.party, inputs.domain)
+        with _new_directory(self.place.scratch / _ADDED_UP) as added_up:
+            values = extract_values(self.file, added_up / _VALUES)
+            aggregated = Aggregated(
+                head=_head_of(self.file),
+                bytes=_bytes_of_uploads(self.place.host.directory),
+                left_out=header.excluded,
+                pieces=pieces,
+            )
+        fed = UploadedInputs(guard, inputs, values, AGGREGATE, heard={}, noise_terms=noise_terms)
+        return Step(Fed(self.place, fed), aggregated)
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a host was told of another party's list of uploads.
+
+    Attributes:
+        signed: What that party's host signed of it.
+        size: The bytes that have come of it.
+    """
+
+    signed: Signed
+    size: int
+
+
+@dataclass(frozen=True)
+class Listed(RunState):
+    """A release whose uploads have been listed, and not added up.
+
+    Attributes:
+        guard: The release's.
+        party: The host's.
+        count: Of the uploads in its own list.
+        own: The list that it signed.
+        told: What it was told of other parties' lists.
+    """
+
+    guard: Guard
+    party: int
+    count: Count = field(compare=False)
+    own: UploadList
+    told: Mapping[int, Told] = field(default_factory=dict)
+
+    NAME = State.LISTED
+
+    def steps(self) -> Sequence[Stepping]:
+        return [
+            ReadList.leads_by(self.read_list),
+            TakeList.leads_by(self.take_list),
+            Aggregate.leads_by(self.aggregate),
+        ]
+
+    def list_of(self, party: int) -> Path:
+        """Return the file of a party's list."""
+        return self.place.scratch / _LISTS / _list_name(party)
+
+    def read_list(self, message: ReadList) -> Step[str]:
+        """Answer with a piece of its own list from a byte on, "" at the end."""
+        with self.list_of(self.party).open("rb") as file:
+            file.seek(message.at)
+            return Step(self, file.read(PIECE).decode())
+
+    def take_list(self, message: TakeList) -> Step[None]:
+        """Take the next piece of another party's signed list, from a byte on.
+
+        Guarantees: a coordinator neither changes this party's own list nor what it has sent of another, and
+        fills the disk by no more than the lists of the most uploads of a run.
+        [test: tests/harness/hosts/test_work.py]
+
+        Raises HostUnfitError.
+        """
+        lister = message.lister
+        if lister not in range(self.place.model.parties):
+            raise HostUnfitError("It was told of uploads of a party that its model does not have.")
+        if lister == self.party:
+            raise HostUnfitError("It was told of its own uploads, which it has listed itself.")
+        there = self.told[lister].size if lister in self.told else 0
+        if message.at != there:
+            raise HostUnfitError(
+                f"It was told of the list of party {lister} from byte {message.at} on, and has {there} bytes "
+                "of it; the pieces have to come in order, so start again."
+            )
+        added = message.piece.encode()
+        if there + len(added) > LONGEST_LIST:
+            raise HostUnfitError(
+                f"It was told of more uploads of party {lister} than the {MOST_UPLOADS:,} that a run may "
+                "have; start again with fewer."
+            )
+        append(self.list_of(lister), there, added)
+        told = Told(message.signed, there + len(added))
+        return Step(replace(self, told={**self.told, lister: told}), None)
+
+    def aggregate(self, message: Aggregate) -> Step[Aggregated]:
+        """Add up the uploads that are in all lists; answer with the facts that all may know.
+
+        Guarantees: replicated shares are compared with digests in identities, so hosts of a run have the
+        same.
+        [test: tests/harness/hosts/test_replicated_shares.py]
+        Reveals: the aggregate's header, the uploads' identities and size; how many were left out, by reason;
+        the names of noise made ahead.
+
+        Raises ShareError for no or too few inputs, HostUnfitError for another party, or as `lists_of_others`.
+        """
+        place = self.place
+        release = self.guard.release
+        if message.party != self.party:
+            raise HostUnfitError("It was asked to add up another party's shares than the one that it listed.")
+        heard = self._heard()
+        with _new_directory(place.scratch / _ADDED_UP) as added_up:
+            file = added_up / f"party-{self.party}.aggregate"
+            policies = self._write_sum(file)
+            header = check_own(file, self.party)
+            guard = self.guard.with_task(header.task.name)
+            inputs = inputs_in(header, file, release.form, release.model)
+            # Each client's own policy, in place of the common one.
+            inputs = replace(inputs, policies={client: policies[client] for client in inputs.batches})
+            noise_terms, pieces = _noise_ahead(guard, place, self.party, inputs.domain)
+            values = extract_values(file, added_up / _VALUES)
+            aggregated = Aggregated(
+                head=_head_of(file),
+                bytes=_bytes_of_uploads(place.host.directory),
+                left_out=header.excluded,
+                pieces=pieces,
+            )
+        fed = UploadedInputs(guard, inputs, values, UPLOADS, heard, noise_terms)
+        return Step(Fed(place, fed), aggregated)
+
+    def _heard(self) -> dict[int, UploadList]:
+        """Return all hosts' lists as they signed them, or raise HostUnfitError for another one."""
+        signed = {lister: told.signed for lister, told in self.told.items()}
+        heard = {self.party: self.own, **lists_of_others(signed, self.place.keys.others(self.party))}
+        for lister, listed in heard.items():
+            if _digest(self.list_of(lister)) != listed.digest:
+                raise HostUnfitError(
+                    f"It was told another list of party {lister} than that party's host signed; start again."
+                )
+        return heard
+
+    def _write_sum(self, file: Path) -> Mapping[str, ClientPolicy]:
+        """Write the aggregate of the uploads that all lists have; return the policies of listed clients."""
+        agreement = read_lists(self.place.scratch / _LISTS, self.count.opener.task, signed=False)
+        count = self.count
+        if count.identities != agreement.accepted:
+            count = _counted(self.place.host.directory, count.opener, agreement.accepted)
+        count.write(file, agreement.left_out)
+        return self.count.policies
+
+
+def _counted(directory: Path, opener: Opener, accepted: Collection[str] | None = None) -> Count:
+    """Count a host's uploads from a dead process's checkpoint, without those removed since."""
+    checkpoint = directory / CHECKPOINT
+    count = Count(opener, accepted, checkpoint)
+    count.add(directory / SHARES)
+    if not count.gone:
+        return count
+    checkpoint.unlink()
+    return _counted(directory, opener, accepted)
+
+
+def _noise_ahead(guard: Guard, place: RunPlace, party: int, domain: RecordDomain) -> tuple[str, list[str]]:
+    """Return the name of the noise made ahead that a release takes, "" for none, and those of its pieces."""
+    if not guard.release.randomness.offline:
+        return "", []
+    noise_terms = terms_of(joint_noise_of(guard.prepared(domain)), place.keys.fingerprints(party))
+    return noise_terms, guard.stock.pieces(noise_terms, party)
+
+
+@contextmanager
+def _new_directory(directory: Path) -> Iterator[Path]:
+    """Yield a new directory; remove it with all that is in it if the block fails."""
+    directory.mkdir(mode=0o700)
+    try:
+        yield directory
+    except BaseException:
+        with uninterrupted():
+            shutil.rmtree(directory, ignore_errors=True)
+        raise
+
+
+def _list_name(party: int) -> str:
+    return f"party-{party}{LIST_SUFFIX}"
+
+
+def _aggregates_in(directory: Path) -> list[Path]:
+    """Return a host's aggregate in a list, which is empty without one; ShareError for more inputs."""
+    ready = sorted((directory / AGGREGATES).glob(f"*{AGGREGATE_SUFFIX}"))
+    uploads = sorted((directory / SHARES).glob(f"*{SUFFIX}")) if ready else []
+    beside = [*uploads[:1], *ready[1:]]
+    if beside:
+        raise ShareError(
+            f"{directory} holds {ready[0].name} in `{AGGREGATES}` and, beside it, {beside[0].name}; leave "
+            "one aggregate, or the uploads."
+        )
+    return ready
+
+
+def _bytes_of_uploads(directory: Path) -> int:
+    return sum(path.lstat().st_size for path in (directory / SHARES).glob(f"*{SUFFIX}"))
+
+
+def _head_of(aggregate: Path) -> str:
+    """Return the first two lines of an aggregate: the header, and the identities of the uploads."""
+    with aggregate.open("rb") as file:
+        header = file.readline()
+        identities = file.readline()
+    return (header + identities).decode()
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
