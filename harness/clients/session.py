@@ -1,11 +1,13 @@
 """The public facts on which parties and clients of a run agree before it."""
 
+import json
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
+from harness.clients.gateway_config import GatewayConfig
 from harness.inputs.shares.signatures import Signed, is_signed
 from harness.system.documents import Refusal, as_type, parse_json
 
@@ -102,17 +104,17 @@ class ClientInputs:
         values = [upload.values for upload in self.uploads]
         return sum(values) // gcd(*values)
 
-    def front(self, host: str, port: int, machine_port: int, timeout_s: float) -> dict[str, Any]:
+    def gateway(self, host: str, port: int, machine_port: int, timeout_s: float) -> GatewayConfig:
         """Return a party's gateway's configuration; its virtual machine listens at `machine_port`."""
-        return {
-            "host": host,
-            "port": port,
-            "machine_port": machine_port,
-            "uploads": [upload.values for upload in self.uploads],
-            "certificates": [upload.certificate for upload in self.uploads],
-            "terms": self.terms,
-            "seconds": timeout_s * _TO_COME,
-            "seconds_to_send": timeout_s * _TO_SEND,
+        return GatewayConfig(
+            host=host,
+            port=port,
+            machine_port=machine_port,
+            uploads=tuple(upload.values for upload in self.uploads),
+            certificates=tuple(upload.certificate for upload in self.uploads),
+            terms=json.dumps(self.terms),
+            seconds=timeout_s * _TO_COME,
+            seconds_to_send=timeout_s * _TO_SEND,
             # A tenth of the clients may break off after they could detect a cheating party.
-            "most_failures": max(1, len(self.uploads) // 10),
-        }
+            most_failures=max(1, len(self.uploads) // 10),
+        )

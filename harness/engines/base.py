@@ -61,7 +61,6 @@ class Job(ABC):
 
     Attributes:
         fair_bits: (width, lanes) of each block of random bits that every party draws as it starts.
-        given_bits: Per party, a test's integers in place of bits or noise.
         compile_options: In place of the model's, if any.
         own: None if the program adds noise itself.
         pieces: Per party, the directory for shares of noise made ahead.
@@ -72,14 +71,9 @@ class Job(ABC):
     arguments: tuple[str, ...]
     _: KW_ONLY
     fair_bits: tuple[tuple[int, int], ...] = ()
-    given_bits: tuple[tuple[int, ...], ...] | None = None
     compile_options: tuple[str, ...] = ()
     own: DistributedNoiseInput | None = None
     pieces: tuple[Path, ...] | None = None
-
-    def __post_init__(self) -> None:
-        if self.given_bits is not None and self.is_production:
-            raise UnsupportedError(f"{self.source.name} draws its own random bits; none can be given to it.")
 
     @property
     @abstractmethod
@@ -96,23 +90,24 @@ class Job(ABC):
         return self.source.resolve().is_relative_to(PROGRAMS.resolve())
 
     @property
-    def _named_arguments(self) -> dict[str, str]:
+    def named_arguments(self) -> dict[str, str]:
+        """The program's arguments by name."""
         return dict(zip(self.spec.arguments, self.arguments, strict=False))
 
     @property
     def replicated(self) -> bool:
         """Whether parties' files hold replicated shares."""
-        return self._named_arguments.get("path") == REPLICATED.name
+        return self.named_arguments.get("path") == REPLICATED.name
 
     @property
     def compared(self) -> int:
         """Number of integers that the program compares."""
-        return self.spec.compared(self._named_arguments)
+        return self.spec.compared(self.named_arguments)
 
     @property
     def lanes(self) -> int:
         """The most lanes of bits that are input for noise or clients' slots."""
-        arguments = self._named_arguments
+        arguments = self.named_arguments
         slots = int(arguments["slots"]) // int(arguments["per_lane"]) if self.spec.slot_bits else 0
         return max((slots, *(lanes for _, lanes in self.fair_bits)))
 
@@ -120,7 +115,7 @@ class Job(ABC):
         """Return the batch size, None for the machine's choice."""
         # All keys are sorted at once, and all scores are compared with a threshold at once.
         by_record = KEYS.name in self.spec.input_forms or "thresholds" in self.spec.arguments
-        return model.batch(self.lanes, int(self._named_arguments["records"]) if by_record else 0)
+        return model.batch(self.lanes, int(self.named_arguments["records"]) if by_record else 0)
 
     def check_parties(self, model: SecurityModel) -> None:
         """Raise UnsupportedError unless all parties give inputs and all bits of noise.
@@ -128,7 +123,7 @@ class Job(ABC):
         Guarantees: no request makes a production program draw less noise than its ε says.
         [test: tests/harness/engines/test_supports.py, tests/harness/hosts/test_agreement.py]
         """
-        parties = self._named_arguments.get("parties", model.parties)
+        parties = self.named_arguments.get("parties", model.parties)
         made_ahead = self.spec.makes_piece or self.spec.uses_piece
         refuse(
             UnsupportedError,
@@ -151,7 +146,7 @@ class Job(ABC):
         """Return each party's own noise, if any, or raise UnsupportedError."""
         if not self.spec.draws_distributed_noise:
             return None
-        named, honest = self._named_arguments, model.parties - model.corruptions
+        named, honest = self.named_arguments, model.parties - model.corruptions
         try:
             law = NoiseDistribution(named["law"]), Fraction(named["rate"]), int(named["edge"])
             return DistributedNoise(*law, model.parties, honest)
@@ -161,7 +156,7 @@ class Job(ABC):
     def _check_distributed_noise(self, model: SecurityModel) -> None:
         if not (self.distributed_noise(model) or self.spec.adds_to_sums) or self.spec.release is None:
             return
-        named = self._named_arguments
+        named = self.named_arguments
         noisy = int(named["nodes"]) if "nodes" in named else self.spec.release(named).nodes
         own = self.own
         refuse(
@@ -179,7 +174,7 @@ class Job(ABC):
     def _check_bits(self) -> None:
         """Check the number of bits; missing ones would be zeros."""
         try:
-            needed = input_widths(self.spec.fair_bits(self._named_arguments))
+            needed = input_widths(self.spec.fair_bits(self.named_arguments))
         except (ArithmeticError, LookupError, ValueError):
             raise UnsupportedError(f"{self.spec.name} has no noise for its arguments.") from None
         if [width for width, _ in self.fair_bits] != needed or len({n for _, n in self.fair_bits}) > 1:
@@ -203,7 +198,6 @@ class PrivateJob(Job):
     clients: ClientInputs | None = None
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if self.spec.made_up and (self.clients or any(self.party_inputs)):
             raise UnsupportedError(
                 f"{self.spec.name} is for benchmarks and protects nobody: it makes its records up and takes "

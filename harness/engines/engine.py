@@ -4,15 +4,19 @@ import math
 import re
 import time
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from msgspec import convert
+
 from harness.charged import Charged
+from harness.clients.gateway_config import GatewayConfig
 from harness.engines.base import (
     Address,
+    DistributedNoiseInput,
     EngineResult,
     Job,
     Prepared,
@@ -25,8 +29,27 @@ from harness.engines.base import (
 )
 from harness.engines.emulated_network.links import Links, links_between
 from harness.engines.emulated_network.profiles import Network
-from harness.engines.parties.handle import PartyState
-from harness.engines.parties.supervisor import Rounds, WaitingParties, free_ports, waiting_parties
+from harness.engines.parties.config import PartyConfig, PartyEngine, RoundsOfColumns
+from harness.engines.parties.handle import LocalProcess, PartySetup, PartyState
+from harness.engines.parties.layouts import (
+    Column,
+    NoiseBehindColumn,
+    NoiseTerms,
+    NoShares,
+    OwnNoise,
+    ReplicatedShares,
+    RingName,
+    Shares,
+    Slots,
+    SumsOfColumn,
+)
+from harness.engines.parties.supervisor import (
+    Rounds,
+    StartsParty,
+    WaitingParties,
+    free_ports,
+    waiting_parties,
+)
 from harness.engines.parties.working_directory import LOOPBACK
 from harness.errors import OutputError, UnsupportedError, named
 from harness.security_models import SecurityModel
@@ -39,6 +62,7 @@ _REASONS = (
 )
 
 
+_RINGS: dict[str, RingName] = {"ring64": "ring64", "field127": "field127"}
 _LONGEST_S = 1e9  # of a run: thirty years
 _MOST = 1 << 63  # bytes, or rounds
 
@@ -69,15 +93,41 @@ class RoundsShape:
     values: int
 
 
+@dataclass(frozen=True, kw_only=True)
+class EnginePart:
+    """An engine's part of what starts a party.
+
+    Attributes:
+        engine: What computes.
+        reads: Files and directories of the engine and the program, which alone the party's process may read
+            besides Python's.
+        packages: Packages of Python that nothing but a party's process imports.
+        links: Files and directories that the party's directory has links to, by the links' names.
+        replicated: How its replicated shares lie, None if the engine takes none.
+    """
+
+    engine: PartyEngine
+    reads: tuple[str, ...]
+    packages: tuple[str, ...] = ()
+    links: Mapping[str, str] = field(default_factory=dict)
+    replicated: ReplicatedShares | None = None
+
+
 class Engine(Runner):
     """Runs `.mpc` programs, each party in a process and a directory of its own.
 
     Parties connect to lower numbers if `connects_down`, else to higher ones.
+
+    Args:
+        lay_out: Lays a party out on this machine.
     """
 
     name: str
     compiles: bool
     connects_down: bool
+
+    def __init__(self, lay_out: StartsParty = LocalProcess) -> None:
+        self._lay_out = lay_out
 
     @abstractmethod
     def version(self) -> str | None:
@@ -111,13 +161,8 @@ class Engine(Runner):
         """Return the job with its program."""
 
     @abstractmethod
-    def _process(self, prepared: Prepared, party: int) -> dict[str, Any]:
-        """Return the engine's part of `config`.
-
-        This is `argv`, or a `module` with `run_party`; `links`; `reads`, the files and directories of the
-        engine and the program, which alone the party's process may read besides Python's; and `packages`, of
-        Python, that nothing but a party's process imports.
-        """
+    def _part(self, prepared: Prepared, party: int) -> EnginePart:
+        """Return the engine's part of what starts a party."""
 
     @abstractmethod
     def _costs(self, lines: Sequence[str]) -> PartyCosts:
@@ -176,28 +221,50 @@ class Engine(Runner):
             raise UnsupportedError(prepared.fault_of_links)
         return prepared
 
-    def config(self, prepared: Prepared, party: int, addresses: Sequence[Address]) -> dict[str, Any]:
-        """Return the file for `harness.engines.parties.main`; parties find each other at `addresses`.
+    def setup(
+        self,
+        prepared: Prepared,
+        party: int,
+        addresses: Sequence[Address],
+        *,
+        values: Path | None = None,
+        gateway: GatewayConfig | None = None,
+        rounds: RoundsOfColumns | None = None,
+    ) -> PartySetup:
+        """Return what starts a party of a job.
 
-        A party listens on every interface unless they are loopback.
+        Args:
+            prepared: The job with its program.
+            party: The party's number.
+            addresses: Where parties find each other. A party listens on every interface unless they are
+                loopback.
+            values: The file of the party's shares, None if it gets none from here.
+            gateway: How clients reach it while it runs.
+            rounds: The columns that it gets while it runs.
         """
         job, model = prepared.job, prepared.model
-        config: dict[str, Any] = {
-            "party": party,
-            "common_names": [self.common_name(i) for i in range(model.parties)],
-            "addresses": list(addresses),
-            "fair_bits": job.fair_bits,
-            "notes_links": prepared.fault_of_links is None,  # else it is unknown whom they accepted
-            **self._process(prepared, party),
-        }
-        if job.own is not None:
-            noise = job.distributed_noise(model)  # in public terms; none for sums that get joint noise
-            config["distributed_noise"] = {
-                "noise": noise and noise.to_json(),
-                "domain": model.domain.name,
-                **asdict(job.own),
-            }
-        return config
+        part = self._part(prepared, party)
+        piece = None if job.pieces is None else job.pieces[party]
+        return PartySetup(
+            config=PartyConfig(
+                party=party,
+                common_names=tuple(self.common_name(i) for i in range(model.parties)),
+                engine=part.engine,
+                addresses=tuple(addresses),
+                fair_bits=job.fair_bits,
+                shares=NoShares() if values is None else _shares_of(job, part),
+                own_noise=None if job.own is None else _own_noise(job, model, job.own),
+                rounds=rounds,
+                gateway=gateway,
+                reads=part.reads,
+                packages=part.packages,
+            ),
+            values=values,
+            links=part.links,
+            takes_noise=piece if job.spec.uses_piece else None,
+            keeps_noise=piece if job.spec.makes_piece else None,
+            notes_links=prepared.fault_of_links is None,  # else it is unknown whom they accepted
+        )
 
     @contextmanager
     def _start(
@@ -210,24 +277,31 @@ class Engine(Runner):
         *,
         network: Network | None,
     ) -> Iterator[Ready]:
-        began, parties = time.monotonic(), model.parties
+        began = time.monotonic()
+        parties = model.parties
         if self.compiles:
             progress("compile")
         prepared = self.prepared(job, model)
         with free_ports(3 * parties) as ports:
             progress("run")
-            fronts: list[dict[str, Any]] = [{}] * parties
+            gateways: list[GatewayConfig | None] = [None] * parties
             if job.sending is not None:
-                fronts = [
-                    {"front": job.sending.front(LOOPBACK, *pair, timeout_s)}
-                    for pair in zip(ports[parties::2], ports[parties + 1 :: 2], strict=True)
+                gateways = [
+                    job.sending.gateway(LOOPBACK, port, machine_port, timeout_s)
+                    for port, machine_port in zip(ports[parties::2], ports[parties + 1 :: 2], strict=True)
                 ]
             with links_between(ports[:parties], network) as links:
-                configs = [
-                    {**self.config(prepared, party, [(LOOPBACK, port) for port in seen]), **front}
-                    for party, (seen, front) in enumerate(zip(links.ports, fronts, strict=True))
+                setups = [
+                    self.setup(
+                        prepared,
+                        party,
+                        [(LOOPBACK, port) for port in links.ports[party]],
+                        values=job.values_of(party),
+                        gateway=gateways[party],
+                    )
+                    for party in range(parties)
                 ]
-                with waiting_parties(job, configs, work, timeout_s) as waiting:
+                with waiting_parties(job, setups, work, timeout_s, self._lay_out) as waiting:
                     yield _OnThisMachine(self, prepared, waiting, links, began)
 
     @contextmanager
@@ -238,12 +312,14 @@ class Engine(Runner):
         prepared = self.prepared(job, model)
         with free_ports(model.parties) as ports:
             addresses = [(LOOPBACK, port) for port in ports]
-            rounds = {"number": shape.rounds, "column_bytes": shape.values * model.domain.value_bytes}
-            configs = [
-                {**self.config(prepared, party, addresses), "rounds": rounds}
+            rounds = RoundsOfColumns(
+                number=shape.rounds, column_bytes=shape.values * model.domain.value_bytes
+            )
+            setups = [
+                self.setup(prepared, party, addresses, values=job.values_of(party), rounds=rounds)
                 for party in range(model.parties)
             ]
-            with waiting_parties(job, configs, work, timeout_s) as waiting:
+            with waiting_parties(job, setups, work, timeout_s, self._lay_out) as waiting:
                 yield ReadyRounds(waiting)
 
     def result(self, prepared: Prepared, logs: Sequence[PartyState], wall_s: float) -> EngineResult:
@@ -283,6 +359,32 @@ class Engine(Runner):
                     "No result was written."
                 ) from None
         return costs
+
+
+def _shares_of(job: Job, part: EnginePart) -> Shares:
+    """Return how a party's shares lie, for the input form and path of a job."""
+    if job.replicated:
+        if part.replicated is None:
+            raise UnsupportedError(f"{job.spec.name} takes replicated shares, which this engine cannot read.")
+        return part.replicated
+    if job.spec.slot_bits is not None:
+        named = job.named_arguments
+        return Slots(
+            slots=int(named["slots"]), width=job.spec.slot_bits(named), per_lane=int(named["per_lane"])
+        )
+    return Column()
+
+
+def _own_noise(job: Job, model: SecurityModel, own: DistributedNoiseInput) -> OwnNoise:
+    """Return how a party's own noise enters its input, in public terms."""
+    noise = job.distributed_noise(model)  # none for sums that get joint noise
+    terms = None if noise is None else convert(noise.to_json(), NoiseTerms)
+    ring = _RINGS[model.domain.name]
+    if own.sums is not None:
+        return SumsOfColumn(ring=ring, values=own.values, sums=own.sums, noise=terms)
+    if terms is None:
+        raise UnsupportedError(f"{job.spec.name} has no noise for its arguments.")
+    return NoiseBehindColumn(ring=ring, values=own.values, samples=own.samples, noise=terms)
 
 
 class ReadyRounds:

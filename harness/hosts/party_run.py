@@ -163,10 +163,11 @@ class PartyRun(ABC, Generic[RunAhead]):
         prepared = engine.prepared(job, model)
         if prepared.fault_of_links is not None:
             raise HostUnfitError(prepared.fault_of_links)
-        config = engine.config(prepared, party, addresses)
+        gateway = None
         if clients is not None and job.sending is not None:
-            config["front"] = job.sending.front("0.0.0.0", *clients.ports, clients.seconds)
-        self._party = LocalProcess(job, config, self.scratch / "party", values)
+            gateway = job.sending.gateway("0.0.0.0", *clients.ports, clients.seconds)
+        setup = engine.setup(prepared, party, addresses, values=values, gateway=gateway)
+        self._party = LocalProcess(setup, self.scratch / "party")
         self._stack.callback(self._end, self._host.note_ended_party)
         self._prepared = PreparedParty(
             message.run, party, prepared.program_hash, engine_version=prepared.engine_version

@@ -1,7 +1,6 @@
 """Party processes, of the embedded engine and with stand-ins: what is said of them, kept, refused."""
 
 import contextlib
-import json
 import os
 import resource
 import socket
@@ -9,27 +8,28 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
 
+from benchmarks.measure.given_numbers import Given, engine_giving
 from harness.clients.gateway import FAILED
-from harness.engines import base
+from harness.clients.gateway_config import GatewayConfig
 from harness.engines.base import PROGRAMS, PROJECT, EngineResult, MadeUpJob, parse_outputs
 from harness.engines.mpyc.engine import EmbeddedEngine
 from harness.engines.parties import supervisor as parties
 from harness.engines.parties.certificates import make_key
-from harness.engines.parties.handle import PartyState
+from harness.engines.parties.config import Embedded, Machine, PartyConfig, write_config
+from harness.engines.parties.handle import PartySetup, PartyState
 from harness.engines.parties.supervisor import free_ports
-from harness.engines.parties.working_directory import CLAIM, CONFIG, DATA, LOG, LOOPBACK
+from harness.engines.parties.working_directory import CLAIM, DATA, LOG, LOOPBACK
 from harness.errors import (
     ClientError,
     PartyFailedError,
     PartyTimeoutError,
-    UnsupportedError,
     UsedDirectoryError,
 )
 from harness.security_models import get_model
@@ -42,20 +42,28 @@ JOB = MadeUpJob(PI_LAP, PROGRAMS / "pi_lap.mpc", ())
 WELL = "exit 0"
 
 
-def run(work: Path, *scripts: str, timeout_s: float = 30.0, **changes: Any) -> list[PartyState]:
+def run(
+    work: Path,
+    *scripts: str,
+    timeout_s: float = 30.0,
+    links: Mapping[str, str] = MappingProxyType({}),
+    **changes: Any,
+) -> list[PartyState]:
     """Run shell scripts as the engines of as many parties."""
-    configs = [
-        {
-            "party": i,
-            "common_names": [f"P{j}" for j in range(len(scripts))],
-            "fair_bits": [],
-            "argv": ["/bin/sh", "-c", script],
-            **changes,
-        }
+    setups = [
+        PartySetup(
+            config=PartyConfig(
+                party=i,
+                common_names=tuple(f"P{j}" for j in range(len(scripts))),
+                engine=Machine(argv=("/bin/sh", "-c", script)),
+                **changes,
+            ),
+            links=links,
+        )
         for i, script in enumerate(scripts)
     ]
     try:
-        return run_parties(JOB, configs, work, timeout_s)
+        return run_parties(JOB, setups, work, timeout_s)
     finally:
         assert not work.exists() and processes_below(work) == {}
 
@@ -221,16 +229,6 @@ def test_every_party_draws_bits_of_its_own_at_every_start(tmp_path: Path) -> Non
         assert set(bits[100:]) == {0, 1, 2, 3}
 
 
-def test_a_production_program_takes_no_given_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor by another name of its directory."""
-    (tmp_path / "link").symlink_to(PROGRAMS)
-    link = tmp_path / "link"
-    for programs, source in ((PROGRAMS, PROGRAMS), (PROGRAMS, link), (link, PROGRAMS)):
-        monkeypatch.setattr(base, "PROGRAMS", programs)
-        with pytest.raises(UnsupportedError, match=r"pi_lap\.mpc draws its own random bits"):
-            MadeUpJob(PI_LAP, source / "pi_lap.mpc", (), given_bits=((0,),))
-
-
 def test_a_directory_that_another_start_claims_meanwhile_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,7 +242,7 @@ def test_a_directory_that_another_start_claims_meanwhile_is_refused(
 def test_a_party_that_is_told_nothing_ends(tmp_path: Path) -> None:
     """As when whoever started it dies before it says go: no engine starts, no bits are drawn."""
     (tmp_path / DATA).mkdir()
-    (tmp_path / CONFIG).write_text(json.dumps({"party": 0, "common_names": ["P0"]}))
+    write_config(PartyConfig(party=0, common_names=("P0",), engine=Machine(argv=("/bin/false",))), tmp_path)
     done = subprocess.run(
         [sys.executable, "-m", "harness.engines.parties.main"],
         cwd=tmp_path,
@@ -282,19 +280,20 @@ def test_a_front_calls_itself_by_another_number_at_every_party_and_start(tmp_pat
     certificate = make_key(tmp_path, "C0", "C0").read_text()
     script = "printf 'OUT number %s\\n' $1"  # a machine is told its port, and the number
     with free_ports(1) as (port,):
-        front = {
-            "host": "127.0.0.1",
-            "port": 0,
-            "machine_port": port,
-            "uploads": [1],
-            "certificates": [certificate],
-            "terms": {},
-            "started": time.time(),
-            "seconds": 30.0,
-            "seconds_to_send": 30.0,
-            "most_failures": 1,
-        }
-        logs = [log for name in ("one", "other") for log in run(tmp_path / name, *[script] * 3, front=front)]
+        gateway = GatewayConfig(
+            host="127.0.0.1",
+            port=0,
+            machine_port=port,
+            uploads=(1,),
+            certificates=(certificate,),
+            terms="{}",
+            seconds=30.0,
+            seconds_to_send=30.0,
+            most_failures=1,
+        )
+        logs = [
+            log for name in ("one", "other") for log in run(tmp_path / name, *[script] * 3, gateway=gateway)
+        ]
     numbers = {int(log.lines[0].removeprefix("OUT number ")) for log in logs}
     assert len(numbers) == 6 and max(numbers) > 2**20
 
@@ -305,12 +304,12 @@ HANGS = MEETS + "time.sleep(600)\n"
 WAIT_S = 600.0
 
 
-def run_program(text: str, directory: Path, bits: tuple[tuple[int, ...], ...] | None = None) -> EngineResult:
+def run_program(text: str, directory: Path, bits: Given | None = None) -> EngineResult:
     """Run a program's text with three parties under `directory / "run"`."""
     source = directory / "probe.mpc"
     source.write_text(text)
-    job = MadeUpJob(program_spec("probe", "x"), source, (), given_bits=bits)
-    return EmbeddedEngine().run(job, MPYC, directory / "run", WAIT_S, lambda step: None)
+    job = MadeUpJob(program_spec("probe", "x"), source, ())
+    return engine_giving(MPYC, bits).run(job, MPYC, directory / "run", WAIT_S, lambda step: None)
 
 
 def test_nothing_is_left_of_a_run_that_ends_well(tmp_path: Path) -> None:
@@ -339,18 +338,13 @@ def waiting_party(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], int]]
         certificate = make_key(tmp_path, f"P{i}", EmbeddedEngine().common_name(i))
         (directory / "peers" / certificate.name).write_bytes(certificate.read_bytes())
     with free_ports(3) as ports:
-        config = {
-            "party": 2,
-            "common_names": [EmbeddedEngine().common_name(i) for i in range(3)],
-            "module": "harness.engines.mpyc.party",
-            "fair_bits": [],
-            "program": str(tmp_path / "none.mpc"),
-            "arguments": [],
-            "addresses": [(LOOPBACK, port) for port in ports],
-            "threshold": 1,
-            "security_bits": 40,
-        }
-        (directory / "party.json").write_text(json.dumps(config))
+        config = PartyConfig(
+            party=2,
+            common_names=tuple(EmbeddedEngine().common_name(i) for i in range(3)),
+            engine=Embedded(program=str(tmp_path / "none.mpc"), arguments=(), threshold=1, security_bits=40),
+            addresses=tuple((LOOPBACK, port) for port in ports),
+        )
+        write_config(config, directory)
         command = [sys.executable, "-m", "harness.engines.parties.main"]
         environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}

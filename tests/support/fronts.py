@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import socket
 import ssl
 import struct
@@ -15,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from harness.clients import input_masks as masks
-from harness.clients.gateway import Front
+from harness.clients.gateway import Front, GatewayPlace
+from harness.clients.gateway_config import GatewayConfig
 from harness.clients.messages import Channel
 from harness.clients.sender import Sender, send_values
 from harness.clients.session import Server
@@ -97,20 +99,19 @@ class Run:
             machine = threading.Thread(target=self._machine, args=(i, data, listening))
             machine.start()
             self._machines.append((listening, machine))
-            config = {
-                "host": "127.0.0.1",
-                "port": port,
-                "machine_port": listening.getsockname()[1],
-                "uploads": [len(values) for values in self.values],
-                "certificates": [sender.certificate.read_text() for sender in self.senders],
-                "terms": self.terms[i],
-                "started": time.time(),
-                "seconds": self.seconds,
-                "seconds_to_send": self.to_send,
-                "most_failures": self.most_failures,
-                "parties": 3,
-            }
-            self.served.append(Front(config, i, 99, data, lambda: True))
+            config = GatewayConfig(
+                host="127.0.0.1",
+                port=port,
+                machine_port=listening.getsockname()[1],
+                uploads=tuple(len(values) for values in self.values),
+                certificates=tuple(sender.certificate.read_text() for sender in self.senders),
+                terms=json.dumps(self.terms[i]),
+                seconds=self.seconds,
+                seconds_to_send=self.to_send,
+                most_failures=self.most_failures,
+            )
+            place = GatewayPlace(party=i, parties=3, number=99, data=data, started=time.time())
+            self.served.append(Front(config, place, lambda: True))
             self.fronts.append(asyncio.create_task(_telling(self.served[-1])))
 
     def present(self) -> list[set[int]]:

@@ -1,7 +1,6 @@
 """Handles of parties' processes."""
 
 import contextlib
-import json
 import os
 import re
 import select
@@ -12,32 +11,26 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO
 
-from harness.engines.base import PROJECT, Job
+from harness.engines.base import PROJECT
 from harness.engines.parties import main as child
 from harness.engines.parties.certificates import fingerprint
+from harness.engines.parties.config import PartyConfig, write_config
 from harness.engines.parties.working_directory import (
     CLAIM,
-    CONFIG,
     DATA,
-    GIVEN_BITS,
     LOG,
     PEERS,
     PIECE,
-    SHARED_BITS,
     certificate_file,
     met,
     open_inside,
     read_inside,
-    values_file,
 )
-from harness.errors import PartyFailedError, ShareError, UsedDirectoryError
-from harness.inputs.encoding import input_bits
-from harness.inputs.rings import RING, XOR
-from harness.system.files import create_file
+from harness.errors import PartyFailedError, UsedDirectoryError
 from harness.system.processes import is_stopped
 
 _PROCESSES = Path("/proc")
@@ -121,28 +114,64 @@ class PartyProcess(ABC):
         """Wait for its end, and release its resources."""
 
 
-class LocalProcess(PartyProcess):
-    """A party on this machine, in a new directory that only its owner reads.
+@dataclass(frozen=True, kw_only=True)
+class PartySetup:
+    """What starts a party on this machine: what its process is told, and the files that it gets.
 
-    `config` is for `harness.engines.parties.main`. Its `links`, and the file `values`, move to the directory.
+    Attributes:
+        config: What its process is told.
+        values: The file of its shares, which moves to its directory as `config.shares` says; None without.
+        links: Files and directories that its directory has links to, by the links' names.
+        takes_noise: The directory with its part of noise made ahead, which moves to its own.
+        keeps_noise: The directory to which noise that it makes is moved once its run has ended.
+        notes_links: Whether its links note whom they accepted.
     """
 
-    def __init__(self, job: Job, config: dict[str, Any], directory: Path, values: Path | None) -> None:
-        self.number: int = config["party"]
+    config: PartyConfig
+    values: Path | None = None
+    links: Mapping[str, str] = field(default_factory=dict)
+    takes_noise: Path | None = None
+    keeps_noise: Path | None = None
+    notes_links: bool = False
+
+
+class LocalProcess(PartyProcess):
+    """A party on this machine, in a new directory that only its owner reads."""
+
+    def __init__(self, setup: PartySetup, directory: Path) -> None:
+        self.number = setup.config.party
         self.name = f"Party {self.number}"
-        self._job, self._config, self._directory = job, config, directory
+        self._setup = setup
+        self._directory = directory
         self.log = directory / LOG  # all that it prints
-        self._has_children = job.sending is not None
-        self._process: Any = None  # a subprocess.Popen[str], once it was started
+        self._started: subprocess.Popen[bytes] | None = None
         self._memory: PeakMemory | None = None
         self._peers: dict[int, str] = {}  # fingerprints of their certificates
-        _lay_out(job, config, directory, values)
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        """Make the party's directory."""
+        directory, setup = self._directory, self._setup
+        for new in (directory, directory / DATA, directory / PEERS):
+            new.mkdir(mode=0o700)
+        if setup.values is not None:
+            setup.config.shares.lay_out(setup.values, self.number, directory)
+        if setup.takes_noise is not None:
+            move_piece(setup.takes_noise, directory)
+        for name, target in setup.links.items():
+            (directory / name).symlink_to(target)
+        write_config(setup.config, directory)
+        self.log.touch(mode=0o600)
+
+    def _module(self) -> str:
+        """Return the module that the party's process runs."""
+        return child.__name__
 
     def start(self) -> None:
         if (self._directory / CLAIM).exists():
             raise UsedDirectoryError(self._used())
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", child.__name__, str(time.time())],
+        self._started = subprocess.Popen(
+            [sys.executable, "-m", self._module(), str(time.time())],
             cwd=self._directory,
             env={
                 **_environment(),
@@ -152,23 +181,35 @@ class LocalProcess(PartyProcess):
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            text=True,
             start_new_session=True,
         )
 
+    @property
+    def _process(self) -> subprocess.Popen[bytes]:
+        assert self._started is not None, "the party was started"
+        return self._started
+
+    @property
+    def _input(self) -> IO[bytes]:
+        assert self._process.stdin is not None, "its standard input is a pipe"
+        return self._process.stdin
+
+    @property
+    def _output(self) -> IO[bytes]:
+        assert self._process.stdout is not None, "its standard output is a pipe"
+        return self._process.stdout
+
     def certificate(self, seconds: float) -> str | None:
-        process = self._process
-        readable, _, _ = select.select([process.stdout], [], [], max(0.0, seconds))
+        readable, _, _ = select.select([self._output], [], [], max(0.0, seconds))
         if not readable:
             return None
-        answer = process.stdout.readline().strip()
+        answer = self._output.readline().decode(errors="replace").strip()
         if answer != child.READY:
-            if process.wait() == child.CLAIMED_EXIT:
+            code = self._process.wait()
+            if code == child.CLAIMED_EXIT:
                 raise UsedDirectoryError(self._used())
             why = f": {answer.removeprefix(OWN)}" if answer.startswith(OWN) else ""
-            raise PartyFailedError(
-                f"{self.name} ended before it was ready, with exit code {process.returncode}{why}."
-            )
+            raise PartyFailedError(f"{self.name} ended before it was ready, with exit code {code}{why}.")
         return (self._directory / DATA / certificate_file(self.number)).read_text()
 
     def go(self, certificates: Mapping[int, str]) -> None:
@@ -176,12 +217,12 @@ class LocalProcess(PartyProcess):
             if other != self.number:
                 (self._directory / PEERS / certificate_file(other)).write_text(certificate)
                 self._peers[other] = fingerprint(certificate.encode())
-        self._memory = PeakMemory(self._process.pid, children=self._has_children)
+        self._memory = PeakMemory(self._process.pid, children=self._setup.config.gateway is not None)
         with contextlib.suppress(BrokenPipeError):  # it died, as its exit code will say
-            self._process.stdin.write(child.GO + "\n")
-            self._process.stdin.flush()
-            if "rounds" not in self._config:
-                self._process.stdin.close()
+            self._input.write(f"{child.GO}\n".encode())
+            self._input.flush()
+            if self._setup.config.rounds is None:
+                self._input.close()
 
     def exit_code(self) -> int | None:
         code = self._ended()
@@ -189,7 +230,7 @@ class LocalProcess(PartyProcess):
             self._memory.look_if_due()
         if code != 0:
             return code
-        if self._config.get("notes_links") and not self._met_all():
+        if self._setup.notes_links and not self._met_all():
             return _WRONG_LINKS
         return _TOO_MUCH if _log_size(self._directory) > _MOST_LOG else code
 
@@ -217,7 +258,7 @@ class LocalProcess(PartyProcess):
         )
 
     def kill(self) -> None:
-        if self._process is not None and self._ended() is None:
+        if self._started is not None and self._ended() is None:
             self._kill_group()
 
     def _ended(self) -> int | None:
@@ -232,28 +273,27 @@ class LocalProcess(PartyProcess):
             if ended is None:
                 return None
             self._kill_group()
-        code: int | None = process.poll()
-        return code
+        return process.poll()
 
     def _kill_group(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        if self._process is not None:
-            with contextlib.suppress(BrokenPipeError), self._process:
-                self._process.wait()
+        if self._started is not None:
+            with contextlib.suppress(BrokenPipeError), self._started:
+                self._started.wait()
 
     def keep(self) -> None:
-        """Move noise that the run made to the job's directory."""
-        if self._job.spec.makes_piece and self._job.pieces is not None:
-            move_piece(self._directory, self._job.pieces[self.number])
+        """Move noise that the run made to where it is kept, if any was made."""
+        if self._setup.keeps_noise is not None:
+            move_piece(self._directory, self._setup.keeps_noise)
 
     def send(self, column: bytes) -> None:
         """Hand it its column of a round, and wait until that is taken."""
         with contextlib.suppress(BrokenPipeError, ValueError):  # it died, as its exit code will say
-            self._process.stdin.buffer.write(column)
-            self._process.stdin.buffer.flush()
+            self._input.write(column)
+            self._input.flush()
 
     def _used(self) -> str:
         return (
@@ -306,41 +346,6 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError:  # it has ended, or there is no such file system
         return b""
-
-
-def _lay_out(job: Job, config: dict[str, Any], directory: Path, values: Path | None) -> None:
-    data = directory / DATA
-    for new in (directory, data, directory / PEERS):
-        new.mkdir(mode=0o700)
-    i = config["party"]
-    layout = config.pop("persistence", None)
-    if values is not None and layout is not None:
-        place = directory / layout["file"]
-        place.parent.mkdir(mode=0o700)
-        shares = RING.from_bytes(values.read_bytes()).reshape(len(layout["order"]), -1)
-        create_file(place, bytes.fromhex(layout["head"]), RING.to_bytes(shares[layout["order"]].T))
-        values.unlink()
-    elif values is not None and job.spec.slot_bits is not None:
-        arguments = dict(zip(job.spec.arguments, job.arguments, strict=True))
-        words = values.read_bytes()
-        if len(words) != int(arguments["slots"]) * XOR.value_bytes:  # bits left over would become noise
-            raise ShareError(
-                f"Party {i} holds {len(words) // XOR.value_bytes} slots, not the {arguments['slots']} that "
-                "are to be counted."
-            )
-        width, per_lane = job.spec.slot_bits(arguments), int(arguments["per_lane"])
-        create_file(data / SHARED_BITS, input_bits(words, width, per_lane))
-        values.unlink()
-    elif values is not None:
-        shutil.move(values, data / values_file(i))
-    if job.spec.uses_piece and job.pieces is not None:
-        move_piece(job.pieces[i], directory)
-    if job.given_bits is not None:
-        (data / GIVEN_BITS).write_text("\n".join(map(str, job.given_bits[i])))
-    for name, target in config.pop("links", {}).items():
-        (directory / name).symlink_to(target)
-    (directory / CONFIG).write_text(json.dumps(config))
-    (directory / LOG).touch(mode=0o600)
 
 
 def move_piece(source: Path, target: Path) -> None:

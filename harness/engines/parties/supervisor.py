@@ -7,7 +7,7 @@ import shutil
 import signal
 import socket
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 from threading import Thread
 from types import MappingProxyType
-from typing import Any, BinaryIO
+from typing import BinaryIO, TypeAlias
 
 from harness.clients.gateway import FAILED
 from harness.clients.session import ClientInputs, Server
@@ -27,6 +27,7 @@ from harness.engines.parties.handle import (
     REPORT,
     LocalProcess,
     PartyProcess,
+    PartySetup,
     PartyState,
 )
 from harness.errors import (
@@ -77,29 +78,34 @@ def _bind(one: socket.socket, port: int) -> bool:
     return False
 
 
+StartsParty: TypeAlias = Callable[[PartySetup, Path], LocalProcess]
+"""Lays a party out in a new directory, from which its process is started."""
+
+
 @contextmanager
 def waiting_parties(
-    job: Job, configs: Sequence[dict[str, Any]], work: Path, timeout_s: float
+    job: Job,
+    setups: Sequence[PartySetup],
+    work: Path,
+    timeout_s: float,
+    lay_out: StartsParty = LocalProcess,
 ) -> Iterator["WaitingParties"]:
-    """Yield a process per config on this machine, each with its inputs; they wait until they may go.
+    """Yield a process per setup on this machine, each with its inputs; they wait until they may go.
 
     Guarantees: afterwards, also after KeyboardInterrupt, all processes have ended and `work`, which must be
     new, is gone.  [test: tests/commands/test_faults.py]
 
     Raises UsedDirectoryError, PartyTimeoutError, or PartyFailedError for the first party to fail.
     """
-    with _laid_out(job, configs, work) as parties, started(parties, timeout_s) as waiting:
-        yield WaitingParties(job, parties, waiting, configs)
+    with _laid_out(setups, work, lay_out) as parties, started(parties, timeout_s) as waiting:
+        yield WaitingParties(job, parties, waiting, setups)
 
 
 @contextmanager
-def _laid_out(job: Job, configs: Sequence[dict[str, Any]], work: Path) -> Iterator[list[LocalProcess]]:
+def _laid_out(setups: Sequence[PartySetup], work: Path, lay_out: StartsParty) -> Iterator[list[LocalProcess]]:
     work.mkdir(mode=0o700, parents=True)
     try:
-        yield [
-            LocalProcess(job, config, work / f"party-{party}", job.values_of(party))
-            for party, config in enumerate(configs)
-        ]
+        yield [lay_out(setup, work / f"party-{setup.config.party}") for setup in setups]
     finally:
         with uninterrupted():
             shutil.rmtree(work, ignore_errors=True)
@@ -239,18 +245,17 @@ class WaitingParties:
     """A job's parties on this machine, which wait until they may go."""
 
     def __init__(
-        self, job: Job, parties: Sequence[LocalProcess], waiting: Waiting, configs: Sequence[dict[str, Any]]
+        self, job: Job, parties: Sequence[LocalProcess], waiting: Waiting, setups: Sequence[PartySetup]
     ) -> None:
         self._job = job
         self._parties = parties
         self._waiting = waiting
-        self._fronts = [
-            (front["host"], front["port"]) for config in configs if (front := config.get("front"))
-        ]
+        gateways = [setup.config.gateway for setup in setups]
+        self._gateways = [(gateway.host, gateway.port) for gateway in gateways if gateway is not None]
 
     def finish(self) -> list[PartyState]:
         """Let the parties go, wait for their end, and keep the noise that they made; return their states."""
-        states = self._waiting.finish(self._job.sending, self._fronts)
+        states = self._waiting.finish(self._job.sending, self._gateways)
         for party in self._parties:
             party.keep()
         return states
