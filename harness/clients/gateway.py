@@ -22,12 +22,14 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from math import gcd
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from harness.clients import input_masks as masks, messages as wire
 from harness.clients.gateway_config import GatewayConfig
 from harness.clients.messages import Channel
+from harness.party_reports import ClientsFailed, ClientsServed, Failure, line_of
 from protocols.circuits.clients import DIGEST_WORDS, checks
 
 FAILED = "Clients failed: "  # every message about clients begins so
@@ -40,7 +42,19 @@ _LOST = (OSError, EOFError, asyncio.IncompleteReadError)
 
 
 class ClientFailure(Exception):
-    """Clients ended the run, or none can come."""
+    """No client can come to this party."""
+
+
+class TooManyFailuresError(ClientFailure):
+    """Clients ended the run, as all parties agree."""
+
+
+class LeftOut(NamedTuple):
+    """How many clients were left out; see `ClientsServed`."""
+
+    absent: int
+    failed: int
+    complained: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,8 +99,8 @@ class Front:
         self._seeds: list[asyncio.Future[bytes]] = [asyncio.Future() for _ in config.uploads]
         self._values: list[asyncio.Future[bytes]] = [asyncio.Future() for _ in config.uploads]
 
-    async def run(self) -> str:
-        """Serve all clients; return a line about the traffic with them, and one about those left out.
+    async def run(self) -> ClientsServed:
+        """Serve all clients; return what was exchanged with them, and how many were left out.
 
         Raises ClientFailure if no client sent values, too many broke off, or the machine was late; OSError or
         asyncio.IncompleteReadError if it ended.
@@ -105,12 +119,15 @@ class Front:
             listening.close()
             for channel in self._channels:
                 channel.writer.close()
-        return (
-            f"Clients sent = {sum(channel.received for channel in self._channels)} bytes, "
-            f"received = {sum(channel.sent for channel in self._channels)} bytes\n{left_out}"
+        return ClientsServed(
+            sent_bytes=sum(channel.received for channel in self._channels),
+            received_bytes=sum(channel.sent for channel in self._channels),
+            absent=left_out.absent,
+            failed=left_out.failed,
+            complained=left_out.complained,
         )
 
-    async def _serve_machine(self, deadline: asyncio.Timeout) -> str:
+    async def _serve_machine(self, deadline: asyncio.Timeout) -> LeftOut:
         machine = await wire.connected("127.0.0.1", self._config.machine_port, self._machine_runs)
         try:
             width = await self._greet(machine)
@@ -186,7 +203,7 @@ class Front:
             self._unknown.pop(connection, None)
         await self._serve(reader, asyncio.StreamWriter(transport, protocol, reader, loop))
 
-    async def _exchange(self, machine: Channel, width: int) -> str:
+    async def _exchange(self, machine: Channel, width: int) -> LeftOut:
         """Bring clients' subsets and values to the machine, zeros for those left out."""
         counts = self._config.uploads
         seeds = await self._agreed(machine, width, self._seeds, self._seconds_to_come())
@@ -235,18 +252,20 @@ class Front:
             for upload, digest, (begin, end) in zip(received, digests, pairwise(ends), strict=True)
         ]
 
-    def _left_out(self, seeds: Sequence[bytes], masked: Sequence[bytes]) -> str:
-        absent, complaints = seeds.count(b""), masked.count(wire.COMPLAINT)
-        failed, most = masked.count(b"") - absent, self._config.most_failures
+    def _left_out(self, seeds: Sequence[bytes], masked: Sequence[bytes]) -> LeftOut:
+        absent = seeds.count(b"")
+        complaints = masked.count(wire.COMPLAINT)
+        failed = masked.count(b"") - absent
+        most = self._config.most_failures
         if failed + complaints > most:
-            raise ClientFailure(
+            raise TooManyFailuresError(
                 f"{FAILED}after they were sent what they check their masks by, {failed + complaints} of "
                 f"{len(seeds)} did not send all parties the same values, more than {most}; {complaints} of "
                 "them said that the masks do not fit, so that a party may cheat."
             )
         if absent + failed + complaints == len(seeds):
-            raise ClientFailure(f"{FAILED}none of {len(seeds)} sent the parties values in time.")
-        return f"Clients left out = {absent} absent, {failed} failed, {complaints} complained"
+            raise TooManyFailuresError(f"{FAILED}none of {len(seeds)} sent the parties values in time.")
+        return LeftOut(absent, failed, complaints)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         channel = Channel(reader, writer)
@@ -343,23 +362,26 @@ def run_gateway(config: GatewayConfig, place: GatewayPlace, machine: int) -> int
     def machine_runs() -> bool:
         return os.waitid(os.P_PID, machine, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
-    async def run() -> str:
+    async def run() -> ClientsServed:
         return await Front(config, place, machine_runs).run()
 
-    summary = ""
+    served: ClientsServed | None = None
     try:
-        summary = asyncio.run(run())
+        served = asyncio.run(run())
     except ClientFailure as error:
         if machine_runs():  # else it ended first, and clients left for that reason
             os.kill(machine, signal.SIGKILL)
             os.waitpid(machine, 0)
-            print(f"\nfairshares: {error}", flush=True)
+            of_clients = isinstance(error, TooManyFailuresError)
+            report = ClientsFailed(str(error)) if of_clients else Failure(str(error))
+            print(f"\n{line_of(report)}", flush=True)  # the machine may have ended within a line
             return 1
     except (*_LOST, wire.WrongLengthError):  # the virtual machine ended, and says why itself
         pass
     _, status = os.waitpid(machine, 0)
     code = os.waitstatus_to_exitcode(status)
-    print(summary, flush=True)
+    if served is not None:
+        print(line_of(served), flush=True)
     if code < 0:
         os.kill(os.getpid(), -code)
     return code

@@ -1,14 +1,12 @@
 """The common part of all engines."""
 
 import math
-import re
 import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from msgspec import convert
 
@@ -52,15 +50,14 @@ from harness.engines.parties.supervisor import (
 )
 from harness.engines.parties.working_directory import LOOPBACK
 from harness.errors import OutputError, UnsupportedError, named
+from harness.party_reports import ClientsServed, MalformedReportError, reports_in
 from harness.security_models import SecurityModel
 from protocols.spec import CLIENTS, REPLICATED, InputForm, ProtocolSpec
 
-_REASONS = (
-    "did not come to all parties in time",
-    "did not send all parties the same values in time",
-    "said that their masks do not fit: a party may cheat",
-)
-
+# Why clients are left out.
+_ABSENT = "did not come to all parties in time"
+_FAILED = "did not send all parties the same values in time"
+_COMPLAINED = "said that their masks do not fit: a party may cheat"
 
 _RINGS: dict[str, RingName] = {"ring64": "ring64", "field127": "field127"}
 _LONGEST_S = 1e9  # of a run: thirty years
@@ -327,7 +324,7 @@ class Engine(Runner):
         costs = self.costs(logs)
         slowest = max(costs, key=lambda cost: cost.seconds)
         peaks = [log.peak_memory_bytes for log in logs if log.peak_memory_bytes is not None]
-        return EngineResult(
+        result = EngineResult(
             model=prepared.model,
             outputs=parse_outputs([log.lines for log in logs], prepared.job.spec.outputs),
             engine=self.name,
@@ -344,14 +341,15 @@ class Engine(Runner):
             rounds=max((cost.rounds for cost in costs if cost.rounds is not None), default=None),
             sent_bytes=tuple(cost.sent_bytes for cost in costs),
             peak_memory_bytes=tuple(peaks) if len(peaks) == len(logs) else (),
-            **(_of_clients(logs) if prepared.job.sending else {}),
         )
+        return result if prepared.job.sending is None else _with_clients(result, logs)
 
     def costs(self, logs: Sequence[PartyState]) -> list[PartyCosts]:
         """Return each party's costs, or raise OutputError."""
         costs: list[PartyCosts] = []
         for party, log in enumerate(logs):
             try:
+                reports_in(log.lines)  # each is one, whatever else the engine prints
                 costs.append(self._costs(log.lines))
             except (IndexError, OverflowError, ValueError):
                 raise OutputError(
@@ -421,35 +419,36 @@ def _one_of(ways: Sequence[str]) -> str:
     return f"{', '.join(ways)}, or a passive model" if ways else "a passive model"
 
 
-_COUNT = "([0-9]{1,18})"  # below 2^63, however many digits a party prints
-
-
-def _of_clients(logs: Sequence[PartyState]) -> dict[str, Any]:
-    traffic = [
-        _said_of_clients(party, log.lines, f"Clients sent = {_COUNT} bytes, received = {_COUNT} bytes")
-        for party, log in enumerate(logs)
-    ]
-    left_out = [left_out_by(party, log.lines) for party, log in enumerate(logs)]
+def _with_clients(result: EngineResult, logs: Sequence[PartyState]) -> EngineResult:
+    """Return a result with what the gateways report, or raise OutputError."""
+    served = [_clients_served(party, log.lines) for party, log in enumerate(logs)]
+    left_out = [_reasons_of(report) for report in served]
     if any(reasons != left_out[0] for reasons in left_out):
         raise OutputError("The parties left out different numbers of clients; discard this run.")
-    sent, received = zip(*traffic, strict=True)
-    return {"client_sent_bytes": sent, "client_received_bytes": received, "left_out": left_out[0]}
+    return replace(
+        result,
+        client_sent_bytes=tuple(report.sent_bytes for report in served),
+        client_received_bytes=tuple(report.received_bytes for report in served),
+        left_out=left_out[0],
+    )
 
 
 def left_out_by(party: int, lines: Sequence[str]) -> dict[str, int]:
     """Return how many clients a party left out, by reason, or raise OutputError."""
-    counts = zip(
-        _REASONS,
-        _said_of_clients(
-            party, lines, f"Clients left out = {_COUNT} absent, {_COUNT} failed, {_COUNT} complained"
-        ),
-        strict=True,
-    )
-    return {why: many for why, many in counts if many}
+    return _reasons_of(_clients_served(party, lines))
 
 
-def _said_of_clients(party: int, lines: Sequence[str], pattern: str) -> tuple[int, ...]:
-    reports = [match for line in lines if (match := re.fullmatch(pattern, line))]
+def _reasons_of(served: ClientsServed) -> dict[str, int]:
+    counts = {_ABSENT: served.absent, _FAILED: served.failed, _COMPLAINED: served.complained}
+    return {why: count for why, count in counts.items() if count}
+
+
+def _clients_served(party: int, lines: Sequence[str]) -> ClientsServed:
+    """Return a gateway's report, or raise OutputError unless there is exactly one."""
+    try:
+        reports = [report for report in reports_in(lines) if isinstance(report, ClientsServed)]
+    except MalformedReportError:
+        reports = []
     if len(reports) != 1:
         raise OutputError(f"Party {party} ended well but did not report its clients' traffic.")
-    return tuple(map(int, reports[0].groups()))
+    return reports[0]

@@ -22,7 +22,7 @@ from typing import Generic
 from harness.engines.base import Job, parse_outputs
 from harness.engines.engine import left_out_by
 from harness.engines.parties.certificates import RUN_CERTIFICATE_LASTS, check
-from harness.engines.parties.handle import OWN, LocalProcess, PartyState
+from harness.engines.parties.handle import LocalProcess, PartyState
 from harness.engines.registry import engine_of
 from harness.errors import HostUnfitError
 from harness.hosts import keys, local_host
@@ -63,6 +63,7 @@ from harness.hosts.states import State
 from harness.hosts.trials import Trial
 from harness.inputs.record_schema import domain_from_json
 from harness.inputs.shares.signatures import Signed
+from harness.party_reports import line_of_failure
 from harness.pipeline.preprocessing import joint_noise_of, noise_job, terms_of
 from harness.privacy.ledger.entries import next_head
 from harness.privacy.ledger.populations import Status
@@ -286,7 +287,7 @@ class PartyRun(ABC, Generic[RunAhead]):
         state = party.state() if self._is_started else PartyState()
         if not self._alone:
             return state
-        alone = f"{OWN}It had not met all other parties after {_MEET_S:g} s."
+        alone = line_of_failure(f"It had not met all other parties after {_MEET_S:g} s.")
         return replace(state, lines=(*state.lines, alone))
 
     def ended(self) -> PartyEnd | None:

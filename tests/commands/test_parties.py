@@ -16,14 +16,13 @@ from typing import Any
 import pytest
 
 from benchmarks.measure.given_numbers import Given, engine_giving
-from harness.clients.gateway import FAILED
 from harness.clients.gateway_config import GatewayConfig
 from harness.engines.base import PROGRAMS, PROJECT, EngineResult, MadeUpJob, parse_outputs
 from harness.engines.mpyc.engine import EmbeddedEngine
 from harness.engines.parties import supervisor as parties
 from harness.engines.parties.certificates import make_key
 from harness.engines.parties.config import Embedded, Machine, PartyConfig, write_config
-from harness.engines.parties.handle import PartySetup, PartyState
+from harness.engines.parties.handle import PartySetup, PartyState, reasons_in
 from harness.engines.parties.supervisor import free_ports
 from harness.engines.parties.working_directory import CLAIM, DATA, LOG, LOOPBACK
 from harness.errors import (
@@ -32,6 +31,7 @@ from harness.errors import (
     PartyTimeoutError,
     UsedDirectoryError,
 )
+from harness.party_reports import ClientsFailed, Ready, line_of, line_of_failure
 from harness.security_models import get_model
 from protocols.spec import PI_LAP
 from tests.support.command import processes_below
@@ -76,6 +76,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # What a party may print, and what of it may be shown when it fails.
+NO_REPORT = "fairshares: It wrote a report that is none."
 LINES = {
     "OUT noise [12345, -67890]": None,
     "12345": None,
@@ -86,7 +87,11 @@ LINES = {
     "Fatal error at pi_lap-0:6 (INPUTB): cannot read integer from Player-Data/Input-P1-0, problem "
     "with '12345' after 3": "cannot read integer from Player-Data/Input-P1-0",
     "terminate called after throwing an instance of 'std::bad_alloc' 12345": "std::bad_alloc",
-    "fairshares: Party 1 was given fewer input bits.": "fairshares: Party 1 was given fewer input bits.",
+    line_of_failure("Party 1 was given fewer input bits."): "fairshares: Party 1 was given fewer input bits.",
+    # What begins as a report of ours, and is none, is not shown either.
+    'fairshares: {"type":"failure","message":"12345","share":67890}': NO_REPORT,
+    'fairshares: {"type":"shares","message":"12345"}': NO_REPORT,
+    "fairshares: 12345": NO_REPORT,
 }
 
 
@@ -130,11 +135,11 @@ def test_the_party_that_failed_is_named_not_one_that_lost_it(
 
 LOSES = "echo 'Fatal error in communication: read_some: stream truncated [asio]' >&2; exit 1"
 LATE = "sleep 0.1; "
-NOT_READY = "echo 'fairshares: The virtual machine was not ready for the clients after 5 s.'; exit 1"
-NO_CLIENT = f"echo 'fairshares: {FAILED}none of 3 sent the parties values in time.'; exit 1"
+NOT_READY = f"echo '{line_of_failure('The machine was not ready for the clients after 5 s.')}'; exit 1"
+NO_CLIENT = f"echo '{line_of(ClientsFailed('Clients failed: none of 3 sent values in time.'))}'; exit 1"
 CLIENTS = (
     ClientError,
-    "^Clients failed: none of 3 sent the parties values in time. The parties were stopped",
+    "^Clients failed: none of 3 sent values in time. The parties were stopped",
 )
 CHECKS = ("MacCheck Failure", "check hash mismatch", "Inconsistent broadcast", "Invalid Commitment")
 # What three parties do, and what is said of it; whoever finds that a check failed is not blamed.
@@ -183,7 +188,8 @@ def test_what_failed_is_named(case: str, tmp_path: Path, monkeypatch: pytest.Mon
     ],
 )
 def test_a_check_that_tells_of_two_parties_names_them(said: dict[int, str], suspects: str) -> None:
-    codes, errors = {i: int(i in said) for i in range(4)}, [[said[i]] if i in said else [] for i in range(4)]
+    codes = {i: int(i in said) for i in range(4)}
+    errors = [reasons_in([said[i]]) if i in said else [] for i in range(4)]
     failure = parties._failure([], codes, errors, sorted(said), sorted(said))
     assert f"one of the parties {suspects} deviated" in str(failure)
 
@@ -252,7 +258,7 @@ def test_a_party_that_is_told_nothing_ends(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stdout, done.stderr) == (1, "ready\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (1, f"{line_of(Ready())}\n", "")
     assert not (tmp_path / LOG).exists() and not list((tmp_path / DATA).glob("Input-*"))
 
 
@@ -350,7 +356,7 @@ def waiting_party(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], int]]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         process = subprocess.Popen(command, cwd=directory, env=environment, **pipes)
         assert process.stdin is not None and process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
+        assert process.stdout.readline() == f"{line_of(Ready())}\n"
         process.stdin.write("go\n")
         process.stdin.flush()
         yield process, ports[2]

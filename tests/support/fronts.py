@@ -23,6 +23,7 @@ from harness.clients.sender import Sender, send_values
 from harness.clients.session import Server
 from harness.engines.parties.certificates import make_key
 from harness.engines.parties.supervisor import free_ports
+from harness.party_reports import line_of
 from protocols.circuits.clients import checks
 
 TERMS = {"form": "product", "groups": ["a", "b"]}
@@ -38,7 +39,7 @@ def honest(_party: int, _what: str, words: masks.Words) -> masks.Words:
 
 async def _telling(front: Front) -> None:
     """Serve, and print what a gateway does when its machine has ended."""
-    print(await front.run())
+    print(line_of(await front.run()))
 
 
 @dataclass

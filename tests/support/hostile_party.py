@@ -24,6 +24,7 @@ from harness.engines.parties import main as production
 from harness.engines.parties.config import Embedded, PartyConfig
 from harness.engines.parties.handle import LocalProcess, PartySetup
 from harness.engines.parties.working_directory import DATA
+from harness.party_reports import Costs, line_of
 
 HOSTILE = 0
 PLAN = "plan.json"  # of what a party does, in its directory
@@ -150,7 +151,7 @@ def _run_unpickling(plan: dict[str, Any], config: PartyConfig, engine: Embedded)
     started = time.perf_counter()
     honest.execute(Path(engine.program), engine.arguments, Machine(mpc, Path(DATA)))
     mpc.run(mpc.shutdown())
-    print(f"Time = {time.perf_counter() - started:.6f} seconds\nData sent = 0 bytes", flush=True)
+    print(line_of(Costs(seconds=time.perf_counter() - started, sent_bytes=0)), flush=True)
     return 0
 
 

@@ -1,6 +1,5 @@
 """The embedded engine."""
 
-import re
 from collections.abc import Sequence
 from importlib.metadata import version
 
@@ -9,6 +8,7 @@ from harness.engines.engine import Engine, EnginePart, PartyCosts
 from harness.engines.mpyc.installed import fault_of_installation
 from harness.engines.parties.config import Embedded
 from harness.engines.program_hash import program_hash
+from harness.party_reports import Costs, reports_in
 from harness.security_models import SecurityModel
 from protocols.spec import InputForm, ProtocolSpec
 
@@ -64,8 +64,6 @@ class EmbeddedEngine(Engine):
         )
 
     def _costs(self, lines: Sequence[str]) -> PartyCosts:
-        seconds, sent = (  # the engine's own come last, after lines that a program may print
-            [match[1] for line in lines if (match := re.fullmatch(pattern, line))][-1]
-            for pattern in (r"Time = (\d+\.\d+) seconds", r"Data sent = (\d+) bytes")
-        )
-        return PartyCosts(float(seconds), int(sent))
+        reported = [report for report in reports_in(lines) if isinstance(report, Costs)]
+        last = reported[-1]  # the engine's own, after lines that a program may print
+        return PartyCosts(last.seconds, last.sent_bytes)

@@ -26,13 +26,14 @@ from harness.errors import (
     UnsupportedError,
     UnsupportedFeature,
 )
+from harness.party_reports import Costs, line_of
 from protocols import circuits
 
 
 def run_party(config: PartyConfig, engine: Embedded) -> int:
     """Run one party to the end in the current directory; return its exit code.
 
-    Reveals: prints the program's `OUT` lines, `Time`, and `Data sent` (with MPyC's headers, without TLS's).
+    Reveals: prints the program's `OUT` lines, and a report of costs.
 
     Raises a FairSharesError if the program or a peer is at fault.
     """
@@ -48,7 +49,7 @@ def run_party(config: PartyConfig, engine: Embedded) -> int:
     seconds = time.perf_counter() - started
     sent = sum(peer.protocol.nbytes_sent for peer in mpc.parties if peer.pid != mpc.pid)
     exchange.end()
-    print(f"Time = {seconds:.6f} seconds\nData sent = {sent} bytes", flush=True)
+    print(line_of(Costs(seconds=seconds, sent_bytes=sent)), flush=True)
     return 0
 
 

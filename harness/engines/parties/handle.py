@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -31,6 +31,17 @@ from harness.engines.parties.working_directory import (
     read_inside,
 )
 from harness.errors import PartyFailedError, UsedDirectoryError
+from harness.party_reports import (
+    LONGEST_LINE,
+    MARK,
+    ClientsFailed,
+    Failure,
+    LostPeer,
+    MalformedReportError,
+    Ready,
+    line_of_failure,
+    report_in,
+)
 from harness.system.processes import is_stopped
 
 _PROCESSES = Path("/proc")
@@ -40,31 +51,86 @@ _VARIABLE = re.compile(
     r"|PYTHON(DONTWRITEBYTECODE|IOENCODING|UTF8)"
 )
 
-# Whole lines of a party's log that may be shown: opened (noisy) outputs, costs and our own messages.
-# Of other lines only a known error text is shown, as MP-SPDZ quotes inputs beside some.
-OWN = "fairshares: "
-REPORT = re.compile(r"OUT |Time = |Data sent = |Global data sent = |Spent |Clients [a-z ]+ = ")  # of a run
-KEPT = re.compile(rf"{REPORT.pattern}|{OWN}")
+# Whole lines of MP-SPDZ and of programs that may be shown: opened (noisy) outputs, and costs. Of other lines
+# only a known error text is shown, as MP-SPDZ quotes inputs beside some.
+_OF_A_RUN = re.compile(r"OUT |Time = |Data sent = |Global data sent = |Spent ")
 _LONGEST = 300
 _MOST_LOG = 1 << 26  # bytes of a party's log that are read, far more than any release's outputs take
 _MOST_KEPT = 1 << 14  # lines of it that are kept
 _WRONG_LINKS = 18  # exit code of a party that ended well, but with links to strangers
 _TOO_MUCH = 19  # the same, but that printed more than is read
-LOST_PEER = re.compile(
-    rf"({OWN})?Connection closed by party \d+ before the computation ended\."
-    r"|[Cc]onnection (reset|refused|closed)[a-z ]*|stream truncated|end of file|Broken pipe"
+_LOST_PEER = re.compile(
+    r"[Cc]onnection (reset|refused|closed)[a-z ]*|stream truncated|end of file|Broken pipe"
 )
-FAILED_CHECK = re.compile(
+_FAILED_CHECK = re.compile(
     r"[Mm]ac ?[Cc]heck [a-zA-Z]+|MAC mismatch|(check )?hash mismatch( for sender (\d+) and backup (\d+))?"
     r"|check failed|[Ii]nconsist[a-z ]+|Invalid Commitment"
 )
 _KNOWN_ERROR = re.compile(
-    rf"{LOST_PEER.pattern}|{FAILED_CHECK.pattern}"
+    rf"{_LOST_PEER.pattern}|{_FAILED_CHECK.pattern}"
     r"|(not enough inputs in|cannot read integer from|failure reading from) [\w./-]+"
     r"|certificate [a-z ]+|handshake [a-z ]+|timed? ?out|Address already in use"
     r"|std::bad_alloc|[Oo]ut of memory|No space left on device"
     r"|(bytecode|schedule|program) [a-z ]+|unknown option|terminated"
 )
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a party ended, from a line that may be shown.
+
+    Attributes:
+        text: Our own process's sentence, or known words of MP-SPDZ.
+        is_ours: Whether our own process says so.
+        is_lost_peer: Whether the party ended because it lost another one.
+        is_of_clients: Whether clients ended the run, as all parties agree.
+    """
+
+    text: str
+    is_ours: bool = False
+    is_lost_peer: bool = False
+    is_of_clients: bool = False
+
+    @property
+    def shown(self) -> str:
+        """The text as messages show it."""
+        return MARK + self.text if self.is_ours else self.text
+
+    @property
+    def failed_check(self) -> re.Match[str] | None:
+        """The words about a check that failed, with a sender and a backup if they are named."""
+        return None if self.is_ours else _FAILED_CHECK.fullmatch(self.text)
+
+
+def reasons_in(lines: Iterable[str]) -> list[Reason]:
+    """Return why a party ended, from lines of its state; lines about a run that goes well say nothing."""
+    found = [_reason_in(line) for line in lines]
+    return [reason for reason in found if reason is not None]
+
+
+def _reason_in(line: str) -> Reason | None:
+    if _OF_A_RUN.match(line):
+        return None
+    try:
+        report = report_in(line)
+    except MalformedReportError:
+        return Reason("It wrote a report that is none.", is_ours=True)
+    if report is None:
+        return Reason(line, is_lost_peer=_LOST_PEER.fullmatch(line) is not None)
+    if isinstance(report, Failure):
+        return Reason(report.message, is_ours=True)
+    if isinstance(report, LostPeer):
+        return Reason(report.message, is_ours=True, is_lost_peer=True)
+    if isinstance(report, ClientsFailed):
+        return Reason(report.message, is_ours=True, is_of_clients=True)
+    return None
+
+
+def _says_ready(line: str) -> bool:
+    try:
+        return isinstance(report_in(line), Ready)
+    except MalformedReportError:
+        return False
 
 
 @dataclass(frozen=True)
@@ -204,11 +270,12 @@ class LocalProcess(PartyProcess):
         if not readable:
             return None
         answer = self._output.readline().decode(errors="replace").strip()
-        if answer != child.READY:
+        if not _says_ready(answer):
             code = self._process.wait()
             if code == child.CLAIMED_EXIT:
                 raise UsedDirectoryError(self._used())
-            why = f": {answer.removeprefix(OWN)}" if answer.startswith(OWN) else ""
+            said = [reason.text for reason in reasons_in([answer]) if reason.is_ours]
+            why = f": {said[0]}" if said else ""
             raise PartyFailedError(f"{self.name} ended before it was ready, with exit code {code}{why}.")
         return (self._directory / DATA / certificate_file(self.number)).read_text()
 
@@ -249,9 +316,15 @@ class LocalProcess(PartyProcess):
         return {*met(self._directory)} - own == {*self._peers.values()}
 
     def state(self) -> PartyState:
-        strangers = f"{OWN}Its links accepted other certificates than those of the other parties of this run."
+        lines = list(_kept_lines(self._directory))
+        if self.exit_code() == _WRONG_LINKS:
+            lines.append(
+                line_of_failure(
+                    "Its links accepted other certificates than those of the other parties of this run."
+                )
+            )
         return PartyState(
-            (*_kept_lines(self._directory), *([strangers] if self.exit_code() == _WRONG_LINKS else [])),
+            tuple(lines),
             self._memory.bytes if self._memory is not None else None,
             is_stopped(self._process.pid),
             shutil.disk_usage(self._directory).free < 1 << 16,
@@ -388,11 +461,13 @@ def _kept_lines(directory: Path) -> Iterator[str]:
     """
     for number, line in enumerate(_read_lines(directory)):
         if number == _MOST_KEPT:
-            yield f"{OWN}It printed more than {_MOST_KEPT:,} lines to be shown, and the others were not read."
+            yield line_of_failure(
+                f"It printed more than {_MOST_KEPT:,} lines to be shown, and the others were not read."
+            )
             return
         yield line
     if _log_size(directory) > _MOST_LOG:
-        yield f"{OWN}It printed more than {_MOST_LOG >> 20} MiB, and the rest was not read."
+        yield line_of_failure(f"It printed more than {_MOST_LOG >> 20} MiB, and the rest was not read.")
 
 
 def _read_lines(directory: Path) -> Iterator[str]:
@@ -405,7 +480,11 @@ def _read_lines(directory: Path) -> Iterator[str]:
         while text := lines.readline(left):
             left -= len(text)
             line = text.decode(errors="replace")
-            if KEPT.match(line):
-                yield line.rstrip() if line.startswith("OUT ") else line.rstrip()[:_LONGEST]
+            if line.startswith("OUT "):
+                yield line.rstrip()
+            elif line.startswith(MARK):
+                yield line.rstrip()[:LONGEST_LINE]
+            elif _OF_A_RUN.match(line):
+                yield line.rstrip()[:_LONGEST]
             elif known := _KNOWN_ERROR.search(line):
                 yield known[0].strip()

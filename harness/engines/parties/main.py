@@ -1,9 +1,9 @@
 """One party's process: claims its directory, makes its key, draws its bits or noise, becomes the engine.
 
-It starts in the party's directory with the time in seconds since 1970, prints `ready` when its certificate is
-there, and goes on at `go`, when the others' are. Later output goes to `log`. No other process sees its key,
-bits or noise. Before `ready`, and so before it reads anything of other parties, it shuts itself off from all
-that is not its run's (`sandbox`); the engine inherits that.
+It starts in the party's directory with the time in seconds since 1970. It reports `Ready` when its
+certificate is there, and goes on at `go`, when the others' are. Later output goes to `log`. No other process
+sees its key, bits or noise. Before it reports, and so before it reads anything of other parties, it shuts
+itself off from all that is not its run's (`sandbox`); the engine inherits that.
 """
 
 import contextlib
@@ -36,10 +36,11 @@ from harness.engines.parties.working_directory import (
     certificate_file,
     values_file,
 )
-from harness.errors import FairSharesError
+from harness.errors import FairSharesError, LostPeerError
+from harness.party_reports import Ready, line_of, line_of_failure, line_of_lost_peer
 from harness.system.processes import die_with_parent
 
-READY, GO = "ready", "go"
+GO = "go"  # what a party waits for on its standard input
 CLAIMED_EXIT = 17
 # Imported by name, since engines import this package.
 _EMBEDDED_ENGINE = "harness.engines.mpyc.party"
@@ -54,11 +55,13 @@ def main(randomness: Randomness | None = None) -> int:
     """
     try:
         return _main(Randomness() if randomness is None else randomness)
+    except LostPeerError as error:
+        print(line_of_lost_peer(str(error)), flush=True)
     except FairSharesError as error:
-        print("fairshares:", " ".join(str(error).split()), flush=True)
+        print(line_of_failure(str(error)), flush=True)
     except OSError as error:  # most likely its disk is full, and so may be its log
         with contextlib.suppress(OSError):
-            print("fairshares:", error.strerror, flush=True)
+            print(line_of_failure(str(error.strerror)), flush=True)
     return 1
 
 
@@ -80,7 +83,7 @@ def _main(randomness: Randomness) -> int:
     sandbox.confine(_reach_of(config))
     if config.gateway is None:  # else its gateway ends its virtual machine
         sandbox.signal_only(os.getpid())
-    print(READY, flush=True)
+    print(line_of(Ready()), flush=True)
     if os.read(0, len(GO) + 1).decode().strip() != GO:  # and no more: columns may follow
         return 1
     columns = os.dup(0)

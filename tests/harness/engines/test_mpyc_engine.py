@@ -26,6 +26,7 @@ from harness.engines.parties.supervisor import WaitingParties
 from harness.engines.parties.working_directory import DATA, PEERS
 from harness.engines.program_hash import program_hash
 from harness.errors import LedgerError, OutputError, PartyFailedError
+from harness.party_reports import Costs, Ready, line_of
 from harness.privacy.ledger.charge import Account, Entry
 from harness.privacy.ledger.entries import Ledger
 from harness.security_models import get_model
@@ -50,12 +51,27 @@ def test_a_program_that_is_not_portable_is_refused() -> None:
     assert "only MP-SPDZ has" in str(reason)
 
 
+COSTS = line_of(Costs(seconds=0.5, sent_bytes=5))
+
+
 @pytest.mark.parametrize(
-    "lines", [(), ("Time = 0.5 seconds",), ("Data sent = 5 bytes",), ("Time = fast", "Data sent = 5 bytes")]
+    "lines",
+    [
+        (),
+        ("Time = 0.5 seconds", "Data sent = 5 bytes"),
+        (line_of(Ready()),),
+        (COSTS.replace("0.5", '"fast"'),),
+        (COSTS.replace("0.5", "-1"),),
+        (COSTS.replace("0.5", "1e9"),),
+        (COSTS.replace(":5", ":5.5"),),
+        (COSTS.replace('"sent_bytes"', '"bytes"'),),
+        (COSTS.replace("}", ',"more":1}'),),
+        (COSTS, COSTS[:-1]),  # cut off, by a full disk perhaps
+    ],
 )
 def test_a_party_that_does_not_report_its_costs_has_not_ended_well(lines: tuple[str, ...]) -> None:
     engine = EmbeddedEngine()
-    whole = PartyState(("Time = 0.5 seconds", "Data sent = 5 bytes"))
+    whole = PartyState((COSTS,))
     assert engine.costs([whole]) == [PartyCosts(0.5, 5)]
     with pytest.raises(OutputError, match="Party 2 "):
         engine.costs([whole, whole, PartyState(lines)])
@@ -63,7 +79,7 @@ def test_a_party_that_does_not_report_its_costs_has_not_ended_well(lines: tuple[
 
 def test_the_slowest_party_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ended = [
-        PartyState(("OUT noise [4, -4]", f"Time = {seconds} seconds", f"Data sent = {sent} bytes"))
+        PartyState(("OUT noise [4, -4]", line_of(Costs(seconds=seconds, sent_bytes=sent))))
         for seconds, sent in ((0.5, 7), (0.75, 8), (0.25, 9))
     ]
     monkeypatch.setattr(WaitingParties, "finish", lambda _: ended)

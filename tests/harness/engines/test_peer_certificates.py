@@ -16,6 +16,7 @@ from harness.engines.parties.handle import LocalProcess, PartySetup
 from harness.engines.parties.working_directory import MET
 from harness.engines.registry import engine_of
 from harness.errors import CompileError, UnsupportedError
+from harness.party_reports import line_of_failure
 from harness.security_models import MODELS, SecurityModel, get_model
 from protocols.spec import PI_RW, REPLICATED as REPLICATED_SHARES, SHARES
 from tests.support.running import model_parameters, program_spec, until
@@ -169,7 +170,11 @@ def test_a_party_that_met_others_than_its_peers_has_failed(noted: str, code: int
         until(lambda: party.exit_code() is not None)
         assert party.exit_code() == code
         assert [line for line in party.state().lines if "accepted other certificates" in line] == (
-            ["fairshares: Its links accepted other certificates than those of the other parties of this run."]
+            [
+                line_of_failure(
+                    "Its links accepted other certificates than those of the other parties of this run."
+                )
+            ]
             if code
             else []
         )

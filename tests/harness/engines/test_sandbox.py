@@ -35,6 +35,7 @@ from harness.engines.parties.handle import LocalProcess
 from harness.engines.parties.sandbox import CHECKED, REFUSED, Protection, landlock_version, missing
 from harness.engines.parties.supervisor import free_ports
 from harness.engines.parties.working_directory import DATA, LOG, LOOPBACK, MET, met, read_inside
+from harness.party_reports import line_of_failure
 from harness.security_models import SecurityModel, get_model
 from tests.conftest import PROJECT
 from tests.support.coordinators import Agent, agents, agreed, asked, begun, fed, make_hosts
@@ -417,7 +418,7 @@ def test_its_agent_reads_no_more_of_a_log_than_any_run_needs(
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert kept == ["OUT counts 1", "Time = 1 seconds"] and peak < 20 * handle._MOST_LOG
-    assert last == f"{handle.OWN}It printed more than 64 MiB, and the rest was not read."
+    assert last == line_of_failure("It printed more than 64 MiB, and the rest was not read.")
     monkeypatch.setattr(handle, "_MOST_KEPT", 2)
     log.write_text("OUT x 1\n" * 3)
     *kept, last = handle._kept_lines(tmp_path)
