@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from harness.charged import Charged
 from harness.clients.session import ClientInputs
@@ -19,18 +19,56 @@ from protocols.circuits.noise import input_widths
 from protocols.noise.added import DistributedNoise, NoiseDistribution
 from protocols.spec import KEYS, REPLICATED, InputForm, ProtocolSpec
 
+
+class Times(TypedDict):
+    """Seconds of a run; None if nobody measured them.
+
+    Papers' times are compared with `mpc_s`, the slowest party's. The computation's include preprocessing, but
+    neither start-up nor compilation.
+    """
+
+    mpc_s: float | None
+    party_mpc_s: list[float] | None
+    online_s: float | None
+    offline_s: float | None
+    wall_s: float | None
+    compile_s: float | None
+    share_s: float | None
+
+
 TIMES = ("mpc_s", "party_mpc_s", "online_s", "offline_s", "wall_s", "compile_s", "share_s")
 
 
-def times_of(party_mpc_s: Sequence[float], compile_s: float, **known: float | None) -> dict[str, Any]:
-    """Return a run's times; papers' are compared with `mpc_s`, the slowest party's."""
-    return {
-        **dict.fromkeys(TIMES),
-        "mpc_s": max(party_mpc_s),
-        "party_mpc_s": list(party_mpc_s),
-        "compile_s": compile_s,
-        **known,
-    }
+def unmeasured() -> Times:
+    """Return the times of a run that nobody measured."""
+    return Times(
+        mpc_s=None,
+        party_mpc_s=None,
+        online_s=None,
+        offline_s=None,
+        wall_s=None,
+        compile_s=None,
+        share_s=None,
+    )
+
+
+def times_of(
+    party_mpc_s: Sequence[float],
+    compile_s: float,
+    *,
+    online_s: float | None = None,
+    offline_s: float | None = None,
+    wall_s: float | None = None,
+) -> Times:
+    """Return a run's times."""
+    times = unmeasured()
+    times["mpc_s"] = max(party_mpc_s)
+    times["party_mpc_s"] = list(party_mpc_s)
+    times["compile_s"] = compile_s
+    times["online_s"] = online_s
+    times["offline_s"] = offline_s
+    times["wall_s"] = wall_s
+    return times
 
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -241,8 +279,7 @@ class EngineResult:
 
     Attributes:
         outputs: By name of the `OUT` line, equal at all parties.
-        times: Seconds by the names in `TIMES`; None if unknown. The computation's include preprocessing, but
-            neither start-up nor compilation.
+        times: What it took.
         left_out: Number of clients that the parties left out, by reason.
         signed: See `harness.hosts.signed_results`.
         hosts: What hosts signed of the run.
@@ -255,7 +292,7 @@ class EngineResult:
     engine_version: str
     program_hash: str
     compile_options: tuple[str, ...] = ()
-    times: Mapping[str, Any] = field(default_factory=lambda: dict.fromkeys(TIMES))
+    times: Times = field(default_factory=unmeasured)
     rounds: int | None = None
     sent_bytes: tuple[int, ...] = ()
     client_sent_bytes: tuple[int, ...] | None = None

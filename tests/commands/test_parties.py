@@ -322,7 +322,8 @@ def test_nothing_is_left_of_a_run_that_ends_well(tmp_path: Path) -> None:
     result = run_program(MEETS + "print_ln('OUT x %s', sint([4, -4]).reveal())", tmp_path)
     assert result.outputs == {"x": (4, -4)}
     assert (result.engine_version, result.rounds, result.times["compile_s"]) == ("MPyC 0.11", None, 0.0)
-    assert 0 < result.times["mpc_s"] < result.times["wall_s"]
+    took, in_all = result.times["mpc_s"], result.times["wall_s"]
+    assert took is not None and in_all is not None and 0 < took < in_all
     assert len(result.sent_bytes) == 3 and min(result.sent_bytes) > 100
     assert not (tmp_path / "run").exists() and not processes_below(tmp_path)
 
