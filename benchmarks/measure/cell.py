@@ -15,6 +15,7 @@ import numpy as np
 from msgspec import UnsetType, structs, to_builtins
 
 from benchmarks.literal import literal_job, literal_of, literal_source
+from benchmarks.measure.given_numbers import engine_giving
 from benchmarks.measure.samples import FAILED, OK, SKIPPED, Cell, Level, Sample, cell_key
 from benchmarks.suites import AHEAD, PROGRAM, REQUEST_OF, Planned, spec_of
 from harness.computation import Computation
@@ -172,7 +173,8 @@ class Place:
         model = model_of(cell)
         network = parse_network(str(cell.get("network", "none")))
         job = program_job(cell, self._programs)
-        result = engine_of(model).run(job, model, out, timeout_s, _silent, network=network)
+        integers = public_integers(model.parties, int(cell.get("inputs", 0))) if PROGRAM in cell else None
+        result = engine_giving(model, integers).run(job, model, out, timeout_s, _silent, network=network)
         return computation_of(result, time.monotonic() - began, share_s=0.0)
 
     def _settings(self, cell: Mapping[str, Level]) -> RunSettings:
@@ -268,7 +270,6 @@ def program_job(cell: Mapping[str, Level], programs: Path = Path()) -> MadeUpJob
         ProtocolSpec(source.stem, "a program of the user's", (), {}, (), ("whatever it opens",)),
         source,
         tuple(shlex.split(str(cell.get("arguments", "")))),
-        given_bits=public_integers(model.parties, int(cell.get("inputs", 0))),
         compile_options=tuple(shlex.split(str(cell.get("compile_options", "")))),
     )
 

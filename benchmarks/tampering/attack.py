@@ -18,6 +18,7 @@ import numpy as np
 from benchmarks.tampering.operations import LAW, OFFLINE, SAMPLER, Integers, Operation
 from harness.engines.base import PROGRAMS as PRODUCTION, MadeUpJob
 from harness.engines.parties.certificates import make_key, trust
+from harness.engines.parties.config import Machine
 from harness.engines.parties.handle import move_piece
 from harness.engines.parties.supervisor import free_ports
 from harness.engines.parties.working_directory import (
@@ -209,10 +210,12 @@ class Attack:
         """Compile the program."""
         engine = engine_of(self.model)
         prepared = engine.prepared(self._job(), self.model)
-        configs = [engine.config(prepared, i, []) for i in range(self.model.parties)]
-        self._commands = [config["argv"] for config in configs]
-        for directory, config in zip(self.directories, configs, strict=True):
-            for name, target in config["links"].items():
+        self._commands: list[tuple[str, ...]] = []
+        for party, directory in enumerate(self.directories):
+            setup = engine.setup(prepared, party, [])
+            assert isinstance(setup.config.engine, Machine), "attacks are on machines of MP-SPDZ"
+            self._commands.append(setup.config.engine.argv)
+            for name, target in setup.links.items():
                 (directory / name).symlink_to(target)
 
     def messages(self) -> list[Message]:

@@ -1,11 +1,12 @@
 """The public facts on which parties and clients of a run agree before it."""
 
+import json
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from math import gcd
-from typing import TypedDict
 
+from harness.clients.gateway_config import GatewayConfig
 from harness.inputs.shares.signatures import Signed, is_signed
 from harness.system.documents import Refusal, as_type, parse_json
 from protocols.json_values import JsonValue
@@ -91,44 +92,6 @@ def started_elsewhere(servers: Sequence[Server]) -> AbstractContextManager[None]
     return nullcontext()
 
 
-class FrontConfig(TypedDict):
-    """What a party's gateway is told before the run, on every host alike but for its ports.
-
-    Attributes:
-        host: The address at which it listens for clients.
-        port: The port there.
-        machine_port: The port of this machine at which its virtual machine listens.
-        uploads: Each client's number of values.
-        certificates: Each client's certificate (PEM).
-        terms: The facts on which clients agree with the parties.
-        seconds: The time for clients to come, from the start.
-        seconds_to_send: The time for them to send, from then on.
-        most_failures: The number of clients that may break off.
-    """
-
-    host: str
-    port: int
-    machine_port: int
-    uploads: list[int]
-    certificates: list[str]
-    terms: dict[str, JsonValue]
-    seconds: float
-    seconds_to_send: float
-    most_failures: int
-
-
-class GatewayConfig(FrontConfig):
-    """What a party's gateway is told in all.
-
-    Attributes:
-        parties: The number of parties.
-        started: When the run began, in seconds since 1970.
-    """
-
-    parties: int
-    started: float
-
-
 @dataclass(frozen=True)
 class ClientInputs:
     """How clients take part in one run, on `terms` with which every client agrees.
@@ -146,17 +109,17 @@ class ClientInputs:
         values = [upload.values for upload in self.uploads]
         return sum(values) // gcd(*values)
 
-    def front(self, host: str, port: int, machine_port: int, timeout_s: float) -> FrontConfig:
+    def gateway(self, host: str, port: int, machine_port: int, timeout_s: float) -> GatewayConfig:
         """Return a party's gateway's configuration; its virtual machine listens at `machine_port`."""
-        return {
-            "host": host,
-            "port": port,
-            "machine_port": machine_port,
-            "uploads": [upload.values for upload in self.uploads],
-            "certificates": [upload.certificate for upload in self.uploads],
-            "terms": self.terms,
-            "seconds": timeout_s * _TO_COME,
-            "seconds_to_send": timeout_s * _TO_SEND,
+        return GatewayConfig(
+            host=host,
+            port=port,
+            machine_port=machine_port,
+            uploads=tuple(upload.values for upload in self.uploads),
+            certificates=tuple(upload.certificate for upload in self.uploads),
+            terms=json.dumps(self.terms),
+            seconds=timeout_s * _TO_COME,
+            seconds_to_send=timeout_s * _TO_SEND,
             # A tenth of the clients may break off after they could detect a cheating party.
-            "most_failures": max(1, len(self.uploads) // 10),
-        }
+            most_failures=max(1, len(self.uploads) // 10),
+        )

@@ -61,7 +61,7 @@ from protocols.spec import KEYS, SLOTS
 _RECORDS = 20_000  # in a trial of reading
 # Imports of a party's process.
 _OF_A_PARTY = ("harness.engines.parties.main", "harness.engines.parties.certificates")
-_OF_DISTRIBUTED_NOISE = ("harness.engines.parties.inputs", "protocols.noise.added")
+_OF_DISTRIBUTED_NOISE = ("harness.inputs.rings", "protocols.noise.added")
 _OF_MPYC = ("mpyc.runtime", "harness.engines.mpyc.machine", "harness.engines.mpyc.party")
 _CELLS = {"group": "group 0", "label": "label 0", "score": "0.5", "prediction": "label 0", "value": "0.5"}
 

@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from harness.clients import gateway as gateways, messages as wire
-from harness.clients.gateway import Front
-from harness.clients.session import GatewayConfig, Server
+from harness.clients.gateway import Front, GatewayPlace
+from harness.clients.gateway_config import GatewayConfig
+from harness.clients.session import Server
 from harness.engines.base import PrivateJob
 from harness.engines.parties.certificates import make_key
 from harness.engines.parties.supervisor import free_ports
@@ -75,20 +76,19 @@ def gateway(directory: Path) -> tuple[Front, Server, Path]:
     )
     with free_ports(1) as (port,):
         pass
-    config: GatewayConfig = {
-        "host": "127.0.0.1",
-        "port": port,
-        "machine_port": 0,  # it has no machine
-        "uploads": [3],
-        "certificates": [client.read_text()],
-        "terms": {},
-        "seconds": 600.0,
-        "seconds_to_send": 75.0,
-        "most_failures": 1,
-        "parties": 1,
-        "started": time.time(),
-    }
-    return Front(config, 0, 1, directory / "data", lambda: True), Server("", port, own.read_text()), client
+    config = GatewayConfig(
+        host="127.0.0.1",
+        port=port,
+        machine_port=0,
+        uploads=(3,),
+        certificates=(client.read_text(),),
+        terms="{}",
+        seconds=600.0,
+        seconds_to_send=75.0,
+        most_failures=1,
+    )
+    place = GatewayPlace(party=0, parties=1, number=1, data=directory / "data", started=time.time())
+    return Front(config, place, lambda: True), Server("", port, own.read_text()), client
 
 
 async def greeted(server: Server, client: Path) -> wire.Channel:

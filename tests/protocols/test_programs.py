@@ -405,7 +405,6 @@ def test_the_harness_compiles_what_it_accounts_for(
     assert design_coins(Fraction(arguments["epsilon"]), int(arguments["delta_bits"])) == plan.coins
     assert {lanes for _, lanes in job.fair_bits} == {6}
     assert sum(width for width, _ in job.fair_bits) == fair_bits_per_sample(plan.coins)
-    assert job.given_bits is None
     assert job.source == PROGRAMS / "pi_rw.mpc"
 
 

@@ -115,7 +115,7 @@ def test_distributed_noise_is_of_the_distribution_of_all_parties(
     """
     sampler = own_sampler(distribution, HALF, Fraction(1, 2**DELTA_BITS), model)
     job = noise_job(sampler, LARGE, model)
-    assert job.given_bits is None and job.fair_bits == ()
+    assert job.fair_bits == ()
     result = engine_of(model).run(job, model, tmp_path / "run", RUN_TIMEOUT_S, lambda step: None)
     (opened,) = result.outputs.values()
     assert distance_from(opened, sampler.cumulative) <= dkw_bound(LARGE)

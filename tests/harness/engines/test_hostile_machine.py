@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from harness.engines.mpspdz.engine import MpSpdzEngine
 from harness.engines.parties import handle
@@ -107,8 +108,9 @@ def test_a_hostile_machine_reaches_its_own_run_alone(
             for i in range(model.parties):
                 values = tmp_path / f"values-{i}"
                 values.write_bytes(bytes(16))
-                config = {**engine.config(ready, i, addresses), "fair_bits": [[1, 8]]}
-                parties.append(LocalProcess(ready.job, config, tmp_path / "work" / f"party-{i}", values))
+                setup = engine.setup(ready, i, addresses, values=values)
+                config = structs.replace(setup.config, fair_bits=((1, 8),))
+                parties.append(LocalProcess(replace(setup, config=config), tmp_path / "work" / f"party-{i}"))
                 parties[i].start()
             certificates = {i: party.certificate(600) or "" for i, party in enumerate(parties)}
             other = parties[-1]

@@ -1,6 +1,5 @@
 """How many integers a program masks on the embedded engine, and how well each mask hides its integer."""
 
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -61,9 +60,13 @@ def test_what_a_program_declares_to_compare_is_what_is_masked(
 
 
 BOUND_OF_MASKS = """
-import json, sys
+import sys
 from harness.engines.mpyc.party import _load_mpyc
-mpc = _load_mpyc(json.loads(sys.argv[1]))
+from harness.engines.parties.config import Embedded, PartyConfig
+bits, *ports = map(int, sys.argv[1:])
+engine = Embedded(program="none", arguments=(), threshold=1, security_bits=bits)
+addresses = tuple(("127.0.0.1", port) for port in ports)
+mpc = _load_mpyc(PartyConfig(party=2, common_names=("",) * 3, engine=engine, addresses=addresses), engine)
 def show(bound):
     print(bound)
     raise SystemExit
@@ -78,10 +81,8 @@ def test_a_mask_hides_what_is_compared_but_for_the_declared_probability() -> Non
     With its 64 random bits that hides a number x but for |x| / (2^64 · bound), and programs compare what is
     less than 2^62 apart.
     """
-    addresses = [("127.0.0.1", port) for port in (1111, 2222, 3333)]
-    config = {"party": 2, "threshold": 1, "security_bits": BITS, "addresses": addresses}
     shown = subprocess.run(
-        [sys.executable, "-c", BOUND_OF_MASKS, json.dumps(config)],
+        [sys.executable, "-c", BOUND_OF_MASKS, str(BITS), "1111", "2222", "3333"],
         capture_output=True,
         text=True,
         check=False,

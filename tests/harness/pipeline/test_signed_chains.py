@@ -83,7 +83,7 @@ def signed_by(keys: Sequence[Path], directory: Path) -> None:
         spent = (manifest["privacy"]["epsilon_exact"], manifest["privacy"]["delta_exact"])
         met = {str(i): fingerprint(other.read_bytes()) for i, other in enumerate(keys) if i != party}
         ended = Statement(intent, met, spent, {"counts": counts}, {}, STARTED)
-        signatures.append(asdict(sign(ended, key)))
+        signatures.append(sign(ended, key))
     write_json(directory / SIGNATURES, as_json({"schema": SCHEMA, "signed": signatures}))
 
 
