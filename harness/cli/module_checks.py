@@ -28,7 +28,8 @@ SCRIPTS = ("hatch_build.py", "inv", "tasks.py")
 CODE = (".py", ".mpc")
 CHECKED = (*CODE, ".md")
 
-# A check ends within 20 s on two cores: types take up to 12 s beside the tests, and a test may take some.
+# A check ends within 20 s on two cores that are not busy: types take up to 10 s beside the tests, and tests
+# begin within 12 s of the first.
 MOST_FILES = 12
 BEGIN_WITHIN_S = 12
 
