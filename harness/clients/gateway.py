@@ -195,9 +195,7 @@ class Front:
             received += more
         return received
 
-    async def _secure(
-        self, connection: socket.socket, tls: ssl.SSLContext, knocked: _Waiting
-    ) -> None:
+    async def _secure(self, connection: socket.socket, tls: ssl.SSLContext, knocked: _Waiting) -> None:
         """Begin TLS on a connection, and serve it if it is a client's.
 
         Args:

@@ -156,9 +156,7 @@ def _client(address: str) -> Iterator[_Client]:
     if importlib.util.find_spec("distributed") is None:
         raise ModuleNotFoundError("No module named 'distributed'", name="distributed")
     kept = {
-        name: value
-        for name, value in os.environ.items()
-        if name in _VARIABLES or name.startswith(_PREFIXES)
+        name: value for name, value in os.environ.items() if name in _VARIABLES or name.startswith(_PREFIXES)
     }
     with working_directory(Path(tempfile.gettempdir())) as own:
         process = subprocess.Popen(

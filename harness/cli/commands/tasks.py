@@ -23,7 +23,14 @@ from harness.inputs.records import read_records
 from harness.inputs.shares.client import of_what_is_left, share as share_records
 from harness.inputs.shares.counting import Count, Opener
 from harness.inputs.shares.file_format import SUFFIX, ClientPolicy, check_place, copies_of, write_file
-from harness.inputs.shares.keys import FILE, SealingParty, check_place_of_keys, make_place_of_keys, read_party, today
+from harness.inputs.shares.keys import (
+    FILE,
+    SealingParty,
+    check_place_of_keys,
+    make_place_of_keys,
+    read_party,
+    today,
+)
 from harness.inputs.shares.party import described, new_uploads, read_lists, write_uploads
 from harness.inputs.shares.task import ADMISSIONS, CERTIFICATE, URLS, Task, read_task
 from harness.pipeline.cluster import on_cluster, unprotected

@@ -230,9 +230,7 @@ class Count:
             self._parts = [self.opener.together(*self._parts)]
         return self._parts[0]
 
-    def add(
-        self, place: Path | str, processes: int | None = None, opened_by: OpenedBy | None = None
-    ) -> None:
+    def add(self, place: Path | str, processes: int | None = None, opened_by: OpenedBy | None = None) -> None:
         """Count the uploads in a directory's or an object store's files that end in .share.
 
         Args:

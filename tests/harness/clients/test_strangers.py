@@ -132,7 +132,9 @@ def test_a_client_is_served_while_strangers_keep_coming(tmp_path: Path, stranger
     attack(tmp_path, script)
 
 
-def test_strangers_take_a_bounded_number_of_descriptors_and_tasks(tmp_path: Path, strangers: ExitStack) -> None:
+def test_strangers_take_a_bounded_number_of_descriptors_and_tasks(
+    tmp_path: Path, strangers: ExitStack
+) -> None:
     async def script(front: Front, server: Server, client: Path) -> None:
         before = len(asyncio.all_tasks())
         held = [strangers.enter_context(stranger(server)) for _ in range(SOME)]
@@ -208,7 +210,9 @@ def test_chance_says_which_of_many_addresses_loses_its_connection(
 
 
 @pytest.mark.parametrize("address", ["127.0.0.2", ""], ids=["one address", "many addresses"])
-def test_whoever_reads_along_holds_few_connections(address: str, tmp_path: Path, strangers: ExitStack) -> None:
+def test_whoever_reads_along_holds_few_connections(
+    address: str, tmp_path: Path, strangers: ExitStack
+) -> None:
     """He knocks as the client does, and cannot begin TLS as it."""
 
     async def script(front: Front, server: Server, client: Path) -> None:

@@ -129,7 +129,10 @@ def test_a_hostile_machine_reaches_its_own_run_alone(
             )
             forbidden.append(around.moved)
             own = [
-                *(("read", f"{DATA}/{name}") for name in ("P0.key", "P0.pem", "Input-Binary-P0-0", "Input-P0-0")),
+                *(
+                    ("read", f"{DATA}/{name}")
+                    for name in ("P0.key", "P0.pem", "Input-Binary-P0-0", "Input-P0-0")
+                ),
                 ("read", "Programs/program"),
                 ("make", "new"),
                 ("write", f"{DATA}/P0.pem"),

@@ -187,7 +187,9 @@ def test_commands_refuse_such_places(group: Path, tmp_path: Path) -> None:
     succeed(*counted, "all/party-0.aggregate", cwd=tmp_path)
     assert names_below(group) == {f"party-{i}.uploads" for i in range(3)}
     (tmp_path / "keys-0").chmod(OF_GROUP)
-    assert "keys-0, so others could replace the keys" in refused("keys", "--directory", "keys-0", cwd=tmp_path)
+    assert "keys-0, so others could replace the keys" in refused(
+        "keys", "--directory", "keys-0", cwd=tmp_path
+    )
 
 
 @pytest.mark.parametrize("below", ["", "mine/host"])

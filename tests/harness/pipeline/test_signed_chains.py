@@ -188,7 +188,9 @@ def test_the_command_and_python_say_whether_anybody_knows_the_signers(
     assert "The hosts that --fingerprints names signed each of these runs." in " ".join(said.split())
     said = refused(*add, "--out", "c", "--fingerprints", "strangers.txt", cwd=tmp_path)
     assert "Other hosts signed out-1 than --fingerprints names" in said and not (tmp_path / "c").exists()
-    said = refused("weights", "--records", "x", "--epsilon", "1", "--fingerprints", "owners.txt", cwd=tmp_path)
+    said = refused(
+        "weights", "--records", "x", "--epsilon", "1", "--fingerprints", "owners.txt", cwd=tmp_path
+    )
     assert "--fingerprints goes with --add" in said
 
     assert "nobody has compared them" in " ".join(str(fs.load(*runs)).split())
