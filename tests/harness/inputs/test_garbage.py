@@ -35,8 +35,8 @@ from harness.inputs.shares.party import (
     common_uploads,
 )
 from harness.inputs.shares.task import HEAD_BYTES, Task
-from harness.system.stores import File
 from harness.pipeline.cluster import on_cluster
+from harness.system.stores import File
 from tests.support.envelopes import counts, made_task, opener, resealed, revealed, upload
 from tests.support.servers import HOST
 

@@ -63,7 +63,7 @@ def names_below(directory: Path) -> set[str]:
 @pytest.mark.parametrize("below", ["", "mine/shares"])
 @pytest.mark.parametrize("is_there", [False, True])
 def test_shares_are_not_written_where_others_can_replace_them(
-    is_there: bool, below: str, mode: int, unsafe: bool, one: ClientRecords, group: Path, tmp_path: Path
+    *, is_there: bool, below: str, mode: int, unsafe: bool, one: ClientRecords, group: Path, tmp_path: Path
 ) -> None:
     """The one who writes there, or in a directory above, renames `party-0` and puts another in its place."""
     task = trial(DOMAIN, SPLIT, MODELS["ring"], tmp_path / "task")
@@ -210,7 +210,7 @@ def test_a_host_is_not_set_up_where_others_can_replace_it(below: str, group: Pat
     group.chmod(OF_GROUP)
     with pytest.raises(HostUnfitError, match=rf"^Other users can write to {group}$"):
         check_directory_of_host(directory)
-    with pytest.raises(PolicyError, match="^Others can change "):
+    with pytest.raises(PolicyError, match=r"^Others can change "):
         read_policy(directory)
 
 

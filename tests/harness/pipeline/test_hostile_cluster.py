@@ -33,7 +33,7 @@ from tests.support.sandboxes import leave_out_sandbox
 from tests.support.ssh import answers
 
 HOST = "127.0.0.1"
-# Has a worker answer by an error that runs code where it is unpickled. Only in the owner's process it does harm.
+# Has a worker answer by an error that runs code where it is unpickled, which does harm at the owner only.
 HOSTILE = """
 import pickle
 
@@ -189,7 +189,7 @@ def test_what_its_process_says_is_bounded_and_checked(
     upload(task, [1, 0, 0, 0], tmp_path / "shares")
     code = f"import sys; sys.stdout.buffer.write({answer!r}); sys.stdout.flush(); sys.stdin.read()"
     stand_in(code if answer else "pass", tmp_path, monkeypatch)
-    if len(answer) and not answer.startswith(TWO) or answer.endswith(struct.pack(">B", OPENED)):
+    if (len(answer) and not answer.startswith(TWO)) or answer.endswith(struct.pack(">B", OPENED)):
         stand_in(code.replace("; sys.stdin.read()", ""), tmp_path, monkeypatch)
     with pytest.raises(ShareError, match=said) as error:
         Count(opener(task, 0, tmp_path)).add(tmp_path / "shares" / "party-0", opened_by=on_cluster("tcp://c"))
@@ -236,7 +236,7 @@ def test_what_cannot_be_had_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert unprotected() is None
     monkeypatch.setattr(cluster, "missing", lambda: (Protection.FILES, Protection.SIGNALS))
     assert unprotected() == (
-        "This kernel cannot shut off the process that talks to the cluster: whoever runs the cluster can read and "
-        "write its owner's other files, send signals to its owner's other processes. Use a cluster of your own, or "
-        "a newer kernel."
+        "This kernel cannot shut off the process that talks to the cluster: whoever runs the cluster can "
+        "read and write its owner's other files, send signals to its owner's other processes. Use a cluster of "
+        "your own, or a newer kernel."
     )
