@@ -262,7 +262,10 @@ def verify(directory: Path, known: Sequence[str] | None = None) -> list[tuple[St
 
 
 def signers_of(directory: Path) -> list[str]:
-    """Return the SHA-256 of the certificates that signed a run's results, party 0 first. Raises as `verify`."""
+    """Return the SHA-256 of the certificates that signed a run's results, party 0 first.
+
+    Raises as `verify`.
+    """
     return [certificate for _, certificate in verify(directory)]
 
 

@@ -84,8 +84,8 @@ def unprotected() -> str | None:
         return None
     can = ", ".join(protection.value for protection in lacks)
     return (
-        f"This kernel cannot shut off the process that talks to the cluster: whoever runs the cluster can {can}. "
-        "Use a cluster of your own, or a newer kernel."
+        "This kernel cannot shut off the process that talks to the cluster: whoever runs the cluster can "
+        f"{can}. Use a cluster of your own, or a newer kernel."
     )
 
 
@@ -140,8 +140,8 @@ class _Client:
     def _fail(self, why: str) -> NoReturn:
         shown = "".join(letter if letter.isprintable() else " " for letter in why)
         raise ShareError(
-            f"The cluster {self._address} does not answer, or lost its workers: {shown}; see that it runs, and "
-            "go on by the same command."
+            f"The cluster {self._address} does not answer, or lost its workers: {shown}; see that it runs, "
+            "and go on by the same command."
         )
 
     @staticmethod

@@ -1,7 +1,7 @@
 """The process that talks to a Dask cluster, as a program; `cluster` starts it and says what it is for.
 
-Before it imports Dask's client, or hears anything of a cluster, it shuts itself off from all of its owner's but
-its own directory, and the scheduler's port. Imports at the top start no thread, which would stay free.
+Before it imports Dask's client, or hears anything of a cluster, it shuts itself off from all of its owner's
+but its own directory, and the scheduler's port. Imports at the top start no thread, which would stay free.
 """
 
 import importlib

@@ -326,8 +326,8 @@ def _check_signers(
                 f"are; name the SHA-256 of each owner's certificates by {named('fingerprints')}."
             )
         raise SignatureError(
-            f"Other hosts signed {directory} than {named('fingerprints')} names, in the order of the parties; "
-            "compare the certificates that ./inv verify shows with what the hosts' owners say."
+            f"Other hosts signed {directory} than {named('fingerprints')} names, in the order of the "
+            "parties; compare the certificates that ./inv verify shows with what the hosts' owners say."
         )
     return True
 
@@ -335,12 +335,12 @@ def _check_signers(
 def _run_in(directory: Path) -> _Run:
     earlier = read_files(directory)
     manifest = earlier.manifest
-    if isinstance(manifest, Manifest) and given(manifest.hosts) is not None:
-        if not os.path.lexists(directory / SIGNATURES):
-            raise SignatureError(
-                f"{directory} is of a run on hosts and has no {SIGNATURES}, so nobody signed its counts; "
-                "fetch the results from the hosts again, or leave this directory out."
-            )
+    on_hosts = isinstance(manifest, Manifest) and given(manifest.hosts) is not None
+    if on_hosts and not os.path.lexists(directory / SIGNATURES):
+        raise SignatureError(
+            f"{directory} is of a run on hosts and has no {SIGNATURES}, so nobody signed its counts; fetch "
+            "the results from the hosts again, or leave this directory out."
+        )
     file = file_in(earlier.files, WeightsFile)
     refusal = ResultFileError(
         f"{directory} is not the result of a run of a chain, as the run left it; name directories that "

@@ -58,8 +58,8 @@ class Earlier(Options):
     )
     fingerprints = optional(
         parse_path,
-        "with --add: a file with the SHA-256 of each host's certificate, a line each, from the hosts' owners, "
-        "party 0 first; the certificates of keys that they made later follow",
+        "with --add: a file with the SHA-256 of each host's certificate, a line each, from the hosts' "
+        "owners, party 0 first; the certificates of keys that they made later follow",
     )
     curves = optional(
         parse_path,

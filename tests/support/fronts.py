@@ -209,7 +209,10 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def connect(run: Run, party: int, client: int | None) -> Channel:
-    """Connect as a client that then does as it likes, or as somebody without a certificate who reads along."""
+    """Connect as a client that then does as it likes, or as somebody without a certificate.
+
+    The latter reads along, and so knows how a client knocks.
+    """
     server = run.servers[party]
     context = ssl.create_default_context(cadata=server.certificate)
     context.check_hostname = False

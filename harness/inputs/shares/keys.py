@@ -214,7 +214,10 @@ def check_place_of_keys(directory: Path) -> None:
 
 
 def make_place_of_keys(directory: Path) -> None:
-    """Make a directory of keys if need be. Raises ShareError as `check_place_of_keys`; nothing is left then."""
+    """Make a directory of keys if need be.
+
+    Raises ShareError as `check_place_of_keys`. Nothing is left then.
+    """
     with cannot(f"write a key to {directory}", ShareError):
         reason = make_own_directory(directory)
     if reason is not None:
@@ -259,7 +262,10 @@ def signing_key(directory: Path) -> ec.EllipticCurvePrivateKey:
 
 
 def secrets_in(directory: Path) -> dict[bytes, bytes]:
-    """Return a directory's secret sealing keys by ID, or raise ShareError, also if others could replace one."""
+    """Return a directory's secret sealing keys by ID.
+
+    Raises ShareError if there is none, or others could replace one.
+    """
     if directory.is_dir():
         check_place_of_keys(directory)
     secrets = {}

@@ -86,7 +86,7 @@ def signed_by(*, signed: bool, compared: bool) -> list[str]:
         return [f"The hosts that {named('fingerprints')} names signed each of these runs."]
     return [
         "The same certificates signed each of these runs, and nobody has compared them with what the hosts' "
-        f"owners say: name the owners' SHA-256 by {named('fingerprints')}, or compare what ./inv verify shows."
+        f"owners say: name their SHA-256 by {named('fingerprints')}, or compare what ./inv verify shows."
     ]
 
 

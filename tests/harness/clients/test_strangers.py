@@ -140,7 +140,7 @@ def test_strangers_take_a_bounded_number_of_descriptors_and_tasks(
         held = [strangers.enter_context(stranger(server)) for _ in range(SOME)]
         ended = asyncio.gather(*map(is_over, held), return_exceptions=True)
         await until(lambda: len(front._unknown) == MOST)
-        open_here = len(os.listdir("/proc/self/fd")) - SOME
+        open_here = len([*Path("/proc/self/fd").iterdir()]) - SOME
         kept = {one.fileno() for one in front._unknown}
         assert len(kept) == MOST and len(asyncio.all_tasks()) <= before + SOME + 1 + MOST
         assert open_here < 64 + MOST  # pytest's own, the gateway's, and the strangers that are kept

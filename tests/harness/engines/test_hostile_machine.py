@@ -1,8 +1,8 @@
 """Hostile compiled code in the place of MP-SPDZ's machine reaches its own run alone.
 
-A hole in a machine's readers, which are C++ that nobody here reviewed, gives another owner such code. It tries
-what `test_sandbox.py` has a script try, and what no script can: other conventions of system calls, threads,
-children, and programs of the system. Without a C compiler the script tries its part.
+A hole in a machine's readers, which are C++ that nobody here reviewed, gives another owner such code. It
+tries what `test_sandbox.py` has a script try, and what no script can: other conventions of system calls,
+threads, children, and programs of the system. Without a C compiler the script tries its part.
 """
 
 import os

@@ -63,7 +63,7 @@ def names_below(directory: Path) -> set[str]:
 @pytest.mark.parametrize("below", ["", "mine/shares"])
 @pytest.mark.parametrize("is_there", [False, True])
 def test_shares_are_not_written_where_others_can_replace_them(
-    is_there: bool, below: str, mode: int, unsafe: bool, one: ClientRecords, group: Path, tmp_path: Path
+    *, is_there: bool, below: str, mode: int, unsafe: bool, one: ClientRecords, group: Path, tmp_path: Path
 ) -> None:
     """The one who writes there, or in a directory above, renames `party-0` and puts another in its place."""
     task = trial(DOMAIN, SPLIT, MODELS["ring"], tmp_path / "task")
@@ -144,7 +144,8 @@ def test_keys_are_made_and_used_where_nobody_else_can_replace_them(below: str, g
     group.chmod(0o700)
     make_place_of_keys(directory)
     SealingParty("P", "", []).with_new_key(directory, "2999-01-01", False)
-    assert secrets_in(directory) and signing_key(directory)
+    assert len(secrets_in(directory)) == 1
+    signing_key(directory)
     group.chmod(OF_GROUP)
     for read in (check_place_of_keys, secrets_in, signing_key):
         with pytest.raises(ShareError) as error:
@@ -206,11 +207,11 @@ def test_a_host_is_not_set_up_where_others_can_replace_it(below: str, group: Pat
     assert make_keys(directory, 0, renew=False)
     write_policy(directory, first_policy(["mpyc"]))
     check_directory_of_host(directory)
-    assert read_policy(directory)
+    read_policy(directory)
     group.chmod(OF_GROUP)
     with pytest.raises(HostUnfitError, match=rf"^Other users can write to {group}$"):
         check_directory_of_host(directory)
-    with pytest.raises(PolicyError, match="^Others can change "):
+    with pytest.raises(PolicyError, match=r"^Others can change "):
         read_policy(directory)
 
 

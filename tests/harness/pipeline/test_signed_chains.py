@@ -111,8 +111,8 @@ def test_anybody_can_sign_results_that_nobody_made(
     with pytest.raises(SignatureError) as error:
         add_up(runs, signers_of)
     assert str(error.value) == (
-        f"Other certificates signed {runs[1]} than {runs[0]}, and nobody says whose they are; name the SHA-256 "
-        "of each owner's certificates by --fingerprints."
+        f"Other certificates signed {runs[1]} than {runs[0]}, and nobody says whose they are; name the "
+        "SHA-256 of each owner's certificates by --fingerprints."
     )
     with pytest.raises(SignatureError, match="than --fingerprints names"):
         add_up(runs, signers_of, known(owners)[::-1])
