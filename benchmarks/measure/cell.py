@@ -90,7 +90,8 @@ class Place:
             try:
                 record = fields_of_record(self._run(cell, planned.timeout_s, out))
             except FairSharesError as error:
-                status, reason = FAILED, str(error)
+                status = FAILED
+                reason = str(error)
             finally:
                 shutil.rmtree(out, ignore_errors=True)
         if self._hosts is not None and status == OK:

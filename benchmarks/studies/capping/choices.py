@@ -20,7 +20,7 @@ from benchmarks.studies.capping.errors import (
     SUM,
     THRESHOLDS,
     WEIGHTS,
-    Population,
+    CountedClients,
     draw_noise,
     tree_of_curves,
 )
@@ -85,7 +85,7 @@ def target(epsilon: Fraction, quantity: str, aim: int) -> int:
 class Chooser:
     """Chooses caps for a population. `rng` is for histograms only."""
 
-    def __init__(self, population: Population, caps: tuple[int, ...], rng: np.random.Generator) -> None:
+    def __init__(self, population: CountedClients, caps: tuple[int, ...], rng: np.random.Generator) -> None:
         self.caps = caps
         self._above = clients_above(population.sizes, self.caps[:-1])
         self._uniform = rng.random((2, 4096, len(self._above)))  # 4,096 histograms
