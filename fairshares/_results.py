@@ -416,8 +416,10 @@ class TrainResult(Result["LogisticModel"]):
         )
 
 
-Released = WeightsResult | ConfusionResult | ThresholdsResult | GapResult | CountResult | CapResult
-"""The result of one release."""
+Released = (
+    WeightsResult | ConfusionResult | ThresholdsResult | GapResult | CountResult | CapResult | Result[Answer]
+)
+"""The result of one release; the last of one that only a command makes."""
 
 
 def result_of(earlier: EarlierFiles, found: Answer, notes: Sequence[Part] = ()) -> Released:
@@ -436,7 +438,7 @@ def result_of(earlier: EarlierFiles, found: Answer, notes: Sequence[Part] = ()) 
         case ChosenCap():
             return CapResult(earlier, found, notes)
         case _:
-            raise TypeError(f"{type(found).__name__} is the result of no call")
+            return Result(earlier, found, notes)
 
 
 def load(directory: Path) -> Released | TrainResult:

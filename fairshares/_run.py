@@ -30,7 +30,7 @@ from harness.pipeline.release import (
 from harness.pipeline.run import run_release
 from harness.pipeline.sources import SharesSource
 from harness.privacy.ledger.charge import UNCHARGED, populations_of
-from harness.releases.base import is_of_values, statistic_of
+from harness.releases.base import Counted, is_of_values, statistic_of
 from harness.releases.registry import CALLS
 from harness.releases.weights import view as weights_view
 from harness.request.base import Account, Where
@@ -89,7 +89,7 @@ def released(task: str, records: Records, **given: Argument) -> _results.Release
                 notes = [*weights_view.chain(run.manifest), one_machine(False)]
             else:
                 run, notes = run_on_records(call, source, settings, out, begin), [one_machine(True)]
-        if call.cut:
+        if call.cut and isinstance(run.found, Counted):
             notes.insert(0, call.cut.described(run.found.counts.domain))
         notes.append(ledger_view.charge(run.charging, call.request.population == UNCHARGED))
         return _results.result_of(EarlierFiles(run.manifest, run.files), run.found, notes)

@@ -44,7 +44,8 @@ class InputForm:
     If it `multiplies_client_values` by other secrets, plain additive shares are not safe against an active
     party. If values are `summed_by_party`, each adds up its column before the run. `public` is what the
     execution shows besides the domain, `capped` who enforces the contribution bound where clients can be the
-    unit. With `shares_bits`, values are bits, shared by XOR.
+    unit. With `shares_bits`, values are bits, shared by XOR. With `a_value_per_record`, each record is one
+    by itself, so that a program takes the number of records.
     """
 
     name: str
@@ -54,6 +55,7 @@ class InputForm:
     path: InputPath = SHARES
     capped: str = ""
     shares_bits: bool = False
+    a_value_per_record: bool = False
 
     def by(self, path: InputPath) -> "InputForm":
         """Return the same form for values that come by `path`."""
@@ -230,6 +232,7 @@ class ProtocolSpec:
     from products of its input form, so that a shifted share only shifts the result; active models run others
     on bits alone. A program that `makes_piece` keeps noise for one that `uses_piece`. One
     that `counts_keys_of` another protocol sorts records' keys, and then goes on as that one's program does.
+    One with `records_at_once` computes on all records in one vector, by which its batches are sized.
     [test: tests/harness/engines/test_mpyc_masks.py]
 
     With `distributed_noise`, parties may add noise of their own (`--noise distributed`), or noise made ahead
@@ -257,6 +260,7 @@ class ProtocolSpec:
     noise_made_ahead: bool = False
     adds_to_sums: bool = False
     counts_keys_of: "ProtocolSpec | None" = None
+    records_at_once: bool = False
     makes_piece: bool = False
     uses_piece: bool = False
     made_up: bool = False
@@ -308,7 +312,14 @@ PRODUCT_PER_RECORD = replace(PRODUCT, public=(*_PUBLIC, RECORDS_OF_UPLOADS))
 SCORED_SPLIT = replace(SPLIT, public=(*_PUBLIC, "thresholds"))
 # A key enters as its bits, which are bits whatever a party adds to its share. That moves a record to another
 # cell, or out of all, and the key of none into a cell.
-KEYS = InputForm("keys", False, False, (*_PUBLIC, RECORDS_OF_UPLOADS, "thresholds"), capped=ENFORCED)
+KEYS = InputForm(
+    "keys",
+    False,
+    False,
+    (*_PUBLIC, RECORDS_OF_UPLOADS, "thresholds"),
+    capped=ENFORCED,
+    a_value_per_record=True,
+)
 # A slot is bits, which are bits whatever a party does to its share: that changes its record, or fills it.
 SLOTS = InputForm("slots", False, False, _PUBLIC, capped=ENFORCED, shares_bits=True)
 VALUED_SPLIT = replace(

@@ -27,6 +27,7 @@ def _spec(protocol: str, number: int, arguments: tuple[str, ...], *outputs: str)
         revealed=("what it computes of records that it makes up, to all parties",),
         portable=False,  # loops, memory and fixed point
         uses_edabits=protocol == "pi_roc",
+        records_at_once="thresholds" in arguments,  # all scores are compared with one
         fair_bits=lambda _: FRACTION_BITS,
         made_up=True,
     )

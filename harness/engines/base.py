@@ -17,7 +17,7 @@ from harness.errors import OutputError, UnsupportedError, refuse
 from harness.security_models import SecurityModel
 from protocols.circuits.noise import input_widths
 from protocols.noise.added import DistributedNoise, NoiseDistribution
-from protocols.spec import KEYS, REPLICATED, InputForm, ProtocolSpec
+from protocols.spec import REPLICATED, InputForm, ProtocolSpec
 
 
 class Times(TypedDict):
@@ -152,8 +152,8 @@ class Job(ABC):
     def batch(self, model: SecurityModel) -> int | None:
         """Return the batch size, None for the machine's choice."""
         # All keys are sorted at once, and all scores are compared with a threshold at once.
-        by_record = KEYS.name in self.spec.input_forms or "thresholds" in self.spec.arguments
-        return model.batch(self.lanes, int(self.named_arguments["records"]) if by_record else 0)
+        records = int(self.named_arguments["records"]) if self.spec.records_at_once else 0
+        return model.batch(self.lanes, records)
 
     def check_parties(self, model: SecurityModel) -> None:
         """Raise UnsupportedError unless all parties give inputs and all bits of noise.

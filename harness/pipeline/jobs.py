@@ -5,7 +5,7 @@ from harness.inputs.encoding import count_columns
 from harness.pipeline.sources import PartyInputs
 from harness.releases.base import Answer, PreparedRelease
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
-from protocols.spec import KEYS, ColumnSums
+from protocols.spec import ColumnSums
 
 
 def make_job(prepared: PreparedRelease[Answer], inputs: PartyInputs) -> PrivateJob:
@@ -17,7 +17,7 @@ def make_job(prepared: PreparedRelease[Answer], inputs: PartyInputs) -> PrivateJ
         "path": release.form.path.name,
         "parties": release.model.parties,
         "clients": rows,
-        "records": inputs.entries if release.form.name == KEYS.name else rows,
+        "records": inputs.entries if release.form.a_value_per_record else rows,
         "slots": inputs.entries,
         "per_lane": release.model.slots_per_lane,
         "parts": inputs.sending.parts if inputs.sending else 0,

@@ -34,7 +34,7 @@ from harness.system.files import create_file
 from harness.system.progress import part as one_of
 from protocols.arrays import Integers, Words
 from protocols.json_values import JsonValue
-from protocols.spec import CLIENTS, SPLIT, InputForm
+from protocols.spec import CLIENTS, InputForm
 
 
 class Admission(ABC):
@@ -428,7 +428,7 @@ def share_and_add_up(
         split = split_into_shares(ring.encode(columns_of(part, form)), ring, model.parties)
         for blocks, (_, share) in zip(shares, split, strict=True):
             blocks.append(share.reshape(columns, -1, ring.words))
-            if form.name == SPLIT.name:
+            if form.summed_by_party:
                 blocks[:] = [ring.total(np.concatenate(blocks, axis=1))[:, np.newaxis]]
     share_s = time.monotonic() - before
     progress("aggregate")

@@ -11,13 +11,14 @@ from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from itertools import product
 from math import prod
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import ClassVar, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 
 from harness.errors import OptionError, UnsupportedError, named
 from harness.inputs.record_schema import RecordDomain, RecordKind, scale_of
 from harness.postprocessing.curves import CurveNoise
+from harness.postprocessing.noisy_counts import NoisyCounts
 from harness.releases.files import ResultFile
 from harness.request.base import Request
 from harness.request.readers import in_module
@@ -52,6 +53,15 @@ class Answer(Protocol):
 
     def files(self, privacy: StatedPrivacy) -> Sequence[ResultFile]:
         """Return the result files, which state this privacy."""
+
+
+@runtime_checkable
+class Counted(Protocol):
+    """What a statistic found by counting records."""
+
+    @property
+    def counts(self) -> NoisyCounts:
+        """The noisy counts, and their domain."""
 
 
 R = TypeVar("R", bound=Answer, covariant=True)
@@ -270,7 +280,7 @@ class Statistic(ABC, Generic[R]):
 
     @abstractmethod
     def expected_error(
-        self, prepared: PreparedRelease[Any], sizes: Floats
+        self, prepared: PreparedRelease[Answer], sizes: Floats
     ) -> ExpectedError | ExpectedCap | ExpectedCounts:
         """Return the expected errors for records per group and label, shape (groups, labels).
 
@@ -278,7 +288,7 @@ class Statistic(ABC, Generic[R]):
         """
 
     @property
-    def measured(self) -> "Statistic[Any]":
+    def measured(self) -> "Statistic[Answer]":
         """The statistic without what is derived in the clear and may fail, for measuring costs."""
         return self
 
@@ -291,11 +301,11 @@ class Statistic(ABC, Generic[R]):
         """
         raise OptionError(f"The release {cls.name} takes no {named('cap')}: there is none to choose.")
 
-    def layout(self, prepared: PreparedRelease[Any]) -> str:  # noqa: ARG002
+    def layout(self, prepared: PreparedRelease[Answer]) -> str:  # noqa: ARG002
         """Return how the noisy values are laid out for this noise, if plans are to compare kinds of noise."""
         return ""
 
-    def errors_elsewhere(self, prepared: PreparedRelease[Any]) -> Mapping[str, float]:  # noqa: ARG002
+    def errors_elsewhere(self, prepared: PreparedRelease[Answer]) -> Mapping[str, float]:  # noqa: ARG002
         """Return the errors of a count by mechanisms that are not built here, by name, for plans."""
         return {}
 
@@ -310,9 +320,9 @@ class Statistic(ABC, Generic[R]):
         raise NotImplementedError
 
 
-def statistic_class(task: str) -> type[Statistic[Any]]:
+def statistic_class(task: str) -> type[Statistic[Answer]]:
     """Import a task's statistic, whose dependencies take long to load."""
-    found: type[Statistic[Any]] = in_module(f"harness.releases.{task}.statistic:STATISTIC")()
+    found: type[Statistic[Answer]] = in_module(f"harness.releases.{task}.statistic:STATISTIC")()
     return found
 
 
@@ -326,7 +336,7 @@ def is_of_values(task: str) -> bool:
     return kind_of(task) is RecordKind.VALUE
 
 
-def statistic_of(request: Request) -> Statistic[Any]:
+def statistic_of(request: Request) -> Statistic[Answer]:
     """Return the statistic that a request asks for."""
     return statistic_class(request.task).of(request)
 

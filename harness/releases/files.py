@@ -6,7 +6,7 @@ mean. Fields that later versions add are ignored.
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from msgspec import Struct
@@ -19,6 +19,7 @@ from harness.stated_privacy import StatedPrivacy
 from harness.system.documents import as_json, as_type, read_json
 from harness.system.result_files import SCHEMA, not_result, result_path
 from protocols.arrays import Floats
+from protocols.json_values import JsonValue
 
 
 class ResultFile(Protocol):
@@ -33,6 +34,9 @@ class ResultFile(Protocol):
 
 
 F = TypeVar("F", bound=ResultFile)
+
+Nested: TypeAlias = "float | Sequence[Nested] | None"
+"""A number of a table, or a row, or rows of rows; None is NaN."""
 
 
 class EstimatedRate(Struct, frozen=True, kw_only=True):
@@ -92,7 +96,7 @@ def rates_in(
     return estimates, intervals
 
 
-def table_in(values: Sequence[Any], shape: tuple[int, ...]) -> Floats:
+def table_in(values: Nested, shape: tuple[int, ...]) -> Floats:
     """Return a file's lists as an array, with NaN for null.
 
     Raises:
@@ -132,14 +136,14 @@ def needed_file(files: Iterable[ResultFile], kind: type[F]) -> F:
     return file
 
 
-def file_to_json(file: ResultFile) -> dict[str, Any]:
+def file_to_json(file: ResultFile) -> dict[str, JsonValue]:
     """Return a file's content, with its privacy last."""
     fields = as_json(file)
     privacy = fields.pop("privacy")
     return {"schema": fields.pop("schema"), **fields, "privacy": privacy}
 
 
-def files_to_json(files: Iterable[ResultFile]) -> dict[str, dict[str, Any]]:
+def files_to_json(files: Iterable[ResultFile]) -> dict[str, dict[str, JsonValue]]:
     """Return the contents of files by name."""
     return {file.file_name: file_to_json(file) for file in files}
 

@@ -10,14 +10,15 @@ import pytest
 
 import fairshares
 from fairshares import _types
-from harness.errors import OptionError
+from harness.errors import CALLS as AS_FUNCTIONS, OptionError
 from harness.releases.registry import CALLS
 from harness.request.base import Account
 from harness.request.fields import Option, Options
 from harness.request.plans import Expected
 from harness.training.request import TrainRequest
 
-DECLARED: Mapping[str, type[Options]] = {**CALLS, "train": TrainRequest}
+IN_PYTHON = {task: call for task, call in CALLS.items() if task in AS_FUNCTIONS}  # others are commands alone
+DECLARED: Mapping[str, type[Options]] = {**IN_PYTHON, "train": TrainRequest}
 COLUMNS = {
     "records",
     "features",
@@ -30,7 +31,7 @@ MORE_COLUMNS = {"confusion": {"prediction", "score"}, "thresholds": {"score"}, "
 OF_COMMANDS = {"input_form", "input_path", "blocks"}
 NO_SHARES = {"confusion", "thresholds", "gap", "count", "cap"}  # calls count uploads for weights alone
 LEFT_OUT = {
-    **{task: OF_COMMANDS | ({"shares"} if task in NO_SHARES else set()) for task in CALLS},
+    **{task: OF_COMMANDS | ({"shares"} if task in NO_SHARES else set()) for task in IN_PYTHON},
     "cap": OF_COMMANDS | {"shares", "thresholds"},
     "train": set[str](),
 }

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
@@ -20,6 +20,7 @@ from harness.inputs.record_schema import (
 from harness.inputs.records import ClientRecords
 from harness.releases.base import (
     OF_CLIENTS,
+    Answer,
     AuditTarget,
     BoundedRelease,
     Declared,
@@ -169,7 +170,7 @@ class CapStatistic(Statistic[ChosenCap]):
 
         return PreparedRelease(self.spec, release, domain, arguments, plan, read)
 
-    def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedCap:  # noqa: ARG002
+    def expected_error(self, prepared: PreparedRelease[Answer], sizes: Floats) -> ExpectedCap:  # noqa: ARG002
         return ExpectedCap(
             caps_to_choose_from(prepared.domain.max_count),
             above=int(str(prepared.arguments["above"])),

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from msgspec import Struct
@@ -13,6 +13,7 @@ from harness.inputs.record_schema import RecordDomain, RecordKind, scale_of
 from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
 from harness.releases.base import (
     RATIOS,
+    Answer,
     AuditTarget,
     BoundedRelease,
     ExpectedError,
@@ -189,7 +190,7 @@ class ConfusionStatistic(Statistic[Confusion]):
 
         return PreparedRelease(self.spec, release, domain, arguments, plan, read)
 
-    def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
+    def expected_error(self, prepared: PreparedRelease[Answer], sizes: Floats) -> ExpectedError:
         noise, domain = deviation(prepared.plan.noise, prepared.domain), prepared.domain
         rates = noise * rate_errors(sizes, len(domain.labels))
         return ExpectedError(noise, "rate", by_cell(domain, rates), expected_gap(rates))

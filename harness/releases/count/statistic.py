@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
@@ -12,6 +12,7 @@ from harness.errors import OptionError, named
 from harness.inputs.record_schema import RecordDomain
 from harness.postprocessing.noisy_counts import read_unbiased
 from harness.releases.base import (
+    Answer,
     Declared,
     ExpectedCount,
     ExpectedCounts,
@@ -183,7 +184,7 @@ class CountStatistic(Statistic[GroupCounts]):
 
         return PreparedRelease(self.spec, release, domain, arguments, plan, read)
 
-    def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedCounts:
+    def expected_error(self, prepared: PreparedRelease[Answer], sizes: Floats) -> ExpectedCounts:
         distribution = ShiftedLog(*(int(str(prepared.arguments[name])) for name in ("offset", "most")))
         coins, errors = prepared.plan.coins, {}
         for name, size in by_cell(prepared.domain, sizes).items():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from msgspec import Meta, Struct
@@ -16,6 +16,7 @@ from harness.bounds import Count, Name, Names, Share, Size
 from harness.inputs.record_schema import DEFAULT_STEPS, MAX_STEPS, RecordDomain, RecordKind, ValueGrid
 from harness.postprocessing.noisy_counts import read_unbiased
 from harness.releases.base import (
+    Answer,
     AuditTarget,
     ExpectedError,
     Opened,
@@ -281,7 +282,7 @@ class GapStatistic(Statistic[Gaps]):
 
         return PreparedRelease(self.spec, release, domain, arguments, plan, read)
 
-    def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
+    def expected_error(self, prepared: PreparedRelease[Answer], sizes: Floats) -> ExpectedError:
         domain, steps = prepared.domain, grid_of(prepared.domain).steps
         noise = deviation(prepared.plan.noise, domain) / math.sqrt(2)
         means = noise * mean_errors(sizes, steps)

@@ -53,6 +53,7 @@ PI_ROC_RECORDS = replace(
     input_forms={KEYS.name: KEYS},
     portable=False,  # loops, and memory of secret bits
     counts_keys_of=PI_ROC,
+    records_at_once=True,
 )
 
 SPECS = (

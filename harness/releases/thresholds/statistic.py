@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
@@ -34,6 +34,7 @@ from harness.postprocessing.noisy_counts import read_unbiased
 from harness.postprocessing.thresholds.choose import GroupThresholds, cautions, choose_thresholds
 from harness.postprocessing.thresholds.rules import StatedRule
 from harness.releases.base import (
+    Answer,
     AuditTarget,
     BoundedRelease,
     Declared,
@@ -301,7 +302,7 @@ class CurvesStatistic(Statistic[NoisyCurves]):
                 release.randomness.distribution,
             )
 
-    def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
+    def expected_error(self, prepared: PreparedRelease[Answer], sizes: Floats) -> ExpectedError:
         domain = prepared.domain
         tree = self._tree(prepared.release, domain)
         noise = curve_noise(tree.bins, tree.blocks, domain.cap, prepared.plan.noise)
@@ -318,10 +319,10 @@ class CurvesStatistic(Statistic[NoisyCurves]):
         counts = release.cells * counts_of_curves(tree)
         return allowed_above(release.epsilon_of_a_record / CURVE_RATIOS, counts, (thresholds + 1) // 2)
 
-    def layout(self, prepared: PreparedRelease[Any]) -> str:
+    def layout(self, prepared: PreparedRelease[Answer]) -> str:
         return f"blocks of {prepared.arguments['blocks']} bins"
 
-    def errors_elsewhere(self, prepared: PreparedRelease[Any]) -> Mapping[str, float]:
+    def errors_elsewhere(self, prepared: PreparedRelease[Answer]) -> Mapping[str, float]:
         domain, request = prepared.domain, prepared.release
         share = domain.score_columns
         error = square_root_error(
@@ -579,7 +580,7 @@ class ThresholdsStatistic(Statistic[Thresholds]):
 
         return PreparedRelease(self.spec, release, domain, curves.arguments, curves.plan, read)
 
-    def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
+    def expected_error(self, prepared: PreparedRelease[Answer], sizes: Floats) -> ExpectedError:
         return self.curves.expected_error(prepared, sizes)
 
     @property
@@ -591,10 +592,10 @@ class ThresholdsStatistic(Statistic[Thresholds]):
     def clients_above_cap(cls, release: BoundedRelease) -> int:
         return CurvesStatistic.clients_above_cap(release)
 
-    def layout(self, prepared: PreparedRelease[Any]) -> str:
+    def layout(self, prepared: PreparedRelease[Answer]) -> str:
         return self.curves.layout(prepared)
 
-    def errors_elsewhere(self, prepared: PreparedRelease[Any]) -> Mapping[str, float]:
+    def errors_elsewhere(self, prepared: PreparedRelease[Answer]) -> Mapping[str, float]:
         return self.curves.errors_elsewhere(prepared)
 
 

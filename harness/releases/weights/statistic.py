@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
@@ -12,6 +12,7 @@ from harness.inputs.record_schema import RecordDomain, scale_of
 from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
 from harness.releases.base import (
     RATIOS,
+    Answer,
     BoundedRelease,
     ExpectedError,
     Opened,
@@ -137,7 +138,7 @@ class WeightsStatistic(Statistic[Weights]):
 
         return PreparedRelease(self.spec, release, domain, arguments, plan, read)
 
-    def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
+    def expected_error(self, prepared: PreparedRelease[Answer], sizes: Floats) -> ExpectedError:
         count = deviation(prepared.plan.noise, prepared.domain)
         return ExpectedError(
             count,

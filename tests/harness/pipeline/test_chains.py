@@ -30,9 +30,8 @@ from harness.pipeline.sources import SharesSource
 from harness.privacy.ledger.charge import SPENT, Account
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.manifest import SIGNATURES, Inputs
-from harness.releases.base import statistic_of
 from harness.releases.weights.request import WeightsRequest
-from harness.releases.weights.statistic import Weights
+from harness.releases.weights.statistic import Weights, WeightsStatistic
 from harness.reweighing.formulas import REWEIGHINGS
 from harness.security_models import MODELS, SecurityModel
 from protocols.accounting.calibration import PrivacyUnit
@@ -90,7 +89,7 @@ class Place:
 
     def run(self) -> Run[Weights]:
         self.outs += 1
-        statistic, out = statistic_of(self.settings.release), self.at / f"out-{self.outs}"
+        statistic, out = WeightsStatistic(), self.at / f"out-{self.outs}"
         return run_release(statistic, SharesSource(self.at / "shares"), self.settings, out, lambda step: None)
 
     @property
