@@ -18,7 +18,7 @@ from benchmarks.studies.gaps.study import RESULT as GAPS
 from benchmarks.studies.outcome import SUMMARY
 from benchmarks.studies.training.fairness import CHOICE, SPLITS
 from benchmarks.studies.training.people import LOADERS
-from benchmarks.studies.training.study import A_DRAW, JOINT, Run, rows_of, shown_mean
+from benchmarks.studies.training.study import A_DRAW, JOINT, Draw, rows_of, shown_mean
 from benchmarks.studies.trust import MODELS, NEEDED, Setting
 from benchmarks.studies.utility.curves import METHODS, NOISE_FREE
 from benchmarks.studies.utility.study import settings
@@ -241,7 +241,7 @@ def test_tables_of_utility_are_the_results(table: int, measure: str) -> None:
 
 
 def test_training_is_what_its_samples_say_and_readme_says_so() -> None:
-    runs = load_lines(RESULTS / "reproduce-training" / SAMPLES, Run, A_DRAW)
+    runs = load_lines(RESULTS / "reproduce-training" / SAMPLES, Draw, A_DRAW)
     seeds = Counter((run.data, run.way) for run in runs if run.epsilon == 1)
     assert seeds == {
         **{(data, "joint"): 100 for data in ("wagepan", "VerbAgg", "RandHIE", "MovieLens 100K")},
@@ -261,7 +261,7 @@ def test_training_is_what_its_samples_say_and_readme_says_so() -> None:
 
 
 def test_the_tables_of_fairness_while_training_are_the_results() -> None:
-    runs = load_lines(RESULTS / "fairness-while-training" / SAMPLES, Run, A_DRAW)
+    runs = load_lines(RESULTS / "fairness-while-training" / SAMPLES, Draw, A_DRAW)
     seeds = recorded("fairness-while-training", ABOUT)["seeds"]
     assert Counter((run.data, run.way) for run in runs) == {
         **dict.fromkeys([(name, JOINT) for name in ("wagepan", "MovieLens 100K", "RandHIE")], seeds),
