@@ -7,7 +7,6 @@ bits should not pay for it.
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
@@ -50,6 +49,8 @@ class Column(Struct, frozen=True, tag="column", forbid_unknown_fields=True):
 
     def lay_out(self, values: Path, party: int, directory: Path) -> None:
         """Move the file of values into the party's directory."""
+        import shutil
+
         shutil.move(values, directory / DATA / values_file(party))
 
     def column(self, party: int) -> bytes:
