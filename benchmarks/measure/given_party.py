@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.engines.parties import main as production
-from harness.engines.parties.layouts import NoiseTerms
+from harness.engines.parties.noise_terms import NoiseTerms
 from harness.engines.parties.randomness import Randomness
 
 if TYPE_CHECKING:

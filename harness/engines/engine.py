@@ -32,7 +32,6 @@ from harness.engines.parties.handle import LocalProcess, PartySetup, PartyState
 from harness.engines.parties.layouts import (
     Column,
     NoiseBehindColumn,
-    NoiseTerms,
     NoShares,
     OwnNoise,
     ReplicatedShares,
@@ -41,6 +40,7 @@ from harness.engines.parties.layouts import (
     Slots,
     SumsOfColumn,
 )
+from harness.engines.parties.noise_terms import NoiseTerms
 from harness.engines.parties.supervisor import (
     Rounds,
     StartsParty,

@@ -7,13 +7,13 @@ bits should not pay for it.
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
 from harness.bounds import Size
+from harness.engines.parties.noise_terms import NoiseTerms, Positive
 from harness.engines.parties.working_directory import DATA, SHARED_BITS, kept_shares_file, values_file
 from harness.errors import ShareError
 
@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from harness.engines.parties.randomness import Randomness
     from harness.inputs.rings import Ring
     from protocols.arrays import Words
-    from protocols.noise.added import DistributedNoise
 
 RingName = Literal["ring64", "field127"]
-Positive = Annotated[int, Meta(ge=1, le=(1 << 63) - 1)]
 
 
 class NoShares(Struct, frozen=True, tag="none", forbid_unknown_fields=True):
@@ -50,6 +48,8 @@ class Column(Struct, frozen=True, tag="column", forbid_unknown_fields=True):
 
     def lay_out(self, values: Path, party: int, directory: Path) -> None:
         """Move the file of values into the party's directory."""
+        import shutil
+
         shutil.move(values, directory / DATA / values_file(party))
 
     def column(self, party: int) -> bytes:
@@ -135,24 +135,6 @@ class ReplicatedShares(Struct, frozen=True, kw_only=True, tag="replicated", forb
 
 Shares: TypeAlias = NoShares | Column | Slots | ReplicatedShares
 """How a party's shares of clients' values lie."""
-
-
-class NoiseTerms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Public terms of `protocols.noise.added.DistributedNoise`."""
-
-    distribution: Literal["laplace", "gaussian"]
-    rate: Annotated[str, Meta(max_length=1 << 12)]
-    edge: Positive
-    parties: Positive
-    honest: Positive
-
-    def noise(self) -> DistributedNoise:
-        """Return the noise with these terms, or raise ValueError."""
-        from msgspec.structs import asdict
-
-        from protocols.noise.added import DistributedNoise
-
-        return DistributedNoise.from_json(asdict(self))
 
 
 class NoiseBehindColumn(Struct, frozen=True, kw_only=True, tag="behind", forbid_unknown_fields=True):

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from harness.engines.parties.layouts import NoiseTerms
+from harness.engines.parties.noise_terms import NoiseTerms
 
 if TYPE_CHECKING:
     from protocols.arrays import Integers

@@ -14,7 +14,8 @@ from harness.engines.base import PROGRAMS, DistributedNoiseInput, MadeUpJob
 from harness.engines.mpyc.engine import EmbeddedEngine
 from harness.engines.parties import main as party
 from harness.engines.parties.config import Machine, PartyConfig
-from harness.engines.parties.layouts import Column, NoiseBehindColumn, NoiseTerms, RingName, SumsOfColumn
+from harness.engines.parties.layouts import Column, NoiseBehindColumn, RingName, SumsOfColumn
+from harness.engines.parties.noise_terms import NoiseTerms
 from harness.engines.parties.randomness import Randomness
 from harness.engines.parties.working_directory import DATA
 from harness.errors import OptionError, ShareError, UnsupportedError

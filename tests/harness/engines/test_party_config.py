@@ -32,13 +32,13 @@ from harness.engines.parties.handle import LocalProcess, PartySetup
 from harness.engines.parties.layouts import (
     Column,
     NoiseBehindColumn,
-    NoiseTerms,
     NoShares,
     ReplicatedShares,
     Shares,
     Slots,
     SumsOfColumn,
 )
+from harness.engines.parties.noise_terms import NoiseTerms
 from harness.engines.parties.working_directory import CONFIG, DATA
 from harness.errors import PartyConfigError, ShareError, UnsupportedError
 from harness.releases.cap.spec import PI_CAP

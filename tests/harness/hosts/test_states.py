@@ -25,7 +25,7 @@ import pytest
 
 from harness.engines.base import Prepared
 from harness.engines.mpyc.engine import EmbeddedEngine
-from harness.engines.parties.handle import PartyState
+from harness.engines.parties.handle import PartySetup, PartyState
 from harness.hosts import host_log, local_host, party_run, wire
 from harness.hosts.agent import Agent, Work
 from harness.hosts.messages import (
@@ -148,8 +148,8 @@ class FakeProcess:
 
     waited = 0.0
 
-    def __init__(self, _job: object, config: dict[str, Any], directory: Path, values: Path | None) -> None:
-        self.number: int = config["party"]
+    def __init__(self, setup: PartySetup, directory: Path) -> None:
+        self.number = setup.config.party
         self.name, self.gone, self.started, self.kept = "Party", False, False, False
         self.code: int | None = None
         self._directory = directory
