@@ -17,23 +17,24 @@ from benchmarks.papers import privfairfl
 from harness.engines.emulated_network.profiles import parse_network
 from harness.errors import ExperimentError, OptionError
 from harness.inputs.synthetic import MOST
+from harness.releases.programs import PROTOCOLS
+from harness.releases.registry import REQUESTS
 from harness.request.base import DISTRIBUTED, JOINT
 from harness.request.readers import parse_epsilon
-from harness.request.releases import REQUESTS
 from harness.security_models import MODELS
 from harness.system.documents import Refusal, as_type, read_toml
 from harness.system.spelling import similar
-from protocols.spec import PATHS, PI_LAP, PI_ROUNDS, PRODUCT, PROTOCOLS, ProtocolSpec
+from protocols.spec import PATHS, PI_LAP, PI_ROUNDS, PRODUCT, ProtocolSpec
 
 OURS = Path(__file__).with_name("experiments")
 EXPERIMENT = "experiment.toml"  # the experiment as it ran
 PROGRAMS = "programs"  # the directory of programs and circuits
 PROGRAM = "program"  # the factor of users' programs
-AHEAD = "ahead"  # joint noise that was made before the run
+AHEAD = "ahead"  # the level of noise that was made before the run, jointly
 
 Repetitions = Annotated[int, Meta(ge=1, le=1000)]
 Seconds = Annotated[float, Meta(gt=0)]
-# Of a factor: one level, several, or tables with levels of factors that go together.
+# A factor's levels: one level, several levels, or tables with levels of factors that go together.
 Levels = str | int | float | list[str | int | float | dict[str, str | int | float]]
 
 REQUEST_OF = {next(iter(request.protocols.values())): request for request in REQUESTS.values()}
@@ -52,15 +53,16 @@ _READ: Mapping[str, Callable[[str], object]] = {
     "arguments": shlex.split,
     "compile_options": shlex.split,
 }
-_MAY_BE_NONE = ("labels", "cap", "inputs")
+_MAY_BE_0 = ("labels", "cap", "inputs")
 _TEXTS = ("variant", PROGRAM)
 _FACTORS = (*_CHOICES, *_READ, *_NUMBERS, *_TEXTS)
 _OF_RUNS = ("variant", "security", "epsilon", "network")
-_NEEDED = {
+_OF_RECORDS = ("input_path", "clients", "records", "groups", "labels")
+_NEEDED = {  # the factors that a cell of a protocol has to have
+    **dict.fromkeys(REQUEST_OF, _OF_RUNS + _OF_RECORDS),
     PI_LAP.name: (*_OF_RUNS, "samples"),
-    PI_ROUNDS.name: (*_OF_RUNS, *_OF_ROUNDS),
-    **dict.fromkeys(REQUEST_OF, (*_OF_RUNS, "input_path", "clients", "records", "groups", "labels")),
-    "pi_roc": (*_OF_RUNS, "input_path", "clients", "records", "groups", "labels", "thresholds"),
+    PI_ROUNDS.name: _OF_RUNS + _OF_ROUNDS,
+    "pi_roc": (*_OF_RUNS, *_OF_RECORDS, "thresholds"),
 }
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,59}")
 _FILE = re.compile(r"[A-Za-z0-9_-]{1,100}\.mpc")
@@ -74,13 +76,16 @@ class Exclusion:
     reason: str
 
     def covers(self, cell: Mapping[str, Level]) -> bool:
-        """Return whether a cell is one of these."""
+        """Return whether a cell is among these."""
         return all(cell.get(factor) in _listed(levels) for factor, levels in self.where.items())
 
 
 @dataclass(frozen=True)
 class Until:
-    """When a cell has run often enough."""
+    """A cell has run often enough once its median's interval is narrow, or after `most` repetitions.
+
+    `width` is the interval's, as a share of the median.
+    """
 
     width: Annotated[float, Meta(gt=0)]
     most: Repetitions
@@ -89,8 +94,9 @@ class Until:
     def enough(self, values: Sequence[float]) -> bool:
         """Return whether these times are enough."""
         interval = interval_of_median(values, self.confidence)
-        narrow = interval is not None and interval[1] - interval[0] <= self.width * median(values)
-        return narrow or len(values) >= self.most
+        if len(values) >= self.most:
+            return True
+        return interval is not None and interval[1] - interval[0] <= self.width * median(values)
 
 
 @dataclass(frozen=True)
@@ -140,14 +146,14 @@ class Suite:
             raise ExperimentError(
                 f"name must be a word of small letters, digits, - and _; got {self.name[:80]!r}."
             )
-        whole, _ = self.plan(), self.plan(quick=True)
-        for i, exclusion in enumerate(self.excluded, 1):
+        whole = self.plan()
+        self.plan(quick=True)  # checks its cells
+        for number, exclusion in enumerate(self.excluded, 1):
+            place = f"[[excluded]] {number}"
             for factor in exclusion.where:
-                _check_known(f"[[excluded]] {i}", "factor", factor, _FACTORS)
+                _check_known(place, "factor", factor, _FACTORS)
             if not any(exclusion.covers(planned.cell) for planned in whole):
-                raise ExperimentError(
-                    f"[[excluded]] {i} covers no cell; leave it out, or correct its levels."
-                )
+                raise ExperimentError(f"{place} covers no cell; leave it out, or correct its levels.")
 
     def plan(
         self,
@@ -159,20 +165,28 @@ class Suite:
     ) -> list[Planned]:
         """Return all cells, in an order in which the last factor's levels change first.
 
+        Args:
+            quick: Whether the quick grids are planned in place of the others.
+            models: The models of the cells; all if empty.
+            repetitions: Of each cell; None for what the experiment says.
+            timeout_s: Of each run; None for what the experiment says.
+
         Raises:
             ExperimentError: A cell makes no sense, or two grids share it.
         """
         plan: dict[Cell, Planned] = {}
-        for i, grid in enumerate(self.quick if quick else self.grid, 1):
-            place = f"[[{'quick' if quick else 'grid'}]] {i}"
+        name = "quick" if quick else "grid"
+        for number, grid in enumerate(self.quick if quick else self.grid, 1):
+            place = f"[[{name}]] {number}"
             for cell in _cells({**self.factors, **grid.factors}):
                 _check_cell(place, cell)
+                reasons = [exclusion.reason for exclusion in self.excluded if exclusion.covers(cell)]
                 planned = Planned(
                     cell,
-                    repetitions or grid.repetitions or self.repetitions,
-                    timeout_s or grid.timeout_s or self.timeout_s,
-                    next((of.reason for of in self.excluded if of.covers(cell)), None),
-                    None if repetitions else self.until,
+                    repetitions=repetitions or grid.repetitions or self.repetitions,
+                    timeout_s=timeout_s or grid.timeout_s or self.timeout_s,
+                    excluded=reasons[0] if reasons else None,
+                    until=None if repetitions else self.until,
                 )
                 if planned.key in plan:
                     raise ExperimentError(f"{place} has a cell that is there already: {cell}.")
@@ -182,10 +196,10 @@ class Suite:
 
 
 def read_experiment(path: Path) -> Suite:
-    """Return an experiment's file.
+    """Return the experiment in a file.
 
     Raises:
-        ExperimentError: It makes no sense. The message says where.
+        ExperimentError: The file is no experiment. The message says where.
     """
     refusal = Refusal(
         ExperimentError, str(path), "an experiment", "benchmarks/README.md says what one may say"
@@ -193,19 +207,22 @@ def read_experiment(path: Path) -> Suite:
     return as_type(Suite, read_toml(path, refusal), refusal)
 
 
-SUITES = ("table2", "scale", "noise", "network", "clients", "units")
-UNITS = SUITES[-1]
+UNITS = "units"  # the suite whose results plans predict from
+SUITES = ("table2", "scale", "noise", "network", "clients", UNITS)
 
 
 def _cells(factors: Mapping[str, Levels]) -> Iterator[dict[str, Level]]:
-    if empty := [name for name, levels in factors.items() if levels == []]:
-        raise ExperimentError(f"Factor {empty[0]} has no level; name one, or leave it out.")
-    axes = [
-        [level if isinstance(level, dict) else {name: level} for level in _listed(levels)]
-        for name, levels in factors.items()
-    ]
-    for some in product(*axes):
-        yield {name: level for levels in some for name, level in levels.items()}
+    """Yield all combinations of levels."""
+    axes = []  # of each factor, its levels, each with the factors that go together
+    for name, levels in factors.items():
+        if levels == []:
+            raise ExperimentError(f"Factor {name} has no level; name one, or leave it out.")
+        axes.append([level if isinstance(level, dict) else {name: level} for level in _listed(levels)])
+    for combination in product(*axes):
+        cell: dict[str, Level] = {}
+        for levels_together in combination:
+            cell |= levels_together
+        yield cell
 
 
 def _listed(levels: Any) -> list[Any]:
@@ -216,7 +233,7 @@ def _check_cell(place: str, cell: Mapping[str, Level]) -> None:
     for factor, level in cell.items():
         _check_known(place, "factor", factor, _FACTORS)
         if factor in _NUMBERS:
-            least = 0 if factor in _MAY_BE_NONE else 1
+            least = 0 if factor in _MAY_BE_0 else 1
             if type(level) is not int or not least <= level <= MOST:
                 raise ExperimentError(
                     f"{place}: {factor} must be a whole number from {least} to {MOST:,}, got {level!r}."
@@ -241,11 +258,19 @@ def _check_cell(place: str, cell: Mapping[str, Level]) -> None:
             raise ExperimentError(
                 f"{place}: {spec_of(cell).name} has no place for distributed noise; leave out noise."
             )
-    kind = (PROGRAM, "security") if PROGRAM in cell else _NEEDED.get(str(cell.get("protocol")), ("protocol",))
-    if literal := literal_of(cell):
-        kind = ("security", "network", *(name for name in literal.arguments if name in _FACTORS))
-    if missing := [factor for factor in kind if factor not in cell]:
+    missing = [factor for factor in _needed_by(cell) if factor not in cell]
+    if missing:
         raise ExperimentError(f"{place} has a cell without {', '.join(missing)}; add it to its factors.")
+
+
+def _needed_by(cell: Mapping[str, Level]) -> Sequence[str]:
+    """Return the factors that a cell of its kind has to have."""
+    literal = literal_of(cell)
+    if literal:
+        return ["security", "network", *(name for name in literal.arguments if name in _FACTORS)]
+    if PROGRAM in cell:
+        return [PROGRAM, "security"]
+    return _NEEDED.get(str(cell.get("protocol")), ("protocol",))
 
 
 def _check_literal(place: str, cell: Mapping[str, Level]) -> None:
@@ -264,25 +289,34 @@ def _variants(protocol: str) -> Sequence[str]:
     if protocol == PI_ROUNDS.name:
         return ["default"]
     request = REQUEST_OF[protocol]
-    first, *others = request.specs().items()
-    return [
-        "default",
-        *([PRODUCT.name] if PRODUCT.name in first[1].input_forms else []),
-        *(["slots"] if request.slots else []),
-        *(name for name, _ in others),
-        *(FORMS if protocol in SPECS else []),
-    ]
+    (_, usual_spec), *others = request.specs().items()
+    variants = ["default"]
+    if PRODUCT.name in usual_spec.input_forms:
+        variants.append(PRODUCT.name)
+    if request.slots:
+        variants.append("slots")
+    variants += [name for name, _ in others]
+    if protocol in SPECS:
+        variants += FORMS
+    return variants
 
 
 def spec_of(cell: Mapping[str, Level]) -> ProtocolSpec:
     """Return the protocol of a cell's variant."""
-    usual, request = PROTOCOLS[str(cell["protocol"])], REQUEST_OF.get(str(cell["protocol"]))
-    specs = {} if request is None else {**request.protocols, "slots": request.slots}
-    return literal_of(cell) or PROTOCOLS.get(specs.get(str(cell.get("variant")), ""), usual)
+    literal = literal_of(cell)
+    if literal:
+        return literal
+    usual = PROTOCOLS[str(cell["protocol"])]
+    request = REQUEST_OF.get(str(cell["protocol"]))
+    if request is None:
+        return usual
+    names = {**request.protocols, "slots": request.slots}
+    return PROTOCOLS.get(names.get(str(cell.get("variant")), ""), usual)
 
 
 def _check_known(place: str, what: str, word: str, known: Iterable[str]) -> None:
-    if word not in (names := list(known)):
+    names = list(known)
+    if word not in names:
         listed = f"one of {', '.join(filter(None, names))}"
         raise ExperimentError(
             f"{place} has an unknown {what} {word!r}{similar(word, names)}; it is {listed}."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from fairshares._arguments import (
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         ConfusionResult,
         CountResult,
         GapResult,
-        Released,
         ThresholdsResult,
         TrainResult,
         WeightsResult,
@@ -112,7 +111,10 @@ def weights(
     Raises:
         FairSharesError: A subclass for each mistake, whose message says what to do.
     """
-    return _released("weights", locals())
+    given = locals()
+    from fairshares._run import released
+
+    return released("weights", **given)
 
 
 def thresholds(
@@ -178,7 +180,10 @@ def thresholds(
         Curves, rules and a predictor. If the curves allow no rules, `problem` says why: their ε is spent.
     Raises: as in `weights`.
     """
-    return _released("thresholds", locals())
+    given = locals()
+    from fairshares._run import released
+
+    return released("thresholds", **given)
 
 
 def confusion(
@@ -229,7 +234,10 @@ def confusion(
         Counts by (group, label, prediction); rates and their intervals by (group, label).
     Raises: as in `weights`.
     """
-    return _released("confusion", locals())
+    given = locals()
+    from fairshares._run import released
+
+    return released("confusion", **given)
 
 
 def gap(
@@ -272,7 +280,10 @@ def gap(
         Gaps by pair of groups, means and sizes by group.
     Raises: as in `weights`.
     """
-    return _released("gap", locals())
+    given = locals()
+    from fairshares._run import released
+
+    return released("gap", **given)
 
 
 def count(
@@ -317,7 +328,10 @@ def count(
         Counts and intervals by (group, label).
     Raises: as in `weights`.
     """
-    return _released("count", locals())
+    given = locals()
+    from fairshares._run import released
+
+    return released("count", **given)
 
 
 def cap(
@@ -360,7 +374,10 @@ def cap(
         The cap.
     Raises: as in `weights`.
     """
-    return _released("cap", locals())
+    given = locals()
+    from fairshares._run import released
+
+    return released("cap", **given)
 
 
 def train(
@@ -437,23 +454,3 @@ def train(
     from fairshares._run import trained
 
     return trained(**given)
-
-
-@overload
-def _released(task: Literal["weights"], given: dict[str, Any]) -> WeightsResult: ...
-@overload
-def _released(task: Literal["thresholds"], given: dict[str, Any]) -> ThresholdsResult: ...
-@overload
-def _released(task: Literal["confusion"], given: dict[str, Any]) -> ConfusionResult: ...
-@overload
-def _released(task: Literal["gap"], given: dict[str, Any]) -> GapResult: ...
-@overload
-def _released(task: Literal["count"], given: dict[str, Any]) -> CountResult: ...
-@overload
-def _released(task: Literal["cap"], given: dict[str, Any]) -> CapResult: ...
-
-
-def _released(task: str, given: dict[str, Any]) -> Released:
-    from fairshares._run import released
-
-    return released(task, **given)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.errors import PYTHON, naming
+from harness.errors import PYTHON, OptionError, named, naming
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -124,22 +124,31 @@ def ledger(
     return spent(population=population, budget=budget, retire=retire, ledger=ledger)
 
 
-def load(directory: Path | str, *others: Path | str) -> Released | TrainResult:
+def load(
+    directory: Path | str, *others: Path | str, fingerprints: Path | str | None = None
+) -> Released | TrainResult:
     """Read a result that a call or a command has written.
 
     Args:
         directory: Of a run of weights, confusion, thresholds, gap, count, cap or train.
         others: Further runs of its chain of weights, whose counts are added up.
+        fingerprints: With others, a file with the SHA-256 of each host's certificate, a line each, from the
+            hosts' owners, party 0 first. The certificates of keys that they made later follow.
     Returns:
         The result of that call.
     Raises:
+        OptionError: `fingerprints` goes without others, or holds none.
         ResultFileError: The files belong to something else, or are damaged.
+        SignatureError: Hosts signed some of the runs only, or other hosts than those.
     """
     with naming(PYTHON):
         if others:
             from fairshares._run import added_up
 
-            return added_up(*map(Path, (directory, *others)))
+            known = None if fingerprints is None else Path(fingerprints)
+            return added_up(*map(Path, (directory, *others)), fingerprints=known)
+        if fingerprints is not None:
+            raise OptionError(f"{named('fingerprints')} goes with further runs, whose counts are added up.")
         from fairshares import _results
 
         return _results.load(Path(directory))

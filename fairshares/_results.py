@@ -24,30 +24,33 @@ from harness.privacy.manifest import (
     Manifest,
     ReleaseManifest,
     given,
-    manifest_to_json,
     opened_by,
     read_manifest,
 )
 from harness.releases.base import Answer
-from harness.releases.confusion import Confusion
-from harness.releases.contribution_cap import ChosenCap
-from harness.releases.counts import GroupCounts
+from harness.releases.cap.statistic import ChosenCap
+from harness.releases.confusion.statistic import Confusion
+from harness.releases.count.statistic import GroupCounts
 from harness.releases.files import files_to_json, read_file
-from harness.releases.gaps import Gaps, Interval
-from harness.releases.score_curves import Thresholds, choice_of
-from harness.releases.weights import Weights
-from harness.request.releases import ThresholdsRequest
+from harness.releases.gap.statistic import Gaps, Interval
+from harness.releases.thresholds import view as thresholds_view
+from harness.releases.thresholds.request import ThresholdsRequest
+from harness.releases.thresholds.statistic import Thresholds, choice_of
+from harness.releases.weights import view as weights_view
+from harness.releases.weights.statistic import Weights
 from harness.reweighing.formulas import GroupWeights
 from harness.reweighing.sample_weight import sample_weight
+from harness.system.documents import as_json
 from harness.system.result_files import not_result, result_path, write_files
 from harness.views import run as run_view
 from harness.views.parts import Part
-from harness.views.releases import thresholds as thresholds_view, weights as weights_view
 
 if TYPE_CHECKING:
     from fairshares._types import Constraint, Objective
     from harness.postprocessing.thresholds.predictor import Estimator, GroupThresholdPredictor
     from harness.training.logistic import LogisticModel
+
+    Names = pd.Index[str | bool | int | float]
 
 T = TypeVar("T")
 
@@ -81,7 +84,7 @@ class Result(Shown, Generic[T]):
     @property
     def manifest(self) -> dict[str, Any]:
         """The run's `manifest.json`: privacy, cost, public values, versions."""
-        return manifest_to_json(self._earlier.manifest)
+        return as_json(self._earlier.manifest)
 
     @property
     def privacy(self) -> Privacy:
@@ -122,7 +125,7 @@ class Result(Shown, Generic[T]):
     def _shown(self) -> Iterable[Part]:
         return run_view.view_of(self._opened_by.task).show(self._found, self._opened_by)
 
-    def _as_given(self, names: Iterable[str], column: str = "group") -> pd.Index:
+    def _as_given(self, names: Iterable[str], column: str = "group") -> Names:
         revealed = self._opened_by
         columns = given(revealed.columns) if isinstance(revealed, Manifest) else None
         dtype = None if columns is None else given(columns.group if column == "group" else columns.label)
@@ -138,7 +141,7 @@ class Result(Shown, Generic[T]):
 
     def _series(
         self, domain: RecordDomain, values: npt.NDArray[np.float64], name: str, *more: str
-    ) -> pd.Series:
+    ) -> pd.Series[float]:
         return pd.Series(values.ravel(), self._index(domain, "group", "label", *more), name=name)
 
 
@@ -146,7 +149,7 @@ class WeightsResult(Result[GroupWeights]):
     """Sample weights per group and label."""
 
     @property
-    def weights(self) -> pd.Series:
+    def weights(self) -> pd.Series[float]:
         """The weights by (group, label), positive, shape (k·m,)."""
         return self._series(self._found.domain, self._found.weights, "sample_weight")
 
@@ -156,12 +159,12 @@ class WeightsResult(Result[GroupWeights]):
         return self._table(self._found.domain, self._found.interval)
 
     @property
-    def noisy_counts(self) -> pd.Series:
+    def noisy_counts(self) -> pd.Series[float]:
         """Revealed counts of records by (group, label), unbiased."""
         found = self._found
         return self._series(found.domain, found.noisy_counts / found.unit, "noisy_count")
 
-    def sample_weight(self, group: npt.ArrayLike, label: npt.ArrayLike) -> pd.Series:
+    def sample_weight(self, group: npt.ArrayLike, label: npt.ArrayLike) -> pd.Series[float]:
         """Return each row's weight, for `fit(X, y, sample_weight=...)`.
 
         Args:
@@ -182,7 +185,7 @@ class ConfusionResult(Result[Confusion]):
     """A confusion matrix per group, and the rates that follow."""
 
     @property
-    def counts(self) -> pd.Series:
+    def counts(self) -> pd.Series[float]:
         """The noisy counts by (group, label, prediction), unbiased, maybe negative."""
         return self._series(self._found.counts.domain, self._found.table, "noisy_count", "prediction")
 
@@ -223,12 +226,12 @@ class GapResult(Result[Gaps]):
         return self._means(self._found.means, self._as_given(self._found.domain.groups), "mean")
 
     @property
-    def sizes(self) -> pd.Series:
+    def sizes(self) -> pd.Series[float]:
         """The noisy numbers of clients by group."""
         return pd.Series(self._found.sizes, self._as_given(self._found.domain.groups), name="noisy_size")
 
     @staticmethod
-    def _means(intervals: Iterable[Interval], index: pd.Index, name: str) -> pd.DataFrame:
+    def _means(intervals: Iterable[Interval], index: Names, name: str) -> pd.DataFrame:
         return pd.DataFrame(
             [[one.estimate, one.low, one.high] for one in intervals], index, [name, "low", "high"]
         )
@@ -238,7 +241,7 @@ class CountResult(Result[GroupCounts]):
     """Counts with a relative error."""
 
     @property
-    def counts(self) -> pd.Series:
+    def counts(self) -> pd.Series[float]:
         """Estimated counts of records by (group, label)."""
         return self._series(self._found.domain, self._found.estimates, "count")
 
@@ -368,7 +371,7 @@ class ThresholdsResult(Result[Thresholds]):
         return self._found.thresholds
 
     @property
-    def _groups(self) -> pd.Index:
+    def _groups(self) -> Names:
         return self._as_given(self._chosen.rules)
 
     def _shown(self) -> Iterable[Part]:

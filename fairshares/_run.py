@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence, Set, ValuesView
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, overload
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -31,15 +31,15 @@ from harness.pipeline.run import run_release
 from harness.pipeline.sources import SharesSource
 from harness.privacy.ledger.charge import UNCHARGED, populations_of
 from harness.releases.base import is_of_values, statistic_of
+from harness.releases.registry import CALLS
+from harness.releases.weights import view as weights_view
 from harness.request.base import Account, Where
 from harness.request.fields import refuse_unknown
 from harness.request.plans import Expected
 from harness.request.readers import parse_choice
-from harness.request.releases import CALLS
 from harness.training.features import Features, features_from_json, read_features
 from harness.training.request import TrainRequest
 from harness.views import ledger as ledger_view, plan as plan_view
-from harness.views.releases import weights as weights_view
 from harness.views.run import CAP_STEPS, STEPS, one_machine, view_of
 
 if TYPE_CHECKING:
@@ -49,6 +49,22 @@ _OF_MOST = ("cap", "neighboring_relation", "privacy_unit")  # arguments of `plan
 _OF_BOTH = {"thresholds", "steps", "max_count"}  # of a call and of a plan
 _OF_RUNS = {*Where.declared, *Account.declared, "shares"}  # which a plan has not
 _OF_DOMAIN = ("groups", "labels", "max_count", "thresholds")  # as a dict
+
+
+@overload
+def released(task: Literal["weights"], records: Records, **given: Argument) -> _results.WeightsResult: ...
+@overload
+def released(
+    task: Literal["thresholds"], records: Records, **given: Argument
+) -> _results.ThresholdsResult: ...
+@overload
+def released(task: Literal["confusion"], records: Records, **given: Argument) -> _results.ConfusionResult: ...
+@overload
+def released(task: Literal["gap"], records: Records, **given: Argument) -> _results.GapResult: ...
+@overload
+def released(task: Literal["count"], records: Records, **given: Argument) -> _results.CountResult: ...
+@overload
+def released(task: Literal["cap"], records: Records, **given: Argument) -> _results.CapResult: ...
 
 
 def released(task: str, records: Records, **given: Argument) -> _results.Released:
@@ -79,12 +95,16 @@ def released(task: str, records: Records, **given: Argument) -> _results.Release
         return _results.result_of(EarlierFiles(run.manifest, run.files), run.found, notes)
 
 
-def added_up(*directories: Path) -> _results.Released:
-    """Return the sum of a chain's runs; raise ResultFileError or SignatureError."""
-    from harness.hosts.signed_results import verify  # loads cryptography
+def added_up(*directories: Path, fingerprints: Path | None) -> _results.Released:
+    """Return the sum of a chain's runs; raise ResultFileError, SignatureError or OptionError."""
+    from harness.cli.commands.choices import read_fingerprints
+    from harness.hosts.signed_results import signers_of  # loads cryptography
 
-    weights, manifest, files = add_up(directories, verify)
-    return _results.result_of(EarlierFiles(manifest, files), weights, weights_view.chain(manifest))
+    known = None if fingerprints is None else read_fingerprints(fingerprints)
+    total = add_up(directories, signers_of, known)
+    signed_by = weights_view.signed_by(signed=total.signed, compared=total.compared)
+    notes = [*weights_view.chain(total.manifest), *signed_by]
+    return _results.result_of(EarlierFiles(total.manifest, total.files), total.weights, notes)
 
 
 def _columns_of(given: dict[str, Argument]) -> dict[str, Argument]:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from fairshares import _calls, _lookups
 from harness.errors import PYTHON, naming
 from harness.request.readers import parse_unit
 
 if TYPE_CHECKING:
-    from fairshares._arguments import Argument, Budget, Column, Domain, Features, Number, Records
+    from fairshares._arguments import Budget, Column, Domain, Features, Number, Records
     from fairshares._results import (
         CapResult,
         ConfusionResult,
@@ -75,26 +75,13 @@ class Session:
         stock: Path | str | None = None,
         timeout: float = 600,
     ) -> None:
+        shared = {name: value for name, value in locals().items() if name != "self"}
         with naming(PYTHON):
             parse_unit(str(unit), "unit")
-        self._shared: dict[str, Any] = {
-            "records": records,
-            "population": population,
-            "budget": budget,
-            "ledger": ledger,
-            "privacy_unit": unit,
-            "cap": cap,
-            "security": security,
-            "client_id": client_id,
-            "group": group,
-            "label": label,
-            "groups": groups,
-            "labels": labels,
-            "domain": domain,
-            "max_count": max_count,
-            "stock": stock,
-            "timeout": timeout,
-        }
+        self._population = population
+        self._ledger = ledger
+        shared["privacy_unit"] = shared.pop("unit")
+        self._shared = shared
 
     def weights(
         self,
@@ -109,7 +96,7 @@ class Session:
         out: Path | str | None = None,
     ) -> WeightsResult:
         """Compute DP sample weights, as `fairshares.weights`."""
-        return self._made(_calls.weights, locals())
+        return _calls.weights(**self._with("weights", locals()))
 
     def thresholds(
         self,
@@ -131,7 +118,7 @@ class Session:
         out: Path | str | None = None,
     ) -> ThresholdsResult:
         """Compute DP score curves and decision rules, as `fairshares.thresholds`."""
-        return self._made(_calls.thresholds, locals())
+        return _calls.thresholds(**self._with("thresholds", locals()))
 
     def confusion(
         self,
@@ -149,7 +136,7 @@ class Session:
         out: Path | str | None = None,
     ) -> ConfusionResult:
         """Compute a DP confusion matrix per group, as `fairshares.confusion`."""
-        return self._made(_calls.confusion, locals())
+        return _calls.confusion(**self._with("confusion", locals()))
 
     def gap(
         self,
@@ -165,7 +152,7 @@ class Session:
         out: Path | str | None = None,
     ) -> GapResult:
         """Compute DP gaps between groups, as `fairshares.gap`."""
-        return self._made(_calls.gap, locals())
+        return _calls.gap(**self._with("gap", locals()))
 
     def count(
         self,
@@ -180,7 +167,7 @@ class Session:
         out: Path | str | None = None,
     ) -> CountResult:
         """Count records per group and label, as `fairshares.count`."""
-        return self._made(_calls.count, locals())
+        return _calls.count(**self._with("count", locals()))
 
     def cap(
         self,
@@ -194,7 +181,7 @@ class Session:
         out: Path | str | None = None,
     ) -> CapResult:
         """Choose how many records of a client are to count, as `fairshares.cap`."""
-        return self._made(_calls.cap, locals())
+        return _calls.cap(**self._with("cap", locals()))
 
     def train(
         self,
@@ -219,18 +206,18 @@ class Session:
         out: Path | str | None = None,
     ) -> TrainResult:
         """Train logistic regression under differential privacy, as `fairshares.train`."""
-        return self._made(_calls.train, locals())
+        return _calls.train(**self._with("train", locals()))
 
     def ledger(self) -> Spent:
         """Return what the population has spent, or all have if the session names none."""
-        return _lookups.ledger(self._shared["population"], ledger=self._shared["ledger"])
+        return _lookups.ledger(self._population, ledger=self._ledger)
 
-    def _made(self, call: Callable[..., R], given: Mapping[str, Argument]) -> R:
-        """Return a call's result on its own arguments, and on those of the session that it has."""
+    def _with(self, call: str, given: dict[str, R]) -> dict[str, R]:
+        """Return a call's own arguments, and those of the session that it has."""
         own = {name: value for name, value in given.items() if name != "self"}
-        parameters = inspect.signature(call).parameters
-        left_out = _NOT_OF_VALUES if call is _calls.gap else ()
+        parameters = inspect.signature(getattr(_calls, call)).parameters
+        left_out = _NOT_OF_VALUES if call == "gap" else ()
         shared = {
             name: value for name, value in self._shared.items() if name in parameters and name not in left_out
         }
-        return call(**shared, **own)
+        return {**shared, **own}

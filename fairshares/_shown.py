@@ -6,7 +6,7 @@ import io
 import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 from rich.console import Console
@@ -19,6 +19,8 @@ from harness.views.rendering.text import render
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from protocols.json_values import JsonObject, JsonValue
 
 _WIDTH = 80  # of tables where there is no terminal
 
@@ -81,7 +83,7 @@ class Shown:
 class Report(Shown):
     """A plan, or the contents of a ledger; `fields` is all of it, as of `--json`."""
 
-    fields: dict[str, Any]
+    fields: dict[str, JsonValue]
     _parts: Sequence[Part]
 
     def _view(self) -> Iterable[Part]:
@@ -98,7 +100,7 @@ class Plan(Report):
         Also wall_s, the seconds of a whole call, with its parts start_s, design_s, read_s, share_s, compile_s
         and derive_s.
         """
-        return pd.DataFrame(self.fields["models"]).set_index("security")
+        return pd.DataFrame(_objects_in(self.fields["models"])).set_index("security")
 
 
 class Spent(Report):
@@ -109,6 +111,11 @@ class Spent(Report):
         """A row per run: population, time, task, model, epsilon, delta, out, status."""
         return pd.DataFrame(
             {"population": population["population"], **charge}
-            for population in self.fields["populations"]
-            for charge in population["charges"]
+            for population in _objects_in(self.fields["populations"])
+            for charge in _objects_in(population["charges"])
         )
+
+
+def _objects_in(listed: JsonValue) -> list[JsonObject]:
+    """Return the objects of a list of objects."""
+    return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []

@@ -228,6 +228,10 @@ class PartyFailedError(FairSharesError):
     """A party failed; the others were stopped, nothing was written."""
 
 
+class PartyConfigError(FairSharesError):
+    """A party's process was told what it does not understand."""
+
+
 class SandboxError(FairSharesError):
     """A party's process could not be shut off from its owner's other files; it began nothing."""
 

@@ -8,3 +8,11 @@ JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping
 
 JsonObject: TypeAlias = Mapping[str, JsonValue]
 """An object of JSON: values by name."""
+
+
+class JsonFields(dict[str, JsonValue]):
+    """An object of JSON within a struct, whose fields somebody else checks later.
+
+    A struct that carries a record domain or a policy names the field so. The reader of that domain or policy
+    checks it, and says in its own words what is wrong.
+    """

@@ -5,21 +5,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import chain, product
+from itertools import chain
 from typing import ClassVar, Literal
 
 from protocols.accounting.calibration import (
     AboveThreshold,
     LinearQueries,
     each_cell_once,
-    logarithms,
 )
-from protocols.circuits.blocks import block_sizes, block_sums
 from protocols.circuits.coins import design_coins
 from protocols.circuits.gaussian import JOINT_ARGUMENTS, JointGaussian
 from protocols.circuits.noise import KEPT_ARGUMENTS, OWN_ARGUMENTS, fair_bits_per_sample
-from protocols.circuits.slots import slot_bits, value_bits
-from protocols.mechanisms.shifted_log import ShiftedLog
 
 JOINT_LAW = ("epsilon", "delta_bits")  # the last arguments of a program with joint noise
 
@@ -84,7 +80,8 @@ def _no_bits(_arguments: Mapping[str, str]) -> int:
     return 0
 
 
-def _cells(arguments: Mapping[str, str]) -> int:
+def cells_of(arguments: Mapping[str, str]) -> int:
+    """Return the number of groups times that of labels."""
     return int(arguments["groups"]) * int(arguments["labels"])
 
 
@@ -223,52 +220,6 @@ class EachColumn(ColumnSums):
 
 
 @dataclass(frozen=True)
-class EachDistance(ColumnSums):
-    """The release of each group's two columns: clients' distances from either end of the range."""
-
-    shared = True
-
-    def sums(self, arguments: Mapping[str, str], /) -> Sums:
-        """Return each column by itself."""
-        columns = 2 * int(arguments["groups"])
-        return Sums(columns, ColumnNames.first(columns).sums)
-
-    def records(self, arguments: Mapping[str, str], /) -> list[dict[int, int]]:
-        """Return the corners: a client at one end of the range is 2 steps' width from the other.
-
-        A client v steps from the center adds steps + v to its group's first column and steps - v to the
-        second.
-        """
-        return [{column: 2 * int(arguments["steps"])} for column in range(2 * int(arguments["groups"]))]
-
-
-@dataclass(frozen=True)
-class BlocksOfBins(ColumnSums):
-    """The release of counts of blocks of neighboring bins, as `protocols.circuits.blocks` adds them up."""
-
-    def sums(self, arguments: Mapping[str, str], /) -> Sums:
-        """Return what the circuit of the program adds up."""
-        bins, histograms = int(arguments["bins"]), _cells(arguments)
-        columns = ColumnNames.first(histograms * bins)
-        blocks = block_sums(ColumnNames, columns, histograms, bins, block_sizes(arguments["blocks"]))
-        return Sums(histograms * bins, blocks.sums)
-
-    def records(self, arguments: Mapping[str, str], /) -> list[dict[int, int]] | None:
-        """Return records of several scores, if there are `score_columns` sets of groups.
-
-        Listed are records with all scores in one bin; others move as many nodes.
-        """
-        sets = int(arguments.get("score_columns", 1))
-        if sets == 1:
-            return None
-        groups, bins, columns = int(arguments["groups"]) // sets, int(arguments["bins"]), range(sets)
-        return [
-            {((column * groups + group) * 2 + (label == column)) * bins + score: 1 for column in columns}
-            for group, label, score in product(range(groups), columns, range(bins))
-        ]
-
-
-@dataclass(frozen=True)
 class ProtocolSpec:
     """One protocol, independent of any engine: the program `Programs/Source/<name>.mpc`.
 
@@ -376,139 +327,6 @@ PI_LAP = ProtocolSpec(
     release=lambda arguments: each_cell_once(int(arguments["samples"])),
 )
 
-PI_RW = ProtocolSpec(
-    name="pi_rw",
-    source="PrivFairFL (Pentyala et al. 2022), Protocol 2",
-    arguments=(
-        "form",
-        "path",
-        "parties",
-        "clients",
-        "parts",
-        "groups",
-        "labels",
-        "epsilon",
-        "delta_bits",
-    ),
-    input_forms={form.name: form for form in (SPLIT, PRODUCT)},
-    input_paths=(SHARES, CLIENTS, REPLICATED),
-    outputs=("counts",),
-    revealed=("noisy count of records per (group, label), to all parties",),
-    release=EachColumn(_cells),
-    distributed_noise=True,
-)
-
-PI_RW_SLOTS = replace(
-    PI_RW,
-    name="pi_rw_slots",
-    arguments=("parties", "slots", "per_lane", "groups", "labels", "epsilon", "delta_bits"),
-    input_forms={SLOTS.name: SLOTS},
-    input_paths=AT_REST,
-    slot_bits=lambda arguments: slot_bits(_cells(arguments)),
-)
-
-PI_CF = ProtocolSpec(
-    name="pi_cf",
-    source="PrivFairFL (Pentyala et al. 2022), Protocol 3",
-    arguments=("form", "parties", "records", "groups", "labels", "epsilon", "delta_bits"),
-    input_forms={form.name: form for form in (SPLIT, PRODUCT_PER_RECORD)},
-    input_paths=AT_REST,
-    outputs=("counts",),
-    revealed=("noisy count of records per (group, label, predicted label), to all parties",),
-    release=EachColumn(lambda arguments: int(arguments["groups"]) * int(arguments["labels"]) ** 2),
-    distributed_noise=True,
-)
-
-PI_CF_SLOTS = replace(
-    PI_CF,
-    name="pi_cf_slots",
-    arguments=PI_RW_SLOTS.arguments,
-    input_forms=PI_RW_SLOTS.input_forms,
-    slot_bits=lambda arguments: slot_bits(int(arguments["groups"]) * int(arguments["labels"]) ** 2),
-)
-
-PI_ROC = ProtocolSpec(
-    name="pi_roc",
-    source="PrivFairFL (Pentyala et al. 2022), Protocol 4",
-    arguments=("parties", "groups", "labels", "bins", "blocks", "epsilon", "delta_bits"),
-    input_forms={SCORED_SPLIT.name: SCORED_SPLIT},
-    input_paths=AT_REST,
-    outputs=("nodes",),
-    revealed=("noisy counts of records per (group, label, block of neighboring score bins), to all parties",),
-    release=BlocksOfBins(),
-    distributed_noise=True,
-)
-
-PI_ROC_RECORDS = replace(
-    PI_ROC,
-    name="pi_roc_records",
-    arguments=("parties", "records", "groups", "labels", "bins", "blocks", "epsilon", "delta_bits"),
-    input_forms={KEYS.name: KEYS},
-    portable=False,  # loops, and memory of secret bits
-    counts_keys_of=PI_ROC,
-)
-
-PI_GAP = ProtocolSpec(
-    name="pi_gap",
-    source="the performance gap of Juarez and Korolova 2022, computed by parties instead of local noise",
-    arguments=("parties", "groups", "epsilon", "delta_bits"),
-    input_forms={VALUED_SPLIT.name: VALUED_SPLIT},
-    input_paths=AT_REST,
-    outputs=("sums",),
-    revealed=(
-        "noisy sums, per group, of clients' distances from the lower and from the upper end, to all parties",
-    ),
-    release=EachDistance(),
-    distributed_noise=True,
-)
-
-
-def _distribution(arguments: Mapping[str, str]) -> ShiftedLog:
-    return ShiftedLog(int(arguments["offset"]), int(arguments["most"]))
-
-
-PI_GAP_SLOTS = replace(
-    PI_GAP,
-    name="pi_gap_slots",
-    arguments=("parties", "slots", "per_lane", "groups", "steps", "epsilon", "delta_bits"),
-    input_forms={SLOTS.name: replace(SLOTS, public=VALUED_SPLIT.public)},
-    slot_bits=lambda arguments: slot_bits(int(arguments["groups"])) + value_bits(int(arguments["steps"])),
-)
-
-PI_COUNT = ProtocolSpec(
-    name="pi_count",
-    source="the open problem of Pujol and Desfontaines; shifted logarithm, Finley et al. 2024",
-    arguments=("parties", "groups", "labels", "offset", "most", "epsilon", "delta_bits"),
-    input_forms={SPLIT.name: replace(SPLIT, capped="")},
-    input_paths=AT_REST,
-    outputs=("logarithms",),
-    revealed=("noisy logarithm of the number of records per (group, label), to all parties",),
-    release=lambda arguments: logarithms(_cells(arguments), _distribution(arguments).first_step),
-    uses_edabits=False,
-    linear=False,
-    compared=lambda arguments: _cells(arguments) * _distribution(arguments).lines_above_first,
-    noise_made_ahead=True,
-)
-
-PI_CAP = ProtocolSpec(
-    name="pi_cap",
-    source="AboveThreshold (Dwork and Roth 2014) for the cap of Amin et al. 2019",
-    arguments=("parties", "slots", "per_lane", "queries", "above", "epsilon", "delta_bits"),
-    input_forms={
-        SLOTS.name: replace(
-            SLOTS,
-            public=("caps to choose from", "how many clients may exceed the cap", *_PUBLIC[1:]),
-        )
-    },
-    outputs=("index",),
-    revealed=("which cap was chosen, to all parties",),
-    release=lambda arguments: AboveThreshold(int(arguments["queries"])),
-    uses_edabits=False,
-    linear=False,
-    slot_bits=lambda arguments: slot_bits(int(arguments["queries"])),
-    compared=lambda arguments: int(arguments["queries"]),
-    input_paths=AT_REST,
-)
 
 PI_SUM = ProtocolSpec(
     name="pi_sum",
@@ -588,11 +406,5 @@ def with_noise_made_ahead(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec |
     return replace(_with_law(spec, KEPT_ARGUMENTS), uses_piece=True)
 
 
-PROTOCOLS: dict[str, ProtocolSpec] = {
-    spec.name: spec
-    for spec in (
-        *(PI_LAP, PI_RW, PI_RW_SLOTS, PI_CF, PI_CF_SLOTS),
-        *(PI_ROC, PI_ROC_RECORDS, PI_GAP, PI_GAP_SLOTS, PI_COUNT, PI_CAP, PI_SUM, PI_ROUNDS),
-        *(PI_PREPROCESS, PI_SUM_OFFLINE),
-    )
-}
+OF_NO_RELEASE = (PI_LAP, PI_SUM, PI_ROUNDS, PI_PREPROCESS, PI_SUM_OFFLINE)
+"""Programs that no release has for its own; `harness.releases.programs` has all."""

@@ -5,6 +5,7 @@ import inspect
 import os
 import secrets
 import sys
+import time
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -43,7 +44,28 @@ FIRST = ("tests/commands/", "tests/programs/", "tests/statistical/")
 
 COLLECTED = pytest.StashKey[Counter[tuple[Path, str]]]()
 UNMET = pytest.StashKey[set[str]]()  # names in the list of exhaustive tests that are no test's
+BEGUN = pytest.StashKey[float]()  # when the first test did, on the monotonic clock
 LEFT_OUT = pytest.StashKey[Counter[str]]()  # how many tests for each reason
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Offer a time after which no test begins, for `./inv check`."""
+    parser.addoption(
+        "--begin-within", type=float, metavar="SECONDS", help="skip tests that would begin later than this"
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip the test if the time within which tests begin is over.
+
+    It counts from the first test, which always runs.
+    """
+    limit: float | None = item.config.option.begin_within
+    if BEGUN not in item.config.stash:
+        item.config.stash[BEGUN] = time.monotonic()
+    elif limit is not None and time.monotonic() - item.config.stash[BEGUN] > limit:
+        pytest.skip(f"{limit:g} s were over; `./inv check PATH --all` runs it")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -92,10 +114,13 @@ def mark_exhaustive(items: Sequence[pytest.Item], entries: Sequence[dict[str, An
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
-    """Count exhaustive tests that do not run, by reason; what -k takes away has others among it."""
+    """Count exhaustive tests that do not run, by reason; what -k takes away has others among it.
+
+    `--last-failed` takes whole files away, and reports no test of them.
+    """
     markers = [item.get_closest_marker("exhaustive") for item in items]
     reasons = [marker.args[0] for marker in markers if marker is not None]
-    if len(reasons) == len(items):
+    if items and len(reasons) == len(items):
         items[0].config.stash[LEFT_OUT] = Counter(reasons)
 
 

@@ -13,7 +13,15 @@ from harness.system.result_files import default_out
 
 
 def directory_of(options: Any, command: str) -> Path:
-    """Return a new directory, or that of an earlier command."""
+    """Return the directory of a command's results: a new one, or one of an earlier command.
+
+    Args:
+        options: The command's, of which `out` and `resume` are read.
+        command: Begins the name of a directory that no option names.
+
+    Raises:
+        OptionError: Both options are given.
+    """
     if options.out and options.resume:
         raise OptionError("--out is for a new directory, --resume for an earlier one; give one of them.")
     return Path(options.resume or options.out or default_out(command))
@@ -21,11 +29,12 @@ def directory_of(options: Any, command: str) -> Path:
 
 @contextmanager
 def resumable(command: str, directory: Path) -> Iterator[None]:
-    """Have an interrupt say how to resume the command, and end it."""
+    """End a command at an interrupt, and say how to go on with it."""
     try:
         yield
     except KeyboardInterrupt:
-        results, where = len(whole_lines(directory / SAMPLES)), plain(str(directory))
+        results = len(whole_lines(directory / SAMPLES))
+        where = plain(str(directory))
         say(
             f"Interrupted: {results} results are in {where}, and no run is left half-done. Go on by ./inv "
             f"{command} --resume {where}.",

@@ -3,6 +3,7 @@
 import json
 import secrets
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -45,34 +46,23 @@ from harness.system.spelling import similar
 from harness.views.parts import Bad, Good, Heading, Paragraph, Part, Table
 from harness.views.run import results
 
-_OF_PROGRAMS = ("args", "inputs", "compile_options", "against", "network")
+_OF_PROGRAMS = ("args", "inputs", "compile_options", "against", "network")  # options for a program alone
 
 
 def run(options: RunOptions) -> None:
-    """Run what is missing of an experiment."""
+    """Run what is missing of an experiment, and show its results."""
     directory = directory_of(options, "bench.run")
     of_program = options.written(*(name for name in _OF_PROGRAMS if not options.is_usual(name)))
     if of_program and not (options.experiment or "").endswith(".mpc"):
         flag = options.declared[next(iter(of_program))].flag
         raise OptionError(f"{flag} goes with a program's .mpc alone; leave it out.")
     if options.resume:
-        known, beside = _earlier(options, directory), directory
+        wanted = _with_options(options, _earlier(options, directory), beside=directory)
     else:
         suite, text, beside = _experiment(options)
-        known = runner.Chosen(
-            suite,
-            told=f"bench.run {options.experiment}{typed(**of_program)}",
-            seed=secrets.randbits(32) if suite.seed is None else suite.seed,
-        )
-    wanted = replace(
-        known,
-        quick=options.quick or known.quick,
-        models=tuple(options.security or known.models),
-        repetitions=options.repetitions or known.repetitions,
-        timeout_s=options.timeout or known.timeout_s,
-        hosts=str(options.hosts or known.hosts or (beside / known.suite.hosts if known.suite.hosts else "")),
-    )
-    if not options.resume:
+        seed = secrets.randbits(32) if suite.seed is None else suite.seed
+        new = runner.Chosen(suite, told=f"bench.run {options.experiment}{typed(**of_program)}", seed=seed)
+        wanted = _with_options(options, new, beside)
         runner.start(directory, wanted, text, beside)
     programs = directory / PROGRAMS
     with (
@@ -84,21 +74,44 @@ def run(options: RunOptions) -> None:
         begin("measure")
         runner.go_on(directory, wanted, partial(_say, begin), place)
     samples = load(directory)
-    of_cells = by_cell(samples)
-    cells = [of_cells[planned.key] for planned in wanted.plan() if planned.key in of_cells]
+    samples_by_cell = by_cell(samples)
+    cells = [samples_by_cell[planned.key] for planned in wanted.plan() if planned.key in samples_by_cell]
     cli.show(*_view(wanted.suite.title, cells), *texts.iterations(cells))
-    if known.suite.name == UNITS:
+    if wanted.suite.name == UNITS:
         models = ", ".join(write_units(directory, samples))
         cli.say(f"Unit costs of {models}: use them by --plan 100,units={cli.plain(str(directory))}.")
-    elif known.suite.name == PROGRAM:
+    elif wanted.suite.name == PROGRAM:
         cli.show(*_in_turn(cells))
     cli.show(results(directory))
     if cli.output.json:
-        cli.print_json([_summary(of) for of in cells])
-    _say_what_failed(directory, [sample for of in cells for sample in of if sample.status == FAILED])
+        cli.print_json([_summary(cell_samples) for cell_samples in cells])
+    failed = [sample for cell_samples in cells for sample in cell_samples if sample.status == FAILED]
+    _say_what_failed(directory, failed)
+
+
+def _with_options(options: RunOptions, known: runner.Chosen, beside: Path) -> runner.Chosen:
+    """Return a choice with the options that are given in place of its own.
+
+    Args:
+        options: The command's.
+        known: The choice so far.
+        beside: The experiment's directory, from which it may name a file of hosts.
+    """
+    hosts = options.hosts or known.hosts
+    if not hosts and known.suite.hosts:
+        hosts = beside / known.suite.hosts
+    return replace(
+        known,
+        quick=options.quick or known.quick,
+        models=tuple(options.security or known.models),
+        repetitions=options.repetitions or known.repetitions,
+        timeout_s=options.timeout or known.timeout_s,
+        hosts=str(hosts or ""),
+    )
 
 
 def _earlier(options: RunOptions, directory: Path) -> runner.Chosen:
+    """Return the choice of an earlier command, or raise OptionError if options contradict it."""
     if options.experiment:
         raise OptionError(
             f"--resume goes on with the experiment in {directory}; leave out {options.experiment}."
@@ -112,6 +125,7 @@ def _earlier(options: RunOptions, directory: Path) -> runner.Chosen:
 
 
 def _experiment(options: RunOptions) -> tuple[Suite, str, Path]:
+    """Return the experiment that is named, its file's text, and its directory."""
     named = Path(options.experiment)
     if options.experiment.endswith(".mpc"):
         return *_experiment_of(options), named.parent
@@ -137,8 +151,10 @@ def _say_what_failed(directory: Path, failed: Sequence[Sample]) -> None:
 
 def _say(begin: cli.Steps, done: int, total: int, left_s: float | None, run: runner.Todo) -> None:
     planned, repetition = run
-    left = "" if left_s is None else f", about {_duration(left_s)} left"
-    text = f"{done} of {total}{left}: {name_of(planned.cell)}, repetition {repetition + 1}"
+    progress = f"{done} of {total}"
+    if left_s is not None:
+        progress += f", about {_duration(left_s)} left"
+    text = f"{progress}: {name_of(planned.cell)}, repetition {repetition + 1}"
     begin.detail(text)
     if not cli.err.is_terminal:
         cli.say(cli.plain(text), cli.err)
@@ -147,58 +163,69 @@ def _say(begin: cli.Steps, done: int, total: int, left_s: float | None, run: run
 def _duration(seconds: float) -> str:
     if seconds < 100:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 100 * 60 else f"{seconds / 3600:.1f} h"
+    if seconds < 100 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
 
 
 def _view(title: str, cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
     yield Heading(title)
     yield Table(
         ["cell", "seconds in the computation", "rounds", "sent by all", "most memory"],
-        [[name_of(of[-1].cell), *_costs(of)] for of in cells],
+        [[name_of(cell_samples[-1].cell), *_costs(cell_samples)] for cell_samples in cells],
     )
-    where = measured_over([sample for of in cells for sample in of]) or "all parties on this machine"
+    samples = [sample for cell_samples in cells for sample in cell_samples]
+    where = measured_over(samples) or "all parties on this machine"
     yield f"Medians (least – most), {where}; clients and records are made up."
-    if any(of[-1].cell.get("input_path") == "clients" for of in cells):
+    if any(sample.cell.get("input_path") == "clients" for sample in samples):
         yield "Where clients send, their connections are in these seconds."
 
 
-def _costs(of: Sequence[Sample]) -> list[str]:
-    took, last = summary(of), of[-1]
-    if took is None:
+def _costs(cell_samples: Sequence[Sample]) -> list[str]:
+    """Return what a cell's runs took, or why there are none."""
+    seconds = summary(cell_samples)
+    if seconds is None:
+        last = cell_samples[-1]
         reason = f"{last.status}: {last.reason}"
         return [Bad(reason) if last.status == FAILED else reason, "", "", ""]
-    good = next(sample for sample in of if sample.sent_bytes)
+    good = next(sample for sample in cell_samples if sample.sent_bytes)
     return [
-        texts.spread(took),
+        texts.spread(seconds),
         "–" if good.rounds is None else f"{good.rounds:,}",
         f"{sum(good.sent_bytes) / 1e6:,.3g} MB",
         f"{max(good.peak_memory_bytes) / 1e6:,.0f} MB" if good.peak_memory_bytes else "–",
     ]
 
 
-def _summary(of: Sequence[Sample]) -> dict[str, Any]:
-    took, reasons = summary(of), [sample.reason for sample in of if sample.reason]
+def _summary(cell_samples: Sequence[Sample]) -> dict[str, Any]:
+    """Return a cell, its number of runs by status, the last reason, and its seconds, as JSON."""
+    seconds = summary(cell_samples)
+    reasons = [sample.reason for sample in cell_samples if sample.reason]
+    numbers = Counter(sample.status for sample in cell_samples)
     return {
-        "cell": dict(of[-1].cell),
-        **{status: sum(sample.status == status for sample in of) for status in STATUSES},
+        "cell": dict(cell_samples[-1].cell),
+        **{status: numbers[status] for status in STATUSES},
         "reason": reasons[-1] if reasons else None,
-        "mpc_s": took and {"median": took.median, "low": took.low, "high": took.high},
+        "mpc_s": seconds and {"median": seconds.median, "low": seconds.low, "high": seconds.high},
     }
 
 
 def _experiment_of(options: RunOptions) -> tuple[Suite, str]:
-    experiment, against = Path(options.experiment), options.against or ""
-    names, ways = [experiment.name], [options.compile_options or ""]
+    """Return the experiment of a user's program, and the text of its file."""
+    experiment = Path(options.experiment)
+    against = options.against or ""
+    programs = [experiment.name]
+    compile_options = [options.compile_options or ""]
     if against.endswith(".mpc"):
-        names.append(Path(against).name)
+        programs.append(Path(against).name)
         if Path(against).parent.resolve() != experiment.parent.resolve():
             raise OptionError(f"--against names a program beside {experiment}, or compile options.")
     elif against:
-        ways.append(against)
+        compile_options.append(against)
     levels: dict[str, Any] = {
-        PROGRAM: names,
+        PROGRAM: programs,
         "arguments": options.args or "",
-        "compile_options": ways,
+        "compile_options": compile_options,
         "inputs": options.inputs,
         "security": options.security or [name for name, model in MODELS.items() if model.virtual_machine],
         "network": options.network,
@@ -206,29 +233,32 @@ def _experiment_of(options: RunOptions) -> tuple[Suite, str]:
     title = f"{experiment.name}: it opens what it opens, and no guarantee of FairShares covers it"
     suite = Suite(PROGRAM, title, [Grid(levels)], repetitions=7, timeout_s=600.0)
     fields = {"name": PROGRAM, "title": title, "repetitions": suite.repetitions, "timeout_s": suite.timeout_s}
-    lines = [
-        *(f"{name} = {json.dumps(value)}" for name, value in fields.items()),
-        *("[[grid]]", "[grid.factors]"),
-        *(f"{name} = {json.dumps(of)}" for name, of in levels.items()),
-    ]
-    return suite, "\n".join([*lines, ""])
+    lines = [f"{name} = {json.dumps(value)}" for name, value in fields.items()]
+    lines += ["[[grid]]", "[grid.factors]"]
+    lines += [f"{name} = {json.dumps(value)}" for name, value in levels.items()]
+    return suite, "".join(f"{line}\n" for line in lines)
 
 
 def _in_turn(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
+    """View by model the ratio of two programs' seconds, if a cell was run against another."""
     by_model: dict[Level, list[Sequence[Sample]]] = {}
-    for of in cells:
-        by_model.setdefault(of[-1].cell["security"], []).append(of)
-    rows, names = [], ["", ""]
-    for model, of_model in by_model.items():
-        if len(of_model) == 2 and (ratios := ratios_in_turn(of_model[1], of_model[0])):
-            interval = interval_of_median(ratios, CONFIDENCE)
-            ends = f"{interval[0]:.3g} – {interval[1]:.3g}" if interval else "too few pairs to tell"
-            rows.append([str(model), f"{len(ratios)}", f"{median(ratios):.3g}", ends])
-            names = [name_of(of[-1].cell, "security") for of in of_model]
+    for cell_samples in cells:
+        by_model.setdefault(cell_samples[-1].cell["security"], []).append(cell_samples)
+    rows = []
+    compared = ""
+    for model, cells_of_model in by_model.items():
+        if len(cells_of_model) != 2:
+            continue
+        first, second = cells_of_model
+        ratios = ratios_in_turn(second, first)
+        if not ratios:
+            continue
+        interval = interval_of_median(ratios, CONFIDENCE)
+        ends = f"{interval[0]:.3g} – {interval[1]:.3g}" if interval else "too few pairs to tell"
+        rows.append([str(model), f"{len(ratios)}", f"{median(ratios):.3g}", ends])
+        compared = f"{name_of(second[-1].cell, 'security')} / {name_of(first[-1].cell, 'security')}"
     if rows:
-        yield Table(
-            [" / ".join(reversed(names)), "pairs", "median ratio", f"{CONFIDENCE:.0%} interval"], rows
-        )
+        yield Table([compared, "pairs", "median ratio", f"{CONFIDENCE:.0%} interval"], rows)
 
 
 _STEPS = {
@@ -250,9 +280,8 @@ def validate(options: ValidateOptions) -> None:
         validation = validate_runs(measured, programs=programs)
     if cli.output.json:
         cli.print_json(validation.to_json())
-    cli.show(
-        *_view_of_findings(validation, measured_over([run for cell in measured.cells for run in cell.ok]))
-    )
+    over = measured_over([run for cell in measured.cells for run in cell.ok])
+    cli.show(*_view_of_findings(validation, over))
     if not validation.passed:
         sys.exit(1)
 

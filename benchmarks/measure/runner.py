@@ -1,4 +1,4 @@
-"""Runs a suite's missing cells, and keeps each result at once."""
+"""Runs the cells of a suite that have no result yet, and keeps each result at once."""
 
 import fcntl
 import hashlib
@@ -39,7 +39,9 @@ from harness.system.files import working_directory
 from harness.system.result_files import not_result, read_result, write_json
 
 Todo = tuple[Planned, int]  # a cell, and the number of its repetition
-Watch = Callable[[int, int, float | None, Todo], object]  # is told runs done, all, seconds left, the next run
+
+# Is called before each run, with the number of runs done, of all runs, the seconds left, and the next run.
+Watch = Callable[[int, int, float | None, Todo], object]
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,14 @@ class Chosen:
     timeout_s: float | None = None
     told: str = ""  # the command, without these options
     hosts: str = ""
-    seed: int | None = None  # of the order of runs, else as planned
+    seed: int | None = None  # for the order of runs; None for the order of the plan
 
     def plan(self) -> list[Planned]:
-        """Return the cells, or raise OptionError if there is none."""
+        """Return the cells.
+
+        Raises:
+            OptionError: There is none.
+        """
         plan = self.suite.plan(
             quick=self.quick,
             models=self.models,
@@ -70,7 +76,7 @@ class Chosen:
 
     @property
     def command(self) -> str:
-        """The command for it."""
+        """The command that runs it."""
         given = typed(
             hosts=self.hosts,
             quick=self.quick,
@@ -81,12 +87,22 @@ class Chosen:
         return f"./inv {self.told}{given}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields for `chosen_in`."""
+        """Return the fields from which `chosen_in` makes it again."""
         return {**vars(self), "suite": self.suite.name, "models": list(self.models)}
 
 
 def start(directory: Path, chosen: Chosen, text: str, beside: Path = OURS) -> None:
-    """Make a directory with the experiment and its programs."""
+    """Make a directory for results, with the experiment and its programs.
+
+    Args:
+        directory: It must not exist.
+        chosen: What will be run.
+        text: The experiment's file.
+        beside: The directory of programs that the experiment names.
+
+    Raises:
+        OptionError: The directory exists, or can't be written; or a program is missing.
+    """
     programs = {path.name: path.read_bytes() for path in _programs(chosen.plan(), beside)}
     if chosen.hosts:
         read_hosts(Path(chosen.hosts))
@@ -120,19 +136,25 @@ def start(directory: Path, chosen: Chosen, text: str, beside: Path = OURS) -> No
 
 
 def _programs(plan: Sequence[Planned], beside: Path) -> list[Path]:
-    kinds = {
-        (planned.cell.get(PROGRAM), planned.cell.get("protocol"), planned.cell.get("variant")): planned
-        for planned in plan
-    }
-    beside_it = {beside / str(name) for name, _, _ in kinds if name is not None}
-    if missing := [path for path in beside_it if not path.is_file()]:
-        raise OptionError(f"There is no program {missing[0]}; name one that is there.")
-    ours = {source_of(planned.cell) for planned in kinds.values() if PROGRAM not in planned.cell}
-    return sorted({*beside_it, *(path for source in ours for path in sources_of(source))})
+    """Return the files of all programs of a plan, with the circuits of our own."""
+    files = set()
+    cells_of_ours = {}  # by protocol and variant, of which each has one program
+    for planned in plan:
+        cell = planned.cell
+        if PROGRAM in cell:
+            path = beside / str(cell[PROGRAM])
+            if not path.is_file():
+                raise OptionError(f"There is no program {path}; name one that is there.")
+            files.add(path)
+        else:
+            cells_of_ours[cell.get("protocol"), cell.get("variant")] = cell
+    for source in {source_of(cell) for cell in cells_of_ours.values()}:
+        files.update(sources_of(source))
+    return sorted(files)
 
 
 def chosen_in(directory: Path) -> Chosen:
-    """Return the choice whose results a directory has."""
+    """Return the choice whose results are in a directory."""
     refusal = not_result(directory / ABOUT, ABOUT)
     fields = as_type(dict[str, Any], read_result(directory, ABOUT)["chosen"], refusal)
     fields |= {"suite": read_experiment(directory / EXPERIMENT), "models": tuple(fields["models"])}
@@ -140,15 +162,22 @@ def chosen_in(directory: Path) -> Chosen:
 
 
 def go_on(directory: Path, chosen: Chosen, watch: Watch, place: Place = HERE) -> None:
-    """Run what is missing, repetition by repetition, so that a drift meets all cells alike.
+    """Run what is missing. All cells' first repetitions come first, so that a drift meets all cells alike.
 
     A cell that fails is run again only by the next command.
 
     Guarantees: no cell gets results of two programs, compile options or builds of MP-SPDZ. At an interrupt
     all results so far are on the disk.
     [test: tests/benchmarks/measure/test_runner.py]
+
+    Args:
+        directory: Of the results.
+        chosen: What to run.
+        watch: Is called before each run.
+        place: Where to run.
+
     Raises:
-        MixedResultsError: Present programs are not those of the results.
+        MixedResultsError: The programs have changed since the results were measured.
         OptionError: Another command runs in the directory.
     """
     path = directory / SAMPLES
@@ -157,7 +186,9 @@ def go_on(directory: Path, chosen: Chosen, watch: Watch, place: Place = HERE) ->
         samples = load(path)
         check_current(samples, place)
         _change_about(directory, command=chosen.command, chosen=chosen.to_json(), finished=False)
-        failed, warm, announced = set[Cell](), set[tuple[str | None, Level]](), None
+        failed: set[Cell] = set()
+        warm: set[tuple[str | None, Level]] = set()  # programs and models that have run in this command
+        announced: Todo | None = None
         total = sum(planned.repetitions for planned in plan if planned.excluded is None)
         with (
             working_directory(directory) as scratch,
@@ -183,48 +214,72 @@ def go_on(directory: Path, chosen: Chosen, watch: Watch, place: Place = HERE) ->
 
 
 def missing(plan: Sequence[Planned], samples: Sequence[Sample], seed: int | None = None) -> list[Todo]:
-    """Return the repetitions to run, of which the seed orders cells within a repetition.
+    """Return the repetitions to run, in order.
 
-    A skipped cell has one line. A cell that runs until its interval is narrow has one repetition more.
+    A skipped cell gets one line. A cell that runs until its interval is narrow gets one more repetition at a
+    time.
+
+    Args:
+        plan: The cells.
+        samples: The results so far.
+        seed: For the order of cells within a repetition; None for the order of the plan.
     """
     known = by_cell(samples)
     remaining: list[Todo] = []
     for planned in plan:
-        skipped = planned.excluded is not None
-        good = [s for s in known.get(planned.key, []) if s.status == (SKIPPED if skipped else OK)]
-        done, wanted = {sample.repetition for sample in good}, 1 if skipped else planned.repetitions
-        if planned.until and not skipped and len(done) >= wanted:
-            wanted = len(done) + (not planned.until.enough([sample.times["mpc_s"] for sample in good]))
+        is_skipped = planned.excluded is not None
+        status = SKIPPED if is_skipped else OK
+        good = [sample for sample in known.get(planned.key, []) if sample.status == status]
+        done = {sample.repetition for sample in good}
+        wanted = 1 if is_skipped else planned.repetitions
+        if planned.until and not is_skipped and len(done) >= wanted:
+            is_enough = planned.until.enough([sample.times["mpc_s"] for sample in good])
+            wanted = len(done) if is_enough else len(done) + 1
         remaining += [(planned, number) for number in range(wanted) if number not in done]
 
-    def place(todo: Todo) -> tuple[int, str]:
-        text = "" if seed is None else f"{seed} {todo[1]} {todo[0].key}"
-        return todo[1], text and hashlib.sha256(text.encode()).hexdigest()
+    def place_in_order(todo: Todo) -> tuple[int, str]:
+        planned, repetition = todo
+        if seed is None:
+            return repetition, ""
+        text = f"{seed} {repetition} {planned.key}"
+        return repetition, hashlib.sha256(text.encode()).hexdigest()
 
-    return sorted(remaining, key=place)
+    return sorted(remaining, key=place_in_order)
 
 
 def check_current(samples: Sequence[Sample], place: Place = HERE) -> None:
-    """Raise MixedResultsError if a cell's program has changed."""
-    for of in by_cell(samples).values():
-        good = [sample for sample in of if sample.status == OK]
+    """Raise MixedResultsError if a cell's program is not the one that was measured."""
+    for cell_samples in by_cell(samples).values():
+        good = [sample for sample in cell_samples if sample.status == OK]
         now = place.identity(good[0].cell) if good else None
+        if now is None:
+            continue
+        program_hash, engine_version = now
         for sample in good:
-            if now is not None and sample.program_hash != now[0]:
-                raise MixedResultsError(_mixed(sample, now[1]))
+            if sample.program_hash != program_hash:
+                raise MixedResultsError(_mixed(sample, engine_version))
 
 
 def check_alike(earlier: Sequence[Sample], sample: Sample) -> None:
-    """Raise MixedResultsError if a cell's results differ in program or hosts."""
-    for other in [other for other in earlier if OK == sample.status == other.status]:
+    """Raise MixedResultsError if a good result differs from a cell's earlier ones in program or hosts."""
+    if sample.status != OK:
+        return
+    now = _names_of_hosts(sample)
+    for other in earlier:
+        if other.status != OK:
+            continue
         if sample.program_hash != other.program_hash:
             raise MixedResultsError(_mixed(other, sample.engine_version))
-        then, now = (", ".join(str(host["name"]) for host in compared.hosts) for compared in (other, sample))
+        then = _names_of_hosts(other)
         if then != now:
             raise MixedResultsError(
                 f"The results on file are of hosts {then or 'none'}, and this one of {now or 'none'}; they "
                 "cannot be in one table. Measure into a new directory with --out, or go back to those hosts."
             )
+
+
+def _names_of_hosts(sample: Sample) -> str:
+    return ", ".join(str(host["name"]) for host in sample.hosts)
 
 
 def _mixed(sample: Sample, version: str | None) -> str:
@@ -238,15 +293,18 @@ def _mixed(sample: Sample, version: str | None) -> str:
 
 
 def time_left(todo: Sequence[Todo], samples: Sequence[Sample]) -> float | None:
-    """Estimate the seconds of all missing runs, if possible."""
-    walls = [sample.times["wall_s"] for sample in samples if sample.status == OK]
+    """Estimate the seconds of all missing runs; None if their number or their cost is unknown."""
+    seconds = [sample.times["wall_s"] for sample in samples if sample.status == OK]
     left = [planned for planned, _ in todo if planned.excluded is None]
-    known = walls and not any(planned.until for planned in left)
-    return statistics.mean(walls) * len(left) if known else None
+    if not seconds or any(planned.until for planned in left):
+        return None
+    mean_s: float = statistics.mean(seconds)
+    return mean_s * len(left)
 
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
+    """Lock a file of samples, so that no other command measures into its directory."""
     with path.open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -256,6 +314,8 @@ def _alone(path: Path) -> Iterator[None]:
 
 
 def _change_about(directory: Path, **changes: Any) -> None:
-    partial, about = directory / f"{ABOUT}.new", read_result(directory, ABOUT)
-    write_json(partial, {**about, "machine": machine(), "environment": to_builtins(environment()), **changes})
+    partial = directory / f"{ABOUT}.new"
+    about = read_result(directory, ABOUT)
+    now = {"machine": to_builtins(machine()), "environment": to_builtins(environment())}
+    write_json(partial, {**about, **now, **changes})
     partial.rename(directory / ABOUT)

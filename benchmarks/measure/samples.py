@@ -1,4 +1,4 @@
-"""Measured runs: one JSON line each, appended as the run ends."""
+"""Measured runs. Each is a line of JSON, which is appended to a file when the run ends."""
 
 import gzip
 import json
@@ -21,19 +21,39 @@ from harness.system.result_files import result_path
 T = TypeVar("T")
 
 SCHEMA = 1
-SAMPLES, ABOUT = "samples.jsonl", "about.json"
-OK, FAILED, SKIPPED = STATUSES = ("ok", "failed", "skipped")
+SAMPLES = "samples.jsonl"
+ABOUT = "about.json"
+OK = "ok"
+FAILED = "failed"
+SKIPPED = "skipped"
+STATUSES = (OK, FAILED, SKIPPED)
 CONFIDENCE = 0.95  # of intervals, unless an experiment says otherwise
 
 Level = str | int | float
-AT_FIRST: dict[str, Level] = {"noise": "joint"}  # of earlier cells, without the factor
+AT_FIRST: dict[str, Level] = {"noise": "joint"}  # levels of cells that were recorded before the factor was
 Cell = tuple[tuple[str, Level], ...]  # one level of each factor, sorted by the factor's name
 
 # The order of factors in a cell's name, and levels that it leaves out.
 _ORDER = (
-    *("program", "arguments", "compile_options", "inputs"),
-    *("protocol", "variant", "input_path", "shape", "clients", "records", "samples", "thresholds"),
-    *("groups", "labels", "cap", "epsilon", "noise", "network", "security"),
+    "program",
+    "arguments",
+    "compile_options",
+    "inputs",
+    "protocol",
+    "variant",
+    "input_path",
+    "shape",
+    "clients",
+    "records",
+    "samples",
+    "thresholds",
+    "groups",
+    "labels",
+    "cap",
+    "epsilon",
+    "noise",
+    "network",
+    "security",
 )
 _USUAL: dict[str, Level] = {
     "input_path": "shares",
@@ -50,7 +70,8 @@ _USUAL: dict[str, Level] = {
 class RunRecord:
     """The program, engine and cost of a run, as files of samples hold them.
 
-    Unknown times are None. The computation's include preprocessing, but neither start-up nor compilation.
+    A time that is unknown is None. The computation's time includes preprocessing, but neither start-up nor
+    compilation.
     """
 
     engine: str | None = None
@@ -67,12 +88,14 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class Sample(RunRecord):
-    """One attempt to run one repetition of one cell, with the run's record."""
+    """One attempt to run one repetition of a cell, with the run's record.
+
+    A skipped one can't run here, or is excluded; `reason` says why.
+    """
 
     suite: str
     cell: Annotated[Mapping[str, Level], Meta(min_length=1)]  # level by factor
     repetition: Annotated[int, Meta(ge=0)]
-    # Skipped if it cannot run here or is excluded.
     status: Annotated[str, Meta(pattern="^(ok|failed|skipped)$")]
     time: str  # UTC, ISO 8601
     environment: Mapping[str, Any]
@@ -94,7 +117,7 @@ class Sample(RunRecord):
 
 @dataclass(frozen=True)
 class Summary:
-    """The median, least and most of n runs."""
+    """The median, the least and the largest value of n runs."""
 
     n: int
     median: float
@@ -108,24 +131,32 @@ def cell_key(cell: Mapping[str, Level]) -> Cell:
 
 
 def name_of(cell: Mapping[str, Level], *hidden: str) -> str:
-    """Return a cell's levels, dotted, without hidden and usual levels."""
-    left_out = {*hidden, *(("clients", "records") if cell.get("shape") else ())}
-    ordered = [*(f for f in _ORDER if f in cell), *sorted(set(cell) - set(_ORDER))]
-    shown = [cell[f] for f in ordered if f not in left_out and cell[f] not in ("", 0, _USUAL.get(f))]
-    return ".".join(map(str, shown))
+    """Return a cell's levels, joined by dots, without usual ones and those of the factors in `hidden`."""
+    left_out = set(hidden)
+    if cell.get("shape"):  # which tells the numbers of clients and records
+        left_out |= {"clients", "records"}
+    ordered = [factor for factor in _ORDER if factor in cell]
+    ordered += sorted(set(cell) - set(_ORDER))
+    shown = []
+    for factor in ordered:
+        is_usual = cell[factor] in ("", 0, _USUAL.get(factor))
+        if factor not in left_out and not is_usual:
+            shown.append(str(cell[factor]))
+    return ".".join(shown)
 
 
-def append(path: Path, line: Any, **more: Any) -> None:
-    """Add a dataclass and `more` as a line, and wait until it is on the disk.
+def append(path: Path, record: Any, **more: Any) -> None:
+    """Add a line with the fields of a dataclass and `more` to a file, and wait until it is on the disk.
 
     Guarantees: whatever a machine that died left behind, all earlier lines stay, and the new one is whole.
     [test: tests/benchmarks/measure/test_samples.py]
     """
-    text = json.dumps({**more, **asdict(line)}, ensure_ascii=False, allow_nan=False) + "\n"
-    if (packed := packed_path(path)).exists():
+    text = json.dumps({**more, **asdict(record)}, ensure_ascii=False, allow_nan=False) + "\n"
+    packed = packed_path(path)
+    if packed.exists():
         path.write_bytes(b"".join(line + b"\n" for line in whole_lines(path)))
     with path.open("a+b") as file:
-        file.truncate(_whole(path.read_bytes()))
+        file.truncate(_length_of_whole_lines(path.read_bytes()))
         file.write(text.encode())
         file.flush()
         os.fsync(file.fileno())
@@ -138,41 +169,51 @@ def load(path: Path) -> list[Sample]:
 
 
 def packed_path(path: Path) -> Path:
-    """Return the path of a file of lines that was packed by gzip, which holds if both are there."""
+    """Return the path at which a file of lines may be packed by gzip. If both exist, the packed one holds."""
     return path.with_name(path.name + ".gz")
 
 
 def whole_lines(path: Path) -> list[bytes]:
-    """Return the lines of a file, or of it packed, without a torn last one."""
+    """Return the lines of a file that may be packed, without a last line that was not written to its end."""
     packed = packed_path(path)
     try:
         content = gzip.decompress(packed.read_bytes()) if packed.exists() else path.read_bytes()
     except (EOFError, OSError, zlib.error) as error:
         raise ResultFileError(f"Cannot read {path}: {getattr(error, 'strerror', None) or error}.") from None
-    return content[: _whole(content)].splitlines()
+    return content[: _length_of_whole_lines(content)].splitlines()
 
 
 def load_lines(path: Path, kind: type[T], what: str, schema: int | None = None) -> list[T]:
-    """Return an object for each whole line of JSON; errors call the kind `what`."""
+    """Return an object for each whole line of JSON in a file.
+
+    Args:
+        path: The file.
+        kind: The objects' type.
+        what: What a line should be, in the words of an error.
+        schema: The number that each line's field `schema` should have; None for lines without it.
+
+    Raises:
+        ResultFileError: A line is something else.
+    """
+    way_out = "restore the file, or measure into a new directory"
     objects = []
     for number, line in enumerate(whole_lines(path), 1):
-        where, way_out = f"{path}, line {number}", "restore the file, or measure into a new directory"
-        refusal = Refusal(ResultFileError, where, what, way_out)
+        refusal = Refusal(ResultFileError, f"{path}, line {number}", what, way_out)
         objects.append(as_type(kind, parse_json(line, refusal, schema), refusal))
     return objects
 
 
 def by_cell(samples: Iterable[Sample]) -> dict[Cell, list[Sample]]:
-    """Return the last run of each cell's repetitions, without warm-ups."""
+    """Return, for each cell, the last run of each repetition, without warm-ups."""
     cells: dict[Cell, dict[int, Sample]] = {}
     for sample in samples:
         if not sample.warm_up:
             cells.setdefault(sample.key, {})[sample.repetition] = sample
-    return {cell: [of[number] for number in sorted(of)] for cell, of in cells.items()}
+    return {cell: [runs[number] for number in sorted(runs)] for cell, runs in cells.items()}
 
 
 def summary(samples: Iterable[Sample], time: str = "mpc_s") -> Summary | None:
-    """Summarise one of the times over good runs, if any."""
+    """Summarize one of the times over good runs; None if there is none."""
     good = [sample for sample in samples if sample.status == OK and not sample.warm_up]
     values = [sample.times[time] for sample in good if sample.times[time] is not None]
     if not values:
@@ -181,37 +222,47 @@ def summary(samples: Iterable[Sample], time: str = "mpc_s") -> Summary | None:
 
 
 def interval_of_median(values: Sequence[float], confidence: float) -> tuple[float, float] | None:
-    """Return the narrowest interval of order statistics that holds the median, or None of too few values.
+    """Return the narrowest interval of order statistics that holds the median; None for too few values.
 
     Computes: the k-th least and the k-th largest for the largest k with 1 − 2 P(Bin(n, ½) < k) ≥ confidence.
-    Guarantees: it holds the median of independent values with that probability, or nearly so where one
-    measures until it is narrow. [test: tests/benchmarks/measure/test_samples.py]
+    Guarantees: the interval holds the median of independent values with this probability. The probability is
+    slightly smaller if values are measured until the interval is narrow.
+    [test: tests/benchmarks/measure/test_samples.py]
     """
-    n, below, k = len(values), 0, 0
-    while k < n and (below := below + comb(n, k)) * 2 <= (1 - confidence) * 2**n:
+    n = len(values)
+    ways_below = 0  # of n coins, to show fewer than k heads
+    k = 0
+    while k < n:
+        ways_below += comb(n, k)
+        if ways_below * 2 > (1 - confidence) * 2**n:
+            break
         k += 1
+    if k == 0:
+        return None
     ordered = sorted(values)
-    return (ordered[k - 1], ordered[n - k]) if k else None
+    return ordered[k - 1], ordered[n - k]
 
 
 def ratios_in_turn(above: Iterable[Sample], below: Iterable[Sample]) -> list[float]:
-    """Return the ratios of seconds of two cells' repetitions, run in turn."""
-    seconds = [
-        {run.repetition: run.times["mpc_s"] for run in runs if run.status == OK} for runs in (above, below)
-    ]
-    return [seconds[0][number] / seconds[1][number] for number in sorted(set(seconds[0]) & set(seconds[1]))]
+    """Return the ratios of two cells' seconds, one for each repetition that went well in both.
+
+    The cells' repetitions were run in turn, so that a busy machine slows both alike.
+    """
+    seconds_above = {run.repetition: run.times["mpc_s"] for run in above if run.status == OK}
+    seconds_below = {run.repetition: run.times["mpc_s"] for run in below if run.status == OK}
+    in_both = sorted(set(seconds_above) & set(seconds_below))
+    return [seconds_above[number] / seconds_below[number] for number in in_both]
 
 
 def measured_over(runs: Iterable[Sample]) -> str:
-    """Return the hosts and networks of runs in words, if there are any."""
-    over = [run for run in runs if run.hosts and run.network]
-    if not over:
+    """Return the hosts and networks of runs in words; an empty text if there are none."""
+    over_hosts = [run for run in runs if run.hosts and run.network]
+    if not over_hosts:
         return ""
-    trips, rates = (
-        [float(run.network[name]) for run in over if run.network]
-        for name in ("measured_rtt_s", "measured_bandwidth_bits_per_s")
-    )
-    names = {str(host["name"]) for run in over for host in run.hosts}
+    networks = [run.network for run in over_hosts if run.network]
+    trips = [float(network["measured_rtt_s"]) for network in networks]
+    rates = [float(network["measured_bandwidth_bits_per_s"]) for network in networks]
+    names = {str(host["name"]) for run in over_hosts for host in run.hosts}
     return (
         f"measured over {len(names)} hosts, RTT {_span(trips, 1e3)} ms, {_span(rates, 1e-9)} Gbit/s (of each "
         "run's slowest pair)"
@@ -219,9 +270,10 @@ def measured_over(runs: Iterable[Sample]) -> str:
 
 
 def _span(values: Sequence[float], per_unit: float) -> str:
-    ends = (f"{value * per_unit:.3g}" for value in (min(values), max(values)))
-    return " to ".join(dict.fromkeys(ends))
+    least = f"{min(values) * per_unit:.3g}"
+    most = f"{max(values) * per_unit:.3g}"
+    return least if least == most else f"{least} to {most}"
 
 
-def _whole(content: bytes) -> int:
+def _length_of_whole_lines(content: bytes) -> int:
     return content.rfind(b"\n") + 1

@@ -1,4 +1,4 @@
-"""Unit costs, from which plans predict."""
+"""Unit costs of the models, from which plans predict what a run takes."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from harness.system.result_files import SCHEMA, write_json
 
 @dataclass(frozen=True)
 class Measured:
-    """Medians of one cell's runs, named as predictions are."""
+    """The medians of one cell's runs, with the names of the figures that are predicted."""
 
     cell: Mapping[str, Any]
     counts: Counts
@@ -32,29 +32,31 @@ class Measured:
 
 
 def measured(samples: Sequence[Sample]) -> list[Measured]:
-    """Return each cell that went well."""
-    compiled = {  # each program once, warm-ups included
+    """Return the medians of each cell that has good runs."""
+    compiled = {  # a program is compiled once, perhaps in a warm-up
         sample.program_hash: sample.times["compile_s"]
         for sample in samples
         if sample.status == OK and sample.times["compile_s"]
     }
     medians = []
-    for of in by_cell(samples).values():
-        if took := summary(of):
-            good = [sample for sample in of if sample.status == OK]
-            cell = good[0].cell
-            rounds = [sample.rounds for sample in good if sample.rounds is not None]
-            medians.append(
-                Measured(
-                    cell,
-                    counts_of(job_of(cell), model_of(cell)),
-                    took.median,
-                    statistics.median(sum(sample.sent_bytes) for sample in good),
-                    statistics.median(rounds) if rounds else None,
-                    parse_network(str(cell["network"])),
-                    compiled.get(good[0].program_hash),
-                )
+    for cell_samples in by_cell(samples).values():
+        seconds = summary(cell_samples)
+        if seconds is None:
+            continue
+        good = [sample for sample in cell_samples if sample.status == OK]
+        cell = good[0].cell
+        rounds = [sample.rounds for sample in good if sample.rounds is not None]
+        medians.append(
+            Measured(
+                cell=cell,
+                counts=counts_of(job_of(cell), model_of(cell)),
+                mpc_s=seconds.median,
+                sent_bytes=statistics.median(sum(sample.sent_bytes) for sample in good),
+                rounds=statistics.median(rounds) if rounds else None,
+                network=parse_network(str(cell["network"])),
+                compile_s=compiled.get(good[0].program_hash),
             )
+        )
     return medians
 
 
@@ -66,8 +68,10 @@ def fit(model: SecurityModel, runs: Sequence[Measured]) -> dict[str, Any]:
         known = [run for run in here if getattr(run, figure)]
         if not known:
             continue
-        things = [amounts(run.counts, run.rounds or 0.0) for run in known]
-        rows = np.array([[thing[name] for name in names] for thing in things], dtype=np.float64)
+        rows = np.zeros((len(known), len(names)))
+        for row, run in zip(rows, known, strict=True):
+            by_name = amounts(run.counts, run.rounds or 0.0)
+            row[:] = [by_name[name] for name in names]
         values = np.array([getattr(run, figure) for run in known], dtype=np.float64)
         costs, _ = nnls(rows / values[:, np.newaxis], np.ones(len(known)))
         figures[figure] = {name: float(f"{c:.4g}") for name, c in zip(names, costs, strict=True) if c > 0}
@@ -75,33 +79,41 @@ def fit(model: SecurityModel, runs: Sequence[Measured]) -> dict[str, Any]:
 
 
 def _network(runs: Sequence[Measured]) -> dict[str, float] | None:
-    here = {_place(run): run for run in runs if run.network is None}
-    there = [(run, here[_place(run)], run.network) for run in runs if run.network and _place(run) in here]
-    trips = [
-        (run.mpc_s - same.mpc_s) / (waiting_rounds(run.counts, run.rounds) * network.rtt_s)
-        for run, same, network in there
-        if network.rtt_s > 0
-    ]
-    shares = [
-        (run.mpc_s - same.mpc_s) * network.bandwidth_bits_per_s / (8 * run.sent_bytes)
-        for run, same, network in there
-        if network.rtt_s == 0
-    ]
+    """Return what a network costs, by runs with an emulated network and the same runs without it.
+
+    None if there are no such runs.
+    """
+    here = {_cell_but_network(run): run for run in runs if run.network is None}
+    trips = []
+    shares = []
+    for run in runs:
+        network = run.network
+        same_here = here.get(_cell_but_network(run))
+        if network is None or same_here is None:
+            continue
+        longer_s = run.mpc_s - same_here.mpc_s
+        if network.rtt_s > 0:
+            trips.append(longer_s / (waiting_rounds(run.counts, run.rounds) * network.rtt_s))
+        elif network.rtt_s == 0:
+            shares.append(longer_s * network.bandwidth_bits_per_s / (8 * run.sent_bytes))
     if not trips or not shares:
         return None
     costs = {"round_trips_per_round": statistics.median(trips), "link_share": statistics.median(shares)}
     return {name: float(f"{max(0.0, value):.4g}") for name, value in costs.items()}
 
 
-def _place(run: Measured) -> Cell:
+def _cell_but_network(run: Measured) -> Cell:
     return tuple(sorted((name, level) for name, level in run.cell.items() if name != "network"))
 
 
 def write_units(directory: Path, samples: Sequence[Sample]) -> list[str]:
     """Write unit costs beside their results, and return the models."""
     runs = measured(samples)
-    models = [model for name, model in MODELS.items() if any(run.cell["security"] == name for run in runs)]
-    units = {m.name: fit(m, [run for run in runs if run.cell["security"] == m.name]) for m in models}
+    units = {}
+    for name, model in MODELS.items():
+        of_model = [run for run in runs if run.cell["security"] == name]
+        if of_model:
+            units[name] = fit(model, of_model)
     last = next(sample for sample in reversed(samples) if sample.status == OK)
     write_json(
         directory / UNITS,

@@ -33,7 +33,7 @@ from harness.request.base import DISTRIBUTED, JOINT
 from harness.views.palette import COLOURS, GREY
 
 _SECONDS = ["seconds in the computation"]
-_FORMS = {  # a line's colour, marker, style and name, in the legend's order
+_FORMS = {  # by variant and noise, a line's color, marker, style and name, in the legend's order
     (PRINTED, JOINT): (COLOURS[2], "D", "-", "literal"),
     (AT_ONCE, JOINT): (COLOURS[1], "s", "-", "literal, all at once"),
     ("product", JOINT): (COLOURS[3], "^", "-", "by products"),
@@ -58,10 +58,10 @@ def table2_figure(rows: Sequence[Row]) -> Figure | None:
     """Draw the seconds of Table 2 for ADS."""
     if not any(row.printed or row.at_once or row.default for row in rows):
         return None
-    panels = [
-        _table2(protocol, [row for row in rows if (row.protocol, row.shape) == (protocol, "ads")])
-        for protocol in PROTOCOLS
-    ]
+    panels = []
+    for protocol in PROTOCOLS:
+        shown_rows = [row for row in rows if (row.protocol, row.shape) == (protocol, "ads")]
+        panels.append(_table2(protocol, shown_rows))
     return draw([panels], (10.5, 3.4), x=_SECONDS[0], legend_columns=5)
 
 
@@ -75,7 +75,12 @@ def _table2(protocol: str, rows: Sequence[Row]) -> Panel:
         marks += _literal(row.at_once, y, "s", color=COLOURS[1], label="all instances at once")
         marks += _timed(row.default, y, "o", color=COLOURS[0], label="ours")
         marks += _timed(
-            *(row.own, y, "o"), color=COLOURS[0], label="ours, distributed noise", markerfacecolor="none"
+            row.own,
+            y,
+            "o",
+            color=COLOURS[0],
+            label="ours, distributed noise",
+            markerfacecolor="none",
         )
     return [
         *marks,
@@ -95,34 +100,34 @@ def _timed(found: Summary | None, y: float, marker: str, color: str, **style: An
 
 
 def _literal(form: Took | None, y: float, marker: str, color: str, label: str) -> list[Mark]:
-    if form is None or form.runs:
-        return _timed(form.runs if form else None, y, marker, color=color, label=label)
+    if form is None:
+        return []
+    if form.runs:
+        return _timed(form.runs, y, marker, color=color, label=label)
     ends = [form.low, form.high]
     return [line(ends, [y, y], color=color, marker=marker, markerfacecolor="none", label=label)]
 
 
 def growth_figure(measured: Measured, claim: FigureClaim) -> Figure | None:
-    """Draw seconds against a factor, a line for each form."""
+    """Draw seconds against a factor, with a line for each form, and the paper's claim."""
     of_claim = measured.where(*SCALE, protocol=claim.protocol, security=claim.security, shape="")
     cells = [cell for cell in of_claim if cell.ok and cell.number(claim.factor)]
     if not cells:
         return None
-    marks, (low, high) = list[Mark](), claim.at
+    marks: list[Mark] = []
     for (variant, noise), (color, marker, style, name) in _FORMS.items():
         of_form = [cell for cell in cells if (cell["variant"], cell["noise"]) == (variant, noise)]
         also = ("records",) if claim.factor == "clients" else ()
         for series in measured.series(claim.factor, of_form, also):
-            some = f", {few} thresholds" if variant in FORMS and (few := series[0]["thresholds"]) else ""
+            label = name
+            thresholds = series[0]["thresholds"]
+            if variant in FORMS and thresholds:
+                label += f", {thresholds} thresholds"
             face = "none" if noise == DISTRIBUTED else color
             signs = {"color": color, "marker": marker, "linestyle": style, "markerfacecolor": face}
-            marks.append(_points(series, claim.factor, label=name + some, **signs))
-    one = low == high
-    shape: dict[str, Any] = {"marker": "x", "markersize": 9} if one else {"linewidth": 6, "alpha": 0.5}
-    about = f"{claim.seconds / 3600:.0f} hours" if claim.seconds >= 7200 else f"{claim.seconds:g} s"
-    above = {"textcoords": "offset points", "xytext": (0, 8), "ha": "right" if one else "left"}
+            marks.append(_points(series, claim.factor, label=label, **signs))
     marks += [
-        line([low, high], [claim.seconds] * 2, color=GREY, solid_capstyle="butt", **shape),
-        note(f"{claim.title}: about {about}", (low, claim.seconds), color="#555555", **above),
+        *_claimed(claim),
         LOGARITHMIC,
         methodcaller("margins", y=0.12),
         GRID,
@@ -131,8 +136,31 @@ def growth_figure(measured: Measured, claim: FigureClaim) -> Figure | None:
     return draw([[marks]], (7.6, 4.6), x=claim.factor, y=_SECONDS)
 
 
+def _claimed(claim: FigureClaim) -> list[Mark]:
+    """Draw the paper's seconds: a cross at one level, or a bar over a range of levels."""
+    low, high = claim.at
+    shape: dict[str, Any]
+    if low == high:
+        shape = {"marker": "x", "markersize": 9}
+        alignment = "right"
+    else:
+        shape = {"linewidth": 6, "alpha": 0.5}
+        alignment = "left"
+    about = f"{claim.seconds / 3600:.0f} hours" if claim.seconds >= 7200 else f"{claim.seconds:g} s"
+    above = {"textcoords": "offset points", "xytext": (0, 8), "ha": alignment}
+    return [
+        line([low, high], [claim.seconds] * 2, color=GREY, solid_capstyle="butt", **shape),
+        note(f"{claim.title}: about {about}", (low, claim.seconds), color="#555555", **above),
+    ]
+
+
 def _points(cells: Sequence[CellRuns], factor: str, **style: Any) -> Mark:
-    summaries = {cell.number(factor): seconds for cell in cells if (seconds := cell.seconds())}
+    """Draw medians, with bars from the least to the most."""
+    summaries = {}
+    for cell in cells:
+        summary = cell.seconds()
+        if summary:
+            summaries[cell.number(factor)] = summary
     middle = [summary.median for summary in summaries.values()]
     bars = [
         [summary.median - summary.low for summary in summaries.values()],
@@ -149,13 +177,13 @@ def export(results: Path, directory: Path) -> None:
         raise ResultFileError(f"There are no measured runs in {results}; name what ./inv bench.run wrote.")
     runs = pd.json_normalize([asdict(sample) for sample in samples])
     runs.insert(0, "name", [name_of(sample.cell, "security") for sample in samples])
-    seconds = runs[(runs["status"] == OK) & ~runs["warm_up"]].groupby(["name", "cell.security"], sort=False)[
-        "times.mpc_s"
-    ]
+    good = runs[(runs["status"] == OK) & ~runs["warm_up"]]
+    seconds = good.groupby(["name", "cell.security"], sort=False)["times.mpc_s"]
     for name, table in (("runs", runs), ("cells", seconds.describe().reset_index())):
         table.to_csv(directory / f"{name}.csv", index=False)
         table.to_parquet(directory / f"{name}.parquet", index=False)
-    medians, measured = seconds.median().unstack(), Measured.of(samples)
+    medians = seconds.median().unstack()
+    measured = Measured.of(samples)
     shown_medians = medians.style.format(precision=4, na_rep="--").format_index(escape="latex")
     shown_medians.to_latex(directory / "table.tex")
     bars = Figure(figsize=(9, 1 + len(medians)))

@@ -24,18 +24,21 @@ from benchmarks.studies.training.people import wagepan
 from benchmarks.validation import texts
 from benchmarks.validation.cells import RESULTS, CellRuns, Measured
 from benchmarks.validation.side_by_side import AT_ONCE, NOT_YET, PRINTED, PROTOCOLS, SCALE, TABLE2, rows
-from harness.reweighing.formulas import BALANCED, weights_of_counts
+from harness.reweighing.formulas import weights_of_counts
 from harness.security_models import MODELS
 from harness.views.palette import COLOURS, GREY
 from harness.views.parts import Table
 from harness.views.rendering.plots import WIDTH, intervals
+from protocols.arrays import Floats
 from protocols.mechanisms.shifted_log import rho_of
 
 _PROJECT = Path(__file__).parents[2]
-PAGES = tuple(
-    _PROJECT / page for page in ("benchmarks/README.md", "docs/paper.md", "docs/explanation/costs.md")
+PAGES = (
+    _PROJECT / "benchmarks" / "README.md",
+    _PROJECT / "docs" / "paper.md",
+    _PROJECT / "docs" / "explanation" / "costs.md",
 )
-_DRAWS = 200
+_DRAWS = 200  # of noise, by which errors of weights are simulated
 _MARKED = re.compile(r"(<!-- recorded: ([\w-]+) -->\n).*?\n(?=\n|\Z)", re.DOTALL)
 
 Row = list[str]
@@ -57,9 +60,10 @@ def _recorded(study: str, name: str) -> Any:
 
 
 def _table2(measured: Measured, protocol: str) -> Iterator[Row]:
-    names, *of_models = texts.table2(rows(measured), protocol)
+    names, *lines = texts.table2(rows(measured), protocol)
     yield names
-    yield from ([f"`{model}`", *cells] for model, *cells in of_models)
+    for model, *figures in lines:
+        yield [f"`{model}`", *figures]
 
 
 def _iterations(measured: Measured) -> Iterator[Row]:
@@ -70,11 +74,10 @@ def _iterations(measured: Measured) -> Iterator[Row]:
 
 def _gain(measured: Measured) -> Iterator[Row]:
     yield ["model", "whole curves", "8 thresholds, in turn (95 % interval)"]
-    yield from (
-        [f"`{row.model}`", texts.times(row.gain) if row.gain else NOT_YET, texts.in_turn(row.in_turn)]
-        for row in rows(measured)
-        if (row.protocol, row.shape) == ("pi_roc", "ads")
-    )
+    for row in rows(measured):
+        if (row.protocol, row.shape) == ("pi_roc", "ads"):
+            gain = texts.times(row.gain) if row.gain else NOT_YET
+            yield [f"`{row.model}`", gain, texts.in_turn(row.in_turn)]
 
 
 def _figure(measured: Measured, claim: FigureClaim) -> Iterator[Row]:
@@ -93,67 +96,83 @@ def _figure(measured: Measured, claim: FigureClaim) -> Iterator[Row]:
 def _seconds(cell: CellRuns | None) -> str:
     if cell is None or cell.median_s is None:
         return NOT_YET
-    few = cell.number("thresholds")
-    some = f" ({few} thresholds)" if few and few != privfairfl().thresholds else ""
-    return f"{texts.seconds(cell.median_s, 2)}{some}"
+    text = texts.seconds(cell.median_s, 2)
+    thresholds = cell.number("thresholds")
+    if thresholds and thresholds != privfairfl().thresholds:
+        text += f" ({thresholds} thresholds)"
+    return text
 
 
 def _shares(measured: Measured) -> Iterator[tuple[str, list[tuple[float, float]]]]:
-    """Yield each model's seconds online and in all, for ADS."""
+    """Yield each model, and for ADS the seconds online and in all, of weights and of curves."""
     for model in privfairfl().parties:
         where = {"security": model, "shape": "ads", "variant": "default", "noise": "joint"}
         cells = [measured.where(TABLE2[0], protocol=protocol, **where)[0] for protocol in PROTOCOLS]
-        both = [(cell.seconds("online_s"), cell.seconds()) for cell in cells]
-        yield model, [(online.median, total.median) for online, total in both if online and total]
+        pairs = [(cell.seconds("online_s"), cell.seconds()) for cell in cells]
+        yield model, [(online.median, total.median) for online, total in pairs if online and total]
 
 
 def _online(measured: Measured) -> Iterator[Row]:
     yield ["model", "weights, s: online, total, share", "curves, s: online, total, share"]
-    for model, both in _shares(measured):
-        yield [
-            f"`{model}`",
-            *(
-                f"{texts.seconds(online, 2)}, {texts.seconds(total, 2)}, {online / total:.0%}"
-                for online, total in both
-            ),
-        ]
+    for model, pairs in _shares(measured):
+        row = [f"`{model}`"]
+        for online, total in pairs:
+            row.append(f"{texts.seconds(online, 2)}, {texts.seconds(total, 2)}, {online / total:.0%}")
+        yield row
 
 
 def _ahead(measured: Measured, protocol: str) -> Iterator[Row]:
     yield [
-        *("model", "joint now, s", "joint made ahead, s: offline, online"),
-        *("distributed, s", "its error, ÷ joint"),
+        "model",
+        "joint now, s",
+        "joint made ahead, s: offline, online",
+        "distributed, s",
+        "its error, ÷ joint",
     ]
     for model in MODELS:
         cells = measured.where("preprocessing", protocol=protocol, security=model, network="none")
         by_noise = {str(cell["noise"]): cell for cell in cells}
         if by_noise:
-            ahead, distributed = by_noise.get("ahead"), by_noise.get("distributed")
-            both = [ahead.seconds(name) for name in ("offline_s", "online_s")] if ahead else []
+            distributed = by_noise.get("distributed")
             yield [
                 f"`{model}`",
                 _seconds(by_noise.get("joint")),
-                ", ".join(texts.seconds(summary.median, 2) for summary in both if summary) or NOT_YET,
+                _offline_and_online(by_noise.get("ahead")),
                 _seconds(distributed),
                 f"×{error_ratio(distributed.runs[0].cell):.2f}" if distributed else NOT_YET,
             ]
 
 
+def _offline_and_online(ahead: CellRuns | None) -> str:
+    if ahead is None:
+        return NOT_YET
+    summaries = [ahead.seconds("offline_s"), ahead.seconds("online_s")]
+    medians = [texts.seconds(summary.median, 2) for summary in summaries if summary]
+    return ", ".join(medians) or NOT_YET
+
+
 @cache
 def _weight_errors() -> list[tuple[float, float, float]]:
-    """Return by ε the relative errors of `wagepan`'s weights, and of local ones at twice the ε."""
-    people, rng, errors = wagepan(), np.random.default_rng(5), []
+    """Return for some ε the relative errors of the weights of `wagepan`.
+
+    Returns:
+        ε, the error with noise in the computation, and the error with local privacy at twice the ε.
+    """
+    people = wagepan()
+    rng = np.random.default_rng(5)
     exact = people.counted(people.group, len(people.groups))
-    for epsilon in (0.25, 1.0, 5.0, 10.0, 50.0):
-        drawn = (
-            [exact + rng.laplace(0, 1 / epsilon, exact.shape) for _ in range(_DRAWS)],
-            [local_counts(people, epsilon, rng) for _ in range(_DRAWS)],
+
+    def error(counts: list[Floats]) -> float:
+        deviations = (
+            weights_of_counts(np.array(counts), "balanced") / weights_of_counts(exact, "balanced") - 1
         )
-        spread = [
-            weights_of_counts(np.array(of), BALANCED) / weights_of_counts(exact, BALANCED) - 1 for of in drawn
-        ]
-        computed, local = (float(np.sqrt(np.mean(deviations**2))) for deviations in spread)
-        errors.append((epsilon, computed, local))
+        return float(np.sqrt(np.mean(deviations**2)))
+
+    errors = []
+    for epsilon in (0.25, 1.0, 5.0, 10.0, 50.0):
+        computed = [exact + rng.laplace(0, 1 / epsilon, exact.shape) for _ in range(_DRAWS)]
+        local = [local_counts(people, epsilon, rng) for _ in range(_DRAWS)]
+        errors.append((epsilon, error(computed), error(local)))
     return errors
 
 
@@ -165,16 +184,14 @@ def _weights(_: Measured) -> Iterator[Row]:
 
 def appendix_d(measured: Measured) -> Figure:
     """Draw the online share, and weights' errors by ε."""
-    models, both = zip(*_shares(measured), strict=True)
+    models, seconds_of_models = zip(*_shares(measured), strict=True)
     places = range(len(models))
+    shares_of_weights = [online / total for (online, total), _ in seconds_of_models]
+    shares_of_curves = [online / total for _, (online, total) in seconds_of_models]
     share: list[Mark] = [
         place(0.1, color=GREY, linestyle=":"),
-        *(
-            line([of[kind][0] / of[kind][1] for of in both], places, marker, color=color, label=name)
-            for kind, (name, marker, color) in enumerate(
-                (("weights", "o", COLOURS[0]), ("curves", "s", COLOURS[1]))
-            )
-        ),
+        line(shares_of_weights, places, "o", color=COLOURS[0], label="weights"),
+        line(shares_of_curves, places, "s", color=COLOURS[1], label="curves"),
         shown(xlim=(0, 1), ylim=(len(models) - 0.5, -0.5), xlabel="online share; dotted: the paper's tenth"),
         methodcaller("set_yticks", places, models),
     ]
@@ -191,10 +208,11 @@ def appendix_d(measured: Measured) -> Figure:
 def weightings() -> Figure:
     """Draw each weighting's demographic parity difference, by data set."""
     found = pd.read_csv(RESULTS / "weightings" / SUMMARY).query("metric == 'demographic_parity_difference'")
-    series = {
-        str(name): np.column_stack([of["mean"], of["mean"] - of["std"], of["mean"] + of["std"]])
-        for name, of in found.groupby("model", sort=False)
-    }
+    series = {}
+    for name, lines in found.groupby("model", sort=False):
+        mean = lines["mean"]
+        deviation = lines["std"]
+        series[str(name)] = np.column_stack([mean, mean - deviation, mean + deviation])
     what = "demographic parity difference, 0 is best"
     picture = intervals("weightings", list(found["data"].unique()), series, what, "", at=0.0)
     figure = Figure(figsize=(WIDTH, picture.height), layout="constrained")
@@ -207,13 +225,10 @@ def _table3(_: Measured) -> Iterator[Row]:
     schemes = pd.read_csv(RESULTS / "reproduce-training" / SUMMARY).query(
         "data == 'MovieLens 100K' and epsilon == 1"
     )
-    shown = {
-        (
-            row["way"],
-            row["scheme"],
-        ): f"{100 * row['accuracy']:.1f}; {row['odds']:.3f} ± {row['odds, half']:.3f}"
-        for row in schemes.to_dict("records")
-    }
+    shown = {}
+    for row in schemes.to_dict("records"):
+        text = f"{100 * row['accuracy']:.1f}; {row['odds']:.3f} ± {row['odds, half']:.3f}"
+        shown[row["way"], row["scheme"]] = text
     for name, printed in table3()["rows"].items():
         paper = printed["ml-1m"]
         yield [name, f"{paper['accuracy']}; {paper['delta_eodd']}", shown["paper", name]]
@@ -226,9 +241,14 @@ def _gaps(_: Measured) -> Iterator[Row]:
     for cell in _recorded("reproduce-gaps", "gaps.json")["table1"]:
         if cell["published"] and cell["clients"] in (10**5, 10**7) and cell["alpha"] >= 0.01:
             assert cell["agrees"]
-            true = f"{cell['true_epsilon']:.3g}" if cell["true_epsilon"] else "none"
-            size, redone = f"{cell['clients']:,}, {cell['alpha']:g}", f"{cell['reproduced']:.2f}"
-            yield [size, cell["mechanism"], cell["published"], redone, true, f"{cell['repaired']:.2f}"]
+            yield [
+                f"{cell['clients']:,}, {cell['alpha']:g}",
+                cell["mechanism"],
+                cell["published"],
+                f"{cell['reproduced']:.2f}",
+                f"{cell['true_epsilon']:.3g}" if cell["true_epsilon"] else "none",
+                f"{cell['repaired']:.2f}",
+            ]
 
 
 def _capping(_: Measured) -> Iterator[Row]:
@@ -239,12 +259,19 @@ def _capping(_: Measured) -> Iterator[Row]:
 
 def _groups(_: Measured) -> Iterator[Row]:
     yield [
-        *("records", "ε, logarithm", "ρ, logarithm", "ε, plain noise of that target"),
-        *("error, logarithm", "ρ, Gaussian logarithm", "ρ, Algorithm 1 of the problem"),
+        "records",
+        "ε, logarithm",
+        "ρ, logarithm",
+        "ε, plain noise of that target",
+        "error, logarithm",
+        "ρ, Gaussian logarithm",
+        "ρ, Algorithm 1 of the problem",
     ]
     names = (
-        *("epsilon, plain noise, same target", "relative error, logarithm"),
-        *("rho, Gaussian logarithm", "rho, Algorithm 1 (proven)"),
+        "epsilon, plain noise, same target",
+        "relative error, logarithm",
+        "rho, Gaussian logarithm",
+        "rho, Algorithm 1 (proven)",
     )
     for row in _recorded("reproduce-groupwise", "groupwise.json")["rows"]:
         epsilon = row["epsilon, logarithm"]
@@ -256,15 +283,16 @@ def _algorithm_1(_: Measured) -> Iterator[Row]:
     yield ["1,000,000 outputs for a count of 10,000", "published", "redone"]
     figure1 = _recorded("reproduce-groupwise", "groupwise.json")["figure1"]
     for name in ("mean", "standard_deviation"):
-        both = (figure1[f"published_{name}"], figure1[name])
-        yield [name.replace("_", " "), *(f"{value:,.1f}" for value in both)]
+        published = figure1[f"published_{name}"]
+        redone = figure1[name]
+        yield [name.replace("_", " "), f"{published:,.1f}", f"{redone:,.1f}"]
 
 
 def _intervals(_: Measured) -> Iterator[Row]:
     table = pd.read_csv(RESULTS / "intervals" / SUMMARY)
     yield ["half-width over error", "ε", *(f"{size:,}" for size in table["size"].unique())]
-    for (of, epsilon), lines in table.groupby(["of", "epsilon"], sort=False):
-        yield [str(of), f"{epsilon:g}", *(f"{ratio:.2f}" for ratio in lines["ratio"])]
+    for (interval, epsilon), lines in table.groupby(["of", "epsilon"], sort=False):
+        yield [str(interval), f"{epsilon:g}", *(f"{ratio:.2f}" for ratio in lines["ratio"])]
 
 
 TABLES: Mapping[str, Callable[[Measured], Iterator[Row]]] = {

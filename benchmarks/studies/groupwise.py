@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from benchmarks.figures import LEGEND, LOGARITHMIC, Mark, Panel, draw, level, line, shown
-from benchmarks.studies.outcome import Outcome, Row
+from benchmarks.studies.outcome import Row, StudyResult
 from harness.views.palette import COLOURS, GREY
 from harness.views.parts import Part, Table
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, logarithms, plan_noise
@@ -23,17 +23,19 @@ from protocols.guarantee import Guarantee
 from protocols.mechanisms.shifted_log import ErrorTarget, ShiftedLog, expected_errors, plan_logarithm
 
 RELATION = NeighboringRelation.ADD_OR_REMOVE_ONE
-EPSILON, DELTA = Fraction(1), Fraction(1, 1 << 40)
+EPSILON = Fraction(1)
+DELTA = Fraction(1, 1 << 40)
 TARGET = ErrorTarget(0.1, 100, 1 << 20)  # as `count` has it by default
 
-# Of numerical integrals over the two-stage noise.
-_FIRST_STAGE_SDS = 25.0  # reach of integrals over the first noise
+# Numerical integrals over the noise of two stages.
+_FIRST_STAGE_SDS = 25.0  # how far they reach, in standard deviations of the first noise
 _POINTS = 4_001
-_LEAST = 1e-7  # integrals' least distance from 0, in standard deviations of the first noise
+_LEAST = 1e-7  # how near they come to 0, in standard deviations of the first noise
 
 
 # Algorithm 1 of Pujol and Desfontaines, as in Figure 1: X ~ N(count, SPREAD^2), Y ~ N(X, (RELATIVE X)^2).
-SPREAD, RELATIVE = 10.0, 0.3
+SPREAD = 10.0
+RELATIVE = 0.3
 PROVEN_RHO = 1 / (2 * SPREAD**2)  # Y is computed from X, which is rho-zCDP with this rho
 
 
@@ -56,9 +58,10 @@ def sampled(count: float, n: int, rng: np.random.Generator) -> Floats:
 
 
 def numerical_rho(count: float) -> float:
-    """Return the largest Renyi divergence over its order for neighboring counts, no bound."""
+    """Estimate the largest Rényi divergence over its order, for neighboring counts. It is no bound."""
     y = _grid(count, 12 * float(np.hypot(SPREAD, RELATIVE * (abs(count) + 3 * SPREAD))))
-    p, q = (np.log(np.maximum(density(y, n), 1e-300)) for n in (count, count + 1))
+    p = np.log(np.maximum(density(y, count), 1e-300))
+    q = np.log(np.maximum(density(y, count + 1), 1e-300))
     ratios = [0.0]
     for order in (1.01, 1.1, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0):
         for power in (order * p + (1 - order) * q, order * q + (1 - order) * p):
@@ -69,7 +72,7 @@ def numerical_rho(count: float) -> float:
 
 
 def _grid(center: float, reach: float) -> Floats:
-    """Return points around `center`, even or ever closer to 0."""
+    """Return points around `center`, evenly spaced, and closer to each other near 0 if 0 is in reach."""
     even: Floats = np.linspace(center - reach, center + reach, _POINTS)
     if abs(center) > _FIRST_STAGE_SDS * SPREAD:
         return even  # evenly spaced, the trapezoid rule is nearly exact
@@ -85,7 +88,7 @@ def gaussian_log_rho(count: int, offset: float, sigma: float) -> float:
 
 
 SEEMING = "rho, Algorithm 1 (numerical)"
-SEED = 20_211_103  # arbitrary; of simulations only
+SEED = 20_211_103  # arbitrary; for simulations alone
 
 
 @dataclass(frozen=True)
@@ -99,12 +102,12 @@ class Mechanism:
 
     def epsilons(self, counts: Sequence[int]) -> list[float]:
         """Return a record's epsilon, rounded up, by its group's size."""
-        # There are few steps, and each takes a while.
-        by_step = {
-            step: float_up(self.distribution.guarantee_at(count, self.coins).epsilon)
-            for step, count in {self.distribution.step(count): count for count in counts}.items()
-        }
-        return [by_step[self.distribution.step(count)] for count in counts]
+        steps = [self.distribution.step(count) for count in counts]
+        by_step: dict[int, float] = {}  # there are few steps, and the epsilon of each takes a while
+        for step, count in zip(steps, counts, strict=True):
+            if step not in by_step:
+                by_step[step] = float_up(self.distribution.guarantee_at(count, self.coins).epsilon)
+        return [by_step[step] for step in steps]
 
     def relative_errors(self, counts: Sequence[int]) -> Floats:
         """Return E|estimate - count| / max(count, 1) for each count."""
@@ -129,10 +132,14 @@ def mechanisms_of(target: ErrorTarget, epsilon: Fraction) -> list[Mechanism]:
 def _rows(target: ErrorTarget, mechanisms: Sequence[Mechanism]) -> list[Any]:
     offset = mechanisms[0].distribution.offset
     counts = [10**power for power in range(int(np.log10(target.most)) + 1)]
+    epsilons = {f"epsilon, {mechanism.name}": mechanism.epsilons(counts) for mechanism in mechanisms}
+    errors = {}
+    for mechanism in mechanisms:
+        errors[f"relative error, {mechanism.name}"] = mechanism.relative_errors(counts)
     columns = {
         "records": counts,
-        **{f"epsilon, {of.name}": of.epsilons(counts) for of in mechanisms},
-        **{f"relative error, {of.name}": of.relative_errors(counts) for of in mechanisms},
+        **epsilons,
+        **errors,
         "rho, Gaussian logarithm": [
             gaussian_log_rho(count, offset, gaussian_scale(target, offset)) for count in counts
         ],
@@ -176,7 +183,8 @@ def figure(
         ),
         methodcaller("hlines", *ends, color=GREY, linestyle=":", label="target"),
     ]
-    sizes, seeming = zip(*((row["records"], row[SEEMING]) for row in rows), strict=True)
+    sizes = [row["records"] for row in rows]
+    seeming = [row[SEEMING] for row in rows]
     numerical = [
         line(sizes, seeming, color=COLOURS[1], marker="o", label="numerical, no bound"),
         level(PROVEN_RHO, color=COLOURS[0], label="proven: its first stage"),
@@ -250,13 +258,14 @@ def view(rows: Sequence[Row], mechanisms: Sequence[Mechanism]) -> Iterator[Part]
     )
 
 
-def study() -> Outcome:
-    """Return a row per size of the group."""
+def study() -> StudyResult:
+    """Return privacy and error for some sizes of the group."""
     mechanisms = mechanisms_of(TARGET, EPSILON)
-    # Of a count to which the post gives the best fit's mean and standard deviation.
+    # The post states the best normal fit for this count.
     samples = sampled(10_000, 1_000_000, np.random.default_rng(SEED))
-    fitted, rows = NormalDist.from_samples(samples.tolist()), _rows(TARGET, mechanisms)
-    return Outcome(
+    fitted = NormalDist.from_samples(samples.tolist())
+    rows = _rows(TARGET, mechanisms)
+    return StudyResult(
         {"seed": SEED},
         {
             "target": asdict(TARGET),

@@ -1,4 +1,4 @@
-"""Widths of intervals beside the errors that they bound."""
+"""How wide intervals are, beside the errors that they bound."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,27 +7,31 @@ from itertools import product
 
 import numpy as np
 
-from benchmarks.studies.outcome import SUMMARY, Outcome, Row, grouped, rounded
+from benchmarks.studies.outcome import SUMMARY, Row, StudyResult, grouped, rounded
 from benchmarks.studies.utility.study import SEED, generator
 from harness.inputs.record_schema import MAX_STEPS, RecordDomain, RecordKind, ValueGrid
 from harness.postprocessing.noisy_counts import NoisyCounts
 from harness.postprocessing.thresholds.choose import RATES
-from harness.releases.confusion import ConfusionStatistic, confusion
-from harness.releases.gaps import GapStatistic, gaps
-from harness.releases.weights import WeightsStatistic
-from harness.request.releases import ConfusionRequest, GapRequest, WeightsRequest
-from harness.reweighing.formulas import CONFIDENCE, REWEIGHINGS, weights_of_counts
+from harness.releases.confusion.request import ConfusionRequest
+from harness.releases.confusion.statistic import ConfusionStatistic, confusion
+from harness.releases.gap.request import GapRequest
+from harness.releases.gap.statistic import GapStatistic, gaps
+from harness.releases.weights.request import WeightsRequest
+from harness.releases.weights.statistic import WeightsStatistic
+from harness.reweighing.formulas import REWEIGHINGS, weights_of_counts
+from harness.reweighing.intervals import CONFIDENCE
 from harness.views.parts import Part
 from protocols.accounting.calibration import NoisePlan
 from protocols.arrays import Floats
 from protocols.noise.added import simulated_noise
 
-Extent = tuple[tuple[Fraction, ...], tuple[int, ...]]  # each ε, and clients or records of each group
+Extent = tuple[tuple[Fraction, ...], tuple[int, ...]]  # ε, and the clients or records of each group
 WHOLE: Extent = ((Fraction(1, 10), Fraction(1), Fraction(3)), (100, 1_000, 10_000, 100_000))
 QUICK: Extent = ((Fraction(1),), (1_000,))
 ERRORS = 20_000  # simulated for the error that 95 % keep to
 
-_GROUPS, _LABELS = ("a", "b"), ("0", "1")
+_GROUPS = ("a", "b")
+_LABELS = ("0", "1")
 _VALUED = RecordDomain(_GROUPS, (), 1, kind=RecordKind.VALUE, values=ValueGrid(-1.0, 1.0, MAX_STEPS))
 _PREDICTED = RecordDomain(_GROUPS, _LABELS, kind=RecordKind.PREDICTION)
 _LABELLED = RecordDomain(_GROUPS, _LABELS)
@@ -50,15 +54,18 @@ def _means(sums: Floats) -> Mapping[str, Floats]:
 
 def _mean_intervals(sums: Floats, plan: NoisePlan) -> Mapping[str, Sequence[float]]:
     result = gaps(sums, _VALUED, plan)
-    mean, gap = result.means[0], result.gaps[0, 1]
+    mean = result.means[0]
+    gap = result.gaps[0, 1]
     return {"mean of a group": (mean.low, mean.high), "gap": (gap.low, gap.high)}
 
 
 def _rates(counts: Floats) -> Mapping[str, Floats]:
     matrix = counts[:, 0]
-    true_positive, false_positive = (matrix[:, label, 1] / matrix[:, label].sum(axis=-1) for label in (1, 0))
-    selected = matrix[..., 1].sum(axis=-1) / matrix.sum(axis=(-2, -1))
-    return dict(zip(RATES, (true_positive, false_positive, selected), strict=True))
+    return {
+        "true_positive_rate": matrix[:, 1, 1] / matrix[:, 1].sum(axis=-1),
+        "false_positive_rate": matrix[:, 0, 1] / matrix[:, 0].sum(axis=-1),
+        "selection_rate": matrix[..., 1].sum(axis=-1) / matrix.sum(axis=(-2, -1)),
+    }
 
 
 def _rate_intervals(counts: Floats, plan: NoisePlan) -> Mapping[str, Sequence[float]]:
@@ -76,7 +83,7 @@ def _weight_intervals(counts: Floats, plan: NoisePlan) -> Mapping[str, Sequence[
 
 
 RELEASES = (
-    Released(  # of means 0.6 and -0.2 on the scale from -1 to 1
+    Released(  # the groups' means are 0.6 and -0.2 on the scale from -1 to 1
         MAX_STEPS * np.array([1.6, 0.4, 0.8, 1.2]),
         lambda epsilon: GapStatistic().prepare(GapRequest(epsilon=epsilon), _VALUED).plan,
         _means,
@@ -99,12 +106,14 @@ RELEASES = (
 
 def study(
     epsilons: Sequence[Fraction], sizes: Sequence[int], runs: int, progress: Callable[[int, int], None]
-) -> Outcome:
+) -> StudyResult:
     """Simulate releases of two groups, and `runs` intervals of each."""
-    rows, settings = list[Row](), list(product(RELEASES, epsilons, sizes))
+    rows: list[Row] = []
+    settings = list(product(RELEASES, epsilons, sizes))
     for number, (released, epsilon, size) in enumerate(settings):
         progress(number, len(settings))
-        plan, exact = released.plan(epsilon), size * released.shares
+        plan = released.plan(epsilon)
+        exact = size * released.shares
         rng = generator(released.estimates.__name__, epsilon, size)
         noisy = exact + simulated_noise(plan.noise, rng, (ERRORS, *exact.shape))
         intervals = [released.intervals(values, plan) for values in noisy[:runs]]
@@ -124,7 +133,7 @@ def study(
                     "ratio": rounded(half_width / error, 3),
                 }
             )
-    return Outcome(
+    return StudyResult(
         {"seed": SEED, "runs": runs, "errors": ERRORS, "confidence": float(CONFIDENCE)},
         rows,
         view(rows, sizes),
@@ -134,13 +143,15 @@ def study(
 
 def view(rows: Sequence[Row], sizes: Sequence[int]) -> Iterator[Part]:
     """View each ratio, and how often intervals held."""
-    ratios = {(row["of"], row["epsilon"], row["size"]): row["ratio"] for row in rows}
+    ratios: dict[tuple[str, float], dict[int, float]] = {}  # by quantity and ε, then by size
+    for row in rows:
+        ratios.setdefault((row["of"], row["epsilon"]), {})[row["size"]] = row["ratio"]
+    lines = []
+    for (quantity, epsilon), by_size in ratios.items():
+        lines.append([quantity, f"{epsilon:g}", *(f"{by_size[size]:.2f}" for size in sizes)])
     yield grouped(
         ["half-width / error of", "ε", *(f"{size:,}" for size in sizes)],
-        [
-            [of, f"{epsilon:g}", *(f"{ratios[of, epsilon, size]:.2f}" for size in sizes)]
-            for of, epsilon in dict.fromkeys((of, epsilon) for of, epsilon, _ in ratios)
-        ],
+        lines,
         alignment="l" + "r" * (1 + len(sizes)),
     )
     yield (

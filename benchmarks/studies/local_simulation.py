@@ -1,4 +1,4 @@
-"""Reports of very many clients of a local mechanism, simulated by seeds, so never privacy noise."""
+"""Reports of very many clients of a local mechanism, simulated from seeds, which no real report may be."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ from protocols.local_dp.randomizers import Mechanism, MechanismL, MechanismR
 
 
 @dataclass(frozen=True, eq=False)
-class Population:
-    """Each group's values, and how many clients hold each."""
+class ClientValues:
+    """For each group, the values that its clients hold, and how many clients hold each value."""
 
     values: tuple[Floats, ...]
     clients: tuple[Integers, ...]
@@ -26,7 +26,10 @@ class Population:
 
 @dataclass(frozen=True)
 class PublishedL:
-    """M_L as published, with noise of scale k / epsilon_2 where the group moved. It is LDP only if k = 2."""
+    """M_L as published, whose noise has scale k / epsilon_2 where the group moved. It is LDP only if k = 2.
+
+    `at_two` is the same mechanism with k = 2.
+    """
 
     at_two: MechanismL
     k: Fraction
@@ -47,32 +50,35 @@ class Simulated:
 
     def estimated_means(self) -> Floats:
         """Return the groups' means, shape (runs, d), estimated with true sizes."""
-        sizes, declared = np.where(self.sizes > 0, self.sizes, np.nan), self.mechanism.declared
-        of_all = float(self.mechanism.grr.keep) * self.mechanism.gain * sizes
-        return np.asarray(declared.center + declared.radius * self.sums / of_all)
+        declared = self.mechanism.declared
+        sizes = np.where(self.sizes > 0, self.sizes, np.nan)
+        weight = float(self.mechanism.grr.keep) * self.mechanism.gain * sizes
+        return np.asarray(declared.center + declared.radius * self.sums / weight)
 
     def estimated_gaps(self, a: int = 0, b: int = 1) -> Floats:
-        """Return the mean of a less that of b, shape (runs,)."""
+        """Return the estimated mean of group a less the estimated mean of group b, shape (runs,)."""
         means = self.estimated_means()
         return np.asarray(means[:, a] - means[:, b])
 
     def gap(self, a: int = 0, b: int = 1) -> float:
-        """Return the true gap."""
+        """Return the true mean of group a less the true mean of group b."""
         return float(self.means[a] - self.means[b])
 
 
 def simulate(
-    mechanisms: Sequence[Simulable], population: Population, runs: int, rng: np.random.Generator
+    mechanisms: Sequence[Simulable], population: ClientValues, runs: int, rng: np.random.Generator
 ) -> list[Simulated]:
     """Draw all clients' reports, in `runs` independent runs of each mechanism.
 
-    Clients with the same tuple take one step. M_R's coin for a value's bit does not depend on the group, so
-    1 bits are a sum of binomials, and reports of one group and bit are multinomial. M_L keeps a binomial
-    number of clients per value, and rounds up a binomial number of these.
+    Computes: all clients with the same group and value are drawn together. In M_R, the coin for a value's bit
+    does not depend on the group. So the number of 1 bits is a sum of binomial numbers, and the reports of
+    clients with the same group and bit are multinomial. In M_L, for each value a binomial number of clients
+    keep their group, and a binomial number of these round up.
 
     Guarantees: the distribution of as many calls of `Mechanism.perturb`, within floating-point arithmetic.
     [test: tests/statistical/test_local_simulation.py]
-    Memory: that of runs times values. [test: tests/benchmarks/studies/test_local_simulation.py]
+    Memory grows with runs times values. [test: tests/benchmarks/studies/test_local_simulation.py]
+
     Raises:
         ValueError: A value is outside the declared range.
     """
@@ -83,7 +89,7 @@ def simulate(
 
 
 def _simulated(
-    simulated: Simulable, population: Population, runs: int, rng: np.random.Generator
+    simulated: Simulable, population: ClientValues, runs: int, rng: np.random.Generator
 ) -> Simulated:
     mechanism = simulated.at_two if isinstance(simulated, PublishedL) else simulated
     tuples = list(zip(population.values, population.clients, strict=True))
@@ -102,14 +108,17 @@ def _simulated(
 def _reports_of_r(
     mechanism: MechanismR, tuples: list[tuple[Floats, Integers]], runs: int, rng: np.random.Generator
 ) -> tuple[Integers, Floats]:
-    d, truth = mechanism.grr.groups, float(mechanism.truth)
-    keep, move = float(mechanism.grr.keep), float(mechanism.grr.move)
-    ups = [_tosses(n, (1 + x) / 2, runs, rng).sum(axis=1) for x, n in tuples]
-    reports = np.zeros((runs, d, 2), dtype=np.int64)  # by group and told bit
+    d = mechanism.grr.groups
+    truth = float(mechanism.truth)
+    keep = float(mechanism.grr.keep)
+    move = float(mechanism.grr.move)
+    ups = [_tosses(clients, (1 + values) / 2, runs, rng).sum(axis=1) for values, clients in tuples]
+    reports = np.zeros((runs, d, 2), dtype=np.int64)  # by reported group and bit
     for g, (_, clients) in enumerate(tuples):
         for bit, n in ((1, ups[g]), (0, clients.sum() - ups[g])):
             distribution = np.full((d, 2), move / 2)
-            distribution[g, bit], distribution[g, 1 - bit] = keep * truth, keep * (1 - truth)
+            distribution[g, bit] = keep * truth
+            distribution[g, 1 - bit] = keep * (1 - truth)
             reports += rng.multinomial(n, distribution.ravel()).reshape(reports.shape)
     return reports.sum(axis=2), (reports[..., 1] - reports[..., 0]).astype(np.float64)
 
@@ -124,10 +133,10 @@ def _reports_of_l(
     kept, sums = np.zeros((2, runs, mechanism.grr.groups), dtype=np.int64)
     for g, (x, clients) in enumerate(tuples):
         low = np.floor(x * mechanism.unit)
-        of_group = _tosses(clients, np.float64(mechanism.grr.keep), runs, rng)
-        kept[:, g] = of_group.sum(axis=1)
-        up = _tosses(of_group, x * mechanism.unit - low, runs, rng)
-        sums[:, g] = of_group @ low.astype(np.int64) + up.sum(axis=1)
+        kept_of_group = _tosses(clients, np.float64(mechanism.grr.keep), runs, rng)
+        kept[:, g] = kept_of_group.sum(axis=1)
+        up = _tosses(kept_of_group, x * mechanism.unit - low, runs, rng)
+        sums[:, g] = kept_of_group @ low.astype(np.int64) + up.sum(axis=1)
     moved = _moved(np.array([n.sum() for _, n in tuples]) - kept, rng)
     noise = np.zeros(sums.shape, dtype=np.int64)
     for clients, wide in ((kept, mechanism.scale), (moved, mechanism.scale * k / 2)):
@@ -144,7 +153,7 @@ def _tosses(n: Integers, chances: Floats | np.float64, runs: int, rng: np.random
 
 
 def _moved(leaving: Integers, rng: np.random.Generator) -> Integers:
-    """Draw how many arrive in each group."""
+    """Draw how many clients arrive in each group, if so many leave each for others."""
     d = leaving.shape[-1]
     to = (1 - np.eye(d)) / (d - 1)
     return np.asarray(np.sum([rng.multinomial(leaving[..., g], to[g]) for g in range(d)], axis=0))

@@ -1,4 +1,4 @@
-"""A study's results, for people, programs and files."""
+"""What a study found, for people, programs and files."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,16 +22,27 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """A study's results."""
+class StudyResult:
+    """A study's results, in all forms in which they are shown and kept.
 
-    about: Row  # fields of `about.json`
-    json: Any  # what `--json` prints, and the file `result` holds, if that has a name
+    Args:
+        about: Fields of `about.json`.
+        json: What `--json` prints.
+        view: What the terminal shows.
+        samples: The lines of `samples.jsonl`; without any there is no such file.
+        tables: By the name of a file of comma-separated values.
+        result: The name of a file with what `--json` prints; empty for none.
+        figures: By the name of a picture's file, what draws it.
+        dpi: The pictures' dots per inch.
+    """
+
+    about: Row
+    json: Any
     view: View
     samples: Iterable[Row] = ()
-    tables: Mapping[str, Sequence[Row] | pd.DataFrame] = field(default_factory=dict)  # by file
+    tables: Mapping[str, Sequence[Row] | pd.DataFrame] = field(default_factory=dict)
     result: str = ""
-    figures: Mapping[str, Callable[[], Figure]] = field(default_factory=dict)  # by file
+    figures: Mapping[str, Callable[[], Figure]] = field(default_factory=dict)
     dpi: int = 110
 
     def write(self, directory: Path, command: str, seconds: float) -> None:
@@ -43,7 +54,8 @@ class Outcome:
         )
         if self.result:
             write_json(directory / self.result, self.json)
-        if lines := [json.dumps(sample, allow_nan=False) + "\n" for sample in self.samples]:
+        lines = [json.dumps(sample, allow_nan=False) + "\n" for sample in self.samples]
+        if lines:
             (directory / SAMPLES).write_text("".join(lines), encoding="utf-8")
         for name, rows in self.tables.items():
             pd.DataFrame(rows, dtype=object).to_csv(directory / name, index=False, lineterminator="\n")
@@ -52,11 +64,23 @@ class Outcome:
 
 
 def grouped(columns: Sequence[str], rows: Iterable[Sequence[str]], by: int = 1, **more: Any) -> Table:
-    """Return a table between rules, with equal first columns of rows shown once."""
+    """Return a table in which neighboring rows with equal first columns show these columns once.
+
+    Args:
+        columns: Their names.
+        rows: The rows. An empty row, which is a rule, goes between those with different first columns.
+        by: How many columns are first columns.
+        more: Further arguments of `Table`.
+    """
     lines: list[Sequence[str]] = []
-    for _, (first, *others) in groupby(rows, key=lambda row: tuple(row[:by])):
-        lines += [[], first, *([*[""] * by, *row[by:]] for row in others)]
-    return Table(columns, lines[1:], **more)
+    for _, alike in groupby(rows, key=lambda row: tuple(row[:by])):
+        first, *others = alike
+        if lines:
+            lines.append([])
+        lines.append(first)
+        for row in others:
+            lines.append([*[""] * by, *row[by:]])
+    return Table(columns, lines, **more)
 
 
 def rounded(value: float, digits: int = 5) -> float:

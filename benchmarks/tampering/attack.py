@@ -1,4 +1,4 @@
-"""Runs of MP-SPDZ's parties in which one changes a message, or noise made ahead."""
+"""Runs of MP-SPDZ's parties in which one of them changes a message, or noise that was made ahead."""
 
 import os
 import re
@@ -18,6 +18,7 @@ import numpy as np
 from benchmarks.tampering.operations import LAW, OFFLINE, SAMPLER, Integers, Operation
 from harness.engines.base import PROGRAMS as PRODUCTION, MadeUpJob
 from harness.engines.parties.certificates import make_key, trust
+from harness.engines.parties.config import Machine
 from harness.engines.parties.handle import move_piece
 from harness.engines.parties.supervisor import free_ports
 from harness.engines.parties.working_directory import (
@@ -39,13 +40,17 @@ PROGRAMS = Path(__file__).with_name("programs")
 
 INTERPOSER = Path(__file__).with_name("interposer.c")
 
-_POLL_S, _SLOW_POLL_S = 0.02, 0.1  # while parties send, and while they do not
-_STILL_S = 1.5  # without messages; MP-SPDZ itself waits a second at most
-_IN_VAIN = 50  # wake-ups in that time, of a thread that waits in vain
-_LANES = 4  # for which batches are small
-_LONGEST_S = 20  # of computing: twenty times as long as without changes
+_POLL_S = 0.02  # between looks at the parties while they send
+_SLOW_POLL_S = 0.1  # and while they do not
+_STILL_S = (
+    1.5  # parties that send nothing for so long may wait for ever; MP-SPDZ itself waits a second at most
+)
+_IN_VAIN = 50  # a thread that goes to sleep more often in that time waits in vain
+_LANES = 4  # values in a vector; so few keep batches small
+_LONGEST_S = 20  # of computing: twenty times as long as a run without changes
 _INTEGER = re.compile(r"(?<![\w])-?\d+")
-_MESSAGES, _CHANGED = "messages", "changed"
+_MESSAGES = "messages"  # the interposer's list of a party's messages, a file in its directory
+_CHANGED = "changed"  # begins the line about the message that was changed
 
 
 class Kind(StrEnum):
@@ -61,15 +66,25 @@ class Kind(StrEnum):
     STOP = "stop"
 
 
+# Each change draws from these, so that a kind is as frequent as it is listed here.
 KINDS = (
-    *[Kind.SHIFT_ALL] * 4,
-    *[Kind.SHIFT] * 2,
-    *[Kind.FLIP] * 2,
-    *(Kind.ECHO, Kind.REPEAT, Kind.DROP, Kind.SWAP, Kind.STOP),
-)  # in proportion to a walk's changes
+    Kind.SHIFT_ALL,
+    Kind.SHIFT_ALL,
+    Kind.SHIFT_ALL,
+    Kind.SHIFT_ALL,
+    Kind.SHIFT,
+    Kind.SHIFT,
+    Kind.FLIP,
+    Kind.FLIP,
+    Kind.ECHO,
+    Kind.REPEAT,
+    Kind.DROP,
+    Kind.SWAP,
+    Kind.STOP,
+)
 
 
-class Outcome(StrEnum):
+class Reaction(StrEnum):
     """The honest parties' reaction to a change."""
 
     ABORTED = "aborted"  # an error, or all waited for ever; nothing was opened
@@ -82,7 +97,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, order=True)
 class Message:
-    """A message of the tampering party, by its number to that receiver."""
+    """A message of the tampering party, by its receiver and its number among the messages to it."""
 
     receiver: int
     number: int
@@ -91,7 +106,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Change:
-    """A change of a message at a byte."""
+    """A change of a message: how, at which byte, and with which number."""
 
     message: Message
     kind: Kind
@@ -120,35 +135,57 @@ def build_interposer(directory: Path) -> Path:
 
 
 class Attack:
-    """The parties of one operation, one of which tampers."""
+    """The parties of one operation, one of which tampers.
+
+    Args:
+        model: The security model.
+        operation: The program, its inputs and its right result.
+        tamperer: The number of the party that tampers.
+        built: The interposer.
+        work: An empty directory, in which each party gets a directory.
+    """
 
     kinds: tuple[Kind, ...] = KINDS
 
     def __init__(
         self, model: SecurityModel, operation: Operation, tamperer: int, built: Path, work: Path
     ) -> None:
-        self.model, self.operation, self.tamperer = model, operation, tamperer
-        self._built, self._work = built, work
-        self._honest = [i for i in range(model.parties) if i != tamperer]
+        self.model = model
+        self.operation = operation
+        self.tamperer = tamperer
+        self._built = built
+        self._work = work
+        self._honest = [party for party in range(model.parties) if party != tamperer]
         self._inputs = (self._honest[0], tamperer if operation.noise else self._honest[-1])
-        self.directories = [work / f"party-{i}" for i in range(model.parties)]
-        for i, directory in enumerate(self.directories):
+        self.directories = [work / f"party-{party}" for party in range(model.parties)]
+        for party, directory in enumerate(self.directories):
             data = directory / DATA
             data.mkdir(parents=True)
-            make_key(data, f"P{i}", f"P{i}")
+            make_key(data, f"P{party}", f"P{party}")
         self.feed(operation.values, operation.bits)
         for directory in self.directories:
-            for i, other in enumerate(self.directories):
-                trust(other / DATA / certificate_file(i), directory / DATA, f"P{i}")
+            for party, other in enumerate(self.directories):
+                trust(other / DATA / certificate_file(party), directory / DATA, f"P{party}")
 
     def feed(self, values: Sequence[Integers], bits: Sequence[Sequence[Integers]]) -> None:
-        """Give these to the two parties with inputs."""
-        for i, directory in enumerate(self.directories):
-            columns = [k for k, party in enumerate(self._inputs) if party == i]
-            numbers = [value for k in columns for column in values[k : k + 1] for value in column]
-            words = [f"{word}\n" for block in bits for k in columns for word in block[k]]
-            (directory / DATA / values_file(i)).write_bytes(np.array(numbers, dtype="<i8").tobytes())
-            (directory / DATA / bits_file(i)).write_text("".join(words))
+        """Give values and bits to the two parties with inputs.
+
+        Args:
+            values: Those of the first and of the second party with inputs; empty for none.
+            bits: Of each block, the words of the first and of the second party.
+        """
+        for party, directory in enumerate(self.directories):
+            inputs = [place for place, owner in enumerate(self._inputs) if owner == party]
+            numbers: list[int] = []
+            for place in inputs:
+                if place < len(values):
+                    numbers += values[place]
+            words: list[str] = []
+            for block in bits:
+                for place in inputs:
+                    words += [f"{word}\n" for word in block[place]]
+            (directory / DATA / values_file(party)).write_bytes(np.array(numbers, dtype="<i8").tobytes())
+            (directory / DATA / bits_file(party)).write_text("".join(words))
 
     def _job(self) -> MadeUpJob:
         operation = self.operation
@@ -158,8 +195,12 @@ class Attack:
             source = self._work / source.name
             source.write_text(text)
         spec = ProtocolSpec(
-            *(operation.program, "active security, tried", ("first", "second")),
-            *({NO_INPUT.name: NO_INPUT}, ("opened",), ()),
+            name=operation.program,
+            source="active security, tried",
+            arguments=("first", "second"),
+            input_forms={NO_INPUT.name: NO_INPUT},
+            outputs=("opened",),
+            revealed=(),
             uses_edabits=False,  # as in all programs of ours that compare
         )
         arguments = tuple(map(str, (*self._inputs, *operation.arguments)))
@@ -169,103 +210,136 @@ class Attack:
         """Compile the program."""
         engine = engine_of(self.model)
         prepared = engine.prepared(self._job(), self.model)
-        configs = [engine.config(prepared, i, []) for i in range(self.model.parties)]
-        self._commands = [config["argv"] for config in configs]
-        for directory, config in zip(self.directories, configs, strict=True):
-            for name, target in config["links"].items():
+        self._commands: list[tuple[str, ...]] = []
+        for party, directory in enumerate(self.directories):
+            setup = engine.setup(prepared, party, [])
+            assert isinstance(setup.config.engine, Machine), "attacks are on machines of MP-SPDZ"
+            self._commands.append(setup.config.engine.argv)
+            for name, target in setup.links.items():
                 (directory / name).symlink_to(target)
 
     def messages(self) -> list[Message]:
         """Return the tamperer's messages in a run without changes."""
         outcome, _, lines = self._run("")
-        assert outcome is Outcome.RIGHT, (self.model.name, self.operation.name, outcome)
+        assert outcome is Reaction.RIGHT, (self.model.name, self.operation.name, outcome)
         return [Message(*map(int, line.split()[:3])) for line in lines[self.tamperer]]
 
     def watch(self) -> list[list[tuple[int, int, int]]]:
         """Return each party's messages: receiver, bytes, and nanoseconds."""
         outcome, _, lines = self._run("")
-        assert outcome is not Outcome.ABORTED, (self.model.name, self.operation.name)
-        return [
-            [(to, length, at) for to, _, length, at in (map(int, line.split()) for line in file)]
-            for file in lines
-        ]
+        assert outcome is not Reaction.ABORTED, (self.model.name, self.operation.name)
+        sent_by_party = []
+        for lines_of_party in lines:
+            sent = []
+            for line in lines_of_party:
+                receiver, _, length, at_ns = map(int, line.split())
+                sent.append((receiver, length, at_ns))
+            sent_by_party.append(sent)
+        return sent_by_party
 
-    def run(self, change: Change | None = None) -> tuple[Outcome, Integers]:
+    def run(self, change: Change | None = None) -> tuple[Reaction, Integers]:
         """Return the outcome of a run with this change, and the honest parties' values."""
         outcome, opened, lines = self._run(str(change or ""))
-        changed = change is None or any(line.startswith(_CHANGED) for line in lines[self.tamperer])
-        return outcome if changed or outcome is Outcome.WRONG else Outcome.UNTOUCHED, opened
+        was_changed = change is None or any(line.startswith(_CHANGED) for line in lines[self.tamperer])
+        if not was_changed and outcome is not Reaction.WRONG:
+            outcome = Reaction.UNTOUCHED
+        return outcome, opened
 
-    def _run(self, order: str) -> tuple[Outcome, Integers, list[list[str]]]:
-        if samples := self.operation.noise:
+    def _run(self, order: str) -> tuple[Reaction, Integers, list[list[str]]]:
+        """Run the parties once.
+
+        Args:
+            order: The change, as the interposer reads it; empty for none.
+
+        Returns:
+            The outcome, the values that honest parties opened, and each party's lines about its messages.
+        """
+        samples = self.operation.noise
+        if samples:
             drawn = tuple(secrets.randbits(SAMPLER.fair_bits) for _ in range(samples))
             self.feed((), ((drawn, (0,) * samples),))
         parties: list[subprocess.Popen[bytes]] = []
         with free_ports(self.model.parties) as ports:
             try:
-                for i, directory in enumerate(self.directories):
+                for party, directory in enumerate(self.directories):
                     (directory / "hosts").write_text("".join(f"{LOOPBACK}:{port}\n" for port in ports))
                     (directory / _MESSAGES).write_text("")
+                    environment = {
+                        **os.environ,
+                        "LD_PRELOAD": str(self._built),
+                        "FAIRSHARES_MESSAGES": _MESSAGES,
+                    }
+                    if order and party == self.tamperer:
+                        environment["FAIRSHARES_TAMPER"] = order
                     with (directory / LOG).open("wb") as log:
                         parties.append(
                             subprocess.Popen(
-                                self._commands[i],
+                                self._commands[party],
                                 cwd=directory,
-                                env={
-                                    **os.environ,
-                                    "LD_PRELOAD": str(self._built),
-                                    "FAIRSHARES_MESSAGES": _MESSAGES,
-                                    **({"FAIRSHARES_TAMPER": order} if order and i == self.tamperer else {}),
-                                },
+                                env=environment,
                                 stdout=log,
                                 stderr=log,
                                 preexec_fn=_on_a_leash,
                             )
                         )
                 self._wait(parties)
-                codes = [party.poll() for party in parties]
+                codes = [process.poll() for process in parties]
             finally:
-                for party in parties:
-                    party.kill()
-                    party.wait()
+                for process in parties:
+                    process.kill()
+                    process.wait()
         sent = [(directory / _MESSAGES).read_text().splitlines() for directory in self.directories]
         return *self._outcome(codes), sent
 
     def _wait(self, parties: Sequence[subprocess.Popen[bytes]]) -> None:
-        """Wait until the honest parties have ended or wait for ever."""
-        sent, since, before = -1, 0.0, None
-        while any(parties[i].poll() is None for i in self._honest):
-            now, running = time.monotonic(), [party.pid for party in parties if party.poll() is None]
-            steps = sum((path / _MESSAGES).stat().st_size for path in self.directories) - len(running)
-            if steps != sent:
-                sent, before = steps, None
+        """Wait until the honest parties have ended, or are seen to wait for ever.
+
+        They do if for a while no party sends, or ends, and no thread does anything.
+        """
+        progress_before = -1
+        since = 0.0  # when the threads were looked at
+        before: dict[str, Thread] | None = None  # the threads then; None while parties make progress
+        while any(parties[party].poll() is None for party in self._honest):
+            now = time.monotonic()
+            running = [process.pid for process in parties if process.poll() is None]
+            progress = sum((path / _MESSAGES).stat().st_size for path in self.directories) - len(running)
+            if progress != progress_before:
+                progress_before = progress
+                before = None
             elif before is None:
-                since, before = now, _threads(running)
+                since = now
+                before = _threads(running)
             elif now - since > _STILL_S:
                 after = _threads(running)
                 if before.keys() == after.keys() and all(map(_waited, before.values(), after.values())):
                     return
-                since, before = now, after
+                since = now
+                before = after
             time.sleep(_POLL_S if before is None else _SLOW_POLL_S)
 
-    def _outcome(self, codes: Sequence[int | None]) -> tuple[Outcome, Integers]:
-        results = {i: self._opened(i) for i in self._honest}
-        accepted = {results[i] for i in self._honest if codes[i] == 0}
+    def _outcome(self, codes: Sequence[int | None]) -> tuple[Reaction, Integers]:
+        results = {party: self._opened(party) for party in self._honest}
+        accepted = {results[party] for party in self._honest if codes[party] == 0}
         shown = {values for values in results.values() if values}
         any_opened = next(iter(shown), ())
         if len(accepted) > 1 or not all(map(self.operation.is_right, accepted)):
-            return Outcome.WRONG, any_opened
-        if all(codes[i] == 0 for i in self._honest):
-            return Outcome.RIGHT, any_opened
+            return Reaction.WRONG, any_opened
+        if all(codes[party] == 0 for party in self._honest):
+            return Reaction.RIGHT, any_opened
         if not shown:
-            return Outcome.ABORTED, ()
-        return Outcome.OPENED if all(map(self.operation.is_right, shown)) else Outcome.SHIFTED, any_opened
+            return Reaction.ABORTED, ()
+        if all(map(self.operation.is_right, shown)):
+            return Reaction.OPENED, any_opened
+        return Reaction.SHIFTED, any_opened
 
     def _opened(self, party: int) -> Integers:
+        """Return the values that a party printed, empty if it printed none."""
         lines = (self.directories[party] / LOG).read_text(errors="replace").splitlines()
-        return tuple(
-            int(word) for line in lines if line.startswith("OUT ") for word in _INTEGER.findall(line)
-        )
+        opened: list[int] = []
+        for line in lines:
+            if line.startswith("OUT "):
+                opened += map(int, _INTEGER.findall(line))
+        return tuple(opened)
 
 
 def _on_a_leash() -> None:
@@ -274,7 +348,7 @@ def _on_a_leash() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (_LONGEST_S, _LONGEST_S))
 
 
-# Whether it sleeps, the nanoseconds that it has run, and how often it went to sleep of its own accord.
+# Whether a thread sleeps, the nanoseconds that it has run, and how often it went to sleep of its own accord.
 Thread = tuple[bool, int, int]
 
 
@@ -282,8 +356,9 @@ def _threads(processes: Sequence[int]) -> dict[str, Thread]:
     threads = {}
     for process in processes:
         for thread in sorted(Path(f"/proc/{process}/task").glob("*")):
-            with suppress(OSError):  # it has ended
-                status, ran = (thread / "status").read_text(), (thread / "schedstat").read_text()
+            with suppress(OSError):  # the thread has ended
+                status = (thread / "status").read_text()
+                ran = (thread / "schedstat").read_text()
                 slept = re.search(r"^voluntary_ctxt_switches:\s*(\d+)", status, re.MULTILINE)
                 assert slept is not None
                 threads[thread.name] = ("State:\tS" in status, int(ran.split()[0]), int(slept[1]))
@@ -297,13 +372,13 @@ def _waited(before: Thread, after: Thread) -> bool:
 
 _SUMS = len(OFFLINE.right)
 _MAKE = replace(OFFLINE, name="pi_preprocess", values=(), arguments=(2, _SUMS, *LAW), right=(_SUMS,))
-MAKING, ONLINE, STORED = (
-    replace(OFFLINE, name=f"{OFFLINE.name} {part}") for part in ("making", "online", "stored")
-)
+MAKING = replace(OFFLINE, name=f"{OFFLINE.name} making")
+ONLINE = replace(OFFLINE, name=f"{OFFLINE.name} online")
+STORED = replace(OFFLINE, name=f"{OFFLINE.name} stored")
 STOCK = (MAKING, ONLINE, STORED)
-_PLACES = 16  # that are changed in each stored file
+_PLACES = 16  # so many places of each stored file are changed
 
-Files = dict[Path, bytes]  # a party's part of a piece, by the place in its directory
+Files = dict[Path, bytes]  # a party's part of a piece of noise, by the path in its directory
 
 
 class StockAttack:
@@ -316,7 +391,8 @@ class StockAttack:
     def __init__(
         self, model: SecurityModel, operation: Operation, tamperer: int, built: Path, work: Path
     ) -> None:
-        self.model, self.operation = model, operation
+        self.model = model
+        self.operation = operation
         self._making = Attack(model, _MAKE, tamperer, built, work / "making")
         self._using = Attack(model, OFFLINE, tamperer, built, work / "using")
         self.directories = self._using.directories
@@ -329,23 +405,29 @@ class StockAttack:
         self._using.lay_out()
 
     def messages(self) -> list[Message]:
-        """Return the messages that are changed, or places in stored files."""
+        """Return the messages that are changed.
+
+        For stored noise these stand for places in files: the file's number in place of a receiver, and the
+        place's number.
+        """
         sent = self._making.messages()
         self._hand_over()
         if self.operation is STORED:
-            return [
-                Message(file, place, len(content))
-                for file, content in enumerate(self.stored().values())
-                for place in range(_PLACES)
-            ]
-        return self._using.messages() if self.operation is ONLINE else sent
+            places = []
+            for file, content in enumerate(self.stored().values()):
+                places += [Message(file, place, len(content)) for place in range(_PLACES)]
+            return places
+        if self.operation is ONLINE:
+            return self._using.messages()
+        return sent
 
-    def run(self, change: Change) -> tuple[Outcome, Integers]:
+    def run(self, change: Change) -> tuple[Reaction, Integers]:
         """Make a piece and use it, with this change. A piece that a party fails to make is not kept."""
         if self.operation is not STORED:
             outcome = self.make(change if self.operation is MAKING else None)
-            used = change if self.operation is ONLINE else None
-            return self._using.run(used) if outcome is Outcome.RIGHT else (outcome, ())
+            if outcome is not Reaction.RIGHT:
+                return outcome, ()
+            return self._using.run(change if self.operation is ONLINE else None)
         another: Files = {}
         if change.kind is not Kind.SHIFT:
             self.make()
@@ -355,7 +437,7 @@ class StockAttack:
         self.make()
         return self.use(another or changed(self.stored(), change))
 
-    def make(self, change: Change | None = None) -> Outcome:
+    def make(self, change: Change | None = None) -> Reaction:
         """Make a piece, and store it if all goes well."""
         outcome, _ = self._making.run(change)
         self._hand_over()
@@ -363,12 +445,12 @@ class StockAttack:
 
     def stored(self) -> Files:
         """Return the attacker's part of the piece."""
-        return {
-            file.relative_to(self._own): file.read_bytes()
-            for file in sorted(file for pattern in PIECE for file in self._own.glob(pattern))
-        }
+        files: list[Path] = []
+        for pattern in PIECE:
+            files += self._own.glob(pattern)
+        return {file.relative_to(self._own): file.read_bytes() for file in sorted(files)}
 
-    def use(self, files: Mapping[Path, bytes]) -> tuple[Outcome, Integers]:
+    def use(self, files: Mapping[Path, bytes]) -> tuple[Reaction, Integers]:
         """Use the piece, with these files of the attacker."""
         for name in self.stored():
             (self._own / name).unlink()
@@ -383,9 +465,10 @@ class StockAttack:
 
 
 def changed(files: Files, change: Change) -> Files:
-    """Return files with a number added in one."""
-    name, content = [*files.items()][change.message.receiver]
-    start, end = change.where, change.where + 8
+    """Return files with a number added in one of them, as a change of a stored number says."""
+    name, content = list(files.items())[change.message.receiver]
+    start = change.where
+    end = start + 8
     word = content[start:end]
     total = (int.from_bytes(word, "little") + change.what) % (1 << 8 * len(word))
     return files | {name: content[:start] + total.to_bytes(len(word), "little") + content[end:]}

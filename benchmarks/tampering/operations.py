@@ -1,14 +1,13 @@
 """The programs that are tampered with, their inputs, and the values that they open.
 
-Two honest parties make all inputs and bits by fixed shares, so that `reference` gives the one right result.
-In `NOISE` one of the two tampers: its inputs have to be bits, and noise has to keep its distribution.
+Two honest parties give all inputs and bits by fixed shares, so that `reference` says which result is right.
+In `NOISE` one of the two tampers. There inputs have to be bits, and the noise has to keep its distribution.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from operator import le
 
 import numpy as np
 
@@ -22,27 +21,35 @@ from protocols.circuits.slots import slot_bits, value_bits
 from protocols.noise.added import NoiseDistribution
 
 Integers = tuple[int, ...]
-LAW = _EPSILON, _DELTA_BITS = "2", 20  # few coins
+_EPSILON = "2"  # large, so that noise has few coins
+_DELTA_BITS = 20
+LAW = (_EPSILON, _DELTA_BITS)
 SAMPLER = joint_sampler(Fraction(_EPSILON), Fraction(1, 1 << _DELTA_BITS))
 
 
 def distance_of(opened: Sequence[int]) -> tuple[float, float]:
-    """Return sup |F_n - F| (1 of impossible values), and a bound that chance exceeds with 10^-9 at most."""
-    summary, (least, most) = summarise(opened, SAMPLER), SAMPLER.edges
-    possible = least <= summary.extremes[0] and summary.extremes[1] <= most
-    return summary.distance if possible else 1.0, summary.distance_bound
+    """Return how far opened noise is from its distribution.
+
+    Returns:
+        sup |F_n - F|, or 1 if a value is impossible; and a bound that chance exceeds with a probability of
+        10^-9 at most.
+    """
+    summary = summarise(opened, SAMPLER)
+    least, most = SAMPLER.edges
+    is_possible = least <= summary.extremes[0] and summary.extremes[1] <= most
+    return summary.distance if is_possible else 1.0, summary.distance_bound
 
 
 @dataclass(frozen=True)
 class Operation:
     """A program, the inputs of two parties, and the opened values."""
 
-    name: str  # of its file, and a form
-    values: tuple[Integers, ...] = ()
-    bits: tuple[tuple[Integers, Integers], ...] = ()  # block by block
-    right: Integers = ()
+    name: str  # the file's, and perhaps a form after a space
+    values: tuple[Integers, ...] = ()  # of either party
+    bits: tuple[tuple[Integers, Integers], ...] = ()  # of each block, either party's words
+    right: Integers = ()  # the values that honest parties may accept
     arguments: tuple[object, ...] = ()  # of a production program, after the two parties
-    noise: int = 0  # samples that are opened in place of `right`; one of the two parties then tampers
+    noise: int = 0  # so many samples are opened in place of `right`; then one of the two parties tampers
 
     @property
     def program(self) -> str:
@@ -52,15 +59,21 @@ class Operation:
     def is_right(self, opened: Integers) -> bool:
         """Return whether an honest party may accept the opened values."""
         if self.noise:
-            return len(opened) == self.noise and le(*distance_of(opened))
+            if len(opened) != self.noise:
+                return False
+            distance, bound = distance_of(opened)
+            return distance <= bound
         return opened == self.right
 
 
-_X, _Y = (3, -5, 7, 11), (13, 17, -19, 23)
-_A, _B = (0b1011, 0b0101, 0b1111, 0b0011), (0b1101, 0b1010, 0b1111, 0b0001)  # four bits in each of four lanes
+_X = (3, -5, 7, 11)
+_Y = (13, 17, -19, 23)
+_A = (0b1011, 0b0101, 0b1111, 0b0011)  # four bits in each of four lanes
+_B = (0b1101, 0b1010, 0b1111, 0b0001)
 
 
 def _opened() -> tuple[int, ...]:
+    """Return what the program `opening` opens: X + Y, then three times X - Y plus what was opened before."""
     steps = [tuple(x + y for x, y in zip(_X, _Y, strict=True))]
     for _ in range(3):
         steps.append(tuple(x - y + last for x, y, last in zip(_X, _Y, steps[-1], strict=True)))
@@ -94,22 +107,31 @@ OPERATIONS = (
 )
 
 
-_Opened = Callable[[list[int]], list[int]]  # of the noise
+_ResultOfNoise = Callable[[list[int]], list[int]]  # from the noise's samples to the opened values
 
 _COINS = design_coins(Fraction(_EPSILON), _DELTA_BITS)
 _GAUSSIAN = JointGaussian(Fraction(1, 2), steps=2, levels=1)
-_GROUPS, _LABELS, _BINS, _STEPS = 2, 2, 3, 5
-_OFFSET, _MOST = 20, 100
-_CAPS, _ABOVE = (1, 2, 3, 4), 1
+_GROUPS = 2
+_LABELS = 2
+_BINS = 3
+_STEPS = 5
+_OFFSET = 20
+_MOST = 100
+_CAPS = (1, 2, 3, 4)
+_ABOVE = 1
 
-_GROUP, _LABEL = np.array([0, 1, 1, 0, 1]), np.array([1, 0, 1, 1, 1])
-_PREDICTION, _SCORE = np.array([1, 1, 0, 1, 0]), np.array([2, 0, 1, 2, 1])
-_VALUE, _EXCEEDED = np.array([-5, 0, 3, 5, -1]), np.array([0, 2, 1, 3, 0])
+# Five records, column by column.
+_GROUP = np.array([0, 1, 1, 0, 1])
+_LABEL = np.array([1, 0, 1, 1, 1])
+_PREDICTION = np.array([1, 1, 0, 1, 0])
+_SCORE = np.array([2, 0, 1, 2, 1])
+_VALUE = np.array([-5, 0, 3, 5, -1])
+_EXCEEDED = np.array([0, 2, 1, 3, 0])
 _N = len(_GROUP)
 _COUNTS = reference.counts(_GROUP, _LABEL, _GROUPS, _LABELS)
 
 
-def _plus(truth: Array) -> _Opened:
+def _plus(truth: Array) -> _ResultOfNoise:
     return lambda noise: (truth.ravel() + np.array(noise)).tolist()
 
 
@@ -118,36 +140,60 @@ def _made(
     name: str,
     arguments: Sequence[object],
     samples: int,
-    opened: _Opened,
+    opened: _ResultOfNoise,
     *,
     values: Array | None = None,
     slots: tuple[Array, int] | None = None,
     gaussian: JointGaussian | None = None,
 ) -> Operation:
-    """Return a program with fixed inputs and bits of noise."""
-    coins = [(coin.numerator, coin.bits) for coin in (gaussian.coins if gaussian else _COINS)]
-    noise_of, bits = partial(reference.noise_of_bits, coins), fair_bits_per_sample(_COINS)
+    """Return a program with fixed inputs and bits of noise, shared between two parties at random.
+
+    Args:
+        rng: For the noise's bits and the shares.
+        name: The operation's name.
+        arguments: The program's, after the two parties.
+        samples: How many values get noise.
+        opened: From the noise's samples to the right result.
+        values: The inputs, if any.
+        slots: Clients' slots and the bits of each, if the program takes slots.
+        gaussian: The noise, if it is not the default noise.
+    """
     if gaussian:
-        noise_of = partial(reference.gaussian_of_bits, coins, refinements(gaussian.levels))
-        bits = gaussian.bits
-    fair = rng.integers(0, 1 << bits, samples)
-    noise = [noise_of([int(word) >> i & 1 for i in range(bits)]) for word in fair]
-    fixed = np.array([], dtype=np.int64) if values is None else values
-    one = rng.integers(-(1 << 40), 1 << 40, len(fixed))
-    blocks = [*([slots] if slots else []), (fair, bits)]
-    masks = [rng.integers(0, 1 << width, len(words)) for words, width in blocks]
-    others = [words ^ mask for (words, _), mask in zip(blocks, masks, strict=True)]
+        coins = [(coin.numerator, coin.bits) for coin in gaussian.coins]
+        noise_of_bits = partial(reference.gaussian_of_bits, coins, refinements(gaussian.levels))
+        fair_bits = gaussian.bits
+    else:
+        coins = [(coin.numerator, coin.bits) for coin in _COINS]
+        noise_of_bits = partial(reference.noise_of_bits, coins)
+        fair_bits = fair_bits_per_sample(_COINS)
+    fair_words = rng.integers(0, 1 << fair_bits, samples)
+    noise = []
+    for word in fair_words:
+        bits_of_sample = [int(word) >> i & 1 for i in range(fair_bits)]
+        noise.append(noise_of_bits(bits_of_sample))
+    inputs = np.array([], dtype=np.int64) if values is None else values
+    first_summand = rng.integers(-(1 << 40), 1 << 40, len(inputs))
+    second_summand = inputs - first_summand
+    blocks = [(fair_words, fair_bits)]
+    if slots:
+        blocks.insert(0, slots)
+    bits = []
+    for words, width in blocks:
+        first_words = rng.integers(0, 1 << width, len(words))
+        second_words = words ^ first_words
+        bits.append((tuple(first_words.tolist()), tuple(second_words.tolist())))
     return Operation(
-        name,
-        tuple(tuple(summand.tolist()) for summand in (one, fixed - one)),
-        tuple((tuple(a.tolist()), tuple(b.tolist())) for a, b in zip(masks, others, strict=True)),
-        tuple(opened(noise)),
-        tuple(arguments),
+        name=name,
+        values=(tuple(first_summand.tolist()), tuple(second_summand.tolist())),
+        bits=tuple(bits),
+        right=tuple(opened(noise)),
+        arguments=tuple(arguments),
     )
 
 
 def _programs() -> tuple[Operation, ...]:
-    make, two = partial(_made, np.random.default_rng(5)), (_GROUPS, _LABELS, *LAW)
+    make = partial(_made, np.random.default_rng(5))
+    table = (_GROUPS, _LABELS, *LAW)  # the arguments of programs that count by group and label
     confusion = reference.confusion(_GROUP, _LABEL, _PREDICTION, _GROUPS, _LABELS)
     sums = np.array(reference.sums_from_ends(_GROUP.tolist(), _VALUE.tolist(), _GROUPS, _STEPS))
     blocks = np.array(reference.block_counts(_LABEL, _SCORE.tolist(), _LABELS, range(_BINS), (1, 2)))
@@ -155,10 +201,11 @@ def _programs() -> tuple[Operation, ...]:
     logarithms = np.array([reference.shifted_log(int(n), _OFFSET, _MOST) for n in _COUNTS.ravel()])
     columns = [_GROUP == 0, _LABEL == 0]
     pair = _GROUP * _LABELS + _LABEL
-    of_group, of_cap = slot_bits(_GROUPS), slot_bits(len(_CAPS) - 1)
+    group_bits = slot_bits(_GROUPS)
+    cap_bits = slot_bits(len(_CAPS) - 1)
 
-    def cap(noise: list[int]) -> list[int]:
-        return [reference.first_below([_CAPS[i] for i in _EXCEEDED], _CAPS, _ABOVE, noise)]
+    def first_cap(noise: list[int]) -> list[int]:
+        return [reference.first_below([_CAPS[place] for place in _EXCEEDED], _CAPS, _ABOVE, noise)]
 
     return (
         make("pi_lap", (2, 4, *LAW), 4, _plus(np.zeros(4, dtype=np.int64))),
@@ -177,26 +224,26 @@ def _programs() -> tuple[Operation, ...]:
             values=_COUNTS.ravel(),
             gaussian=_GAUSSIAN,
         ),
-        make("pi_rw split", ("split", "shares", 2, 0, 0, *two), 4, _plus(_COUNTS), values=_COUNTS.ravel()),
+        make("pi_rw split", ("split", "shares", 2, 0, 0, *table), 4, _plus(_COUNTS), values=_COUNTS.ravel()),
         make(
             "pi_rw product",
-            ("product", "shares", 2, _N, 0, *two),
+            ("product", "shares", 2, _N, 0, *table),
             4,
             _plus(_COUNTS),
             values=np.concatenate([*columns, _LABEL == 1]).astype(np.int64),
         ),
-        make("pi_rw_slots", (2, _N, 1, *two), 4, _plus(_COUNTS), slots=(pair + 1, slot_bits(_COUNTS.size))),
-        make("pi_cf split", ("split", 2, 0, *two), 8, _plus(confusion), values=confusion.ravel()),
+        make("pi_rw_slots", (2, _N, 1, *table), 4, _plus(_COUNTS), slots=(pair + 1, slot_bits(_COUNTS.size))),
+        make("pi_cf split", ("split", 2, 0, *table), 8, _plus(confusion), values=confusion.ravel()),
         make(
             "pi_cf product",
-            ("product", 2, _N, *two),
+            ("product", 2, _N, *table),
             8,
             _plus(confusion),
             values=np.concatenate([*columns, _PREDICTION == 0]).astype(np.int64),
         ),
         make(
             "pi_cf_slots",
-            (2, _N, 1, *two),
+            (2, _N, 1, *table),
             8,
             _plus(confusion),
             slots=(pair * _LABELS + _PREDICTION + 1, slot_bits(confusion.size)),
@@ -217,7 +264,7 @@ def _programs() -> tuple[Operation, ...]:
             (2, _N, 1, _GROUPS, _STEPS, *LAW),
             4,
             _plus(sums),
-            slots=(_GROUP + 1 + (_VALUE + _STEPS << of_group), of_group + value_bits(_STEPS)),
+            slots=(_GROUP + 1 + (_VALUE + _STEPS << group_bits), group_bits + value_bits(_STEPS)),
         ),
         make(
             "pi_count",
@@ -226,12 +273,18 @@ def _programs() -> tuple[Operation, ...]:
             _plus(logarithms),
             values=_COUNTS.ravel(),
         ),
-        make("pi_cap", (2, _N, 1, len(_CAPS) - 1, _ABOVE, *LAW), len(_CAPS), cap, slots=(_EXCEEDED, of_cap)),
+        make(
+            "pi_cap",
+            (2, _N, 1, len(_CAPS) - 1, _ABOVE, *LAW),
+            len(_CAPS),
+            first_cap,
+            slots=(_EXCEEDED, cap_bits),
+        ),
     )
 
 
 PROGRAMS = _programs()
-OFFLINE = _made(  # of noise that `pi_preprocess` makes of the same bits
+OFFLINE = _made(  # its noise is what `pi_preprocess` makes from the same bits
     np.random.default_rng(6),
     "pi_sum_offline",
     (2, _COUNTS.size),
@@ -240,5 +293,5 @@ OFFLINE = _made(  # of noise that `pi_preprocess` makes of the same bits
     values=_COUNTS.ravel(),
 )
 TOO_LONG = {("spdz2k", "pi_roc_records")}  # 120,000 messages and minutes in each run
-_SAMPLES = 200  # more than any message of a run could change unnoticed
+_SAMPLES = 200  # so many that a message cannot change the noise's distribution unnoticed
 NOISE = (Operation("pi_lap", arguments=(2, _SAMPLES, *LAW), noise=_SAMPLES),)

@@ -1,7 +1,8 @@
 """Sizes and times of packets on two extreme inputs, run in pairs: do they depend on secrets?
 
-Every slot and fair bit is 0 in one run and 1 in the other, and values are 0 or large. The order is random, so
-a busy machine can hide differences, but not cause any.
+In one run of a pair every slot, fair bit and value is 0. In the other every slot and fair bit is 1, and
+values are large. Which run is first is random, so that a busy machine can hide a difference, but not cause
+one.
 """
 
 import random
@@ -35,17 +36,24 @@ class Pair:
 
 def watch(attack: Attack, ones: bool) -> tuple[list[Counter[tuple[int, int]]], float]:
     """Return each party's messages by receiver and size, and the run's seconds."""
-    factors = int(ones), 0  # of the first input and of the second
-    attack.feed(
-        [(one * _LARGE,) * len(of) for one, of in zip(factors, attack.operation.values, strict=False)],
-        [
-            [(one * ((1 << max(map(int.bit_length, words), default=0)) - 1),) * len(words) for one in factors]
-            for words, _ in attack.operation.bits
-        ],
-    )
-    sent = attack.watch()
-    spans = [max(at for *_, at in messages) - min(at for *_, at in messages) for messages in sent]
-    return [Counter((to, size) for to, size, _ in messages) for messages in sent], max(spans) / 1e9
+    # Inputs are sums, and bits exclusive ors, of two parties'; the second party's are always 0.
+    value = _LARGE if ones else 0
+    values = []
+    for fed, column in zip((value, 0), attack.operation.values, strict=False):
+        values.append((fed,) * len(column))
+    bits = []
+    for words, _ in attack.operation.bits:
+        width = max(map(int.bit_length, words), default=0)
+        word = (1 << width) - 1 if ones else 0
+        bits.append([(word,) * len(words), (0,) * len(words)])
+    attack.feed(values, bits)
+    sizes = []
+    spans = []
+    for messages in attack.watch():
+        sizes.append(Counter((receiver, length) for receiver, length, _ in messages))
+        times = [at_ns for _, _, at_ns in messages]
+        spans.append(max(times) - min(times))
+    return sizes, max(spans) / 1e9
 
 
 def go_on(
@@ -57,7 +65,16 @@ def go_on(
     seconds: float,
     tell: Callable[[int, int], None],
 ) -> None:
-    """Run pairs of all programs in turn, until the time is over."""
+    """Run pairs of all programs in turn, until the time is over.
+
+    Args:
+        models: The models.
+        tried: The programs.
+        work: An empty directory for the parties.
+        path: The file of pairs.
+        seconds: The time.
+        tell: Is called with the seconds so far and all seconds.
+    """
     began = time.monotonic()
     built = build_interposer(work)
     attacks = [
@@ -71,9 +88,15 @@ def go_on(
     while True:
         for attack in random.sample(attacks, len(attacks)):
             runs = {ones: watch(attack, ones) for ones in random.sample((False, True), 2)}
-            (zeros, *times), (of_ones, *other) = runs[False], runs[True]
-            names = attack.model.name, attack.operation.name
-            append(path, Pair(*names, zeros == of_ones, (*times, *other)))
+            sizes_of_zeros, seconds_of_zeros = runs[False]
+            sizes_of_ones, seconds_of_ones = runs[True]
+            pair = Pair(
+                security=attack.model.name,
+                operation=attack.operation.name,
+                same=sizes_of_zeros == sizes_of_ones,
+                seconds=(seconds_of_zeros, seconds_of_ones),
+            )
+            append(path, pair)
             if time.monotonic() - began > seconds:
                 return
             tell(int(time.monotonic() - began), int(seconds))
@@ -85,22 +108,24 @@ def load(path: Path) -> list[Pair]:
 
 
 def summary(pairs: Sequence[Pair]) -> list[dict[str, Any]]:
-    """Return whether sizes differ, and intervals of median differences in time, all at once with 95 %."""
+    """Return for each program in each model whether sizes differ, and by how much seconds do.
+
+    All intervals of median differences hold at once with 95 %.
+    """
     cells: dict[tuple[str, str], list[Pair]] = {}
     for pair in pairs:
         cells.setdefault((pair.security, pair.operation), []).append(pair)
     rows = []
-    for (model, operation), of in sorted(cells.items()):
-        interval = interval_of_median(
-            [pair.seconds[1] - pair.seconds[0] for pair in of], 1 - FALSE_ALARM / len(cells)
-        )
+    for (model, operation), cell_pairs in sorted(cells.items()):
+        differences = [pair.seconds[1] - pair.seconds[0] for pair in cell_pairs]
+        interval = interval_of_median(differences, 1 - FALSE_ALARM / len(cells))
         rows.append(
             {
                 "security": model,
                 "operation": operation,
-                "pairs": len(of),
-                "sizes_differ": sum(not pair.same for pair in of),
-                "seconds": round(statistics.median(s for pair in of for s in pair.seconds), 6),
+                "pairs": len(cell_pairs),
+                "sizes_differ": sum(not pair.same for pair in cell_pairs),
+                "seconds": round(statistics.median(s for pair in cell_pairs for s in pair.seconds), 6),
                 "difference_s": None if interval is None else [round(end, 6) for end in interval],
                 "found": interval is not None and not interval[0] <= 0 <= interval[1],
             }

@@ -20,22 +20,23 @@ from benchmarks.tampering.attack import (
     Change,
     Kind,
     Message,
-    Outcome,
+    Reaction,
     StockAttack,
     build_interposer,
 )
 from benchmarks.tampering.operations import TOO_LONG, Operation
 from harness.security_models import SecurityModel
 
-SEED = 20_261_122  # any; fixed, so that a walk can be repeated
+SEED = 20_261_122  # arbitrary, but fixed, so that a walk can be repeated
 
-_SHARE_BYTES = {"sy-rep-ring": 13, "spdz2k": 14}  # on the wire, with bits for security; else 8
-_WORD = 8
+# A share's bytes in messages, with bits for security. Other models' shares have 8.
+_SHARE_BYTES = {"sy-rep-ring": 13, "spdz2k": 14}
+_WORD = 8  # bytes
 _WORKERS = 3 * (os.cpu_count() or 1)  # parties that wait for ever need no processor
 _CONFIDENCE = 0.95
 
 Place = tuple[str, str, int]  # the model, the operation, and the party that tampers
-Site = tuple[Place, Message, int]  # where, which message, and how often it was changed before
+Site = tuple[Place, Message, int]  # the place, the message, and how often it was changed before
 Parties = dict[Place, Attack | StockAttack]
 
 
@@ -48,7 +49,7 @@ class Attempt:
     tamperer: int
     turn: int  # how often the message was changed before
     change: Change
-    outcome: Outcome
+    outcome: Reaction
     noise: dict[str, int] = field(default_factory=dict)  # how often each value was opened
 
     @property
@@ -60,7 +61,7 @@ class Attempt:
 def change_of(
     model: SecurityModel, message: Message, rng: random.Random, kinds: Sequence[Kind] = KINDS
 ) -> Change:
-    """Return a random change, at the border of a share where shares fill the message."""
+    """Return a random change of a message. If shares fill the message, it begins where a share begins."""
     size = _SHARE_BYTES.get(model.name, _WORD)
     step = next(step for step in (size, _WORD, 1) if message.length % step == 0)
     where = step * rng.randrange(message.length // step)
@@ -84,7 +85,8 @@ def laid_out(models: Sequence[SecurityModel], tried: Sequence[Operation], work: 
 def tamper(parties: Parties, site: Site) -> Attempt:
     """Change one message as its seed says."""
     place, message, turn = site
-    attack, rng = parties[place], random.Random(repr((SEED, site)))
+    attack = parties[place]
+    rng = random.Random(repr((SEED, site)))
     change = change_of(attack.model, message, rng, attack.kinds)
     outcome, opened = attack.run(change)
     noise = opened if attack.operation.noise else ()
@@ -92,20 +94,24 @@ def tamper(parties: Parties, site: Site) -> Attempt:
 
 
 def sites(parties: Parties, turns: int) -> list[Site]:
-    """Return every message in random order, `turns` times."""
-    rng, order = random.Random(SEED), []
+    """Return every message in random order, `turns` times.
+
+    Whenever a walk ends, all models have had about as many changes.
+    """
+    rng = random.Random(SEED)
     with ThreadPoolExecutor(_WORKERS) as pool:
-        of_each = pool.map(lambda attack: attack.messages(), parties.values())
-        messages = dict(zip(parties, of_each, strict=True))
-    places = Counter(model for model, *_ in messages)
+        messages_of_each = pool.map(lambda attack: attack.messages(), parties.values())
+        messages_by_place = dict(zip(parties, messages_of_each, strict=True))
+    places_of_model = Counter(model for model, _, _ in messages_by_place)
+    order = []
     for turn in range(turns):
-        ranked = [
-            (rank * places[place[0]], rng.random(), (place, message, turn))
-            for place, of in messages.items()
-            # The order of a place's messages does not depend on other places.
-            for rank, message in enumerate(random.Random(repr((SEED, (place, turn)))).sample(of, len(of)))
-        ]
-        order += [site for *_, site in sorted(ranked)]
+        ranked = []
+        for place, messages in messages_by_place.items():
+            # A place's own generator, so that the order of its messages does not depend on other places.
+            shuffled = random.Random(repr((SEED, (place, turn)))).sample(messages, len(messages))
+            for rank, message in enumerate(shuffled):
+                ranked.append((rank * places_of_model[place[0]], rng.random(), (place, message, turn)))
+        order += [site for _, _, site in sorted(ranked)]
     return order
 
 
@@ -119,10 +125,20 @@ def go_on(
     seconds: float,
     tell: Callable[[int, int], None],
 ) -> None:
-    """Change the messages that the file lacks, until the time is over."""
+    """Change the messages of which the file has no attempt yet, until the time is over.
+
+    Args:
+        models: The models.
+        tried: The operations.
+        work: An empty directory for the parties.
+        path: The file of attempts.
+        turns: How often each message is changed.
+        seconds: The time.
+        tell: Is called with the number of attempts so far and of all.
+    """
     done = {attempt.site for attempt in load(path)}
     built = build_interposer(work)
-    free = [laid_out(models, tried, work / str(i), built) for i in range(_WORKERS)]
+    free = [laid_out(models, tried, work / str(worker), built) for worker in range(_WORKERS)]
     wanted = sites(free[0], turns)
     left = [site for site in wanted if site not in done]
     began = time.monotonic()

@@ -37,11 +37,11 @@ class CellRuns:
     runs: tuple[Sample, ...]
 
     def __getitem__(self, factor: str) -> Level | None:
-        """Return the level of a factor, or None."""
+        """Return the level of a factor; None if the cell lacks it."""
         return self.runs[0].cell.get(factor, AT_FIRST.get(factor))
 
     def number(self, factor: str) -> int:
-        """Return the whole number of a factor, or 0."""
+        """Return the level of a factor if it is a whole number, else 0."""
         level = self[factor]
         return level if isinstance(level, int) else 0
 
@@ -51,7 +51,7 @@ class CellRuns:
 
     @property
     def name(self) -> str:
-        """Its levels, without usual ones."""
+        """The cell's levels, without usual ones."""
         return name_of(self.runs[0].cell)
 
     def of(self, status: str) -> tuple[Sample, ...]:
@@ -69,7 +69,7 @@ class CellRuns:
         return next((run.reason for run in reversed(self.runs) if run.reason), "its runs have no time")
 
     def seconds(self, time: str = "mpc_s") -> Summary | None:
-        """Summarise one of the times over the good runs."""
+        """Summarize one of the times over the good runs; None if there is none."""
         return summary(self.runs, time)
 
     @property
@@ -106,22 +106,24 @@ class Measured:
     @classmethod
     def of(cls, samples: Sequence[Sample], **more: Any) -> "Measured":
         """Gather samples by suite and cell."""
-        cells = [
-            CellRuns(suite, tuple(runs))
-            for suite in dict.fromkeys(sample.suite for sample in samples)
-            for runs in by_cell(s for s in samples if s.suite == suite).values()
-        ]
+        by_suite: dict[str, list[Sample]] = {}
+        for sample in samples:
+            by_suite.setdefault(sample.suite, []).append(sample)
+        cells = []
+        for suite, samples_of_suite in by_suite.items():
+            cells += [CellRuns(suite, tuple(runs)) for runs in by_cell(samples_of_suite).values()]
         return cls(tuple(cells), **more)
 
     @classmethod
     def read(cls, directory: Path) -> "Measured":
         """Read the results in a directory, except unit costs."""
-        samples, abouts, plans = [], {}, {}
+        samples = []
+        abouts = {}
+        plans = {}
         for path in (directory, *sorted(directory.glob("*"))):
-            samples_of = path / SAMPLES
-            if not (path / ABOUT).is_file() or not (
-                samples_of.is_file() or packed_path(samples_of).is_file()
-            ):
+            file = path / SAMPLES
+            has_samples = file.is_file() or packed_path(file).is_file()
+            if not has_samples or not (path / ABOUT).is_file():
                 continue
             about = read_result(path, ABOUT)
             suite = str(about.get("suite"))
@@ -137,25 +139,26 @@ class Measured:
         return cls.of(samples, abouts=abouts, plans=plans)
 
     def where(self, *suites: str, **levels: Level) -> list[CellRuns]:
-        """Return the cells of these suites, or all, with these levels."""
-        return [
-            cell
-            for cell in self.cells
-            if (not suites or cell.suite in suites) and all(cell[name] == of for name, of in levels.items())
-        ]
+        """Return the cells with these levels, of these suites, or of all if none is named."""
+        found = []
+        for cell in self.cells:
+            is_of_suite = not suites or cell.suite in suites
+            if is_of_suite and all(cell[factor] == level for factor, level in levels.items()):
+                found.append(cell)
+        return found
 
     def pairs(self, **levels: Level) -> Iterator[tuple[CellRuns, CellRuns]]:
-        """Yield cells with joint noise beside their twins with distributed noise."""
-        joint = {(cell.suite, cell.without("noise")): cell for cell in self.where(noise="joint", **levels)}
-        for own in self.where(noise="distributed", **levels):
-            of = joint.get((own.suite, own.without("noise")))
-            if of and of.median_s and own.median_s:
-                yield of, own
+        """Yield each measured cell with joint noise, beside the same with distributed noise."""
+        cells = {(cell.suite, cell.without("noise")): cell for cell in self.where(noise="joint", **levels)}
+        for distributed in self.where(noise="distributed", **levels):
+            joint = cells.get((distributed.suite, distributed.without("noise")))
+            if joint and joint.median_s and distributed.median_s:
+                yield joint, distributed
 
     def series(
         self, factor: str, cells: Sequence[CellRuns], also: Sequence[str] = ()
     ) -> Iterator[list[CellRuns]]:
-        """Yield cells that differ only in one factor, and in those in `also`."""
+        """Yield cells that differ only in one factor, a whole number, and in those in `also`."""
         alike: dict[tuple[object, ...], list[CellRuns]] = {}
         for cell in cells:
             if isinstance(cell[factor], int):
@@ -166,7 +169,10 @@ class Measured:
 
 
 def fullest(cells: Sequence[CellRuns]) -> CellRuns | None:
-    """Return the measured cell with most thresholds, if possible without clients that send."""
+    """Return the measured cell with most thresholds, if possible without clients that send.
+
+    A cell without good runs is returned only if there is no other, and None if there is none.
+    """
     return max(
         cells,
         key=lambda cell: (bool(cell.ok), cell["input_path"] != "clients", cell.number("thresholds")),

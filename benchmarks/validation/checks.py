@@ -1,4 +1,4 @@
-"""Checks of measured runs."""
+"""Checks of measured runs: against the papers, against each other, and against what was planned."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.literal import FORMS
 from benchmarks.measure.cell import error_ratio
-from benchmarks.measure.samples import FAILED, SKIPPED, Level, name_of
+from benchmarks.measure.samples import FAILED, SKIPPED, Level, Sample, name_of
 from benchmarks.papers import privfairfl
 from benchmarks.validation import texts
 from benchmarks.validation.cells import CellRuns, Measured, fullest
@@ -40,21 +40,23 @@ PAIRS = (
     ("adversary", "ps-rep-ring", "ring"),
     ("adversary", "rep4-ring", "ring"),
 )
-PHASES = ((AT_ONCE, AT_ONCE, 10), ("default", "default", 1.0))  # variants of curves, of weights, least ratio
-MACHINE = ("python", "platform", "cores", "packages", "mp_spdz_commit")  # of an environment
+# Variants of curves and of weights, and how many times as long curves should take at least.
+PHASES = ((AT_ONCE, AT_ONCE, 10), ("default", "default", 1.0))
+MACHINE = ("python", "platform", "cores", "packages", "mp_spdz_commit")  # keys of an environment
 SURE = 0.9  # the share of pairs of runs in one order
 BYTES = 0.01  # the share by which bytes may differ in the embedded engine, due to its headers
 SCATTER = 1.0  # the share by which equal seconds may differ on a busy machine
 LEAST_SHARE = 0.5  # the share of the largest cost that has to grow
 BAND = 3.0  # the factor within which times count as alike
-GAIN = 1000.0  # the default takes at most a thousandth of the faster literal form, of ADS
-# As shares of what was asked for. A round trip also takes the machine's own time, a transfer is never faster.
-ROUND_TRIP, BANDWIDTH = (0.95, 1.5), (0.5, 1.1)
+GAIN = 1000.0  # for ADS the default takes at most a thousandth of the faster literal form's time
+# Shares of what was asked for. A round trip also takes the machine's own time; a transfer is never faster.
+ROUND_TRIP = (0.95, 1.5)
+BANDWIDTH = (0.5, 1.1)
 
 
 @dataclass(frozen=True)
 class Validation:
-    """The findings of `bench.validate`, and Table 2 side by side."""
+    """The findings of `bench.validate`, and the rows of Table 2."""
 
     findings: Sequence[Finding]
     rows: Sequence[Row]
@@ -69,7 +71,7 @@ class Validation:
         return [finding for finding in self.findings if finding.status is status]
 
     def to_json(self) -> dict[str, Any]:
-        """Return everything, with the number of findings by status."""
+        """Return all findings, with their number by status."""
         return {
             "passed": self.passed,
             "counts": {str(status): len(self.of(status)) for status in Status},
@@ -82,12 +84,18 @@ def validate(
 ) -> Validation:
     """Judge measured runs against the papers and each other.
 
+    Args:
+        measured: The runs.
+        known: What explains deviations; None for the explanations on file.
+        programs: Checks of programs.
+
     Guarantees: each kind of check fails on results that break it. A check that cannot be judged is no pass.
     [test: tests/benchmarks/test_validation.py]
     """
     table = rows(measured)
+    suites = dict.fromkeys(cell.suite for cell in measured.cells)
     checks = chain(
-        *(_whole(suite, measured) for suite in dict.fromkeys(cell.suite for cell in measured.cells)),
+        *(_whole(suite, measured) for suite in suites),
         _sizes(measured),
         programs,
         _orders(measured),
@@ -104,72 +112,93 @@ def validate(
     return Validation(judge(checks, explanations() if known is None else known, shown), table)
 
 
-def none_of(key: str, says: str, wrong: Sequence[str], of: int, what: str) -> Check:
-    """Check that nothing is wrong with as many things."""
-    if not of:
+def none_of(key: str, says: str, wrong: Sequence[str], total: int, what: str) -> Check:
+    """Check that none of some things is wrong.
+
+    Args:
+        key: The check's key.
+        says: The claim.
+        wrong: In words, each thing that is wrong.
+        total: The number of things that were looked at. If 0, the check is not judged.
+        what: What the things are, in the plural.
+    """
+    if not total:
         return Check(key, says, unjudged=f"there are no {what}")
-    shown = "; ".join(wrong[:3]) + ("; …" if len(wrong) > 3 else "")
-    return Check(key, says, len(wrong), 0, 0, shown or f"all of {of:,} {what}")
+    shown = "; ".join(wrong[:3])
+    if len(wrong) > 3:
+        shown += "; …"
+    return Check(key, says, len(wrong), 0, 0, shown or f"all of {total:,} {what}")
 
 
 def _whole(suite: str, measured: Measured) -> Iterator[Check]:
-    cells, key = measured.where(suite), f"whole.{suite}"
+    """Check that a suite ran as planned, of one program per cell and on one machine."""
+    key = f"whole.{suite}"
+    cells = measured.where(suite)
     ran = [cell for cell in cells if cell.ok or cell.of(FAILED)]
-    runs = [run for cell in cells for run in cell.ok]
-    about, plan = measured.abouts.get(suite), measured.plans.get(suite, {})
+    about = measured.abouts.get(suite)
+    plan = measured.plans.get(suite, {})
     by_key = {cell.runs[0].key: cell for cell in cells}
-    fewer = {cell: _shortfall(by_key.get(cell), dict(cell), times) for cell, times in plan.items()}
+    shortfalls = {cell: _shortfall(by_key.get(cell), dict(cell), times) for cell, times in plan.items()}
     if about is not None:
-        # Of a suite that was stopped, cells that lack runs are missing, and those that failed are wrong.
-        stopped = not about.get("finished")
-        failed = {cell.runs[0].key for cell in cells if cell.of(FAILED)}
-        missing = [what for cell, what in fewer.items() if stopped and what and cell not in failed]
-        yield none_of(
-            f"{key}.finished",
-            "the suite ran to its end",
-            missing or [f"begun {about.get('started', 'at some time')}"] * stopped,
-            1,
-            "suites",
-        )
-        fewer = {cell: what for cell, what in fewer.items() if what not in missing}
-    mixed = [cell.name for cell in ran if len({run.program_hash for run in cell.ok}) > 1]
-    machines = [json.dumps([run.environment.get(of) for of in MACHINE], sort_keys=True) for run in runs]
-    versions = {(run.engine, run.engine_version, of) for run, of in zip(runs, machines, strict=True)}
-    engines = {run.engine for run in runs}
-    for name, says, wrong, of, what in (
-        (
-            "repetitions",
-            "every cell ran as often as planned, and well",
-            list(fewer.values()),
-            len(plan),
-            "cells",
-        ),
-        ("program", "all runs of a cell are of one program", mixed, len(ran), "cells"),
-        (
-            "versions",
-            "all runs are of one version of each engine, on one machine",
-            sorted(str(version) for _, version, _ in versions) if len(versions) > len(engines) else [],
-            len(runs),
-            "runs",
-        ),
-    ):
-        yield none_of(f"{key}.{name}", says, list(filter(None, wrong)), of, what)
+        # If a suite was stopped, cells that lack runs are missing, and cells that failed are wrong.
+        was_stopped = not about.get("finished")
+        missing = []
+        if was_stopped:
+            failed = {cell.runs[0].key for cell in cells if cell.of(FAILED)}
+            missing = [what for cell, what in shortfalls.items() if what and cell not in failed]
+        unfinished = missing
+        if was_stopped and not missing:
+            unfinished = [f"begun {about.get('started', 'at some time')}"]
+        yield none_of(f"{key}.finished", "the suite ran to its end", unfinished, 1, "suites")
+        shortfalls = {cell: what for cell, what in shortfalls.items() if what not in missing}
+    yield none_of(
+        f"{key}.repetitions",
+        "every cell ran as often as planned, and well",
+        [what for what in shortfalls.values() if what],
+        len(plan),
+        "cells",
+    )
+    yield none_of(
+        f"{key}.program",
+        "all runs of a cell are of one program",
+        [cell.name for cell in ran if len({run.program_hash for run in cell.ok}) > 1],
+        len(ran),
+        "cells",
+    )
+    yield _check_of_versions(key, [run for cell in cells for run in cell.ok])
     for cell in cells:
         if cell not in ran:
             yield Check(f"{key}.measured.{cell.name}", "the cell was measured", unjudged=cell.reason)
 
 
+def _check_of_versions(key: str, runs: Sequence[Sample]) -> Check:
+    engines = {run.engine for run in runs}
+    versions = set()
+    for run in runs:
+        machine = json.dumps([run.environment.get(name) for name in MACHINE], sort_keys=True)
+        versions.add((run.engine, run.engine_version, machine))
+    mixed = []
+    if len(versions) > len(engines):
+        mixed = sorted(str(version) for _, version, _ in versions)
+    says = "all runs are of one version of each engine, on one machine"
+    return none_of(f"{key}.versions", says, [version for version in mixed if version], len(runs), "runs")
+
+
 def _shortfall(cell: CellRuns | None, planned: Mapping[str, Level], times: int) -> str:
+    """Return how many of the planned repetitions a cell has; an empty text if it has all, or is skipped."""
     if cell is None:
         return f"{name_of(planned)}: none"
-    well = [run.repetition for run in cell.ok]
-    skipped = len(cell.of(SKIPPED)) == len(cell.runs)
-    whole = well == list(range(max(times, len(well)))) and not cell.of(FAILED)
-    return "" if whole or skipped else f"{cell.name}: {len(well)} of {times}"
+    good = [run.repetition for run in cell.ok]
+    is_skipped = len(cell.of(SKIPPED)) == len(cell.runs)
+    is_whole = good == list(range(max(times, len(good)))) and not cell.of(FAILED)
+    if is_whole or is_skipped:
+        return ""
+    return f"{cell.name}: {len(good)} of {times}"
 
 
 def _sizes(measured: Measured) -> Iterator[Check]:
-    paper, cells = privfairfl(), [cell for cell in measured.where(*TABLE2) if cell.ok]
+    paper = privfairfl()
+    cells = [cell for cell in measured.where(*TABLE2) if cell.ok]
     for shape, factor in product(paper.shapes.values(), ("clients", "records")):
         size = getattr(shape, factor)
         given = [cell for cell in cells if cell["shape"] == shape.name and isinstance(cell[factor], int)]
@@ -200,19 +229,21 @@ def _sizes(measured: Measured) -> Iterator[Check]:
 
 
 def _orders(measured: Measured) -> Iterator[Check]:
-    claims, by_rest = privfairfl().claims, dict[object, dict[Level | None, CellRuns]]()
-    for cell in (
-        *measured.where(*TABLE2, noise="joint"),
-        *(cell for cell in measured.where(*LITERAL) if cell["variant"] in FORMS),
-    ):
+    """Check the orders of models, and of the two phases, that the paper claims."""
+    claims = privfairfl().claims
+    cells = measured.where(*TABLE2, noise="joint")
+    cells += [cell for cell in measured.where(*LITERAL) if cell["variant"] in FORMS]
+    by_rest: dict[object, dict[Level | None, CellRuns]] = {}  # cells that differ in the model alone
+    for cell in cells:
         by_rest.setdefault(cell.without("security"), {})[cell["security"]] = cell
     for (claim, slower, quicker), models in product(PAIRS, by_rest.values()):
         if slower in models and quicker in models:
-            a, b = models[slower], models[quicker]
-            key = f"order.{claim}.{name_of(a.runs[0].cell, 'security')}.{slower}.{quicker}"
-            if a["input_path"] != "clients":  # whose connections take most seconds
-                yield order_of_seconds(f"{key}.seconds", claims[claim], a, b)
-            yield order_of_bytes(f"{key}.bytes", claims[claim], a, b)
+            slow = models[slower]
+            quick = models[quicker]
+            key = f"order.{claim}.{name_of(slow.runs[0].cell, 'security')}.{slower}.{quicker}"
+            if slow["input_path"] != "clients":  # their connections take most of the seconds
+                yield order_of_seconds(f"{key}.seconds", claims[claim], slow, quick)
+            yield order_of_bytes(f"{key}.bytes", claims[claim], slow, quick)
     for (post, pre, times), shape, model in product(PHASES, privfairfl().shapes, privfairfl().parties):
         where = {"shape": shape, "security": model, "noise": "joint"}
         suites = LITERAL if post in FORMS else TABLE2
@@ -223,15 +254,20 @@ def _orders(measured: Measured) -> Iterator[Check]:
 
 
 def order_of_seconds(key: str, says: str, slower: CellRuns, quicker: CellRuns, times: float = 1.0) -> Check:
-    """Check that one takes longer than `times` the other, in 9 of 10 pairs of runs."""
-    a, b = slower.seconds(), quicker.seconds()
-    if a is None or b is None:
-        return Check(key, says, unjudged=(quicker if a else slower).reason)
-    long, short = ([run.times["mpc_s"] for run in cell.ok] for cell in (slower, quicker))
+    """Check that a cell takes more than `times` as long as another, in 9 of 10 pairs of runs."""
+    slower_summary = slower.seconds()
+    quicker_summary = quicker.seconds()
+    if slower_summary is None:
+        return Check(key, says, unjudged=slower.reason)
+    if quicker_summary is None:
+        return Check(key, says, unjudged=quicker.reason)
+    long = [run.times["mpc_s"] for run in slower.ok]
+    short = [run.times["mpc_s"] for run in quicker.ok]
     share = sum(x > times * y for x in long for y in short) / (len(long) * len(short))
-    many = f"more than {times:g} times as long" if times > 1 else "longer"
+    how_long = f"more than {times:g} times as long" if times > 1 else "longer"
     compared = (
-        f"{a.median:.3g} s against {b.median:.3g} s, {many} in {share:.0%} of {len(long)}×{len(short)} pairs"
+        f"{slower_summary.median:.3g} s against {quicker_summary.median:.3g} s, {how_long} in {share:.0%} of "
+        f"{len(long)}×{len(short)} pairs"
     )
     if 1 - SURE < share < SURE:
         return Check(key, says, unjudged=f"the runs overlap: {compared}")
@@ -239,11 +275,13 @@ def order_of_seconds(key: str, says: str, slower: CellRuns, quicker: CellRuns, t
 
 
 def order_of_bytes(key: str, says: str, slower: CellRuns, quicker: CellRuns) -> Check:
-    """Check that all parties together send more in the first."""
-    a, b = slower.sent_bytes, quicker.sent_bytes
-    if a is None or b is None:
-        return Check(key, says, unjudged=(quicker if a else slower).reason)
-    return Check(key, says, a / b, nextafter(1, 2), found=f"{a:,.0f} bytes against {b:,.0f}")
+    """Check that all parties together send more in the first cell than in the second."""
+    more = slower.sent_bytes
+    less = quicker.sent_bytes
+    if more is None or less is None:
+        lacking = quicker if more else slower
+        return Check(key, says, unjudged=lacking.reason)
+    return Check(key, says, more / less, nextafter(1, 2), found=f"{more:,.0f} bytes against {less:,.0f}")
 
 
 Cost = Callable[[CellRuns], float | None]
@@ -261,42 +299,61 @@ class Growth:
     """How a cost should grow in a factor."""
 
     factor: str
-    linear: bool  # else it should stay constant
-    where: Mapping[str, str]  # levels of the cells that it is said of
+    linear: bool  # if not, the cost should stay constant
+    where: Mapping[str, str]  # levels of the cells for which this is claimed
     why: str
-    also: tuple[str, ...] = ()  # factors that may vary with it
-    several: bool = False  # said only of clients with several records; of one, noise is for another relation
+    also: tuple[str, ...] = ()  # factors that may vary with this factor
+    # Claimed only of clients with several records, because with one record noise is for another relation.
+    several: bool = False
 
 
-_RECORDS = ("records",)  # clients count their own
-GROWTHS = (
+_GROWTHS_OF_OURS = (
     Growth(
-        "clients",
-        True,
-        {"protocol": "pi_rw", "variant": "product"},
-        "a product per client and label",
-        _RECORDS,
+        factor="clients",
+        linear=True,
+        where={"protocol": "pi_rw", "variant": "product"},
+        why="a product per client and label",
+        also=("records",),  # clients count their own
     ),
     Growth(
-        "clients", False, {"protocol": "pi_rw", "variant": "default"}, "each party adds up before", _RECORDS
+        factor="clients",
+        linear=False,
+        where={"protocol": "pi_rw", "variant": "default"},
+        why="each party adds up before",
+        also=("records",),
     ),
-    Growth("clients", False, {"protocol": "pi_roc", "variant": "default"}, "each party adds up before"),
-    Growth("records", False, {"protocol": "pi_roc", "variant": "default"}, "clients count before", (), True),
-    *(
-        Growth(factor, True, {"protocol": "pi_roc", "variant": form}, "all records with each threshold")
-        for factor in ("records", "thresholds")
-        for form in FORMS
+    Growth(
+        factor="clients",
+        linear=False,
+        where={"protocol": "pi_roc", "variant": "default"},
+        why="each party adds up before",
+    ),
+    Growth(
+        factor="records",
+        linear=False,
+        where={"protocol": "pi_roc", "variant": "default"},
+        why="clients count before",
+        several=True,
     ),
 )
+_GROWTHS_OF_LITERAL_FORMS = tuple(
+    Growth(
+        factor=factor,
+        linear=True,
+        where={"protocol": "pi_roc", "variant": form},
+        why="all records with each threshold",
+    )
+    for factor in ("records", "thresholds")
+    for form in FORMS
+)
+GROWTHS = _GROWTHS_OF_OURS + _GROWTHS_OF_LITERAL_FORMS
 
 
 def _growths(measured: Measured) -> Iterator[Check]:
     for growth in GROWTHS:
-        cells = [
-            cell
-            for cell in measured.where(**growth.where)
-            if not growth.several or cell.number("records") > cell.number("clients")
-        ]
+        cells = measured.where(**growth.where)
+        if growth.several:
+            cells = [cell for cell in cells if cell.number("records") > cell.number("clients")]
         for series in measured.series(growth.factor, cells, growth.also):
             for name, (cost, tolerance) in COSTS.items():
                 yield check_series(series, growth, name, cost, tolerance)
@@ -305,21 +362,39 @@ def _growths(measured: Measured) -> Iterator[Check]:
 def check_series(
     series: Sequence[CellRuns], growth: Growth, name: str, cost: Cost, tolerance: float
 ) -> Check:
-    """Check one cost of cells that differ in the growth's factor."""
-    first, verb = series[0], "linear" if growth.linear else "constant"
+    """Check how a cost grows over cells that differ in the growth's factor.
+
+    Args:
+        series: The cells, in the order of the factor.
+        growth: How costs should grow.
+        name: The cost's name.
+        cost: The cost of a cell.
+        tolerance: How far a linear cost may be off a line, as a share.
+    """
+    first = series[0]
+    verb = "linear" if growth.linear else "constant"
     where = f"{first.suite}.{name_of(first.runs[0].cell, growth.factor, *growth.also)}"
     key = f"{verb}.{growth.factor}.{where}.{name}"
     says = f"{verb} in {growth.factor}: {growth.why}"
-    points = {cell.number(growth.factor): value for cell in series if (value := cost(cell))}
-    levels, costs = list(points), list(points.values())
+    points = {}
+    for cell in series:
+        value = cost(cell)
+        if value:
+            points[cell.number(growth.factor)] = value
+    levels = list(points)
+    costs = list(points.values())
     if len(levels) < LEAST_LEVELS or levels[-1] < LEAST_RATIO * levels[0]:
         known = ", ".join(f"{level:,}" for level in levels) or "none"
         return Check(key, says, unjudged=f"too few levels to tell ({known})")
     over = f"{growth.factor} {levels[0]:,} to {levels[-1]:,}"
     if not growth.linear:
         spread = max(costs) / min(costs)
-        counted = name == "bytes" and get_model(str(first["security"])).virtual_machine is not None
-        most = 1.0 if counted else 1 + (BYTES if name == "bytes" else SCATTER)
+        if name != "bytes":
+            most = 1 + SCATTER
+        elif get_model(str(first["security"])).virtual_machine is None:
+            most = 1 + BYTES
+        else:
+            most = 1.0  # MP-SPDZ counts bytes exactly
         return Check(key, says, spread, 1.0, most, f"most over least {spread:.2f}, {over}")
     slope, residual = fit(levels, costs)
     share = slope * (levels[-1] - levels[0]) / costs[-1]
@@ -329,10 +404,14 @@ def check_series(
 
 
 def _networks(measured: Measured) -> Iterator[Check]:
+    """Check that emulated networks were as slow as they should be."""
     kinds = (("rtt", "s", ROUND_TRIP), ("bandwidth", "bits_per_s", BANDWIDTH))
-    for cell, (what, unit, (low, high)) in product([cell for cell in measured.cells if cell.networks], kinds):
-        key, says = f"network.{what}.{cell.suite}.{cell.name}", f"the {what} was what was asked for"
-        wanted, name = cell.networks[0][f"{what}_{unit}"], f"measured_{what}_{unit}"
+    cells = [cell for cell in measured.cells if cell.networks]
+    for cell, (what, unit, (low, high)) in product(cells, kinds):
+        key = f"network.{what}.{cell.suite}.{cell.name}"
+        says = f"the {what} was what was asked for"
+        wanted = cell.networks[0][f"{what}_{unit}"]
+        name = f"measured_{what}_{unit}"
         ratios = [network[name] / wanted for network in cell.networks if network.get(name) is not None]
         if ratios:
             worst = max(ratios, key=lambda ratio: max(low / ratio, ratio / high))
@@ -342,18 +421,23 @@ def _networks(measured: Measured) -> Iterator[Check]:
 
 
 def _distributed_noise(measured: Measured) -> Iterator[Check]:
-    """Check that distributed noise sends less, errs as stated, and of curves takes less time."""
+    """Check that distributed noise sends less, errs as stated, and for curves takes less time."""
     says = "distributed noise takes less, and errs as much more as is stated"
     for joint, own in measured.pairs():
-        model, name = get_model(str(own["security"])), f"{own.suite}.{own.name}"
+        model = get_model(str(own["security"]))
+        name = f"{own.suite}.{own.name}"
         stated = sqrt(model.parties / (model.parties - model.corruptions))
         ratio = error_ratio(own.runs[0].cell)
         yield Check(
-            *(f"own.error.{name}", says, ratio, 0, stated),
-            f"standard error ×{ratio:.3g}, with {model.parties} parties at most ×{stated:.3g}",
+            key=f"own.error.{name}",
+            says=says,
+            value=ratio,
+            low=0,
+            high=stated,
+            found=f"standard error ×{ratio:.3g}, with {model.parties} parties at most ×{stated:.3g}",
         )
         yield order_of_bytes(f"own.bytes.{name}", says, joint, own)
-        if own["protocol"] == "pi_roc":  # whose noise is most of the cost
+        if own["protocol"] == "pi_roc":  # noise is most of its cost
             yield order_of_seconds(f"own.seconds.{name}", says, joint, own)
 
 
@@ -365,16 +449,14 @@ def _times(measured: Measured, rows: Sequence[Row]) -> Iterator[Check]:
         yield _in_band(
             f"ratio.table2.{protocol}.{shape}.{model}", says, _range(row.printed), row.paper.range, times
         )
-        ring = by_cell[protocol, shape, "ring"]  # ratios to its time leave the machine out
+        ring = by_cell[protocol, shape, "ring"]  # ratios to its time depend less on the machine
         if row is not ring:
             says = f"{model} costs as many times what ring does as in Table 2"
             ours = _ratio(_range(row.printed), _range(ring.printed))
-            times = f"×{(ours or (0, 0))[0]:.3g}, the paper ×{row.paper.seconds / ring.paper.seconds:.3g}"
-            yield _in_band(
-                *(f"ratio.models.{protocol}.{shape}.{model}", says, ours),
-                _ratio(row.paper.range, ring.paper.range),
-                times,
-            )
+            least = ours[0] if ours else 0
+            times = f"×{least:.3g}, the paper ×{row.paper.seconds / ring.paper.seconds:.3g}"
+            of_paper = _ratio(row.paper.range, ring.paper.range)
+            yield _in_band(f"ratio.models.{protocol}.{shape}.{model}", says, ours, of_paper, times)
         if (protocol, shape) == ("pi_roc", "ads"):
             says = f"the default takes at most 1/{GAIN:,.0f} of the faster literal form"
             key = f"gain.pi_roc.{shape}.{model}"
@@ -394,44 +476,64 @@ def _range(took: Took | None) -> tuple[float, float] | None:
 def _ratio(
     above: tuple[float, float] | None, below: tuple[float, float] | None
 ) -> tuple[float, float] | None:
-    return (above[0] / below[1], above[1] / below[0]) if above and below else None
+    """Return the least and the largest ratio of two values that are within these ranges."""
+    if not above or not below:
+        return None
+    return above[0] / below[1], above[1] / below[0]
 
 
 def _of_a_round(took: Took | None) -> str:
     if not took or not took.a_round:
         return ""
-    here, there = (f"{texts.seconds(seconds * 1e6)} µs" for seconds in took.a_round)
-    return f"; a round takes {here} here, by the paper's time {there}"
+    here_s, paper_s = took.a_round
+    here = f"{texts.seconds(here_s * 1e6)} µs"
+    return f"; a round takes {here} here, by the paper's time {texts.seconds(paper_s * 1e6)} µs"
 
 
 def _in_band(
     key: str, says: str, ours: tuple[float, float] | None, paper: tuple[float, float] | None, found: str
 ) -> Check:
+    """Check that two ranges of seconds or ratios are within a factor of 3 of each other."""
     if ours is None or paper is None:
         return Check(key, says, unjudged=NOT_YET)
-    ratio = ours[0] / paper[1] if ours[0] > paper[1] else min(ours[1] / paper[0], 1.0)
+    if ours[0] > paper[1]:
+        ratio = ours[0] / paper[1]
+    else:
+        ratio = min(ours[1] / paper[0], 1.0)
     return Check(key, says, ratio, 1 / BAND, BAND, f"{found}: ×{ratio:.3g}")
 
 
 def _figure_1(measured: Measured) -> Check:
-    """Compare both forms, as the paper may mean either."""
+    """Compare with both forms, as the paper may mean either."""
     claim = privfairfl().figures["figure1"]
     of_claim = measured.where(protocol=claim.protocol, security=claim.security, network="none")
-    cells = [cell for form in (AT_ONCE, PRINTED) for cell in of_claim if cell["variant"] == form]
-    near = [cell for cell in cells if claim.at[0] <= cell.number(claim.factor) <= claim.at[1]]
-    timed = [(cell.number(claim.factor), took) for cell in near if (took := cell.seconds()) is not None]
+    timed = []  # a number of clients and its seconds
+    for form in (AT_ONCE, PRINTED):
+        for cell in of_claim:
+            level = cell.number(claim.factor)
+            summary = cell.seconds()
+            is_near = claim.at[0] <= level <= claim.at[1]
+            if cell["variant"] == form and is_near and summary is not None:
+                timed.append((level, summary))
     most = max((level for level, _ in timed), default=0)
-    spans = [took for level, took in timed if level == most]
-    ours = (min(span.low for span in spans), max(span.high for span in spans)) if spans else None
+    spans = [summary for level, summary in timed if level == most]
+    ours = None
+    if spans:
+        ours = (min(span.low for span in spans), max(span.high for span in spans))
     found = f"{' and '.join(texts.spread(span) for span in spans)} s with {most:,} clients"
     return _in_band("ratio.figure1", f"{claim.title}: {claim.text}", ours, (claim.seconds,) * 2, found)
 
 
 def _figure_2(rows: Mapping[tuple[str, str, str], Row]) -> Check:
-    claim, ads = privfairfl().figures["figure2"], privfairfl().shapes["ads"]
+    """Compare with seconds that are scaled to the figure's number of records."""
+    claim = privfairfl().figures["figure2"]
+    ads = privfairfl().shapes["ads"]
     printed = _range(rows[claim.protocol, ads.name, claim.security].printed)
-    scaled = printed and (printed[0] * claim.at[0] / ads.records, printed[1] * claim.at[0] / ads.records)
-    return _in_band(
-        *("ratio.figure2", f"{claim.title}: {claim.text}", scaled, (claim.seconds,) * 2),
-        f"from {texts.seconds(scaled[0]) if scaled else '–'} s, scaled from {ads.records:,} records",
-    )
+    scaled = None
+    least = "–"
+    if printed:
+        low, high = printed
+        scaled = (low * claim.at[0] / ads.records, high * claim.at[0] / ads.records)
+        least = texts.seconds(scaled[0])
+    found = f"from {least} s, scaled from {ads.records:,} records"
+    return _in_band("ratio.figure2", f"{claim.title}: {claim.text}", scaled, (claim.seconds,) * 2, found)

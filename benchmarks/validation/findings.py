@@ -46,9 +46,9 @@ class Check:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why some checks deviate, and how far they may."""
+    """Why some checks deviate, and within which range their values may then be."""
 
-    checks: str  # a pattern of their keys
+    checks: str  # a pattern of the checks' keys
     low: float
     high: float
     because: str
@@ -59,14 +59,21 @@ class Explanation:
             raise ValueError(f"what explains {self.checks} has to name an experiment that shows it")
 
     def reason(self, check: Check, shown: Mapping[str, str]) -> str:
-        """Return why a check's value deviates, or ""."""
+        """Return why a check's value deviates; an empty text if this does not explain it.
+
+        Args:
+            check: The check.
+            shown: What experiments showed, by their names.
+        """
         named = fnmatchcase(check.key, self.checks)
         if check.value is None or not named or not self.low <= check.value <= self.high:
             return ""
         experiment = self.experiment.format(model=check.key.rpartition(".")[2])
         if not experiment:
             return self.because
-        return f"{self.because} ({experiment}: {shown[experiment]})" if experiment in shown else ""
+        if experiment not in shown:
+            return ""
+        return f"{self.because} ({experiment}: {shown[experiment]})"
 
 
 @dataclass(frozen=True)
@@ -78,7 +85,7 @@ class Finding:
     reason: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return it with its range, an open end as null."""
+        """Return the finding with its check's range, in which an open end is null."""
         check = self.check
         return {
             "check": check.key,
@@ -115,7 +122,8 @@ def _judge(check: Check, known: Sequence[Explanation], shown: Mapping[str, str])
     if check.low <= check.value <= check.high:
         return Finding(check, Status.PASSED)
     for explanation in known:
-        if reason := explanation.reason(check, shown):
+        reason = explanation.reason(check, shown)
+        if reason:
             return Finding(check, Status.EXPLAINED, reason)
     return Finding(check, Status.FAILED, "no known explanation covers this")
 

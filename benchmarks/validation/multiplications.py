@@ -1,4 +1,4 @@
-"""Multiplications, as many as MP-SPDZ's compiler has to count."""
+"""How many multiplications the protocols imply, and checks that MP-SPDZ's compiler counts as many."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,14 +15,20 @@ from harness.engines.mpspdz.compiler import (
     counted,
     find_installation,
 )
+from harness.releases.confusion.spec import PI_CF
+from harness.releases.programs import PROTOCOLS
+from harness.releases.thresholds.spec import PI_ROC
+from harness.releases.weights.spec import PI_RW
 from harness.security_models import get_model
 from protocols.circuits.coins import design_coins
 from protocols.mechanisms.count_tree import CountTree
-from protocols.spec import PI_CF, PI_ROC, PI_RW, PROTOCOLS, ProtocolSpec
+from protocols.spec import ProtocolSpec
 
-PRODUCTS, ANDS = "integer triples", "bit triples"
-_MODEL = get_model("ring")  # the program is the same in all of them
-_GROUPS = _LABELS = 2  # as in the paper
+PRODUCTS = "integer triples"  # as the compiler calls them
+ANDS = "bit triples"
+_MODEL = get_model("ring")  # the program is the same in all models
+_GROUPS = 2  # as in the paper
+_LABELS = 2
 _BLOCKS = "1.14.196"  # of π_ROC
 _NOISE: Mapping[str, object] = {"epsilon": 1, "delta_bits": 40}
 UNITS = {PRODUCTS: "products", ANDS: "ANDs"}
@@ -30,12 +36,12 @@ UNITS = {PRODUCTS: "products", ANDS: "ANDs"}
 
 @dataclass(frozen=True)
 class Implied:
-    """How many of one operation a protocol implies."""
+    """How many of an operation a protocol implies."""
 
     key: str
     spec: ProtocolSpec
     arguments: Mapping[str, object]
-    what: str
+    what: str  # PRODUCTS or ANDS
     number: int
     why: str
 
@@ -45,24 +51,27 @@ def implied() -> list[Implied]:
 
     Source: PrivFairFL, Protocol 2, lines 5-8; Protocol 3, lines 4-7.
     """
-    cells, grid, shapes = _GROUPS * _LABELS, privfairfl().thresholds, privfairfl().shapes
+    cells = _GROUPS * _LABELS
+    grid = privfairfl().thresholds
+    shapes = privfairfl().shapes
     records = shapes["ads"].records
     split = {"form": "split", "path": "shares", "clients": 0, "parts": 0, **_NOISE}
     third = {"epsilon": "1/3", "delta_bits": 42}
     tree = {"bins": grid, "blocks": _BLOCKS, **third}
     nodes = cells * CountTree(grid, tuple(map(int, _BLOCKS.split(".")))).nodes
+    products_of_clients = [
+        Implied(
+            f"pi_rw.product.{shape.name}",
+            PI_RW,
+            {**split, "form": "product", "clients": shape.clients},
+            PRODUCTS,
+            (_GROUPS - 1) * _LABELS * shape.clients,
+            f"one for each of {shape.clients} clients and {_LABELS} labels",
+        )
+        for shape in shapes.values()
+    ]
     return [
-        *(
-            Implied(
-                f"pi_rw.product.{shape.name}",
-                PI_RW,
-                {**split, "form": "product", "clients": shape.clients},
-                PRODUCTS,
-                (_GROUPS - 1) * _LABELS * shape.clients,
-                f"one for each of {shape.clients} clients and {_LABELS} labels",
-            )
-            for shape in shapes.values()
-        ),
+        *products_of_clients,
         Implied("pi_rw.split", PI_RW, split, PRODUCTS, 0, "none: parties add up"),
         Implied("pi_rw.noise", PI_RW, split, ANDS, cells * _ands(_NOISE), f"the noise of {cells} counts"),
         Implied(
@@ -81,7 +90,11 @@ def implied() -> list[Implied]:
 def checks(
     count: Callable[[ProtocolSpec, Mapping[str, object]], Mapping[str, int]] | None = None,
 ) -> Iterator[Check]:
-    """Yield a check of each implied number, by MP-SPDZ's compiler."""
+    """Yield a check of each implied number.
+
+    Args:
+        count: Counts a program's operations; None for MP-SPDZ's compiler.
+    """
     installation = find_installation()
     missing = installation if count is None and isinstance(installation, str) else ""
     for stated in implied():
@@ -99,17 +112,16 @@ def _by_compiler(spec: ProtocolSpec, arguments: Mapping[str, object]) -> Mapping
     return _count(spec.name, tuple(str(named[name]) for name in spec.arguments))
 
 
-@cache  # two numbers each are of π_RW and π_ROC by one program
+@cache  # π_RW and π_ROC have programs of which two numbers are checked
 def _count(name: str, arguments: tuple[str, ...]) -> Mapping[str, int]:
-    installation, job = (
-        find_installation(),
-        PrivateJob(PROTOCOLS[name], PROGRAMS / f"{name}.mpc", arguments, ()),
-    )
+    installation = find_installation()
+    job = PrivateJob(PROTOCOLS[name], PROGRAMS / f"{name}.mpc", arguments, ())
     assert isinstance(installation, Installation)
     return counted(compilers_estimate(job, installation.home, compile_options(job, _MODEL)))
 
 
 def _ands(noise: Mapping[str, object]) -> int:
-    """Return the ANDs of a sample of the default noise, L - 1 for a coin of L bits."""
-    epsilon, delta_bits = Fraction(str(noise["epsilon"])), int(str(noise["delta_bits"]))
+    """Return the ANDs of a sample of the default noise: L - 1 for each coin of L bits."""
+    epsilon = Fraction(str(noise["epsilon"]))
+    delta_bits = int(str(noise["delta_bits"]))
     return sum(coin.bits - 1 for coin in design_coins(epsilon, delta_bits))

@@ -15,36 +15,38 @@ from benchmarks.validation.cells import Measured, fullest
 
 TABLE2 = ("table2", "paper")  # suites with our forms
 LITERAL = ("literal", "paper")  # with the protocols as printed
-SCALE = ("scale", "paper", "literal")  # of the figures
+SCALE = ("scale", "paper", "literal")  # with the figures
 PROTOCOLS = ("pi_rw", "pi_roc")
 PRINTED, AT_ONCE = FORMS  # an instance after the other, as printed; all instances at once
 NOT_YET = "not measured yet"
-BESIDE = {"ps-rep-ring": "sy-rep-ring"}  # a model beside the paper's active one with as many parties
-LEAST_LEVELS = 3  # for a line
+# A model of ours that stands beside the paper's active model with as many parties.
+BESIDE = {"ps-rep-ring": "sy-rep-ring"}
+LEAST_LEVELS = 3  # by which a line is judged
 LEAST_RATIO = 4  # of the largest level to the smallest
 
 
 def fit(levels: Sequence[float], costs: Sequence[float]) -> tuple[float, float]:
     """Return the slope of a rising line by least squares, and its largest relative residual."""
-    x, y = np.asarray(levels, dtype=float), np.asarray(costs, dtype=float)
+    x = np.asarray(levels, dtype=float)
+    y = np.asarray(costs, dtype=float)
     constant, slope = nnls(np.stack([1 / y, x / y], axis=1), np.ones(len(y)))[0].tolist()
     return slope, float(np.max(np.abs((constant + slope * x) / y - 1)))
 
 
 @dataclass(frozen=True)
 class Took:
-    """A literal form's seconds at the paper's size."""
+    """A literal form's seconds at the paper's size, from `low` to `high`."""
 
     low: float
     high: float
-    runs: Summary | None = None  # of the whole, if it ran
-    basis: str = ""  # else the iterations that ran
+    runs: Summary | None = None  # of the whole protocol; None if it did not run whole
+    basis: str = ""  # what ran in place of the whole
     a_round: tuple[float, float] | None = None  # seconds of a round, here and in the paper
 
 
 @dataclass(frozen=True)
 class InTurn:
-    """The faster literal form's seconds over our default's, in turn."""
+    """The faster literal form's seconds over our default's, in pairs that were run in turn."""
 
     median: float
     interval: tuple[float, float] | None
@@ -54,7 +56,7 @@ class InTurn:
 
 @dataclass(frozen=True)
 class Row:
-    """One cell of Table 2, in the paper and here."""
+    """A cell of Table 2, in the paper and here."""
 
     protocol: str
     shape: str
@@ -70,85 +72,111 @@ class Row:
 
     @property
     def gain(self) -> float | None:
-        """The faster literal form's seconds over our default's, at least."""
-        return self.at_once.low / self.default.median if self.at_once and self.default else None
+        """A lower bound of the faster literal form's seconds over our default's."""
+        if not self.at_once or not self.default:
+            return None
+        return self.at_once.low / self.default.median
 
 
 def rows(measured: Measured) -> list[Row]:
     """Return a row for each cell of Table 2, and each model beside them."""
     paper = privfairfl()
-    models = [name for model in paper.parties for name in (model, *(m for m in BESIDE if BESIDE[m] == model))]
-    return [
-        _row(measured, protocol, shape, model, paper.table2[BESIDE.get(model, model), shape, protocol])
-        for protocol in PROTOCOLS
-        for shape in paper.shapes
-        for model in models
-        if model in paper.parties or measured.where(*TABLE2, *LITERAL, security=model)
-    ]
+    models = []
+    for model in paper.parties:
+        models.append(model)
+        for beside, of_paper in BESIDE.items():
+            if of_paper == model and measured.where(*TABLE2, *LITERAL, security=beside):
+                models.append(beside)
+    table = []
+    for protocol in PROTOCOLS:
+        for shape in paper.shapes:
+            for model in models:
+                printed = paper.table2[BESIDE.get(model, model), shape, protocol]
+                table.append(_row(measured, protocol, shape, model, printed))
+    return table
 
 
 def _row(measured: Measured, protocol: str, shape: str, model: str, paper: Printed) -> Row:
     where = {"protocol": protocol, "shape": shape, "security": model}
     # Cells that ran in turn with the literal ones, if any, so that the ratio is of one run.
-    suite = next((s for s in LITERAL if measured.where(s, variant="default", **where)), TABLE2[0])
+    suite = TABLE2[0]
+    for literal_suite in LITERAL:
+        if measured.where(literal_suite, variant="default", **where):
+            suite = literal_suite
+            break
     ours = fullest(measured.where(suite, variant="default", noise="joint", **where))
-    own = fullest([pair[1] for pair in measured.pairs(variant="default", **where) if pair[1].suite == suite])
+    with_own_noise = [own for _, own in measured.pairs(variant="default", **where) if own.suite == suite]
+    own = fullest(with_own_noise)
     default = ours.seconds() if ours else None
+    why_no_default = ""
+    if default is None:
+        why_no_default = ours.reason if ours else "not in the suite"
     return Row(
-        protocol,
-        shape,
-        model,
-        paper,
-        took(measured, PRINTED, protocol, shape, model),
-        took(measured, AT_ONCE, protocol, shape, model),
-        default,
-        "" if default else ours.reason if ours else "not in the suite",
-        _in_turn(measured, where),
-        own.seconds() if own else None,
-        BESIDE.get(model),
+        protocol=protocol,
+        shape=shape,
+        model=model,
+        paper=paper,
+        printed=took(measured, PRINTED, protocol, shape, model),
+        at_once=took(measured, AT_ONCE, protocol, shape, model),
+        default=default,
+        why_no_default=why_no_default,
+        in_turn=_in_turn(measured, where),
+        own=own.seconds() if own else None,
+        beside=BESIDE.get(model),
     )
 
 
 def _in_turn(measured: Measured, where: Mapping[str, Level]) -> InTurn | None:
-    of_ratios = [
-        (ratios, literal.number("thresholds"))
-        for suite in LITERAL
-        for literal in measured.where(suite, variant=AT_ONCE, **where)
-        for ours in measured.where(suite, variant="default", noise="joint", **where)
-        if literal["thresholds"] == ours["thresholds"] and (ratios := ratios_in_turn(literal.ok, ours.ok))
-    ]
-    if not of_ratios:
+    """Return the ratio of the suite and the number of thresholds that ran most often in turn."""
+    best: list[float] = []
+    thresholds = 0
+    for suite in LITERAL:
+        for literal in measured.where(suite, variant=AT_ONCE, **where):
+            for ours in measured.where(suite, variant="default", noise="joint", **where):
+                if literal["thresholds"] != ours["thresholds"]:
+                    continue
+                ratios = ratios_in_turn(literal.ok, ours.ok)
+                if len(ratios) > len(best):
+                    best = ratios
+                    thresholds = literal.number("thresholds")
+    if not best:
         return None
-    ratios, thresholds = max(of_ratios, key=lambda pair: len(pair[0]))
-    return InTurn(median(ratios), interval_of_median(ratios, CONFIDENCE), len(ratios), thresholds)
+    return InTurn(median(best), interval_of_median(best, CONFIDENCE), len(best), thresholds)
 
 
 def took(measured: Measured, form: str, protocol: str, shape: str, model: str) -> Took | None:
-    """Return a literal form's seconds, or None if no run tells them.
+    """Return a literal form's seconds; None if no run tells them.
 
-    Without a run of the whole, those of π_ROC follow from lines with all measured slopes, as its iterations
-    are alike. Time is in proportion to records, so that one federation's runs tell the other's.
+    If π_ROC did not run whole, its seconds follow from lines with all measured slopes, because its iterations
+    are alike. Time is in proportion to records, so that runs of one federation tell the other's seconds.
     """
-    shapes, whole = privfairfl().shapes, privfairfl().thresholds
+    shapes = privfairfl().shapes
+    whole = privfairfl().thresholds
     for suite in LITERAL:
         of_suite = measured.where(suite, protocol=protocol, variant=form, security=model)
         cells = [cell for cell in of_suite if cell.ok and cell["shape"] in shapes]
         here = [cell for cell in cells if cell["shape"] == shape]
         complete = [cell for cell in here if cell["thresholds"] in (None, whole)]
-        if complete and (seconds := complete[0].seconds()):
+        seconds = complete[0].seconds() if complete else None
+        if seconds:
             return Took(seconds.low, seconds.high, seconds)
-        of_form = here or (cells if form == PRINTED else [])
-        lines = slopes({cell.number("thresholds"): cell.ok for cell in of_form if cell["thresholds"]})
+        partial = here  # cells with fewer thresholds
+        if not here and form == PRINTED:
+            partial = cells
+        lines = slopes({cell.number("thresholds"): cell.ok for cell in partial if cell["thresholds"]})
         if lines is not None:
-            scale = shapes[shape].records / of_form[0].number("records")
-            levels = ", ".join(map(str, sorted(cell.number("thresholds") for cell in of_form)))
-            other = "" if here else f" of {shapes[str(cells[0]['shape'])].title}"
-            low, high = (seconds * scale for seconds in lines.whole)
+            scale = shapes[shape].records / partial[0].number("records")
+            levels = ", ".join(map(str, sorted(cell.number("thresholds") for cell in partial)))
+            basis = f"{levels} thresholds"
+            if not here:
+                basis += f" of {shapes[str(cells[0]['shape'])].title}"
+            low, high = lines.whole
+            rounds = median(lines.rounds)
             a_round = None
-            if rounds := median(lines.rounds):
-                of_paper = privfairfl().table2[BESIDE.get(model, model), shape, protocol].seconds
-                a_round = (median(lines.each) / rounds, of_paper / (whole * rounds * scale))
-            return Took(low, high, None, f"{levels} thresholds{other}", a_round)
+            if rounds:
+                paper_s = privfairfl().table2[BESIDE.get(model, model), shape, protocol].seconds
+                a_round = (median(lines.each) / rounds, paper_s / (whole * rounds * scale))
+            return Took(low * scale, high * scale, basis=basis, a_round=a_round)
     return None
 
 
@@ -163,21 +191,29 @@ class Slopes:
 
 
 def slopes(runs: Mapping[int, Sequence[Sample]]) -> Slopes | None:
-    """Return the cost of a threshold, or None of fewer than two levels."""
-    levels, most = sorted(runs), privfairfl().thresholds
+    """Return the cost of a threshold, by runs with some numbers of thresholds; None of fewer than two."""
+    levels = sorted(runs)
+    most = privfairfl().thresholds
     if len(levels) < 2:
         return None
-    seconds = {level: {run.repetition: run.times["mpc_s"] for run in runs[level]} for level in levels}
+    seconds = {}  # by level, then by repetition
+    for level in levels:
+        seconds[level] = {run.repetition: run.times["mpc_s"] for run in runs[level]}
     middles = [median(seconds[level].values()) for level in levels]
-    low, high = levels[0], levels[-1]
+    low = levels[0]
+    high = levels[-1]
     paired = sorted(seconds[low].keys() & seconds[high].keys())
+    if not paired:
+        return None
     each = [(seconds[high][number] - seconds[low][number]) / (high - low) for number in paired]
     parts = _steps(levels, middles)
     ends = [middles[-1] + slope * (most - high) for slope in (*each, *parts)]
     bend = parts[-1] / parts[0] if len(parts) > 1 and parts[0] else None
     rounds = _steps(levels, [float(runs[level][0].rounds or 0) for level in levels])
-    return Slopes(each, bend, rounds, (min(ends), max(ends))) if each else None
+    return Slopes(each, bend, rounds, (min(ends), max(ends)))
 
 
 def _steps(levels: Sequence[int], values: Sequence[float]) -> list[float]:
-    return [(y - before) / (x - at) for (at, before), (x, y) in pairwise(zip(levels, values, strict=True))]
+    """Return the slopes between each two neighboring levels."""
+    points = zip(levels, values, strict=True)
+    return [(y - y_before) / (x - x_before) for (x_before, y_before), (x, y) in pairwise(points)]

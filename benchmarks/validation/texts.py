@@ -39,77 +39,109 @@ DISTRIBUTED_NOISE = (
 
 
 def seconds(value: float, digits: int = 3) -> str:
-    """Return seconds with some digits and no exponent."""
+    """Return seconds with so many significant digits, and no exponent."""
     magnitude = floor(log10(value)) if value > 0 else 0
-    return f"{round(value, digits - 1 - magnitude):,.{max(0, digits - 1 - magnitude)}f}"
+    decimals = digits - 1 - magnitude
+    return f"{round(value, decimals):,.{max(0, decimals)}f}"
 
 
 def spread(found: Summary | None) -> str:
     """Return a median with its range."""
     if found is None:
         return NONE
-    span = f" ({seconds(found.low, 2)} – {seconds(found.high, 2)})" if found.n > 1 else ""
-    return f"{seconds(found.median)}{span}".replace(" ", "\N{NO-BREAK SPACE}")
+    text = seconds(found.median)
+    if found.n > 1:
+        text += f" ({seconds(found.low, 2)} – {seconds(found.high, 2)})"
+    return text.replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def times(ratio: float) -> str:
-    """Return a ratio with two digits."""
-    return f"×{float(f'{ratio:.2g}'):,g}" if ratio < 1e6 else f"×{ratio:.2g}"
+    """Return a ratio with two significant digits."""
+    two_digits = f"{ratio:.2g}"
+    if ratio < 1e6:
+        return f"×{float(two_digits):,g}"  # without an exponent
+    return f"×{two_digits}"
 
 
 def table2(rows: Sequence[Row], protocol: str) -> Iterator[list[str]]:
-    """Yield names of columns, then each model's row."""
+    """Yield the names of columns, then a line for each model.
+
+    A line has a federation's figure after the other's; figures in the same words are said once.
+    """
     yield [
-        *("model", "published", "literal, run here", "all instances at once, here"),
-        *("ours", "ours, distributed noise", "at once ÷ ours", "at once ÷ ours, in turn"),
+        "model",
+        "published",
+        "literal, run here",
+        "all instances at once, here",
+        "ours",
+        "ours, distributed noise",
+        "at once ÷ ours",
+        "at once ÷ ours, in turn",
     ]
-    for of_model in zip(
-        *(
-            [row for row in rows if (row.protocol, row.shape) == (protocol, shape)]
-            for shape in privfairfl().shapes
-        ),
-        strict=True,
-    ):
-        columns = (
-            [
-                NONE if row.beside else f"{row.paper.seconds:,.{2 if row.paper.seconds < 100 else 0}f}"
-                for row in of_model
-            ],
-            [_took(row.printed) for row in of_model],
-            [_took(row.at_once) for row in of_model],
-            [seconds(row.default.median, 2) if row.default else NONE for row in of_model],
-            [seconds(row.own.median, 2) if row.own else NONE for row in of_model],
-            [times(row.gain) if row.gain else NOT_YET for row in of_model],
-            [in_turn(row.in_turn) for row in of_model],
-        )
-        yield [of_model[0].model, *("; ".join(dict.fromkeys(column)) for column in columns)]
+    by_model: dict[str, list[Row]] = {}
+    for shape in privfairfl().shapes:
+        for row in rows:
+            if (row.protocol, row.shape) == (protocol, shape):
+                by_model.setdefault(row.model, []).append(row)
+    for model, rows_of_model in by_model.items():
+        columns = zip(*map(_figures, rows_of_model), strict=True)
+        yield [model, *("; ".join(dict.fromkeys(column)) for column in columns)]
+
+
+def _figures(row: Row) -> list[str]:
+    """Return the figures of a row of Table 2, in the order of the columns after the model."""
+    return [
+        NONE if row.beside else _published(row.paper.seconds),
+        _took(row.printed),
+        _took(row.at_once),
+        seconds(row.default.median, 2) if row.default else NONE,
+        seconds(row.own.median, 2) if row.own else NONE,
+        times(row.gain) if row.gain else NOT_YET,
+        in_turn(row.in_turn),
+    ]
+
+
+def _published(value: float) -> str:
+    return f"{value:,.2f}" if value < 100 else f"{value:,.0f}"
 
 
 def in_turn(ratio: InTurn | None) -> str:
     """Return a ratio with its interval, or the number of pairs."""
     if ratio is None:
         return NOT_YET
-    pairs = f"{ratio.pairs} pair{'s' * (ratio.pairs > 1)}"
-    return f"{times(ratio.median)} ({' – '.join(map(times, ratio.interval or ())) or pairs})"
+    if ratio.interval:
+        low, high = ratio.interval
+        return f"{times(ratio.median)} ({times(low)} – {times(high)})"
+    noun = "pairs" if ratio.pairs > 1 else "pair"
+    return f"{times(ratio.median)} ({ratio.pairs} {noun})"
 
 
 def table2_parts(rows: Sequence[Row], over: str = "") -> Iterator[Part]:
-    """View Table 2 side by side, with notes."""
+    """View Table 2 side by side, with notes.
+
+    Args:
+        rows: The table's rows.
+        over: The hosts and networks of runs, in words; empty for one machine.
+    """
     for protocol in PROTOCOLS:
-        header, *of_models = table2(rows, protocol)
-        yield Table(header, of_models, caption=f"{TITLES[protocol]}: {FEDERATIONS}.")
+        header, *lines = table2(rows, protocol)
+        yield Table(header, lines, caption=f"{TITLES[protocol]}: {FEDERATIONS}.")
     yield Sentences(list(_notes(rows, over)))
 
 
 def took(form: Took | None) -> str:
     """Return a literal form's seconds with their range."""
-    if form is None or form.runs:
-        return spread(form.runs if form else None)
+    if form is None:
+        return NONE
+    if form.runs:
+        return spread(form.runs)
     return f"{seconds(form.low)} – {seconds(form.high)}".replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def _took(form: Took | None) -> str:
-    return NOT_YET if form is None else took(form) + " ‡" * bool(form.basis)
+    if form is None:
+        return NOT_YET
+    return f"{took(form)} ‡" if form.basis else took(form)
 
 
 def _notes(rows: Sequence[Row], over: str) -> Iterator[str]:
@@ -124,45 +156,49 @@ def _notes(rows: Sequence[Row], over: str) -> Iterator[str]:
         "Literal: the paper's protocol as printed, an instance after the other, on made-up records. What it "
         "reveals is not private. Both of its forms are in benchmarks/literal; none has clients that send."
     )
-    for basis in dict.fromkeys(form.basis for row in rows for form in (row.printed, row.at_once) if form):
-        if basis:
-            yield f"‡ From and to, by what each iteration took in runs with {basis}. It did not run whole."
+    forms = [form for row in rows for form in (row.printed, row.at_once)]
+    bases = dict.fromkeys(form.basis for form in forms if form and form.basis)
+    for basis in bases:
+        yield f"‡ From and to, by what each iteration took in runs with {basis}. It did not run whole."
 
 
 def unjudged(findings: Sequence[Finding]) -> Iterator[Table]:
     """View why checks could not be judged."""
-    keys = [
-        (finding.reason, finding.check.key) for finding in findings if finding.status is Status.NOT_JUDGED
-    ]
-    numbers, first = Counter(reason for reason, _ in keys), dict(reversed(keys))
-    if keys:
+    keys_by_reason: dict[str, list[str]] = {}
+    for finding in findings:
+        if finding.status is Status.NOT_JUDGED:
+            keys_by_reason.setdefault(finding.reason, []).append(finding.check.key)
+    if keys_by_reason:
         yield Table(
             ["not judged, because", "checks", "for example"],
-            [[reason, str(number), first[reason]] for reason, number in numbers.items()],
+            [[reason, str(len(keys)), keys[0]] for reason, keys in keys_by_reason.items()],
         )
 
 
 def counts(findings: Sequence[Finding]) -> str:
     """Return the number of checks by status, in words."""
     numbers = Counter(finding.status for finding in findings)
-    of = Counter(finding.status for finding in findings if finding.check.key.startswith("ratio.table2."))
+    of_table2 = [finding for finding in findings if finding.check.key.startswith("ratio.table2.")]
+    by_status = Counter(finding.status for finding in of_table2)
     return (
         f"{len(findings):,} checks: {numbers[Status.PASSED]:,} passed, "
         f"{numbers[Status.EXPLAINED]:,} deviate as explained, {numbers[Status.FAILED]:,} failed, "
         f"{numbers[Status.NOT_JUDGED]:,} could not be judged. "
-        f"Of Table 2's {of.total()} times {of[Status.PASSED]} hold, {of[Status.EXPLAINED]} fail with an "
-        f"experiment as the reason, {of[Status.FAILED]} fail without, {of[Status.NOT_JUDGED]} are {NOT_YET}"
+        f"Of Table 2's {by_status.total()} times {by_status[Status.PASSED]} hold, "
+        f"{by_status[Status.EXPLAINED]} fail with an experiment as the reason, "
+        f"{by_status[Status.FAILED]} fail without, {by_status[Status.NOT_JUDGED]} are {NOT_YET}"
     )
 
 
 def by_kind(findings: Sequence[Finding]) -> Table:
     """View the number of checks by kind and status."""
-    numbers = Counter((finding.check.kind, finding.status) for finding in findings)
-    kinds = dict.fromkeys(kind for kind, _ in numbers)
-    return Table(
-        ["checks", *map(str, Status)],
-        [[KINDS[kind], *(str(numbers[kind, status]) for status in Status)] for kind in kinds],
-    )
+    numbers_by_kind: dict[str, Counter[Status]] = {}
+    for finding in findings:
+        numbers_by_kind.setdefault(finding.check.kind, Counter())[finding.status] += 1
+    lines = []
+    for kind, numbers in numbers_by_kind.items():
+        lines.append([KINDS[kind], *(str(numbers[status]) for status in Status)])
+    return Table(["checks", *map(str, Status)], lines)
 
 
 _MEANING = (
@@ -176,24 +212,27 @@ def iterations(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
     """View the cost of a threshold in literal cells."""
     by_rest: dict[object, dict[int, list[Sample]]] = {}
     for runs in cells:
-        cell, good = runs[-1].cell, [run for run in runs if run.status == OK]
+        cell = runs[-1].cell
+        good = [run for run in runs if run.status == OK]
         if literal_of(cell) and "thresholds" in cell and good:
             rest = cell_key({name: level for name, level in cell.items() if name != "thresholds"})
             by_rest.setdefault(rest, {})[int(cell["thresholds"])] = good
-    rows = [
-        _row(levels[max(levels)][0].cell, sorted(levels), found)
-        for levels in by_rest.values()
-        if (found := slopes(levels))
-    ]
+    rows = []
+    for levels in by_rest.values():
+        found = slopes(levels)
+        if found:
+            rows.append(_row(levels[max(levels)][0].cell, sorted(levels), found))
     if rows:
         columns = ("one, s", "an instance, µs", "paper", "bend", "rounds", "all 1,001, s")
         yield Table(["cell", "thresholds", *columns], rows, caption=_MEANING)
 
 
 def _row(cell: Mapping[str, Level], levels: Sequence[int], found: Slopes) -> list[str]:
-    records, paper = int(cell["records"]), privfairfl()
+    """Return the line of a cell that ran with these numbers of thresholds."""
+    records = int(cell["records"])
+    paper = privfairfl()
     printed = paper.table2.get((str(cell["security"]), str(cell.get("shape")), "pi_roc"))
-    of_paper = printed and printed.seconds / paper.thresholds / records
+    of_paper = printed and printed.seconds / paper.thresholds / records  # seconds of an instance
     low, high = found.whole
     return [
         name_of(cell, "thresholds"),

@@ -34,7 +34,8 @@ def main(arguments: Sequence[str], project: Path = PROJECT) -> int:
     Guarantees: the working directory stays the user's, so relative paths in options keep their meaning.
     [test: tests/commands/test_bootstrap.py]
     """
-    environment, locks = project / ".venv", [LOCK, TEST_LOCK] if arguments[:1] == ["test"] else [LOCK]
+    environment = project / ".venv"
+    locks = [LOCK, TEST_LOCK] if arguments[:1] in (["check"], ["test"]) else [LOCK]
     if code := ensure(environment, *(project / lock for lock in locks)):
         return code
     words = ["--search-root", str(project), *spelled_out(arguments)]

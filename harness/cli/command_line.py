@@ -1,8 +1,8 @@
 """Invoke's commands from classes of options, checks of command lines, and `fairshares.toml`."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from invoke import Context, Task
 from invoke.parser.argument import Argument
@@ -30,7 +30,13 @@ OF_RUNS = ("shares", "hosts", "invite", "clients", "chain")  # for a run of a re
 _WAY_OUT = "it gives options by name, `epsilon = 1`, to all commands, or under [weights] to one"
 
 
-class Command(Task[Callable[..., None]]):
+class Body(Protocol):
+    """What invoke calls, with texts of options by name; True of a switch that is given."""
+
+    def __call__(self, _context: Context, /, **texts: str | bool) -> None: ...
+
+
+class Command(Task[Body]):
     """A command that calls `place`, a `module:function`, with its options; importing it late starts fast."""
 
     def __init__(self, name: str, options: type[Options], place: str, role: str) -> None:

@@ -6,6 +6,8 @@ from harness.request.base import (
     INPUT_FORM_HELP,
     NOISES,
     OUT,
+    PLOT,
+    PREPROCESS,
     Account,
     Inputs,
     Protect,
@@ -51,12 +53,6 @@ def parse_last_day(text: str, option: str) -> str:
 
 ACCEPTED_DELTA = "2^-30"  # default δ of all runs on a client's values
 HOSTS = usual("hosts.toml", parse_path, "the file that describes the hosts, see docs/how-to/hosts.md")
-PREPROCESS = optional(
-    whole(1, 1000),
-    "make the noise of so many runs, and run nothing else: it depends on the domain, which has to be "
-    "declared, and on no record; --offline then takes it",
-)
-PLOT = switch("also write report.html, and its pictures as PNG, beside the results, else into runs/")
 
 
 FOR_TASKS = optional(
@@ -348,6 +344,20 @@ class TestOptions(Options):
 
     args = optional(as_given, "passed on to pytest, for example '-k sharing'")
     all = switch("exhaustive tests, too, as continuous integration does; tests/README.md says what they are")
+
+
+class CheckOptions(Options):
+    """Check one file or folder and run its tests, in seconds."""
+
+    first = "path"
+    path = required(
+        parse_path,
+        "a module, a program, a page, a file of tests, or a folder; tests/README.md says which tests are a "
+        "module's",
+        "harness/inputs/records.py",
+    )
+    fix = switch("format the code, and mend what Ruff can mend, before the checks")
+    all = switch("all of its tests, however many there are and however long they take")
 
 
 class DocsOptions(Options):

@@ -1,20 +1,39 @@
-"""Messages: four bytes of length, little-endian, and bytes."""
+"""Messages: four bytes of length, little-endian, and bytes.
+
+Before TLS a client sends its gateway a *knock*, by which the gateway tells it from strangers at no cost.
+"""
 
 import asyncio
+import hashlib
 import ssl
 import struct
 from collections.abc import Callable, Container
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from harness.system.documents import SMALL, strict_json
+from protocols.json_values import JsonObject
 
-PROTOCOL = "fairshares-client-2"
+PROTOCOL = "fairshares-client-3"
 MAX_TERMS = 1 << 16  # bytes of the JSON that opens a conversation
 ACCEPTED = b"accepted"
 # From a gateway, or from a client about its masks, in place of a message whose length is a multiple of 8.
 LEFT_OUT, COMPLAINT = b"left out.", b"complaint"
+
+
+KNOCK_BYTES = 32
+PAUSE_S = 0.02  # between attempts to connect
+
+
+def knock(gateway: str, client: str) -> bytes:
+    """Return what a client sends a gateway before TLS, by the certificates (PEM) of both.
+
+    Nobody else knows it, unless he reads along: a client's certificate is for one run, and TLS encrypts it.
+    It proves nothing, and only has the client's connection taken before those of strangers. It differs by
+    gateway, so it does not tell which connections are of one client.
+    """
+    certificates = b"".join(ssl.PEM_cert_to_DER_cert(pem) for pem in (gateway, client))
+    return hashlib.sha256(b"fairshares:client:3:knock\n" + certificates).digest()
 
 
 class WrongLengthError(Exception):
@@ -42,19 +61,34 @@ async def connected(
     is_awaited: Callable[[], bool],
     *,
     tls: ssl.SSLContext | None = None,
+    knocks: bytes = b"",
     handshake_s: float | None = None,
 ) -> "Channel":
-    """Connect; try again while the other side refuses or resets, as one that is busy does, and is awaited."""
+    """Connect; try again while the other side refuses or resets, as one that is busy does, and is awaited.
+
+    Args:
+        host: The other side's address.
+        port: Its port.
+        is_awaited: Whether to try again.
+        tls: A context for TLS, if the connection is to be secured.
+        knocks: What is sent before TLS.
+        handshake_s: Seconds that TLS may take to begin.
+    """
     while True:
         try:
-            reader, writer = await asyncio.open_connection(
-                host, port, ssl=tls, ssl_handshake_timeout=handshake_s
-            )
+            reader, writer = await asyncio.open_connection(host, port)
+            try:
+                writer.write(knocks)
+                if tls is not None:
+                    await writer.start_tls(tls, ssl_handshake_timeout=handshake_s)
+            except BaseException:
+                writer.transport.abort()
+                raise
             return Channel(reader, writer)
-        except (ConnectionRefusedError, ConnectionResetError):
+        except (ConnectionRefusedError, ConnectionResetError, BrokenPipeError):
             if not is_awaited():
                 raise
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(PAUSE_S)
 
 
 class Channel:
@@ -90,7 +124,7 @@ class Channel:
         self.received += 4 + length
         return await self.reader.readexactly(length)
 
-    async def receive_terms(self) -> dict[str, Any]:
+    async def receive_terms(self) -> JsonObject:
         """Return a JSON object; WrongLengthError or ValueError without one."""
         try:
             terms = strict_json(await self._receive(range(MAX_TERMS + 1)), SMALL)

@@ -8,12 +8,12 @@ import secrets
 import socket
 import ssl
 import tempfile
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeGuard, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +21,12 @@ import numpy.typing as npt
 from harness.clients import input_masks as masks, messages as wire
 from harness.clients.messages import Channel
 from harness.clients.session import Server, check_servers
-from harness.errors import ClientError, MaskError, OptionError, ShareError, WriteError, named
+from harness.errors import ClientError, MaskError, OptionError, ShareError, WriteError, cannot, named
 from harness.system.documents import DECLARATION, Refusal, as_type, read_json
-from harness.system.files import create_file, scratch_directory, writable_by_others
+from harness.system.files import changeable_by_others, create_file, scratch_directory, working_directory
 from harness.system.signals import uninterrupted
 from protocols.circuits.clients import CHECKS, MOST_CHECKS
+from protocols.json_values import JsonFields, JsonObject, JsonValue
 
 T = TypeVar("T")
 
@@ -47,9 +48,7 @@ class Sender:
     charge: Callable[[], None] = _no_account
 
 
-async def send_values(
-    sender: Sender, servers: Sequence[Server], expected: Mapping[str, Any], seconds: float
-) -> int:
+async def send_values(sender: Sender, servers: Sequence[Server], expected: JsonObject, seconds: float) -> int:
     """Send one client's values to the running parties; return the number of bytes that it sent to each.
 
     Guarantees: nothing that depends on the values is sent unless all parties showed their certificates, agree
@@ -71,7 +70,7 @@ async def send_values(
 
 
 async def _converse(
-    sender: Sender, servers: Sequence[Server], expected: Mapping[str, Any], missing: dict[int, Server]
+    sender: Sender, servers: Sequence[Server], expected: JsonObject, missing: dict[int, Server]
 ) -> int:
     conversation = _Conversation(sender, missing)
     try:
@@ -97,18 +96,21 @@ class _Conversation:
         self._missing = missing
         # `connect` compares each party's own certificate, too.
         trusted = "".join(server.certificate for server in missing.values())
+        self._certificate = sender.certificate.read_text()
         self._context = wire.context(ssl.PROTOCOL_TLS_CLIENT, sender.certificate, trusted)
         self._channels: list[Channel] = []
+        self._terms: dict[int, JsonObject] = {}
 
     async def connect(self, party: int, server: Server) -> None:
-        """Connect to a party, or raise ClientError, or an OSError where it may be asked again."""
+        """Connect to a party and take its terms, or raise ClientError or OSError.
+
+        A gateway that is busy with strangers may end a connection before. Then this connects again.
+        """
         try:
-            channel = await wire.connected(
-                server.host, server.port, lambda: True, tls=self._context, handshake_s=30.0
-            )
-            self._channels.append(channel)
-            if channel.peer_certificate != ssl.PEM_cert_to_DER_cert(server.certificate):
-                raise ConnectionAbortedError("another party's certificate")
+            terms = None
+            while terms is None:
+                terms = await self._terms_of(server)
+            self._terms[party] = terms
         except OSError as error:
             unreachable = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT}
             if error.errno not in unreachable | {socket.EAI_NONAME, socket.EAI_AGAIN}:
@@ -119,10 +121,32 @@ class _Conversation:
             ) from None
         del self._missing[party]
 
-    async def send(self, expected: Mapping[str, Any]) -> int:
+    async def _terms_of(self, server: Server) -> JsonObject | None:
+        """Connect to a party's gateway; return its terms, or None if it ended the connection before them."""
+        channel = await wire.connected(
+            server.host,
+            server.port,
+            lambda: True,
+            tls=self._context,
+            knocks=wire.knock(server.certificate, self._certificate),
+            handshake_s=30.0,
+        )
+        self._channels.append(channel)
+        if channel.peer_certificate != ssl.PEM_cert_to_DER_cert(server.certificate):
+            raise ConnectionAbortedError("another party's certificate")
+        try:
+            return await channel.receive_terms()
+        except (ConnectionResetError, BrokenPipeError, asyncio.IncompleteReadError):
+            self._channels.remove(channel)
+            channel.close()
+            await channel.wait_closed()
+            await asyncio.sleep(wire.PAUSE_S)
+            return None
+
+    async def send(self, expected: JsonObject) -> int:
         """Send the values, once the masks are checked; return the bytes sent to each party."""
         sender = self._sender
-        terms = await self._everywhere(Channel.receive_terms)
+        terms = [self._terms[party] for party in sorted(self._terms)]
         parts, sums = _check_terms(sender, terms, expected)
         own = _add_up(await self._told(len(sender.values) * masks.WORD_BYTES))
         offsets = _add_up(await self._told(sums * parts * masks.WORD_BYTES))
@@ -146,7 +170,7 @@ class _Conversation:
             channel.close()
         await asyncio.gather(*(channel.wait_closed() for channel in self._channels))
 
-    async def _everywhere(self, step: Callable[[Channel], Coroutine[Any, Any, T]]) -> list[T]:
+    async def _everywhere(self, step: Callable[[Channel], Awaitable[T]]) -> list[T]:
         return await _all_or_none([step(channel) for channel in self._channels])
 
     async def _tell(self, message: bytes) -> None:
@@ -166,7 +190,7 @@ async def _told(sender: Sender, channel: Channel, length: int) -> bytes:
     return message
 
 
-async def _all_or_none(steps: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+async def _all_or_none(steps: Sequence[Awaitable[T]]) -> list[T]:
     """Return the results of steps done at once; if one fails, end the others."""
     tasks = [asyncio.ensure_future(step) for step in steps]
     try:
@@ -191,27 +215,32 @@ def check_masks(
         )
 
 
-def _check_terms(
-    sender: Sender, announced: Sequence[Mapping[str, Any]], expected: Mapping[str, Any]
-) -> tuple[int, int]:
+def _check_terms(sender: Sender, announced: Sequence[JsonObject], expected: JsonObject) -> tuple[int, int]:
     own = {"protocol": wire.PROTOCOL, "client": sender.number, "values": len(sender.values), **expected}
     for name, value in own.items():
         if any(name not in terms or terms[name] != value for terms in announced):
             raise ClientError(
                 f"Client {sender.number}: the parties run with another {name} than this client was told."
             )
-    parts, sums, values = announced[0].get("parts", 0), announced[0].get("sums", 0), len(sender.values)
-    faults = {
-        "do not agree on what they compute": any(terms != announced[0] for terms in announced),
-        "name a number of parts that does not fit": type(parts) is not int
-        or not 0 < parts <= values
-        or values % parts,
-        "name a number of sums that does not fit": type(sums) is not int or not CHECKS <= sums <= MOST_CHECKS,
-    }
-    for fault, is_there in faults.items():
-        if is_there:
-            raise ClientError(f"Client {sender.number}: the parties {fault}.")
+    if any(terms != announced[0] for terms in announced):
+        raise _unfit_terms(sender, "do not agree on what they compute")
+    parts = announced[0].get("parts", 0)
+    values = len(sender.values)
+    if not _is_integer(parts) or not 0 < parts <= values or values % parts:
+        raise _unfit_terms(sender, "name a number of parts that does not fit")
+    sums = announced[0].get("sums", 0)
+    if not _is_integer(sums) or not CHECKS <= sums <= MOST_CHECKS:
+        raise _unfit_terms(sender, "name a number of sums that does not fit")
     return parts, sums
+
+
+def _is_integer(value: JsonValue) -> TypeGuard[int]:
+    """Return whether a value of JSON is an integer; `true` is none, though Python counts it among them."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _unfit_terms(sender: Sender, fault: str) -> ClientError:
+    return ClientError(f"Client {sender.number}: the parties {fault}.")
 
 
 def _add_up(shares: Sequence[bytes]) -> masks.Words:
@@ -220,7 +249,7 @@ def _add_up(shares: Sequence[bytes]) -> masks.Words:
 
 @contextmanager
 def sending(
-    senders: Sequence[Sender], servers: Sequence[Server], expected: Mapping[str, Any], seconds: float
+    senders: Sequence[Sender], servers: Sequence[Server], expected: JsonObject, seconds: float
 ) -> Iterator[None]:
     """Have clients send from this process while parties run."""
     loop = asyncio.new_event_loop()
@@ -252,12 +281,15 @@ class Invitation:
     certificate: str
     key: str
     servers: tuple[Server, ...]
-    terms: dict[str, Any]
+    terms: JsonFields
 
     async def send(self, values: npt.NDArray[np.int64], seconds: float, charge: Callable[[], None]) -> int:
-        """Send the client's values as `send_values` does."""
-        with tempfile.TemporaryDirectory() as name:  # OpenSSL reads keys from files only
-            certificate = Path(name) / "own.pem"
+        """Send the client's values as `send_values` does.
+
+        Raises WriteError if others could put another key in the place of the client's while it is read.
+        """
+        with working_directory(Path(tempfile.gettempdir())) as own:  # OpenSSL reads keys from files only
+            certificate = own / "own.pem"
             create_file(certificate, self.certificate.encode())
             create_file(certificate.with_suffix(".key"), self.key.encode())
             sender = Sender(self.client, certificate, values, charge)
@@ -265,8 +297,12 @@ class Invitation:
 
 
 def check_directory(directory: Path, clients: int) -> None:
-    """Raise OptionError if others can change a directory of invitations, or one exists."""
-    reason = writable_by_others(directory)
+    """Raise OptionError if others can change or replace a directory of invitations, or one exists.
+
+    [test: tests/harness/inputs/test_places_of_others.py]
+    """
+    with cannot(f"write to {named('invite')} {directory}", OptionError):
+        reason = changeable_by_others(directory)
     if reason is not None:
         raise OptionError(
             f"{reason}, so others could replace invitations; name another {named('invite')}, or chmod go-w "
@@ -281,7 +317,7 @@ def check_directory(directory: Path, clients: int) -> None:
 
 @contextmanager
 def invitations(
-    clients: Sequence[tuple[str, str]], terms: dict[str, Any], directory: Path, servers: Sequence[Server]
+    clients: Sequence[tuple[str, str]], terms: JsonObject, directory: Path, servers: Sequence[Server]
 ) -> Iterator[None]:
     """Write `client-<k>.json` for each certificate and key (PEM), and remove them after the run.
 
@@ -295,7 +331,7 @@ def invitations(
         try:
             own = stack.enter_context(scratch_directory(directory))
             for k, ((certificate, key), path) in enumerate(zip(clients, paths, strict=True)):
-                one = Invitation(k, certificate, key, tuple(servers), terms)
+                one = Invitation(k, certificate, key, tuple(servers), JsonFields(terms))
                 create_file(own / path.name, json.dumps({"schema": SCHEMA, **asdict(one)}, indent=1).encode())
                 stack.callback(_remove_if_same, path, own / path.name)
                 os.link(own / path.name, path)  # a rename would overwrite

@@ -1,13 +1,15 @@
 """The public facts on which parties and clients of a run agree before it."""
 
+import json
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from math import gcd
-from typing import Any
 
+from harness.clients.gateway_config import GatewayConfig
 from harness.inputs.shares.signatures import Signed, is_signed
 from harness.system.documents import Refusal, as_type, parse_json
+from protocols.json_values import JsonValue
 
 MAX_CONNECTIONS = 200  # of a run's clients, one each; to four parties, below most limits on files
 _TO_COME, _TO_SEND = 0.8, 0.1  # of the run's time limit; then parties go on without absent clients
@@ -78,11 +80,16 @@ def check_servers(servers: Sequence[Server], refusal: Refusal) -> None:
         return
     if len(statements) != len(servers):
         refusal.say("the owners of some parties signed nothing")
-    if any(one.nonces != statements[0].nonces for one in statements):
+    if any(statement.nonces != statements[0].nonces for statement in statements):
         refusal.say("the owners of its parties signed different runs")
 
 
-Begin = Callable[[Sequence[Server]], AbstractContextManager[Any]]
+Begin = Callable[[Sequence[Server]], AbstractContextManager[None]]
+
+
+def started_elsewhere(servers: Sequence[Server]) -> AbstractContextManager[None]:  # noqa: ARG001
+    """Start no client: another process starts them."""
+    return nullcontext()
 
 
 @dataclass(frozen=True)
@@ -93,8 +100,8 @@ class ClientInputs:
     """
 
     uploads: tuple[Upload, ...]
-    terms: dict[str, Any]
-    begin: Begin = nullcontext  # clients are started by another process
+    terms: dict[str, JsonValue]
+    begin: Begin = started_elsewhere
 
     @property
     def parts(self) -> int:
@@ -102,17 +109,17 @@ class ClientInputs:
         values = [upload.values for upload in self.uploads]
         return sum(values) // gcd(*values)
 
-    def front(self, host: str, port: int, machine_port: int, timeout_s: float) -> dict[str, Any]:
+    def gateway(self, host: str, port: int, machine_port: int, timeout_s: float) -> GatewayConfig:
         """Return a party's gateway's configuration; its virtual machine listens at `machine_port`."""
-        return {
-            "host": host,
-            "port": port,
-            "machine_port": machine_port,
-            "uploads": [upload.values for upload in self.uploads],
-            "certificates": [upload.certificate for upload in self.uploads],
-            "terms": self.terms,
-            "seconds": timeout_s * _TO_COME,
-            "seconds_to_send": timeout_s * _TO_SEND,
+        return GatewayConfig(
+            host=host,
+            port=port,
+            machine_port=machine_port,
+            uploads=tuple(upload.values for upload in self.uploads),
+            certificates=tuple(upload.certificate for upload in self.uploads),
+            terms=json.dumps(self.terms),
+            seconds=timeout_s * _TO_COME,
+            seconds_to_send=timeout_s * _TO_SEND,
             # A tenth of the clients may break off after they could detect a cheating party.
-            "most_failures": max(1, len(self.uploads) // 10),
-        }
+            most_failures=max(1, len(self.uploads) // 10),
+        )

@@ -4,6 +4,7 @@ A file is `.share` until it is sent, then `.sending`, and `.sent` once a server 
 it.
 """
 
+import os
 import secrets
 import ssl
 import time
@@ -23,10 +24,10 @@ from urllib3.exceptions import (
 )
 
 from harness.clients import limited_connections
-from harness.errors import ShareError
+from harness.errors import ShareError, named
 from harness.inputs.shares.file_format import SUFFIX
 from harness.system import stores
-from harness.system.files import in_turn
+from harness.system.files import entries_replaceable_by_others, in_turn, writable_by_others
 from harness.system.progress import tell
 
 SCHEMES = ("https://", "s3://", "gs://", "sftp://")
@@ -47,6 +48,9 @@ class Outcome(StrEnum):
 def send(out: Path, addresses: Sequence[str], certificate: Path | None = None) -> list[Counter[str]]:
     """Send the envelopes below a directory that are not yet known to be stored.
 
+    Guarantees: nothing is sent from where others could have put envelopes of theirs.
+    [test: tests/harness/inputs/test_places_of_others.py]
+
     Args:
         out: Has a directory `party-<i>` per party.
         addresses: A URL per party, of a web server or an object store. One that ends in a slash goes before
@@ -56,7 +60,7 @@ def send(out: Path, addresses: Sequence[str], certificate: Path | None = None) -
         For each party, the number of envelopes by outcome and last answer.
     Raises:
         ShareError: An address has no known scheme, or takes one envelope of several; or certificate or
-            envelope is missing.
+            envelope is missing, or others could replace envelopes.
     """
     for address in addresses:
         if not address.startswith(SCHEMES):
@@ -72,10 +76,24 @@ def send(out: Path, addresses: Sequence[str], certificate: Path | None = None) -
             f"{certificate} does not hold a certificate and its key, as PEM; correct it."
         ) from None
     try:
+        _check_places(out, len(addresses))
         with in_turn(out):
             return _sent(out, addresses, urllib3.PoolManager(timeout=30.0, ssl_context=context))
     except OSError as error:
         raise ShareError(f"Cannot send from {out}: {error.strerror}; share first, or name another.") from None
+
+
+def _check_places(out: Path, parties: int) -> None:
+    """Raise ShareError where others could have put envelopes of theirs in the place of this user's."""
+    directories = [out / f"party-{party}" for party in range(parties)]
+    reasons = [entries_replaceable_by_others(out)]
+    reasons += [writable_by_others(directory) for directory in directories if os.path.lexists(directory)]
+    for reason in reasons:
+        if reason is not None:
+            raise ShareError(
+                f"{reason}, so others could have put uploads of theirs in the place of yours; nothing was "
+                f"sent. Share again, by a new {named('out')} in a directory that only you can change."
+            )
 
 
 def _sent(out: Path, addresses: Sequence[str], pool: urllib3.PoolManager) -> list[Counter[str]]:

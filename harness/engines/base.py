@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from harness.charged import Charged
 from harness.clients.session import ClientInputs
@@ -19,18 +19,56 @@ from protocols.circuits.noise import input_widths
 from protocols.noise.added import DistributedNoise, NoiseDistribution
 from protocols.spec import KEYS, REPLICATED, InputForm, ProtocolSpec
 
+
+class Times(TypedDict):
+    """Seconds of a run; None if nobody measured them.
+
+    Papers' times are compared with `mpc_s`, the slowest party's. The computation's include preprocessing, but
+    neither start-up nor compilation.
+    """
+
+    mpc_s: float | None
+    party_mpc_s: list[float] | None
+    online_s: float | None
+    offline_s: float | None
+    wall_s: float | None
+    compile_s: float | None
+    share_s: float | None
+
+
 TIMES = ("mpc_s", "party_mpc_s", "online_s", "offline_s", "wall_s", "compile_s", "share_s")
 
 
-def times_of(party_mpc_s: Sequence[float], compile_s: float, **known: float | None) -> dict[str, Any]:
-    """Return a run's times; papers' are compared with `mpc_s`, the slowest party's."""
-    return {
-        **dict.fromkeys(TIMES),
-        "mpc_s": max(party_mpc_s),
-        "party_mpc_s": list(party_mpc_s),
-        "compile_s": compile_s,
-        **known,
-    }
+def unmeasured() -> Times:
+    """Return the times of a run that nobody measured."""
+    return Times(
+        mpc_s=None,
+        party_mpc_s=None,
+        online_s=None,
+        offline_s=None,
+        wall_s=None,
+        compile_s=None,
+        share_s=None,
+    )
+
+
+def times_of(
+    party_mpc_s: Sequence[float],
+    compile_s: float,
+    *,
+    online_s: float | None = None,
+    offline_s: float | None = None,
+    wall_s: float | None = None,
+) -> Times:
+    """Return a run's times."""
+    times = unmeasured()
+    times["mpc_s"] = max(party_mpc_s)
+    times["party_mpc_s"] = list(party_mpc_s)
+    times["compile_s"] = compile_s
+    times["online_s"] = online_s
+    times["offline_s"] = offline_s
+    times["wall_s"] = wall_s
+    return times
 
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -61,7 +99,6 @@ class Job(ABC):
 
     Attributes:
         fair_bits: (width, lanes) of each block of random bits that every party draws as it starts.
-        given_bits: Per party, a test's integers in place of bits or noise.
         compile_options: In place of the model's, if any.
         own: None if the program adds noise itself.
         pieces: Per party, the directory for shares of noise made ahead.
@@ -72,14 +109,9 @@ class Job(ABC):
     arguments: tuple[str, ...]
     _: KW_ONLY
     fair_bits: tuple[tuple[int, int], ...] = ()
-    given_bits: tuple[tuple[int, ...], ...] | None = None
     compile_options: tuple[str, ...] = ()
     own: DistributedNoiseInput | None = None
     pieces: tuple[Path, ...] | None = None
-
-    def __post_init__(self) -> None:
-        if self.given_bits is not None and self.is_production:
-            raise UnsupportedError(f"{self.source.name} draws its own random bits; none can be given to it.")
 
     @property
     @abstractmethod
@@ -96,23 +128,24 @@ class Job(ABC):
         return self.source.resolve().is_relative_to(PROGRAMS.resolve())
 
     @property
-    def _named_arguments(self) -> dict[str, str]:
+    def named_arguments(self) -> dict[str, str]:
+        """The program's arguments by name."""
         return dict(zip(self.spec.arguments, self.arguments, strict=False))
 
     @property
     def replicated(self) -> bool:
         """Whether parties' files hold replicated shares."""
-        return self._named_arguments.get("path") == REPLICATED.name
+        return self.named_arguments.get("path") == REPLICATED.name
 
     @property
     def compared(self) -> int:
         """Number of integers that the program compares."""
-        return self.spec.compared(self._named_arguments)
+        return self.spec.compared(self.named_arguments)
 
     @property
     def lanes(self) -> int:
         """The most lanes of bits that are input for noise or clients' slots."""
-        arguments = self._named_arguments
+        arguments = self.named_arguments
         slots = int(arguments["slots"]) // int(arguments["per_lane"]) if self.spec.slot_bits else 0
         return max((slots, *(lanes for _, lanes in self.fair_bits)))
 
@@ -120,7 +153,7 @@ class Job(ABC):
         """Return the batch size, None for the machine's choice."""
         # All keys are sorted at once, and all scores are compared with a threshold at once.
         by_record = KEYS.name in self.spec.input_forms or "thresholds" in self.spec.arguments
-        return model.batch(self.lanes, int(self._named_arguments["records"]) if by_record else 0)
+        return model.batch(self.lanes, int(self.named_arguments["records"]) if by_record else 0)
 
     def check_parties(self, model: SecurityModel) -> None:
         """Raise UnsupportedError unless all parties give inputs and all bits of noise.
@@ -128,7 +161,7 @@ class Job(ABC):
         Guarantees: no request makes a production program draw less noise than its ε says.
         [test: tests/harness/engines/test_supports.py, tests/harness/hosts/test_agreement.py]
         """
-        parties = self._named_arguments.get("parties", model.parties)
+        parties = self.named_arguments.get("parties", model.parties)
         made_ahead = self.spec.makes_piece or self.spec.uses_piece
         refuse(
             UnsupportedError,
@@ -151,7 +184,7 @@ class Job(ABC):
         """Return each party's own noise, if any, or raise UnsupportedError."""
         if not self.spec.draws_distributed_noise:
             return None
-        named, honest = self._named_arguments, model.parties - model.corruptions
+        named, honest = self.named_arguments, model.parties - model.corruptions
         try:
             law = NoiseDistribution(named["law"]), Fraction(named["rate"]), int(named["edge"])
             return DistributedNoise(*law, model.parties, honest)
@@ -161,7 +194,7 @@ class Job(ABC):
     def _check_distributed_noise(self, model: SecurityModel) -> None:
         if not (self.distributed_noise(model) or self.spec.adds_to_sums) or self.spec.release is None:
             return
-        named = self._named_arguments
+        named = self.named_arguments
         noisy = int(named["nodes"]) if "nodes" in named else self.spec.release(named).nodes
         own = self.own
         refuse(
@@ -179,7 +212,7 @@ class Job(ABC):
     def _check_bits(self) -> None:
         """Check the number of bits; missing ones would be zeros."""
         try:
-            needed = input_widths(self.spec.fair_bits(self._named_arguments))
+            needed = input_widths(self.spec.fair_bits(self.named_arguments))
         except (ArithmeticError, LookupError, ValueError):
             raise UnsupportedError(f"{self.spec.name} has no noise for its arguments.") from None
         if [width for width, _ in self.fair_bits] != needed or len({n for _, n in self.fair_bits}) > 1:
@@ -203,7 +236,6 @@ class PrivateJob(Job):
     clients: ClientInputs | None = None
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if self.spec.made_up and (self.clients or any(self.party_inputs)):
             raise UnsupportedError(
                 f"{self.spec.name} is for benchmarks and protects nobody: it makes its records up and takes "
@@ -247,8 +279,7 @@ class EngineResult:
 
     Attributes:
         outputs: By name of the `OUT` line, equal at all parties.
-        times: Seconds by the names in `TIMES`; None if unknown. The computation's include preprocessing, but
-            neither start-up nor compilation.
+        times: What it took.
         left_out: Number of clients that the parties left out, by reason.
         signed: See `harness.hosts.signed_results`.
         hosts: What hosts signed of the run.
@@ -261,7 +292,7 @@ class EngineResult:
     engine_version: str
     program_hash: str
     compile_options: tuple[str, ...] = ()
-    times: Mapping[str, Any] = field(default_factory=lambda: dict.fromkeys(TIMES))
+    times: Times = field(default_factory=unmeasured)
     rounds: int | None = None
     sent_bytes: tuple[int, ...] = ()
     client_sent_bytes: tuple[int, ...] | None = None

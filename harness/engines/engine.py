@@ -1,18 +1,20 @@
 """The common part of all engines."""
 
 import math
-import re
 import time
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+
+from msgspec import convert
 
 from harness.charged import Charged
+from harness.clients.gateway_config import GatewayConfig
 from harness.engines.base import (
     Address,
+    DistributedNoiseInput,
     EngineResult,
     Job,
     Prepared,
@@ -25,20 +27,39 @@ from harness.engines.base import (
 )
 from harness.engines.emulated_network.links import Links, links_between
 from harness.engines.emulated_network.profiles import Network
-from harness.engines.parties.handle import PartyState
-from harness.engines.parties.supervisor import Rounds, WaitingParties, free_ports, waiting_parties
+from harness.engines.parties.config import PartyConfig, PartyEngine, RoundsOfColumns
+from harness.engines.parties.handle import LocalProcess, PartySetup, PartyState
+from harness.engines.parties.layouts import (
+    Column,
+    NoiseBehindColumn,
+    NoiseTerms,
+    NoShares,
+    OwnNoise,
+    ReplicatedShares,
+    RingName,
+    Shares,
+    Slots,
+    SumsOfColumn,
+)
+from harness.engines.parties.supervisor import (
+    Rounds,
+    StartsParty,
+    WaitingParties,
+    free_ports,
+    waiting_parties,
+)
 from harness.engines.parties.working_directory import LOOPBACK
 from harness.errors import OutputError, UnsupportedError, named
+from harness.party_reports import ClientsServed, MalformedReportError, reports_in
 from harness.security_models import SecurityModel
 from protocols.spec import CLIENTS, REPLICATED, InputForm, ProtocolSpec
 
-_REASONS = (
-    "did not come to all parties in time",
-    "did not send all parties the same values in time",
-    "said that their masks do not fit: a party may cheat",
-)
+# Why clients are left out.
+_ABSENT = "did not come to all parties in time"
+_FAILED = "did not send all parties the same values in time"
+_COMPLAINED = "said that their masks do not fit: a party may cheat"
 
-
+_RINGS: dict[str, RingName] = {"ring64": "ring64", "field127": "field127"}
 _LONGEST_S = 1e9  # of a run: thirty years
 _MOST = 1 << 63  # bytes, or rounds
 
@@ -69,15 +90,41 @@ class RoundsShape:
     values: int
 
 
+@dataclass(frozen=True, kw_only=True)
+class EnginePart:
+    """An engine's part of what starts a party.
+
+    Attributes:
+        engine: What computes.
+        reads: Files and directories of the engine and the program, which alone the party's process may read
+            besides Python's.
+        packages: Packages of Python that nothing but a party's process imports.
+        links: Files and directories that the party's directory has links to, by the links' names.
+        replicated: How its replicated shares lie, None if the engine takes none.
+    """
+
+    engine: PartyEngine
+    reads: tuple[str, ...]
+    packages: tuple[str, ...] = ()
+    links: Mapping[str, str] = field(default_factory=dict)
+    replicated: ReplicatedShares | None = None
+
+
 class Engine(Runner):
     """Runs `.mpc` programs, each party in a process and a directory of its own.
 
     Parties connect to lower numbers if `connects_down`, else to higher ones.
+
+    Args:
+        lay_out: Lays a party out on this machine.
     """
 
     name: str
     compiles: bool
     connects_down: bool
+
+    def __init__(self, lay_out: StartsParty = LocalProcess) -> None:
+        self._lay_out = lay_out
 
     @abstractmethod
     def version(self) -> str | None:
@@ -111,13 +158,8 @@ class Engine(Runner):
         """Return the job with its program."""
 
     @abstractmethod
-    def _process(self, prepared: Prepared, party: int) -> dict[str, Any]:
-        """Return the engine's part of `config`.
-
-        This is `argv`, or a `module` with `run_party`; `links`; `reads`, the files and directories of the
-        engine and the program, which alone the party's process may read besides Python's; and `packages`, of
-        Python, that nothing but a party's process imports.
-        """
+    def _part(self, prepared: Prepared, party: int) -> EnginePart:
+        """Return the engine's part of what starts a party."""
 
     @abstractmethod
     def _costs(self, lines: Sequence[str]) -> PartyCosts:
@@ -176,28 +218,50 @@ class Engine(Runner):
             raise UnsupportedError(prepared.fault_of_links)
         return prepared
 
-    def config(self, prepared: Prepared, party: int, addresses: Sequence[Address]) -> dict[str, Any]:
-        """Return the file for `harness.engines.parties.main`; parties find each other at `addresses`.
+    def setup(
+        self,
+        prepared: Prepared,
+        party: int,
+        addresses: Sequence[Address],
+        *,
+        values: Path | None = None,
+        gateway: GatewayConfig | None = None,
+        rounds: RoundsOfColumns | None = None,
+    ) -> PartySetup:
+        """Return what starts a party of a job.
 
-        A party listens on every interface unless they are loopback.
+        Args:
+            prepared: The job with its program.
+            party: The party's number.
+            addresses: Where parties find each other. A party listens on every interface unless they are
+                loopback.
+            values: The file of the party's shares, None if it gets none from here.
+            gateway: How clients reach it while it runs.
+            rounds: The columns that it gets while it runs.
         """
         job, model = prepared.job, prepared.model
-        config: dict[str, Any] = {
-            "party": party,
-            "common_names": [self.common_name(i) for i in range(model.parties)],
-            "addresses": list(addresses),
-            "fair_bits": job.fair_bits,
-            "notes_links": prepared.fault_of_links is None,  # else it is unknown whom they accepted
-            **self._process(prepared, party),
-        }
-        if job.own is not None:
-            noise = job.distributed_noise(model)  # in public terms; none for sums that get joint noise
-            config["distributed_noise"] = {
-                "noise": noise and noise.to_json(),
-                "domain": model.domain.name,
-                **asdict(job.own),
-            }
-        return config
+        part = self._part(prepared, party)
+        piece = None if job.pieces is None else job.pieces[party]
+        return PartySetup(
+            config=PartyConfig(
+                party=party,
+                common_names=tuple(self.common_name(i) for i in range(model.parties)),
+                engine=part.engine,
+                addresses=tuple(addresses),
+                fair_bits=job.fair_bits,
+                shares=NoShares() if values is None else _shares_of(job, part),
+                own_noise=None if job.own is None else _own_noise(job, model, job.own),
+                rounds=rounds,
+                gateway=gateway,
+                reads=part.reads,
+                packages=part.packages,
+            ),
+            values=values,
+            links=part.links,
+            takes_noise=piece if job.spec.uses_piece else None,
+            keeps_noise=piece if job.spec.makes_piece else None,
+            notes_links=prepared.fault_of_links is None,  # else it is unknown whom they accepted
+        )
 
     @contextmanager
     def _start(
@@ -210,24 +274,31 @@ class Engine(Runner):
         *,
         network: Network | None,
     ) -> Iterator[Ready]:
-        began, parties = time.monotonic(), model.parties
+        began = time.monotonic()
+        parties = model.parties
         if self.compiles:
             progress("compile")
         prepared = self.prepared(job, model)
         with free_ports(3 * parties) as ports:
             progress("run")
-            fronts: list[dict[str, Any]] = [{}] * parties
+            gateways: list[GatewayConfig | None] = [None] * parties
             if job.sending is not None:
-                fronts = [
-                    {"front": job.sending.front(LOOPBACK, *pair, timeout_s)}
-                    for pair in zip(ports[parties::2], ports[parties + 1 :: 2], strict=True)
+                gateways = [
+                    job.sending.gateway(LOOPBACK, port, machine_port, timeout_s)
+                    for port, machine_port in zip(ports[parties::2], ports[parties + 1 :: 2], strict=True)
                 ]
             with links_between(ports[:parties], network) as links:
-                configs = [
-                    {**self.config(prepared, party, [(LOOPBACK, port) for port in seen]), **front}
-                    for party, (seen, front) in enumerate(zip(links.ports, fronts, strict=True))
+                setups = [
+                    self.setup(
+                        prepared,
+                        party,
+                        [(LOOPBACK, port) for port in links.ports[party]],
+                        values=job.values_of(party),
+                        gateway=gateways[party],
+                    )
+                    for party in range(parties)
                 ]
-                with waiting_parties(job, configs, work, timeout_s) as waiting:
+                with waiting_parties(job, setups, work, timeout_s, self._lay_out) as waiting:
                     yield _OnThisMachine(self, prepared, waiting, links, began)
 
     @contextmanager
@@ -238,12 +309,14 @@ class Engine(Runner):
         prepared = self.prepared(job, model)
         with free_ports(model.parties) as ports:
             addresses = [(LOOPBACK, port) for port in ports]
-            rounds = {"number": shape.rounds, "column_bytes": shape.values * model.domain.value_bytes}
-            configs = [
-                {**self.config(prepared, party, addresses), "rounds": rounds}
+            rounds = RoundsOfColumns(
+                number=shape.rounds, column_bytes=shape.values * model.domain.value_bytes
+            )
+            setups = [
+                self.setup(prepared, party, addresses, values=job.values_of(party), rounds=rounds)
                 for party in range(model.parties)
             ]
-            with waiting_parties(job, configs, work, timeout_s) as waiting:
+            with waiting_parties(job, setups, work, timeout_s, self._lay_out) as waiting:
                 yield ReadyRounds(waiting)
 
     def result(self, prepared: Prepared, logs: Sequence[PartyState], wall_s: float) -> EngineResult:
@@ -251,7 +324,7 @@ class Engine(Runner):
         costs = self.costs(logs)
         slowest = max(costs, key=lambda cost: cost.seconds)
         peaks = [log.peak_memory_bytes for log in logs if log.peak_memory_bytes is not None]
-        return EngineResult(
+        result = EngineResult(
             model=prepared.model,
             outputs=parse_outputs([log.lines for log in logs], prepared.job.spec.outputs),
             engine=self.name,
@@ -268,14 +341,15 @@ class Engine(Runner):
             rounds=max((cost.rounds for cost in costs if cost.rounds is not None), default=None),
             sent_bytes=tuple(cost.sent_bytes for cost in costs),
             peak_memory_bytes=tuple(peaks) if len(peaks) == len(logs) else (),
-            **(_of_clients(logs) if prepared.job.sending else {}),
         )
+        return result if prepared.job.sending is None else _with_clients(result, logs)
 
     def costs(self, logs: Sequence[PartyState]) -> list[PartyCosts]:
         """Return each party's costs, or raise OutputError."""
         costs: list[PartyCosts] = []
         for party, log in enumerate(logs):
             try:
+                reports_in(log.lines)  # each is one, whatever else the engine prints
                 costs.append(self._costs(log.lines))
             except (IndexError, OverflowError, ValueError):
                 raise OutputError(
@@ -283,6 +357,32 @@ class Engine(Runner):
                     "No result was written."
                 ) from None
         return costs
+
+
+def _shares_of(job: Job, part: EnginePart) -> Shares:
+    """Return how a party's shares lie, for the input form and path of a job."""
+    if job.replicated:
+        if part.replicated is None:
+            raise UnsupportedError(f"{job.spec.name} takes replicated shares, which this engine cannot read.")
+        return part.replicated
+    if job.spec.slot_bits is not None:
+        named = job.named_arguments
+        return Slots(
+            slots=int(named["slots"]), width=job.spec.slot_bits(named), per_lane=int(named["per_lane"])
+        )
+    return Column()
+
+
+def _own_noise(job: Job, model: SecurityModel, own: DistributedNoiseInput) -> OwnNoise:
+    """Return how a party's own noise enters its input, in public terms."""
+    noise = job.distributed_noise(model)  # none for sums that get joint noise
+    terms = None if noise is None else convert(noise.to_json(), NoiseTerms)
+    ring = _RINGS[model.domain.name]
+    if own.sums is not None:
+        return SumsOfColumn(ring=ring, values=own.values, sums=own.sums, noise=terms)
+    if terms is None:
+        raise UnsupportedError(f"{job.spec.name} has no noise for its arguments.")
+    return NoiseBehindColumn(ring=ring, values=own.values, samples=own.samples, noise=terms)
 
 
 class ReadyRounds:
@@ -319,35 +419,36 @@ def _one_of(ways: Sequence[str]) -> str:
     return f"{', '.join(ways)}, or a passive model" if ways else "a passive model"
 
 
-_COUNT = "([0-9]{1,18})"  # below 2^63, however many digits a party prints
-
-
-def _of_clients(logs: Sequence[PartyState]) -> dict[str, Any]:
-    traffic = [
-        _said_of_clients(party, log.lines, f"Clients sent = {_COUNT} bytes, received = {_COUNT} bytes")
-        for party, log in enumerate(logs)
-    ]
-    left_out = [left_out_by(party, log.lines) for party, log in enumerate(logs)]
+def _with_clients(result: EngineResult, logs: Sequence[PartyState]) -> EngineResult:
+    """Return a result with what the gateways report, or raise OutputError."""
+    served = [_clients_served(party, log.lines) for party, log in enumerate(logs)]
+    left_out = [_reasons_of(report) for report in served]
     if any(reasons != left_out[0] for reasons in left_out):
         raise OutputError("The parties left out different numbers of clients; discard this run.")
-    sent, received = zip(*traffic, strict=True)
-    return {"client_sent_bytes": sent, "client_received_bytes": received, "left_out": left_out[0]}
+    return replace(
+        result,
+        client_sent_bytes=tuple(report.sent_bytes for report in served),
+        client_received_bytes=tuple(report.received_bytes for report in served),
+        left_out=left_out[0],
+    )
 
 
 def left_out_by(party: int, lines: Sequence[str]) -> dict[str, int]:
     """Return how many clients a party left out, by reason, or raise OutputError."""
-    counts = zip(
-        _REASONS,
-        _said_of_clients(
-            party, lines, f"Clients left out = {_COUNT} absent, {_COUNT} failed, {_COUNT} complained"
-        ),
-        strict=True,
-    )
-    return {why: many for why, many in counts if many}
+    return _reasons_of(_clients_served(party, lines))
 
 
-def _said_of_clients(party: int, lines: Sequence[str], pattern: str) -> tuple[int, ...]:
-    reports = [match for line in lines if (match := re.fullmatch(pattern, line))]
+def _reasons_of(served: ClientsServed) -> dict[str, int]:
+    counts = {_ABSENT: served.absent, _FAILED: served.failed, _COMPLAINED: served.complained}
+    return {why: count for why, count in counts.items() if count}
+
+
+def _clients_served(party: int, lines: Sequence[str]) -> ClientsServed:
+    """Return a gateway's report, or raise OutputError unless there is exactly one."""
+    try:
+        reports = [report for report in reports_in(lines) if isinstance(report, ClientsServed)]
+    except MalformedReportError:
+        reports = []
     if len(reports) != 1:
         raise OutputError(f"Party {party} ended well but did not report its clients' traffic.")
-    return tuple(map(int, reports[0].groups()))
+    return reports[0]

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 from harness.engines.engine import Engine
 from harness.engines.mpspdz.engine import MpSpdzEngine
 from harness.engines.mpyc.engine import EmbeddedEngine
 from harness.errors import named, named_command
 from harness.security_models import MODELS, SecurityModel, get_model
+from protocols.json_values import JsonValue
 
 PREFERRED, FALLBACK = "ring", "mpyc"
 
@@ -43,7 +43,7 @@ def chosen_model(model: SecurityModel | None, say: Callable[[str], None]) -> Sec
     return chosen
 
 
-def security_models() -> list[dict[str, Any]]:
+def security_models() -> list[dict[str, JsonValue]]:
     """Return a row per model, as in `security --json`."""
     return [
         {

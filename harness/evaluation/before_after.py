@@ -4,7 +4,6 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -113,12 +112,13 @@ def thresholded(rules: Callable[[Fold], Mapping[str, ThresholdRule]]) -> Mitigat
     def predict(fold: Fold) -> Integers:
         predictor = GroupThresholdPredictor(rules(fold), fold.unmitigated)
         groups = fold.data.sensitive_feature[fold.test]
-        return predictor.predict(fold.tested, sensitive_features=groups, random_state=fold.seed)
+        predicted = predictor.predict(fold.tested, sensitive_features=groups, random_state=fold.seed)
+        return predicted.astype(np.int64)
 
     return predict
 
 
-def summary(runs: pd.DataFrame, **more: Callable[[pd.Series], int]) -> pd.DataFrame:
+def summary(runs: pd.DataFrame, **more: "Callable[[pd.Series[float]], int]") -> pd.DataFrame:
     """Return mean, std, splits, and `more`, by model and metric.
 
     `splits` counts those with a defined metric. They overlap, so std is a spread, not a standard error.
@@ -129,8 +129,8 @@ def summary(runs: pd.DataFrame, **more: Callable[[pd.Series], int]) -> pd.DataFr
         .stack(future_stack=True)
         .groupby(["model", "metric"], sort=False)
     )
-    columns: dict[str, Any] = {"mean": "mean", "std": "std", "splits": "count", **more}
-    return pd.DataFrame(values.agg(**columns)).reset_index()
+    figures = {"mean": values.mean(), "std": values.std(), "splits": values.count()}
+    return pd.DataFrame(figures | {name: values.agg(count) for name, count in more.items()}).reset_index()
 
 
 def changes(runs: pd.DataFrame) -> pd.DataFrame:
@@ -158,7 +158,7 @@ def evaluate(
     """
     every = {UNMITIGATED: lambda fold: fold.unmitigated.predict(fold.tested), **mitigations}
     seeds = list(splits)
-    rows: list[dict[str, object]] = []
+    rows: list[dict[str, str | float]] = []
     # On small data threads wait for each other: one is faster, many times so on a busy machine.
     with threadpool_limits(limits=1):
         for done, seed in enumerate(seeds, start=1):

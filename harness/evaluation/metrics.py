@@ -5,10 +5,11 @@ A rate without records, and every difference or ratio over it, is NaN: it never 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from protocols.arrays import Bools, Integers
 
 Rates = npt.NDArray[np.float64]
 
@@ -34,33 +35,53 @@ class GroupRates:
     false_positive_rate: Rates
 
 
-# PrivFairFL's four figures of unfairness between groups, best at 0, NaN where undefined. `one_minus_di`:
-# |1 - disparate impact|; `delta_eop`: equal opportunity difference; `delta_eodd`: average odds difference;
-# `delta_sp`: statistical parity difference.
+# PrivFairFL's four figures of unfairness between groups. They are best at 0, and NaN where undefined.
+# - `one_minus_di`: |1 - disparate impact|
+# - `delta_eop`: equal opportunity difference
+# - `delta_eodd`: average odds difference
+# - `delta_sp`: statistical parity difference
 PaperMetrics = dict[str, float]
 
 
 def group_rates(
     y_true: npt.ArrayLike, y_pred: npt.ArrayLike, sensitive_feature: npt.ArrayLike, groups: Sequence[str]
 ) -> GroupRates:
-    """Compute each group's rates; ValueError for an undeclared group."""
-    truth, predicted, feature = np.asarray(y_true), np.asarray(y_pred), np.asarray(sensitive_feature)
-    if undeclared := sorted(set(feature.tolist()) - set(groups)):
+    """Compute each group's rates.
+
+    Args:
+        y_true: Each record's label, 0 or 1.
+        y_pred: Each record's prediction, 0 or 1.
+        sensitive_feature: Each record's group.
+        groups: All groups, in the order of the rates.
+
+    Raises:
+        ValueError: A record has another group.
+    """
+    truth = np.asarray(y_true)
+    predicted = np.asarray(y_pred)
+    feature = np.asarray(sensitive_feature)
+    undeclared = sorted(set(feature.tolist()) - set(groups))
+    if undeclared:
         raise ValueError(f"sensitive_feature has the groups {undeclared}, which are not among {list(groups)}")
 
     def rates(where: npt.NDArray[np.bool_]) -> Rates:
         return np.array([_share(predicted[where & (feature == group)]) for group in groups])
 
-    return GroupRates(tuple(groups), rates(truth >= 0), rates(truth == 1), rates(truth == 0))
+    return GroupRates(
+        groups=tuple(groups),
+        selection_rate=rates(truth >= 0),
+        true_positive_rate=rates(truth == 1),
+        false_positive_rate=rates(truth == 0),
+    )
 
 
 def difference(rates: Rates) -> float:
-    """Return the largest less the smallest rate; NaN with any NaN."""
+    """Return the largest less the smallest rate; NaN if any is NaN."""
     return float(np.max(rates) - np.min(rates))
 
 
 def ratio(rates: Rates) -> float:
-    """Return the smallest over the largest rate; NaN with any NaN, or if all are 0."""
+    """Return the smallest over the largest rate; NaN if any is NaN, or all are 0."""
     largest = float(np.max(rates))
     return float(np.min(rates)) / largest if largest else float("nan")
 
@@ -70,36 +91,38 @@ def assess(
 ) -> dict[str, float]:
     """Return `METRICS` of binary predictions, NaN where undefined.
 
-    Source: Fairlearn's definitions, but for undefined rates, which Fairlearn counts as 0.
+    Source: Fairlearn's definitions, except for undefined rates, which Fairlearn counts as 0.
     [test: tests/harness/evaluation/test_metrics.py::test_agrees_with_fairlearn]
     """
     by_group = group_rates(y_true, y_pred, sensitive_feature, groups)
-    truth, predicted = np.asarray(y_true), np.asarray(y_pred)
+    truth = np.asarray(y_true)
+    predicted = np.asarray(y_pred)
     positive = truth == 1
     opportunity = difference(by_group.true_positive_rate)
-    figures = (
-        _share(truth == predicted),
-        (_share(predicted[positive]) + _share(1 - predicted[~positive])) / 2,
-        _share(predicted),
-        difference(by_group.selection_rate),
-        # NaN if either is, since a maximum over the other alone could be too small.
-        float(np.maximum(opportunity, difference(by_group.false_positive_rate))),
-        opportunity,
-        ratio(by_group.selection_rate),
-    )
-    return dict(zip(METRICS, figures, strict=True))
+    return {
+        "accuracy": _share(truth == predicted),
+        "balanced_accuracy": (_share(predicted[positive]) + _share(1 - predicted[~positive])) / 2,
+        "selection_rate": _share(predicted),
+        "demographic_parity_difference": difference(by_group.selection_rate),
+        # NaN if either difference is, since a maximum over the other alone could be too small.
+        "equalized_odds_difference": float(np.maximum(opportunity, difference(by_group.false_positive_rate))),
+        "equal_opportunity_difference": opportunity,
+        "disparate_impact_ratio": ratio(by_group.selection_rate),
+    }
 
 
 def published_metrics(
     y_true: npt.ArrayLike, y_pred: npt.ArrayLike, sensitive_feature: npt.ArrayLike, groups: Sequence[str]
 ) -> PaperMetrics:
-    """Compute the four figures as printed in the paper, to compare with it, not to judge by.
+    """Compute the four figures as printed in the paper, which are for comparisons with the paper alone.
 
-    Source: PrivFairFL, equations 3 to 6, largest against smallest for its two groups. There DI is the ratio
-    of true positive rates, and delta SP is of the share of a group that is rightly predicted positive. Delta
-    EODD averages two differences, by a slip that of true positive rates twice.
+    Source: PrivFairFL, equations 3 to 6, with the groups of the largest and the smallest rate as its two
+    groups. There DI is the ratio of true positive rates. Delta SP compares the shares of each group that are
+    rightly predicted positive. Delta EODD averages two differences; by a slip of the paper, both are the
+    difference of true positive rates.
     """
-    truth, predicted = np.asarray(y_true), np.asarray(y_pred)
+    truth = np.asarray(y_true)
+    predicted = np.asarray(y_pred)
     tpr = group_rates(truth, predicted, sensitive_feature, groups).true_positive_rate
     hits = group_rates(truth, truth * predicted, sensitive_feature, groups).selection_rate
     inverse = ratio(tpr)
@@ -117,7 +140,7 @@ def corrected_metrics(
     """Compute the four figures as the field defines them.
 
     Source: Fairlearn's `demographic_parity_ratio`, `equal_opportunity_difference`,
-    `equalized_odds_difference` with `agg="mean"`, and `demographic_parity_difference`, but for undefined
+    `equalized_odds_difference` with `agg="mean"`, and `demographic_parity_difference`, except for undefined
     rates.
     [test: tests/harness/evaluation/test_metrics.py::test_corrected_metrics_are_fairlearns]
     """
@@ -130,5 +153,5 @@ def corrected_metrics(
     )
 
 
-def _share(values: npt.NDArray[Any]) -> float:
+def _share(values: Bools | Integers) -> float:
     return float(np.mean(values)) if len(values) else float("nan")

@@ -17,7 +17,6 @@ from functools import cache, cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import process_time, thread_time
-from typing import Any
 
 import numpy as np
 
@@ -40,10 +39,17 @@ from harness.inputs.records import read_records
 from harness.inputs.synthetic import Federation
 from harness.pipeline.jobs import make_job
 from harness.pipeline.manifests import sum_if_known
-from harness.pipeline.planning import privacy_of
 from harness.pipeline.preprocessing import joint_noise_of, noise_job
 from harness.pipeline.sources import PartyInputs, share_and_add_up
-from harness.releases.base import ExpectedCap, ExpectedCounts, ExpectedError, PreparedRelease, Statistic
+from harness.privacy.statement import state_privacy
+from harness.releases.base import (
+    Answer,
+    ExpectedCap,
+    ExpectedCounts,
+    ExpectedError,
+    PreparedRelease,
+    Statistic,
+)
 from harness.request.base import DISTRIBUTED, DISTRIBUTED_GAUSSIAN, JOINT, Request
 from harness.security_models import SecurityModel
 from protocols.accounting.calibration import LinearQueries
@@ -55,7 +61,7 @@ from protocols.spec import KEYS, SLOTS
 _RECORDS = 20_000  # in a trial of reading
 # Imports of a party's process.
 _OF_A_PARTY = ("harness.engines.parties.main", "harness.engines.parties.certificates")
-_OF_DISTRIBUTED_NOISE = ("harness.engines.parties.inputs", "protocols.noise.added")
+_OF_DISTRIBUTED_NOISE = ("harness.inputs.rings", "protocols.noise.added")
 _OF_MPYC = ("mpyc.runtime", "harness.engines.mpyc.machine", "harness.engines.mpyc.party")
 _CELLS = {"group": "group 0", "label": "label 0", "score": "0.5", "prediction": "label 0", "value": "0.5"}
 
@@ -141,7 +147,7 @@ def sharing_s(federation: Federation, release: Request) -> float:
         clients = min(4 * clients, federation.clients)
 
 
-def deriving_s(prepared: PreparedRelease[Any], sizes: Floats) -> float:
+def deriving_s(prepared: PreparedRelease[Answer], sizes: Floats) -> float:
     """Return how long a result takes here, by sizes per group and label; 0 but for sums of counts."""
     release, outputs = prepared.plan.release, prepared.program.outputs
     if not isinstance(release, LinearQueries) or release.amounts or len(outputs) > 1:
@@ -153,7 +159,7 @@ def deriving_s(prepared: PreparedRelease[Any], sizes: Floats) -> float:
     with suppress(FairSharesError):  # so few records that there is no result
         opened = tuple(np.rint(nodes).astype(int).tolist())
         answer = prepared.read({outputs[0]: opened}, math.ceil(sizes.sum()))
-        answer.files(privacy_of(prepared, compared=0).stated)
+        answer.files(state_privacy(prepared, compared=0).stated)
     return thread_time() - before
 
 
@@ -166,7 +172,7 @@ class PlannedRelease:
     """
 
     request: Request
-    statistic: Statistic[Any]
+    statistic: Statistic[Answer]
     clients: int
     records: int
     groups: Shares
@@ -234,7 +240,7 @@ class PlannedRelease:
         return self.clients if self.by_clients else self.records
 
     @cached_property
-    def prepared(self) -> PreparedRelease[Any]:
+    def prepared(self) -> PreparedRelease[Answer]:
         """The prepared release; OptionError if no noise fits."""
         return self.statistic.prepare(self.request, self.domain)
 

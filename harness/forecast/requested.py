@@ -34,12 +34,12 @@ from harness.inputs.records import read_records
 from harness.inputs.tables import Named, TabularRecords
 from harness.pipeline.release import cap_and_release, request_of_cap
 from harness.releases.base import kind_of, statistic_class, statistic_of
-from harness.releases.contribution_cap import CapStatistic, CapTarget
+from harness.releases.cap.statistic import CapStatistic, CapTarget
+from harness.releases.registry import REQUESTS, capped_releases
 from harness.request.base import Request
 from harness.request.fields import as_text
 from harness.request.plans import DEFAULT_ERROR, Expected
 from harness.request.readers import parse_shares
-from harness.request.releases import REQUESTS, capped_releases
 from harness.security_models import MODELS
 from protocols.accounting.calibration import PrivacyUnit
 

@@ -36,7 +36,7 @@ from harness.hosts.messages import (
 )
 from harness.hosts.party_run import MAX_SKEW_S
 from harness.hosts.signed_results import Statement, read_signed, shared
-from harness.request.releases import REQUESTS
+from harness.releases.registry import REQUESTS
 from harness.security_models import MODELS, SecurityModel, get_model
 from harness.system.documents import Refusal
 from harness.system.signals import uninterrupted

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 
-from harness.engines.parties.handle import OWN, REPORT
+from harness.engines.parties.handle import reasons_in
 from harness.errors import HostUnfitError, cannot
 from harness.system.documents import Limits, Refusal, as_type, parse_json
 from harness.system.files import OF_OTHERS, is_own_alone, is_still, open_regular
@@ -142,7 +142,7 @@ def _identity(file: Path) -> tuple[int, int] | None:
 
 def why_failed(code: int, lines: Sequence[str]) -> str:
     """Return why a party failed, from the lines that its coordinator is told, without revealed values."""
-    reasons = [line.removeprefix(OWN) for line in lines if not REPORT.match(line)]
+    reasons = [reason.text for reason in reasons_in(lines)]
     return " ".join([f"The party ended with exit code {code}.", *reasons[-_MOST_REASONS:]])
 
 

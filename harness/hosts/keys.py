@@ -25,7 +25,7 @@ from harness.hosts.key_histories import (
 )
 from harness.inputs.shares.signatures import Signed
 from harness.security_models import SecurityModel
-from harness.system.files import scratch_directory, write_whole
+from harness.system.files import changeable_by_others, make_own_directory, scratch_directory, write_whole
 
 T = TypeVar("T")
 
@@ -61,13 +61,29 @@ def own_certificates(directory: Path, party: int) -> dict[str, str]:
     return {name: (keys / name / f"P{party}.pem").read_text() for name in engines()}
 
 
+def check_place(directory: Path) -> None:
+    """Make a host's directory if need be; raise HostUnfitError if others could change or replace it."""
+    reason = make_own_directory(directory)
+    if reason is None:
+        reason = changeable_by_others(directory)
+    if reason is not None:
+        raise HostUnfitError(
+            f"{reason}, so others could replace this host's keys and policy; take that right away (chmod "
+            "go-w), or set the host up in another directory."
+        )
+
+
 def make_keys(directory: Path, party: int, *, renew: bool) -> dict[str, str]:
     """Make this host's keys, unless it has some and `renew` is false; return its certificates by engine.
 
     Guarantees: either all keys are new, each signed by the old key as its successor, or none has changed. The
     certificates of other parties stay. Old keys are removed.  [test: tests/harness/hosts/test_renewal.py]
+    No key is made where others could change or replace it.
+    [test: tests/harness/inputs/test_places_of_others.py]
+
+    Raises HostUnfitError as `own_certificates`, or if others could.
     """
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    check_place(directory)
     keys, aside = directory / DIRECTORY, directory / _ASIDE
     if aside.is_dir() and not keys.is_dir():  # a renewal was killed before its last step
         aside.rename(keys)

@@ -41,7 +41,7 @@ from harness.inputs.shares.signatures import Signed
 from harness.pipeline.manifests import environment, machine
 from harness.security_models import get_model
 from harness.system.documents import Refusal, as_type, read_json
-from harness.system.files import PREFIX, held_alone, remove_unless_held, writable_by_others, write_whole
+from harness.system.files import PREFIX, changeable_by_others, held_alone, remove_unless_held, write_whole
 from harness.system.processes import birth
 
 PROGRAMS, CODE = "programs and circuits", "code"  # as sentences name them
@@ -272,12 +272,12 @@ def end_agent(why: str) -> None:
 
 
 def check_directory(directory: Path) -> None:
-    """Raise HostUnfitError unless a host's directory is its owner's alone."""
+    """Raise HostUnfitError unless a host's directory is its owner's alone, and nobody else can replace it."""
     if not directory.is_dir():
         raise HostUnfitError(
             f"There is no directory {directory}; run ./inv hosts.setup, or correct hosts.toml."
         )
-    if (fault := writable_by_others(directory)) is not None:
+    if (fault := changeable_by_others(directory)) is not None:
         raise HostUnfitError(fault)
 
 

@@ -24,7 +24,7 @@ from typing import Generic, Self
 
 from harness.engines.base import Job
 from harness.engines.parties.certificates import RUN_CERTIFICATE_LASTS, check
-from harness.engines.parties.handle import OWN, LocalProcess, PartyState
+from harness.engines.parties.handle import LocalProcess, PartySetup, PartyState
 from harness.engines.registry import engine_of
 from harness.errors import HostUnfitError
 from harness.hosts import keys, local_host
@@ -52,10 +52,10 @@ from harness.hosts.signed_results import (
 )
 from harness.hosts.states import HostState, RunKind, State, Step, Stepping
 from harness.inputs.shares.signatures import Signed
+from harness.party_reports import line_of_failure
 from harness.security_models import SecurityModel
 from harness.system.files import scratch_directory
 from harness.system.signals import uninterrupted
-from protocols.json_values import JsonValue
 
 MAX_SKEW_S = 60.0
 _ARGUMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./^+-]*")  # nothing that a compiler would take for an option
@@ -229,10 +229,11 @@ class Fed(RunState, Generic[RunAhead]):
         program = engine.prepared(planned.job, model)
         if program.fault_of_links is not None:
             raise HostUnfitError(program.fault_of_links)
-        config = engine.config(program, party, message.addresses)
+        gateway = None
         if message.clients is not None and planned.job.sending is not None:
-            front = planned.job.sending.front("0.0.0.0", *message.clients.ports, message.clients.seconds)
-            config["front"] = front
+            sending = planned.job.sending
+            gateway = sending.gateway("0.0.0.0", *message.clients.ports, message.clients.seconds)
+        setup = engine.setup(program, party, message.addresses, values=planned.values, gateway=gateway)
         facts = RunFacts(
             engine_version=program.engine_version,
             program_hash=program.program_hash,
@@ -244,7 +245,7 @@ class Fed(RunState, Generic[RunAhead]):
         )
         # Last, as nothing that is refused may take noise from the stock.
         planned = planned.taken()
-        process = _laid_out(planned, config, place.scratch)
+        process = _laid_out(setup, place.scratch)
         prepared = PreparedParty(
             message.run, party, program.program_hash, engine_version=program.engine_version
         )
@@ -259,18 +260,18 @@ class Fed(RunState, Generic[RunAhead]):
         check_ports(host.directory, host.coordinator, "client_port", client_ports)
 
 
-def _laid_out(planned: PlannedRun[RunAhead], config: dict[str, JsonValue], scratch: Path) -> LocalProcess:
+def _laid_out(setup: PartySetup, scratch: Path) -> LocalProcess:
     """Return a new party's process; the file of its inputs moves to its directory.
 
     If that fails, the directory is removed, and the file stays.
     """
-    values = planned.values
-    second = None
+    values = setup.values
     try:
         if values is not None:
             second = scratch / _VALUES
             os.link(values, second)
-        process = LocalProcess(planned.job, config, scratch / _PARTY_DIRECTORY, second)
+            setup = replace(setup, values=second)
+        process = LocalProcess(setup, scratch / _PARTY_DIRECTORY)
     except BaseException:
         with uninterrupted():
             shutil.rmtree(scratch / _PARTY_DIRECTORY, ignore_errors=True)
@@ -537,7 +538,7 @@ class Running(RunState):
         state = self.process.state()
         if not self.is_alone:
             return state
-        alone = f"{OWN}It had not met all other parties after {_MEET_S:g} s."
+        alone = line_of_failure(f"It had not met all other parties after {_MEET_S:g} s.")
         return replace(state, lines=(*state.lines, alone))
 
     def looked(self) -> "Running":

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypedDict
 from harness.errors import PolicyError
 from harness.hosts.decision import ANY, Action, HostRules, Release, Rule, allowed, decide, release_rule
 from harness.privacy.ledger.populations import LedgerState, key_of, listed
-from harness.request.releases import REQUESTS
+from harness.releases.registry import REQUESTS
 from harness.security_models import MODELS
 from harness.system.documents import Refusal, as_type, read_toml
 from harness.system.files import changed_by_others, create_file, scratch_directory, write_whole

@@ -18,9 +18,10 @@ from harness.engines.parties.certificates import RUN_CERTIFICATE_LASTS, check, f
 from harness.errors import CertificateError, FairSharesError, HostUnfitError, SignatureError
 from harness.inputs.record_schema import domain_from_json
 from harness.inputs.shares.signatures import Signed, is_signed, kind_of, signed_by
-from harness.pipeline.planning import check_kind, privacy_of
+from harness.pipeline.planning import check_kind
 from harness.pipeline.sources import request_of_run, with_excluded
 from harness.privacy.manifest import FILE as MANIFEST, SIGNATURES, Inputs
+from harness.privacy.statement import state_privacy
 from harness.releases.base import statistic_of
 from harness.releases.files import files_to_json
 from harness.system.documents import Refusal, as_json, as_type, parse_json, read_json
@@ -260,6 +261,14 @@ def verify(directory: Path, known: Sequence[str] | None = None) -> list[tuple[St
     return signers
 
 
+def signers_of(directory: Path) -> list[str]:
+    """Return the SHA-256 of the certificates that signed a run's results, party 0 first.
+
+    Raises as `verify`.
+    """
+    return [certificate for _, certificate in verify(directory)]
+
+
 def check_ended(
     hosts: Sequence[str],
     agreed: Sequence[Signed],
@@ -349,7 +358,7 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
         refusal.say(f"no result follows from what they signed ({str(error)[:_SHOWN]})")
     if parties != list(range(release.model.parties)):
         refusal.say(f"not each of the {release.model.parties} parties signed, once")
-    privacy = privacy_of(prepared, ran.compared, ran.attempts).stated
+    privacy = state_privacy(prepared, ran.compared, ran.attempts).stated
     if (str(privacy.epsilon_exact), str(privacy.delta_exact)) != first.spent:
         refusal.say("they signed another ε or δ than this version computes for that run")
     files = files_to_json(answer.files(privacy))

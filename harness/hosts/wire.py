@@ -18,7 +18,7 @@ from harness.hosts.messages import LONGEST, Answering, Kind, Message, PartyEnd
 from harness.system.documents import MESSAGE, strict_json
 from protocols.json_values import JsonObject
 
-VERSION = 14  # of requests and answers; rises with each change of them
+VERSION = 15  # of requests and answers; rises with each change of them
 BEAT_S = 2.0  # between signs of life
 SILENT_BEATS = 10  # until the other side counts as gone
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
+import numpy.typing as npt
 
 from harness.errors import RecordDomainError, RecordsError, named, refuse
 from harness.inputs.record_schema import shown
@@ -18,13 +19,17 @@ from harness.system.spelling import similar
 
 if TYPE_CHECKING:
     import pandas as pd
-    from pandas.api.extensions import ExtensionDtype
+    from narwhals.stable.v2.typing import IntoDataFrame, IntoLazyFrame
+    from pandas.api.typing.aliases import DtypeObj
 
-Frame: TypeAlias = nw.DataFrame[Any] | nw.LazyFrame[Any]
+Frame: TypeAlias = "nw.DataFrame[IntoDataFrame] | nw.LazyFrame[IntoLazyFrame]"
 """A frame by narwhals, over anybody's."""
 
-NativeDtype: TypeAlias = "np.dtype[Any] | ExtensionDtype"
-"""A column's dtype in pandas, Dask and the like."""
+Name: TypeAlias = bool | int | float | str
+"""A group's or label's name, as a column of a known dtype has it."""
+
+Names: TypeAlias = "npt.NDArray[np.bool_ | np.int64 | np.float64 | np.str_ | np.object_]"
+"""Groups or labels as an array, of the dtype that their column has."""
 
 TABLE = "The table"  # the name of a frame in messages
 ROLES = (
@@ -54,12 +59,16 @@ _HALF = re.compile("float16|halffloat", re.IGNORECASE)
 
 def dtypes_of(frame: Frame, names: Sequence[str]) -> dict[str, str]:
     """Return dtypes as pandas writes them, after "category of" for categories."""
-    schema, known = frame.collect_schema(), frame.implementation
-    natives = frame.to_native().dtypes if known.is_pandas_like() or known.is_dask() else {}
+    schema = frame.collect_schema()
+    native = frame.to_native()
+    known = frame.implementation
+    natives: Mapping[str, DtypeObj] = {}
+    if (known.is_pandas_like() or known.is_dask()) and hasattr(native, "dtypes"):
+        natives = native.dtypes
     return {name: _dtype(schema[name], natives.get(name), frame, name) for name in names}
 
 
-def _dtype(kind: nw.dtypes.DType, native: NativeDtype | None, frame: Frame, name: str) -> str:
+def _dtype(kind: nw.dtypes.DType, native: DtypeObj | None, frame: Frame, name: str) -> str:
     if kind == nw.Object:
         kinds = {
             type(value.item() if isinstance(value, np.generic) else value) for value in frame[name].to_list()
@@ -86,7 +95,7 @@ def dtype_of_texts(texts: Sequence[str]) -> str:
     )
 
 
-def values_of(names: Sequence[str], dtype: str) -> list[Any]:
+def values_of(names: Sequence[str], dtype: str) -> Sequence[Name]:
     """Return the values of names in a column of a dtype; datetimes stay texts.
 
     Raises ValueError, OverflowError or KeyError for others.
@@ -96,18 +105,23 @@ def values_of(names: Sequence[str], dtype: str) -> list[Any]:
         return [_TRUTH[name.lower()] for name in names]
     if kind == "datetime64":
         return [str(datetime.fromisoformat(name)) for name in names]
-    read = float if kind.startswith(("float", "double")) else int if "int" in kind else None
-    return [*names] if read is None else [*np.array([*map(read, names)], dtype=kind).tolist()]
+    if kind.startswith(("float", "double")):
+        floats: list[float] = np.array([float(name) for name in names], dtype=kind).tolist()
+        return floats
+    if "int" in kind:
+        integers: list[int] = np.array([int(name) for name in names], dtype=kind).tolist()
+        return integers
+    return [*names]
 
 
-def as_index(names: Sequence[str], dtype: str | None) -> pd.Index:
+def as_index(names: Sequence[str], dtype: str | None) -> pd.Index[Name]:
     """Return the values of names as an index; without a dtype, the names."""
     import pandas as pd
 
     if dtype is None:
         return pd.Index(names)
     inner = dtype.removeprefix(CATEGORY_OF)
-    index: pd.Index = pd.Index(values_of(names, dtype), dtype=inner)
+    index: pd.Index[Name] = pd.Index(np.array(values_of(names, dtype), dtype=object), dtype=inner)
     return index if inner == dtype else index.astype("category")
 
 
@@ -208,7 +222,7 @@ def as_text(values: Sequence[Hashable]) -> list[str]:
     return [*map(text, values)]
 
 
-def as_names(column: pd.Series) -> pd.Series:
+def as_names(column: pd.Series[Name]) -> pd.Series[str]:
     """Return a column of the texts of `as_text`."""
     import pandas as pd
 
@@ -217,7 +231,7 @@ def as_names(column: pd.Series) -> pd.Series:
 
 def refuse_variants(names: Sequence[str], what: str) -> None:
     """Raise RecordDomainError for names that differ only in blanks, case, Unicode form or a number's form."""
-    by_plain_name: dict[object, str] = {}
+    by_plain_name: dict[float | str, str] = {}
     for name in names:
         other = by_plain_name.setdefault(_folded(name), name)
         if other != name:
@@ -235,7 +249,7 @@ def alike(name: str, declared: Sequence[str]) -> str:
     return ""
 
 
-def _folded(name: str) -> object:
+def _folded(name: str) -> float | str:
     try:
         return float(name)
     except ValueError:

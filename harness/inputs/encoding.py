@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from harness.errors import OptionError, RecordDomainError, named, named_command, refuse
-from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, caps_to_choose_from
+from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, ValueGrid, caps_to_choose_from
 from harness.inputs.rings import XOR, Ring
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit, default_relation
 from protocols.arrays import Integers
@@ -20,11 +22,164 @@ if TYPE_CHECKING:  # parties import this module without records
     from harness.inputs.tables import Say
 
 
-def is_per_record(domain: RecordDomain, form: str) -> bool:
-    """Return whether a row is a record, so that their number is public."""
-    if form == KEYS.name:
+class _Encoding(ABC):
+    """How one input form writes clients' records as rows of integers."""
+
+    def is_per_record(self, domain: RecordDomain) -> bool:  # noqa: ARG002
+        """Return whether a row is a record, so that their number is public; else it is a client."""
+        return False
+
+    @abstractmethod
+    def columns(self, domain: RecordDomain) -> int:
+        """Return a row's length; RecordDomainError for a domain that the form cannot hold."""
+
+    @abstractmethod
+    def table(self, records: ClientRecords) -> Integers:
+        """Return the integers, shape (columns, rows)."""
+
+    def held(self, records: ClientRecords, say: Say) -> ClientRecords:  # noqa: ARG002
+        """Return the records that the form can hold, and report the others."""
+        return records
+
+
+class _Split(_Encoding):
+    """A count per cell.
+
+    Of performance values a client has, in its group, the steps from the value to both ends of the range; and
+    0 and 0 in other groups.
+    """
+
+    def columns(self, domain: RecordDomain) -> int:
+        return domain.cells
+
+    def table(self, records: ClientRecords) -> Integers:
+        domain = records.domain
+        if domain.values:
+            return self._steps(records, domain.values)
+        if domain.cap:
+            return self._capped(records, domain.cap)
+        return records.counts_per_client()
+
+    def _steps(self, records: ClientRecords, grid: ValueGrid) -> Integers:
+        assert records.detail is not None
+        table = np.zeros((records.domain.cells, records.clients), dtype=np.int64)
+        table[2 * records.group, records.client] = grid.steps + records.detail
+        table[2 * records.group + 1, records.client] = grid.steps - records.detail
+        return table
+
+    def _capped(self, records: ClientRecords, cap: Cap) -> Integers:
+        """Return the counts of the cells that a client's slots hold."""
+        cells = records.domain.cells
+        clients = records.clients
+        chosen = _chosen(records, cap)
+        place = (chosen * clients + np.arange(clients))[chosen >= 0]
+        return np.bincount(place, minlength=cells * clients).reshape(cells, clients)
+
+
+class _Product(_Encoding):
+    """PrivFairFL's: indicators of all groups but the last, then counts per cell of one group.
+
+    A row with a prediction is a record: indicators of its group, label and predicted label, each without the
+    last.
+    """
+
+    def is_per_record(self, domain: RecordDomain) -> bool:
+        return domain.kind is RecordKind.PREDICTION
+
+    def columns(self, domain: RecordDomain) -> int:
+        if self.is_per_record(domain):
+            return sum(size - 1 for size in domain.shape)
+        return len(domain.groups) - 1 + domain.cells // len(domain.groups)
+
+    def table(self, records: ClientRecords) -> Integers:
+        domain = records.domain
+        assert domain.cap is None  # a product keeps no client to a cap
+        if self.is_per_record(domain):
+            return self._records(records.singly)
+        counts = records.counts_per_client().reshape(len(domain.groups), -1, records.clients)
+        groups = _indicators(records.group_per_client(), len(domain.groups))
+        return np.concatenate([groups, counts.sum(axis=0)])
+
+    def _records(self, records: ClientRecords) -> Integers:
+        assert records.detail is not None
+        groups, labels, predictions = records.domain.shape
+        return np.concatenate(
+            [
+                _indicators(records.group, groups),
+                _indicators(records.label, labels),
+                _indicators(records.detail, predictions),
+            ]
+        )
+
+    def held(self, records: ClientRecords, say: Say) -> ClientRecords:
+        return records if self.is_per_record(records.domain) else records.of_one_group(say)
+
+
+class _Keys(_Encoding):
+    """The record's cell, a row each; with a contribution bound the cell in each slot, a row per client."""
+
+    def is_per_record(self, domain: RecordDomain) -> bool:
         return domain.cap is None  # else each client has as many keys
-    return form == PRODUCT.name and domain.kind is RecordKind.PREDICTION
+
+    def columns(self, domain: RecordDomain) -> int:
+        if domain.score_columns > 1:
+            raise RecordDomainError(
+                f"A key has one score, and of {len(domain.labels)} labels a record has as many; use "
+                f"{named('variant', 'histogram')}, by which clients count."
+            )
+        return domain.cap.slots if domain.cap else 1
+
+    def table(self, records: ClientRecords) -> Integers:
+        if records.domain.cap is None:
+            return records.singly.cell[np.newaxis]
+        chosen = _chosen(records, records.domain.cap)
+        key_of_none = records.domain.cells  # of an empty slot
+        return np.where(chosen < 0, key_of_none, chosen)
+
+
+class _Slots(_Encoding):
+    """A code per slot: the cell's place, from 1 on, and 0 for an empty slot.
+
+    The one slot of a performance value holds the group's code, and above it the steps from the range's lower
+    end. That of a client's size holds how many candidate bounds the client exceeds.
+    """
+
+    def columns(self, domain: RecordDomain) -> int:
+        if domain.cap is None and domain.kind is not RecordKind.SIZE:
+            raise RecordDomainError(
+                f"The input form slots needs a cap on what one client contributes: {named('cap')}."
+            )
+        return domain.cap.slots if domain.cap else 1
+
+    def table(self, records: ClientRecords) -> Integers:
+        domain = records.domain
+        if domain.kind is RecordKind.SIZE:
+            exceeded = np.searchsorted(caps_to_choose_from(domain.max_count)[:-1], records.sizes)
+            return exceeded[np.newaxis].astype(np.int64)
+        if domain.values:
+            return self._values(records, domain.values)
+        assert domain.cap is not None
+        return _chosen(records, domain.cap) + 1
+
+    def _values(self, records: ClientRecords, grid: ValueGrid) -> Integers:
+        assert records.detail is not None
+        slots = np.zeros((1, records.clients), dtype=np.int64)
+        value = (records.detail + grid.steps) << slot_bits(len(records.domain.groups))
+        slots[0, records.client] = records.group + 1 + value
+        return slots
+
+
+_ENCODINGS: Mapping[str, _Encoding] = {
+    SPLIT.name: _Split(),
+    PRODUCT.name: _Product(),
+    KEYS.name: _Keys(),
+    SLOTS.name: _Slots(),
+}
+
+
+def is_per_record(domain: RecordDomain, form: str) -> bool:
+    """Return whether a row of an input form is a record, so that their number is public."""
+    return form in _ENCODINGS and _ENCODINGS[form].is_per_record(domain)
 
 
 def shared_over(form: InputForm, domain: Ring) -> Ring:
@@ -33,34 +188,12 @@ def shared_over(form: InputForm, domain: Ring) -> Ring:
 
 
 def count_columns(domain: RecordDomain, form: str) -> int:
-    """Return a row's length, or raise RecordDomainError.
+    """Return the number of integers in a row of an input form.
 
-    - `split`: a count per cell. Performance values: per group, the steps to both ends of the range; 0 and 0
-      for other groups.
-    - `product` (PrivFairFL): indicators of all groups but the last, then counts per cell of one group.
-      Predictions: per record, indicators of group, label and predicted label, each without the last.
-    - `keys`: the record's cell, or with a contribution bound the cell in each slot.
-    - `slots`: a code per slot. Sizes: how many candidate bounds the client exceeds.
+    Raises:
+        RecordDomainError: The form cannot hold records of this domain.
     """
-    refuse(
-        RecordDomainError,
-        (
-            form == KEYS.name and domain.score_columns > 1,
-            f"A key has one score, and of {len(domain.labels)} labels a record has as many; use "
-            f"{named('variant', 'histogram')}, by which clients count.",
-        ),
-        (
-            form == SLOTS.name and domain.cap is None and domain.kind is not RecordKind.SIZE,
-            f"The input form slots needs a cap on what one client contributes: {named('cap')}.",
-        ),
-    )
-    if form in (KEYS.name, SLOTS.name):
-        return domain.cap.slots if domain.cap else 1
-    if form == SPLIT.name:
-        return domain.cells
-    if is_per_record(domain, form):
-        return sum(size - 1 for size in domain.shape)
-    return len(domain.groups) - 1 + domain.cells // len(domain.groups)
+    return _ENCODINGS[form].columns(domain)
 
 
 def count_rows(records: ClientRecords, form: str) -> int:
@@ -70,59 +203,23 @@ def count_rows(records: ClientRecords, form: str) -> int:
 
 def as_upload(records: ClientRecords, form: InputForm, say: Say) -> ClientRecords:
     """Return the records that the encoding can hold, and report the others."""
-    of_one_group = form.name == PRODUCT.name and not is_per_record(records.domain, form.name)
-    return records.of_one_group(say) if of_one_group else records
+    return _ENCODINGS[form.name].held(records, say)
 
 
 def columns_of(records: ClientRecords, form: InputForm) -> Integers:
     """Return the values to share, shape (columns, rows), within the bound; or raise RecordsError."""
-    domain = records.domain
-    if domain.kind is RecordKind.SIZE:
-        exceeded = np.searchsorted(caps_to_choose_from(domain.max_count)[:-1], records.sizes)
-        return exceeded[np.newaxis].astype(np.int64)
-    if domain.values and form.name == SLOTS.name:
-        return _valued_slots(records)
-    if domain.values:
-        table = np.zeros((domain.cells, records.clients), dtype=np.int64)
-        assert records.detail is not None
-        table[2 * records.group, records.client] = domain.values.steps + records.detail
-        table[2 * records.group + 1, records.client] = domain.values.steps - records.detail
-        return table
-    if domain.cap:
-        return _capped(records, domain.cap, form)
-    if form.name == SPLIT.name:
-        return records.counts_per_client()
-    if form.name == KEYS.name:
-        return records.singly.cell[np.newaxis]
-    assert form.name == PRODUCT.name
-    if is_per_record(domain, form.name):
-        records = records.singly
-        assert records.detail is not None
-        attributes = zip((records.group, records.label, records.detail), domain.shape, strict=True)
-        return np.concatenate([_indicators(index, size) for index, size in attributes])
-    counts = records.counts_per_client().reshape(len(domain.groups), -1, records.clients)
-    return np.concatenate([_indicators(records.group_per_client(), len(domain.groups)), counts.sum(axis=0)])
+    return _ENCODINGS[form.name].table(records)
 
 
-def _capped(records: ClientRecords, cap: Cap, form: InputForm) -> Integers:
-    records, cells, clients = records.singly, records.domain.cells, records.clients
-    chosen = cap.choose(records.client, records.cell, clients)
-    if form.name == SLOTS.name:
-        return chosen + 1
-    if form.name == KEYS.name:
-        return np.where(chosen < 0, cells, chosen)  # `cells` is the key of an empty slot
-    assert form.name == SPLIT.name
-    place = (chosen * clients + np.arange(clients))[chosen >= 0]
-    return np.bincount(place, minlength=cells * clients).reshape(cells, clients)
+def _chosen(records: ClientRecords, cap: Cap) -> Integers:
+    """Return the cell in each of a client's slots, or -1, shape (slots, clients)."""
+    single = records.singly
+    return cap.choose(single.client, single.cell, single.clients)
 
 
-def _valued_slots(records: ClientRecords) -> Integers:
-    """Return a slot per client: the group's code, and value + steps above it; 0 if none."""
-    domain, slots = records.domain, np.zeros((1, records.clients), dtype=np.int64)
-    assert records.detail is not None and domain.values is not None
-    value = (records.detail + domain.values.steps) << slot_bits(len(domain.groups))
-    slots[0, records.client] = records.group + 1 + value
-    return slots
+def _indicators(index: Integers, size: int) -> Integers:
+    """Return whether each index is that of each row but the last, shape (size - 1, n)."""
+    return np.asarray(index == np.arange(size - 1)[:, np.newaxis], dtype=np.int64)
 
 
 def input_bits(values: bytes, width: int, per_lane: int) -> bytes:
@@ -130,7 +227,9 @@ def input_bits(values: bytes, width: int, per_lane: int) -> bytes:
 
     A slot is the lowest `width` bits of a word in `values`.
     """
-    words, integers, position = XOR.from_bytes(values).ravel(), [], 0
+    words = XOR.from_bytes(values).ravel()
+    integers = []
+    position = 0
     for in_lane, lanes in slot_blocks(len(words), per_lane):
         slots = words[position : position + in_lane * lanes].reshape(lanes, in_lane)
         position += slots.size
@@ -140,10 +239,6 @@ def input_bits(values: bytes, width: int, per_lane: int) -> bytes:
             block = columns[:, at * MAX_INPUT_WIDTH :][:, :size]
             integers.append((block << np.arange(size, dtype=np.uint64)).sum(axis=1, dtype=np.uint64))
     return "".join(f"{integer}\n" for integer in np.concatenate(integers).tolist()).encode()
-
-
-def _indicators(index: Integers, size: int) -> Integers:
-    return np.asarray(index == np.arange(size - 1)[:, np.newaxis], dtype=np.int64)
 
 
 def relation_for(

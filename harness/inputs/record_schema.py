@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from harness.errors import RecordDomainError, ThresholdGridError, named, refuse
 from harness.system.documents import DECLARATION, Refusal, as_type, read_json
 from protocols.arrays import Integers
-from protocols.json_values import JsonValue
+from protocols.json_values import JsonFields, JsonValue
 from protocols.mechanisms.above_threshold import caps_up_to
 
 DEFAULT_MAX_COUNT = 2**31
@@ -181,19 +181,19 @@ class RecordDomain:
         chosen = (self.thresholds or grid or even_grid()) if kind is RecordKind.SCORE else ()
         return replace(self, kind=kind, thresholds=chosen)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonFields:
         """Return the fields that `domain_from_json` reads."""
-        fields = {
+        fields: dict[str, JsonValue] = {
             "groups": list(self.groups),
             "labels": list(self.labels),
             "max_count": self.max_count,
             "thresholds": grid_to_json(self.thresholds) if self.thresholds else None,
-            "values": self.values and asdict(self.values),
+            "values": asdict(self.values) if self.values else None,
             "predictions": self.kind is RecordKind.PREDICTION or None,
             "sizes": self.kind is RecordKind.SIZE or None,
-            "cap": self.cap and self.cap.to_json(),
+            "cap": self.cap.to_json() if self.cap else None,
         }
-        return {name: value for name, value in fields.items() if value is not None}
+        return JsonFields({name: value for name, value in fields.items() if value is not None})
 
 
 @dataclass(frozen=True)

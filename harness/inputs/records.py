@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +23,7 @@ from harness.inputs.columns import (
 from harness.inputs.record_schema import (
     DEFAULT_MAX_COUNT,
     MAX_TOTAL,
+    Cap,
     Grid,
     RecordDomain,
     RecordKind,
@@ -32,10 +32,12 @@ from harness.inputs.record_schema import (
     shown,
 )
 from harness.inputs.tables import MISSING, Counted, Say, Table, TabularRecords, table_at
+from protocols.arrays import Bools, Floats, Integers
 
 MOST_INFERRED = 50  # groups, or labels, that need no declaration
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.ASCII | re.IGNORECASE)
-_COLUMNS, _NAMED = ("client_id", "group", "label"), ("group", "label", "prediction")
+_COLUMNS = ("client_id", "group", "label")
+_NAMED = ("group", "label", "prediction")
 _TRUTH = {"true": "1", "false": "0"}
 _ONE = np.ones((), dtype=np.int64)
 
@@ -53,11 +55,11 @@ class ClientRecords:
 
     domain: RecordDomain
     client_ids: npt.NDArray[np.str_]
-    client: npt.NDArray[np.int64]
-    group: npt.NDArray[np.int64]
-    label: npt.NDArray[np.int64]
-    detail: npt.NDArray[np.int64] | None = None
-    count: npt.NDArray[np.int64] = field(default_factory=lambda: _ONE)
+    client: Integers
+    group: Integers
+    label: Integers
+    detail: Integers | None = None
+    count: Integers = field(default_factory=lambda: _ONE)
     columns: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -91,7 +93,7 @@ class ClientRecords:
         return bool(self.columns) and "client_id" not in self.columns
 
     @property
-    def sizes(self) -> npt.NDArray[np.int64]:
+    def sizes(self) -> Integers:
         """Number of records of each client, shape (M,)."""
         return _added_up(self.client, self.count, self.clients)
 
@@ -101,7 +103,7 @@ class ClientRecords:
         return self._kept(np.repeat(np.arange(len(self.client)), self.count), count=_ONE)
 
     @property
-    def cell(self) -> npt.NDArray[np.int64]:
+    def cell(self) -> Integers:
         """Each record's (group, label[, detail]) as one index; the last part varies fastest.
 
         With several scores, shape (scores, n): (score, group), whether the label is the score's, and bin.
@@ -114,7 +116,7 @@ class ClientRecords:
         pair = self.group * len(self.domain.labels) + self.label
         return pair if self.detail is None else pair * self.domain.shape[-1] + self.detail
 
-    def counts_per_client(self) -> npt.NDArray[np.int64]:
+    def counts_per_client(self) -> Integers:
         """Count each client's records per cell, shape (cells, M)."""
         cells = self.domain.cells
         return _added_up(self.cell * self.clients + self.client, self.count, self.clients * cells).reshape(
@@ -141,20 +143,31 @@ class ClientRecords:
             return self._kept(np.lexsort(np.atleast_2d(self.cell)), client=self.client)
         return self._kept(np.lexsort((*np.atleast_2d(self.cell), self.client)))
 
-    def at_most(self, most: npt.NDArray[np.int64]) -> ClientRecords:
+    def at_most(self, most: Integers) -> ClientRecords:
         """Return a random choice of at most `most` records, shape (M,), per client."""
         count = _drawn(self.client, self.count, most)
         return self._kept(count > 0, count=count[count > 0])
 
-    def _kept(self, kept: npt.NDArray[Any], **changes: npt.NDArray[Any]) -> ClientRecords:
-        of_each = {
-            name: array[kept]
-            for name in ("client", "group", "label", "detail", "count")
-            if (array := getattr(self, name)) is not None
-        }
-        return replace(self, **{**of_each, **changes})
+    def _kept(
+        self,
+        kept: Integers | Bools,
+        *,
+        client_ids: npt.NDArray[np.str_] | None = None,
+        client: Integers | None = None,
+        count: Integers | None = None,
+    ) -> ClientRecords:
+        """Return some entries, by their places or a truth each; arrays that are given stand as they are."""
+        return replace(
+            self,
+            client_ids=self.client_ids if client_ids is None else client_ids,
+            client=self.client[kept] if client is None else client,
+            group=self.group[kept],
+            label=self.label[kept],
+            detail=None if self.detail is None else self.detail[kept],
+            count=self.count[kept] if count is None else count,
+        )
 
-    def check_unit(self, unit: str, cap: object) -> None:
+    def check_unit(self, unit: str, cap: Cap | int | str | None) -> None:
         """Raise OptionError if records are clients, and clients are to be protected."""
         if self.each_is_client and (unit == "client" or cap):
             raise OptionError(
@@ -173,7 +186,7 @@ class ClientRecords:
             )
         return self._kept(kept)
 
-    def group_per_client(self) -> npt.NDArray[np.int64]:
+    def group_per_client(self) -> Integers:
         """Return each client's group, shape (M,), or raise RecordsError if one has two."""
         group = np.zeros(self.clients, dtype=np.int64)  # 0 for a client without records
         group[self.client] = self.group
@@ -268,45 +281,32 @@ def as_records(
     Guarantees: with `say`, all names in client_id are clients, and no other value changes their number or
     whether this returns.  [test: tests/harness/inputs/test_uploaded_records.py]
     """
-    where = table.where
     if not len(counted.records) and say is None:
-        raise RecordsError(f"{where} has no records: there is no row below the header.")
-    check = _Check(table, counted, say)
+        raise RecordsError(f"{table.where} has no records: there is no row below the header.")
     read = [name for name in _columns(kind, cut, domain) if name in table.dtypes]
-    bins = dict(zip(read[-counted.bins.shape[1] :], counted.bins.T, strict=False))
-    _check_filled(read, counted.texts, bins, check)
-    texts = _Texts(counted.texts, dict(table.dtypes))
+    score_names_read = read[-counted.bins.shape[1] :]
+    lines = _Lines(
+        table,
+        counted,
+        texts=_Texts(counted.texts, dict(table.dtypes)),
+        bins=dict(zip(score_names_read, counted.bins.T, strict=False)),
+        check=_Check(table, counted, say),
+    )
+    lines.check_filled(read)
     if domain is None:
-        if kind is RecordKind.VALUE:
-            raise RecordDomainError(
-                f"Performance values need a declared range: give {named('groups')} and "
-                f"{named('range', '0,1')}."
-            )
-        _check_can_be_inferred(table, texts)
-        texts = texts.as_in_frames()
-        domain = _inferred_domain(where, texts, max_count, kind, cut)
+        lines = lines.with_names_as_in_frames(kind)
+        domain = _inferred_domain(table.where, lines.texts, max_count, kind, cut)
     domain = domain.with_kind(kind, grid)
-    known = _known_names(domain, kind, cut)
-    places = {name: _places(texts.columns[name], name, known[name], check) for name in known}
-    types = {} if say else _types(table, texts, known)
-    detail: npt.NDArray[np.int64] | None = None
-    if cut is not None:
-        above = counted.bins[:, 0]
-        detail = above if cut.positive_in(domain, where) else 1 - above
-    elif kind is RecordKind.PREDICTION:
-        detail = places["prediction"]
-    elif domain.values:
-        detail = domain.values.nearest(_values(texts.columns["value"], domain.values, check))
-        places["label"] = np.zeros(len(counted.records), dtype=np.int64)
-    elif kind is RecordKind.SCORE:
-        detail = counted.bins[:, 0] if domain.score_columns == 1 else counted.bins
-    for name, of_score in bins.items():
-        check(of_score < 0, f"{name} {{}} is not a number from 0 to 1", "correct the row; 61 % is 0.61", name)
-    pairs = _Pairs(places["group"], places["label"], detail)
-    if "client_id" not in texts.columns:
+    declared = _declared_names(domain, kind, cut)
+    places = {name: lines.places(name, names) for name, names in declared.items()}
+    types = {} if say else lines.types(declared)
+    detail = lines.detail(domain, kind, cut, places.get("prediction"))
+    lines.check_scores()
+    no_labels = np.zeros(len(counted.records), dtype=np.int64)  # of performance values
+    pairs = _Pairs(places["group"], places.get("label", no_labels), detail)
+    if "client_id" not in lines.texts.columns:
         return _each_of_its_own(domain, counted, pairs, types)
-    ids = texts.columns["client_id"]
-    return _by_client(domain, ids, counted, pairs, types, where=where, is_valid=check.kept, say=say)
+    return _by_client(domain, lines, pairs, types, say=say)
 
 
 @dataclass(frozen=True)
@@ -318,7 +318,8 @@ class _Texts:
 
     def as_in_frames(self) -> _Texts:
         """Return the names of groups and labels as a frame would have them: a CSV file's 1.0 as 1."""
-        columns, dtypes = dict(self.columns), dict(self.dtypes)
+        columns = dict(self.columns)
+        dtypes = dict(self.dtypes)
         for name in self.columns:
             if name not in _NAMED or dtypes[name] != "":
                 continue
@@ -330,49 +331,136 @@ class _Texts:
 
 
 @dataclass(frozen=True)
+class _Lines:
+    """A table's counted lines, which become records step by step. Each step checks what it reads.
+
+    Attributes:
+        bins: The bins of each column of scores.
+        check: Refuses the lines that are no records, or leaves them out.
+    """
+
+    table: Table
+    counted: Counted
+    texts: _Texts
+    bins: Mapping[str, Integers]
+    check: _Check
+
+    def check_filled(self, read: Sequence[str]) -> None:
+        """Check that each line has a value in each column that is read."""
+        for name in read:
+            if name in self.bins:
+                is_empty: npt.ArrayLike = self.bins[name] == MISSING
+            else:
+                is_empty = [_is_empty(text) for text in self.texts.columns[name]]
+            self.check(is_empty, f"column {name} is empty or NaN", "fill it in, or leave the row out", name)
+
+    def with_names_as_in_frames(self, kind: RecordKind) -> _Lines:
+        """Return the lines with groups and labels that need no declaration, as a frame would have them.
+
+        Raises RecordDomainError for groups or labels that are too many, or too similar, to be meant.
+        """
+        if kind is RecordKind.VALUE:
+            raise RecordDomainError(
+                f"Performance values need a declared range: give {named('groups')} and "
+                f"{named('range', '0,1')}."
+            )
+        where = self.table.where
+        for name in ("group", "label"):
+            inferred = sorted(set(self.texts.columns[name]))
+            if len(inferred) > MOST_INFERRED:
+                raise RecordDomainError(
+                    f"{where} has {len(inferred):,} different {name}s, as an ID of rows would have; put "
+                    f"the {name}s in the column {name}, or declare all of them with {named('domain')}."
+                )
+            refuse_variants(inferred, f"{where} has the {name}s")
+            check_alike(self.table.by_file(name), name, inferred)
+        return replace(self, texts=self.texts.as_in_frames())
+
+    def places(self, name: str, declared: Sequence[str]) -> Integers:
+        """Return the place of each line's text among a column's declared names; -1 for another text."""
+        places = {text: place for place, text in enumerate(declared)}
+        found = np.array([places.get(text, -1) for text in self.texts.columns[name]], dtype=np.int64)
+        fault = f"{name} {{}} is not declared (declared: {', '.join(map(shown, declared))})"
+        self.check(found < 0, fault, "declare it, or correct the row", name, declared)
+        return found
+
+    def types(self, declared: Mapping[str, Sequence[str]]) -> dict[str, str]:
+        """Return the columns' types.
+
+        Args:
+            declared: The names that the groups and labels have to be.
+        Raises:
+            RecordsError: A column's values are not of the type that the declared names look like.
+        """
+        types: dict[str, str] = {}
+        for name in _COLUMNS:
+            if name not in self.table.dtypes:
+                continue
+            types[name] = self.texts.dtypes[name] or dtype_of_texts(declared.get(name, ()))
+            if name in declared:
+                check_dtype(types[name], declared[name], f"{self.table.where} has the column {name}")
+        return types
+
+    def detail(
+        self, domain: RecordDomain, kind: RecordKind, cut: ScoreCut | None, predicted: Integers | None
+    ) -> Integers | None:
+        """Return what a record says beside group and label, as `ClientRecords.detail`; None if nothing.
+
+        Args:
+            domain: The facts about the records.
+            kind: What they say.
+            cut: By which scores predict a label.
+            predicted: The place of each line's predicted label, where a column names it.
+        """
+        if cut is not None:
+            above = self.counted.bins[:, 0]
+            return above if cut.positive_in(domain, self.table.where) else 1 - above
+        if domain.values:
+            return domain.values.nearest(self._values(domain.values))
+        if kind is RecordKind.SCORE:
+            return self.counted.bins[:, 0] if domain.score_columns == 1 else self.counted.bins
+        return predicted
+
+    def check_scores(self) -> None:
+        """Check that each score is a number from 0 to 1."""
+        for name, bins in self.bins.items():
+            fault = f"{name} {{}} is not a number from 0 to 1"
+            self.check(bins < 0, fault, "correct the row; 61 % is 0.61", name)
+
+    def _values(self, grid: ValueGrid) -> Floats:
+        """Return each line's performance value, a number or a fraction; the lowest one for another text."""
+        parts = [_TRUTH.get(text.lower(), text).partition("/") for text in self.texts.columns["value"]]
+        top = _numbers([above for above, _, _ in parts])
+        bottom = _numbers([below if slash else "1" for _, slash, below in parts])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            values: Floats = top / bottom
+        wrong = ~((values >= grid.low) & (values <= grid.high))  # NaN is neither
+        self.check(
+            wrong,
+            f"value {{}} is not a number or a fraction from {grid.low:g} to {grid.high:g}, the declared "
+            "range",
+            f"correct the row, or declare another {named('range')}",
+            "value",
+        )
+        return np.where(wrong, grid.low, values)
+
+
+@dataclass(frozen=True)
 class _Pairs:
     """Each line's places in a domain: shapes (lines,), and (lines, …) of `detail`, if records have any."""
 
-    group: npt.NDArray[np.int64]
-    label: npt.NDArray[np.int64]
-    detail: npt.NDArray[np.int64] | None
+    group: Integers
+    label: Integers
+    detail: Integers | None
 
-    def at(self, lines: npt.NDArray[np.int64]) -> _Pairs:
+    def at(self, lines: Integers) -> _Pairs:
         """Return those of some lines."""
         detail = None if self.detail is None else self.detail[lines]
         return _Pairs(self.group[lines], self.label[lines], detail)
 
 
-def _check_filled(
-    read: Sequence[str],
-    texts: Mapping[str, Sequence[str]],
-    bins: Mapping[str, npt.NDArray[np.int64]],
-    check: _Check,
-) -> None:
-    """Check that each line has a value in each column that is read."""
-    for name in read:
-        if name in bins:
-            is_empty: npt.ArrayLike = bins[name] == MISSING
-        else:
-            is_empty = [_is_empty(text) for text in texts[name]]
-        check(is_empty, f"column {name} is empty or NaN", "fill it in, or leave the row out", name)
-
-
 def _is_empty(text: str) -> bool:
     return text.strip().lower() in ("", "nan")
-
-
-def _check_can_be_inferred(table: Table, texts: _Texts) -> None:
-    """Raise RecordDomainError for groups or labels that are too many, or too similar, to be meant."""
-    for name in ("group", "label"):
-        inferred = sorted(set(texts.columns[name]))
-        if len(inferred) > MOST_INFERRED:
-            raise RecordDomainError(
-                f"{table.where} has {len(inferred):,} different {name}s, as an ID of rows would have; put "
-                f"the {name}s in the column {name}, or declare all of them with {named('domain')}."
-            )
-        refuse_variants(inferred, f"{table.where} has the {name}s")
-        check_alike(table.by_file(name), name, inferred)
 
 
 def _inferred_domain(
@@ -390,35 +478,16 @@ def _inferred_domain(
     return domain
 
 
-def _known_names(domain: RecordDomain, kind: RecordKind, cut: ScoreCut | None) -> dict[str, tuple[str, ...]]:
-    """Return the columns of declared names, with these."""
-    known = {"group": domain.groups}
+def _declared_names(
+    domain: RecordDomain, kind: RecordKind, cut: ScoreCut | None
+) -> dict[str, tuple[str, ...]]:
+    """Return the names that each column may hold, by column."""
+    declared = {"group": domain.groups}
     if not domain.values:
-        known["label"] = domain.labels
+        declared["label"] = domain.labels
     if kind is RecordKind.PREDICTION and cut is None:
-        known["prediction"] = domain.labels
-    return known
-
-
-def _places(texts: Sequence[str], name: str, declared: Sequence[str], check: _Check) -> npt.NDArray[np.int64]:
-    """Return the index of each text among the declared names, after a check that it is one."""
-    places = {value: place for place, value in enumerate(declared)}
-    found = np.array([places.get(value, -1) for value in texts], dtype=np.int64)
-    fault = f"{name} {{}} is not declared (declared: {', '.join(map(shown, declared))})"
-    check(found < 0, fault, "declare it, or correct the row", name, declared)
-    return found
-
-
-def _types(table: Table, texts: _Texts, known: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Return the columns' types; RecordsError for one whose values are not what its names look like."""
-    types: dict[str, str] = {}
-    for name in _COLUMNS:
-        if name not in table.dtypes:
-            continue
-        types[name] = texts.dtypes[name] or dtype_of_texts(known.get(name, ()))
-        if name in known:
-            check_dtype(types[name], known[name], f"{table.where} has the column {name}")
-    return types
+        declared["prediction"] = domain.labels
+    return declared
 
 
 def _each_of_its_own(
@@ -439,21 +508,16 @@ def _each_of_its_own(
 
 
 def _by_client(
-    domain: RecordDomain,
-    texts: Sequence[str],
-    counted: Counted,
-    pairs: _Pairs,
-    types: dict[str, str],
-    *,
-    where: str,
-    is_valid: npt.NDArray[np.bool_],
-    say: Say | None,
+    domain: RecordDomain, lines: _Lines, pairs: _Pairs, types: dict[str, str], *, say: Say | None
 ) -> ClientRecords:
     """Return each client's records; with `say`, as many as it may have, drawn at random from too many."""
+    where = lines.table.where
+    texts = lines.texts.columns["client_id"]
+    is_valid = lines.check.kept
     names = sorted({name for name in texts if not _is_empty(name)})
     places = {name: place for place, name in enumerate(names)}
     client = np.array([places.get(name, -1) for name in texts], dtype=np.int64)[is_valid]
-    records = counted.records[is_valid]
+    records = lines.counted.records[is_valid]
     if say is not None and (_added_up(client, records, len(names)) > domain.max_count).any():
         drawn = _drawn(client, records, np.full(len(names), domain.max_count))
         say(
@@ -479,7 +543,9 @@ class _Check:
     """Marks lines that are valid records; refuses or reports others."""
 
     def __init__(self, table: Table, counted: Counted, say: Say | None) -> None:
-        self._table, self._counted, self._say = table, counted, say
+        self._table = table
+        self._counted = counted
+        self._say = say
         self.kept = np.ones(len(counted.records), dtype=bool)
 
     def __call__(
@@ -500,16 +566,14 @@ class _Check:
         self.kept[lines] = False
 
 
-def _added_up(place: npt.NDArray[np.int64], count: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
+def _added_up(place: Integers, count: Integers, size: int) -> Integers:
     sums = np.zeros(size, dtype=np.int64)
     # Equal shapes, as NumPy 2.4 reads past the end of counts that it has to repeat.
     np.add.at(sums, np.ravel(place), np.ravel(np.broadcast_to(count, place.shape)))
     return sums
 
 
-def _drawn(
-    client: npt.NDArray[np.int64], count: npt.NDArray[np.int64], most: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int64]:
+def _drawn(client: Integers, count: Integers, most: Integers) -> Integers:
     """Return each line's number of records in a random choice of `most` per client."""
     line = np.repeat(np.arange(len(client)), count)
     order = np.lexsort((np.frombuffer(os.urandom(8 * len(line)), dtype=np.uint64), client[line]))
@@ -533,22 +597,6 @@ def _columns(kind: RecordKind, cut: ScoreCut | None, domain: RecordDomain | None
     return (*_COLUMNS, str(read)) if read.of_each else _COLUMNS
 
 
-def _numbers(texts: Sequence[str]) -> npt.NDArray[np.float64]:
+def _numbers(texts: Sequence[str]) -> Floats:
     """Return numbers, or NaN; float() would take 1_0 for 10."""
     return np.array([float(text) if _NUMBER.fullmatch(text) else np.nan for text in texts], dtype=np.float64)
-
-
-def _values(texts: Sequence[str], grid: ValueGrid, check: _Check) -> npt.NDArray[np.float64]:
-    parts = [_TRUTH.get(text.lower(), text).partition("/") for text in texts]
-    top = _numbers([above for above, _, _ in parts])
-    bottom = _numbers([below if slash else "1" for _, slash, below in parts])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        values: npt.NDArray[np.float64] = top / bottom
-    wrong = ~((values >= grid.low) & (values <= grid.high))  # NaN is neither
-    check(
-        wrong,
-        f"value {{}} is not a number or a fraction from {grid.low:g} to {grid.high:g}, the declared range",
-        f"correct the row, or declare another {named('range')}",
-        "value",
-    )
-    return np.where(wrong, grid.low, values)

@@ -11,13 +11,13 @@ import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from itertools import chain
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeAlias
+from typing import IO, TYPE_CHECKING, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -30,7 +30,7 @@ from harness.inputs.record_schema import Grid, even_grid
 if TYPE_CHECKING:  # pandas and duckdb take a second to load, so functions import them
     import duckdb
     import pandas as pd
-    from narwhals.stable.v2.typing import IntoFrame
+    from narwhals.stable.v2.typing import IntoFrame, IntoLazyFrame
 
 Say = Callable[[str], None]
 _PARQUET = (".parquet", ".pq")
@@ -43,6 +43,13 @@ _NO_CSV = (
 )
 
 
+LazyRows: TypeAlias = "nw.LazyFrame[IntoLazyFrame]"
+"""Rows that somebody's engine reads when they are collected."""
+
+ColumnValues: TypeAlias = "Hashable | npt.ArrayLike | IntoFrame"
+"""What a caller gives as a column: its values, a row each, or what has none and is refused."""
+
+
 @dataclass(frozen=True)
 class Counted:
     """Counts of records, a line per combination of values; of a line's scores one is kept.
@@ -51,7 +58,7 @@ class Counted:
         bins: Score bins, `WRONG` or `MISSING`, shape (n, score columns).
     """
 
-    values: Mapping[str, Sequence[Any]]
+    values: Mapping[str, Sequence[Hashable]]
     records: npt.NDArray[np.int64]
     bins: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int64))
 
@@ -74,9 +81,9 @@ class Table:
     """
 
     where: str
-    frame: nw.LazyFrame[Any]
+    frame: LazyRows
     dtypes: Mapping[str, str]
-    in_order: Callable[[str], Iterator[tuple[str, Any]]] = lambda _: iter(())
+    in_order: Callable[[str], Iterator[tuple[str, Hashable]]] = lambda _: iter(())
     faults: Callable[[Say | None], None] = lambda _: None
     by_file: Callable[[str], Iterable[tuple[str, list[str]]]] = lambda _: ()
 
@@ -86,13 +93,16 @@ class Table:
         """Count the records of each combination of values, with scores as bins, or raise RecordsError."""
         for name in names:
             refuse_half(self.dtypes[name], f"{self.where} has the column {name}")
-        frame, binned = self.frame.select(*names, *scores), [f"bin of {name}" for name in scores]
+        frame = self.frame.select(*names, *scores)
+        binned = [f"bin of {name}" for name in scores]
         for name, bin_name in zip(scores, binned, strict=True):
             frame = _with_bins(frame, name, grid, bin_name)
             frame = frame.with_columns(nw.when(nw.col(bin_name) < 0).then(nw.col(name)).alias(name))
-        keys, shown = [*names, *binned], [nw.col(name).min() for name in scores]
-        values = self._collected(frame.group_by(*keys).agg(nw.len().alias("records"), *shown), say)
-        records, bins = values.pop("records"), [values.pop(name) for name in binned]
+        shown = [nw.col(name).min() for name in scores]
+        counts = frame.group_by(*names, *binned).agg(nw.len().alias("records"), *shown)
+        values = self._collected(counts, say)
+        records = values.pop("records")
+        bins = [values.pop(name) for name in binned]
         by_line = np.array(bins, dtype=np.int64).reshape(len(binned), len(records)).T
         return Counted(values, np.array(records, dtype=np.int64), by_line)
 
@@ -101,7 +111,7 @@ class Table:
         values = self._collected(self.frame.select(*names), None)
         return Counted(values, np.ones(len(values[names[0]]), dtype=np.int64))
 
-    def first(self, name: str, wrong: Sequence[Any]) -> tuple[str, str]:
+    def first(self, name: str, wrong: Sequence[Hashable]) -> tuple[str, str]:
         """Return the first row's name, or else the table's, with one of these values, and the value."""
         texts = {as_text([value])[0] for value in wrong}
         for place, value in self.in_order(name):
@@ -109,10 +119,9 @@ class Table:
                 return place, text
         return self.where, min(texts)
 
-    def _collected(self, frame: nw.LazyFrame[Any], say: Say | None) -> dict[str, list[Any]]:
+    def _collected(self, frame: LazyRows, say: Say | None) -> dict[str, list[Hashable]]:
         try:
-            if frame.implementation is nw.Implementation.DUCKDB:  # without an Arrow table between
-                relation = frame.to_native()
+            if (relation := _in_duckdb(frame)) is not None:  # without an Arrow table between
                 rows = relation.fetchall()
                 values = {name: [row[i] for row in rows] for i, name in enumerate(relation.columns)}
             else:
@@ -121,6 +130,23 @@ class Table:
             raise _unreadable(self.where.replace(TABLE, TABLE.lower()), error) from None
         self.faults(say)
         return values
+
+
+def _lazy(relation: duckdb.DuckDBPyRelation) -> LazyRows:
+    """Return narwhals' view of a relation of DuckDB."""
+    frame: LazyRows = nw.from_native(relation)
+    return frame
+
+
+def _in_duckdb(frame: Frame) -> duckdb.DuckDBPyRelation | None:
+    """Return DuckDB's own view of a frame, or None of another engine's."""
+    if not frame.implementation.is_duckdb():
+        return None
+    import duckdb
+
+    relation = frame.to_native()
+    assert isinstance(relation, duckdb.DuckDBPyRelation)
+    return relation
 
 
 def _unreadable(where: str, error: Exception) -> RecordsError:
@@ -134,26 +160,30 @@ def _unreadable(where: str, error: Exception) -> RecordsError:
     return RecordsError(f"Cannot read {where}: {brief}.")
 
 
-def _with_bins(frame: nw.LazyFrame[Any], name: str, grid: Grid, bin_name: str) -> nw.LazyFrame[Any]:
+def _with_bins(frame: LazyRows, name: str, grid: Grid, bin_name: str) -> LazyRows:
     """Add a column of a score's bins.
 
     For even thresholds a product guesses the bin, and comparisons correct it by up to one.
     [test: tests/harness/inputs/test_frames.py]
     """
-    score: Any = nw.col(name)
+    score = nw.col(name)
     if frame.collect_schema()[name] == nw.String:
         missing = score.is_null() | score.str.strip_chars().str.to_lowercase().is_in(["", "nan"])
         frame = _with_number_of_text(frame, name)
     else:
         missing = score.is_null() | score.cast(nw.Float64).is_nan()
         frame = frame.with_columns(number=score.cast(nw.Float64))
-    score, inside, steps = nw.col("number"), nw.col("inside"), len(grid) - 1
+    score = nw.col("number")
+    inside = nw.col("inside")
+    steps = len(grid) - 1
     frame = frame.with_columns(inside=((score >= 0) & (score <= 1)).fill_null(False))
     if grid == even_grid(len(grid)):
-        guess = nw.when(inside).then(score * steps).otherwise(0.0).floor().cast(nw.Float64)
-        frame, guess = frame.with_columns(guess=guess), nw.col("guess")
+        product = nw.when(inside).then(score * steps).otherwise(0.0)
+        frame = frame.with_columns(guess=product.floor().cast(nw.Float64))
+        guess = nw.col("guess")
         by = guess * 0 + steps  # a column, since Polars would multiply by 1 / steps, a rounded number
-        too_low, too_high = score >= (guess + 1) / by, score < guess / by
+        too_low = score >= (guess + 1) / by
+        too_high = score < guess / by
         place = guess.cast(nw.Int64) + too_low.cast(nw.Int64) - too_high.cast(nw.Int64)
     else:
         place = _by_halves(score, grid, 0, len(grid))
@@ -162,13 +192,12 @@ def _with_bins(frame: nw.LazyFrame[Any], name: str, grid: Grid, bin_name: str) -
     return frame.drop("number", "inside", "guess", strict=False)  # the next score has its own
 
 
-def _with_number_of_text(frame: nw.LazyFrame[Any], name: str) -> nw.LazyFrame[Any]:
+def _with_number_of_text(frame: LazyRows, name: str) -> LazyRows:
     """Add a text's number, or null; DuckDB's own SQL is fastest."""
-    if frame.implementation is nw.Implementation.DUCKDB:
+    if (relation := _in_duckdb(frame)) is not None:
         column = _quoted(name)
         number = f"CASE WHEN contains({column}, '_') THEN NULL ELSE TRY_CAST({column} AS DOUBLE) END"
-        numbered: nw.LazyFrame[Any] = nw.from_native(frame.to_native().project(f"*, {number} AS number"))
-        return numbered
+        return _lazy(relation.project(f"*, {number} AS number"))
     text = nw.col(name).str.strip_chars()
     return frame.with_columns(number=nw.when(text.str.contains(_NUMBER)).then(text).cast(nw.Float64))
 
@@ -177,7 +206,8 @@ def _by_halves(score: nw.Expr, grid: Grid, low: int, high: int) -> nw.Expr:
     if high - low == 1:
         return nw.lit(low)
     middle = (low + high) // 2
-    upper, lower = _by_halves(score, grid, middle, high), _by_halves(score, grid, low, middle)
+    upper = _by_halves(score, grid, middle, high)
+    lower = _by_halves(score, grid, low, middle)
     return nw.when(score >= grid[middle]).then(upper).otherwise(lower)
 
 
@@ -200,18 +230,7 @@ def table_at(source: TabularRecords, names: Sequence[str], optional: str = "") -
     them as `Named`. The optional column may be missing.
     """
     if isinstance(source, Named):
-        theirs = {name: source.names.get(name, name) for name in names}
-        table = table_at(
-            source.records, [*dict.fromkeys(theirs.values())], "" if optional in source.names else optional
-        )
-        theirs = {name: of for name, of in theirs.items() if of in table.dtypes}
-        return replace(
-            table,
-            frame=table.frame.select(**{name: nw.col(of) for name, of in theirs.items()}),
-            dtypes={name: table.dtypes[of] for name, of in theirs.items()},
-            in_order=lambda name: table.in_order(theirs[name]),
-            by_file=lambda name: table.by_file(theirs[name]),
-        )
+        return _renamed(source, names, optional)
     if not isinstance(source, Path):
         return _of_frame(source, names, optional)
     import duckdb
@@ -224,6 +243,21 @@ def table_at(source: TabularRecords, names: Sequence[str], optional: str = "") -
         return _of_csv(where, files, names, optional)
     except (OSError, duckdb.Error) as error:
         raise _unreadable(where, error) from None
+
+
+def _renamed(source: Named, names: Sequence[str], optional: str) -> Table:
+    """Return records as a table under our names of the columns."""
+    theirs = {name: source.names.get(name, name) for name in names}
+    is_named = optional in source.names  # then it has to be there
+    table = table_at(source.records, [*dict.fromkeys(theirs.values())], "" if is_named else optional)
+    read = {name: column for name, column in theirs.items() if column in table.dtypes}
+    return replace(
+        table,
+        frame=table.frame.select(**{name: nw.col(column) for name, column in read.items()}),
+        dtypes={name: table.dtypes[column] for name, column in read.items()},
+        in_order=lambda name: table.in_order(read[name]),
+        by_file=lambda name: table.by_file(read[name]),
+    )
 
 
 def _files(path: Path, where: str) -> list[str]:
@@ -311,10 +345,10 @@ class _CsvFiles:
             if copy is not None:
                 copy.close()
 
-    def frame(self) -> nw.LazyFrame[Any]:
+    def frame(self) -> LazyRows:
         """Return the rows, as texts."""
         columns = {name: nw.col(self._column(name)) for name in self.names}
-        return nw.from_native(self._connection.sql(f"SELECT * FROM {self._rows})")).select(**columns)
+        return _lazy(self._connection.sql(f"SELECT * FROM {self._rows})")).select(**columns)
 
     def _column(self, name: str) -> str:
         return self._columns[self._header.index(name)]
@@ -337,7 +371,7 @@ class _CsvFiles:
                 raise RecordsError(f"{fault}; put a value with a comma in it between quotation marks.")
             say(f"{fault}; left out.")
 
-    def in_order(self, name: str) -> Iterator[tuple[str, Any]]:
+    def in_order(self, name: str) -> Iterator[tuple[str, Hashable]]:
         """Yield each row's name, and its text in a column."""
         place = self._header.index(name)
         for path in self._paths:
@@ -399,8 +433,9 @@ def _of_parquet(where: str, files: Sequence[str], names: Sequence[str], optional
                 "together have columns of the same types."
             )
 
-    def in_order(name: str) -> Iterator[tuple[str, Any]]:
-        column, cursor = _quoted(name), connection.cursor()
+    def in_order(name: str) -> Iterator[tuple[str, Hashable]]:
+        column = _quoted(name)
+        cursor = connection.cursor()
         for file in files:
             cursor.execute(f"SELECT {column} FROM read_parquet({_sql([file])})")
             for row, (value,) in enumerate(
@@ -408,7 +443,7 @@ def _of_parquet(where: str, files: Sequence[str], names: Sequence[str], optional
             ):
                 yield f"{file}, row {row}", value
 
-    frame = nw.from_native(connection.sql(f"SELECT * FROM read_parquet({_sql(files)})"))
+    frame = _lazy(connection.sql(f"SELECT * FROM read_parquet({_sql(files)})"))
     return Table(where, frame, dtypes_of(frame, names), in_order)
 
 
@@ -444,20 +479,20 @@ def _of_frame(source: IntoFrame | None, names: Sequence[str], optional: str) -> 
         )
     )
 
-    def in_order(name: str) -> Iterator[tuple[str, Any]]:
+    def in_order(name: str) -> Iterator[tuple[str, Hashable]]:
         for row, value in zip(rows, frame[name].to_list(), strict=True):
             yield f"{TABLE}, row {row}", value
 
     return Table(TABLE, frame.lazy(), dtypes, in_order)
 
 
-def table_of(columns: Mapping[str, Any]) -> pd.DataFrame:
+def table_of(columns: Mapping[str, ColumnValues]) -> pd.DataFrame:
     """Return columns as one table, or raise RecordsError if their rows differ."""
     import pandas as pd
 
     indices = [column.index for column in columns.values() if isinstance(column, pd.Series)]
     names = " and ".join(filter(None, (", ".join([*columns][:-1]), [*columns][-1])))
-    shapes = [np.shape(column) for column in columns.values()]
+    shapes = [np.asarray(column).shape for column in columns.values()]
     refuse(
         RecordsError,
         (

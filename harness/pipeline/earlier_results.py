@@ -5,12 +5,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from msgspec import structs
 
-from harness.errors import FairSharesError, ResultFileError, named
+from harness.errors import FairSharesError, ResultFileError, SignatureError, named
 from harness.inputs.record_schema import RecordDomain
 from harness.pipeline.manifests import environment
 from harness.postprocessing.noisy_counts import NoisyCounts
@@ -30,7 +29,9 @@ from harness.privacy.manifest import (
 )
 from harness.releases.base import Answer, statistic_class, statistic_of
 from harness.releases.files import ResultFile, domain_in, file_in, needed_file, read_file
-from harness.releases.score_curves import (
+from harness.releases.registry import REQUESTS, request_from_json
+from harness.releases.thresholds.request import ThresholdsRequest
+from harness.releases.thresholds.statistic import (
     CURVES,
     CurvesFile,
     NoisyCurves,
@@ -39,8 +40,7 @@ from harness.releases.score_curves import (
     curves_in,
     thresholds_on,
 )
-from harness.releases.weights import Weights, WeightsFile
-from harness.request.releases import REQUESTS, ThresholdsRequest, request_from_json
+from harness.releases.weights.statistic import Weights, WeightsFile, WeightsStatistic
 from harness.reweighing.formulas import REWEIGHINGS
 from harness.stated_privacy import StatedPrivacy
 from protocols.noise.added import Several, Single
@@ -86,7 +86,7 @@ def as_curves(manifest: EarlierManifest, files: Sequence[ResultFile], directory:
             raise ResultFileError("Curves are not added up.")
         file = needed_file(files, CurvesFile)
         curves = curves_in(file)
-        of_run = read_statement(revealed).stated
+        of_run = read_statement(revealed).restated
         alike = file.privacy == manifest.privacy == revealed.privacy == of_run
         intact = alike and _as_written(curves, file)
     except (FairSharesError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
@@ -224,19 +224,48 @@ class _Run:
     reweighing: str
 
 
-def add_up(
-    directories: Sequence[Path], verify: Callable[[Path], object]
-) -> tuple[Weights, SumManifest, Sequence[ResultFile]]:
-    """Add up the counts of a chain's runs; return the weights that follow, their manifest, and other files.
+@dataclass(frozen=True)
+class AddedUp:
+    """The weights that follow from a chain's runs together, with their manifest and other files.
 
-    `verify` checks results that hosts signed.
+    Attributes:
+        signed: Whether hosts signed each run.
+        compared: Whether the certificates that signed are those of the hosts' owners. Else they may be
+            anybody's.
+    """
+
+    weights: Weights
+    manifest: SumManifest
+    files: Sequence[ResultFile]
+    signed: bool
+    compared: bool
+
+
+def add_up(
+    directories: Sequence[Path],
+    verify: Callable[[Path], Sequence[str]],
+    known: Sequence[str] | None = None,
+) -> AddedUp:
+    """Add up the counts of a chain's runs.
+
     Computes: the sum of the counts, with the sum of the runs' independent noises. It protects what each run
     protects (theorem 16).  [test: tests/harness/pipeline/test_chains.py]
+    Guarantees: if hosts signed a run, hosts signed all, by the `known` certificates or, without these, each
+    by the same. A run that took place on hosts counts only with their signatures.
+    [test: tests/harness/pipeline/test_signed_chains.py]
 
-    Raises ResultFileError if a directory holds no run of the chain, or one that another holds; or as
-    `verify`.
+    Args:
+        directories: Of the runs.
+        verify: Checks results that hosts signed; returns the SHA-256 of their certificates, party 0 first.
+        known: These, as the hosts' owners say them. Those of further certificates follow, where owners have
+            renewed their keys in between.
+    Raises:
+        ResultFileError: A directory holds no run of the chain, or one that another holds.
+        SignatureError: As the guarantee has it; or as `verify`.
     """
-    started, runs = time.monotonic(), [_run_in(directory, verify) for directory in directories]
+    started = time.monotonic()
+    signed = _check_signers(directories, verify, known)
+    runs = [_run_in(directory) for directory in directories]
     first = runs[0]
     for directory, run in zip(directories, runs, strict=True):
         if run.terms != first.terms:
@@ -265,14 +294,53 @@ def add_up(
         wall_s=time.monotonic() - started,
         environment=environment(),
     )
-    return weights, manifest, weights.files(manifest.privacy)
+    files = weights.files(manifest.privacy)
+    return AddedUp(weights, manifest, files, signed, compared=known is not None)
 
 
-def _run_in(directory: Path, verify: Callable[[Path], object]) -> _Run:
-    if (directory / SIGNATURES).exists():
-        verify(directory)
+def _check_signers(
+    directories: Sequence[Path], verify: Callable[[Path], Sequence[str]], known: Sequence[str] | None
+) -> bool:
+    """Check who signed each run; return whether hosts did. Raises SignatureError as `add_up`."""
+    signed = [directory for directory in directories if os.path.lexists(directory / SIGNATURES)]
+    if not signed and known is None:
+        return False
+    for directory in directories:
+        if directory not in signed:
+            raise SignatureError(
+                f"{directory} has no {SIGNATURES}, so nobody signed its counts; fetch the results from the "
+                "hosts again, or leave this directory out."
+            )
+    of_runs = {directory: list(verify(directory)) for directory in directories}
+    first = of_runs[directories[0]]
+    parties = len(first)
+    accepted = [first]
+    if known is not None:
+        accepted = [[*known[start : start + parties]] for start in range(0, len(known), parties)]
+    for directory, certificates in of_runs.items():
+        if certificates in accepted:
+            continue
+        if known is None:
+            raise SignatureError(
+                f"Other certificates signed {directory} than {directories[0]}, and nobody says whose they "
+                f"are; name the SHA-256 of each owner's certificates by {named('fingerprints')}."
+            )
+        raise SignatureError(
+            f"Other hosts signed {directory} than {named('fingerprints')} names, in the order of the "
+            "parties; compare the certificates that ./inv verify shows with what the hosts' owners say."
+        )
+    return True
+
+
+def _run_in(directory: Path) -> _Run:
     earlier = read_files(directory)
     manifest = earlier.manifest
+    on_hosts = isinstance(manifest, Manifest) and given(manifest.hosts) is not None
+    if on_hosts and not os.path.lexists(directory / SIGNATURES):
+        raise SignatureError(
+            f"{directory} is of a run on hosts and has no {SIGNATURES}, so nobody signed its counts; fetch "
+            "the results from the hosts again, or leave this directory out."
+        )
     file = file_in(earlier.files, WeightsFile)
     refusal = ResultFileError(
         f"{directory} is not the result of a run of a chain, as the run left it; name directories that "
@@ -288,9 +356,12 @@ def _run_in(directory: Path, verify: Callable[[Path], object]) -> _Run:
     if asked is None or max_count is None or uploads is None or identities is None:
         raise refusal
     try:
-        request: Any = request_from_json(asked)
+        request = request_from_json(asked)
+        statistic = statistic_of(request)
+        if not isinstance(statistic, WeightsStatistic):
+            raise refusal
         domain = replace(domain_in(file.groups, file.labels, file.privacy), max_count=max_count)
-        plan = statistic_of(request).prepare(request, domain).plan
+        plan = statistic.prepare(request, domain).plan
         counts = NoisyCounts(domain, np.array(file.noisy_counts, dtype=np.float64), plan.noise)
         run = _Run(
             manifest,
@@ -307,9 +378,9 @@ def _run_in(directory: Path, verify: Callable[[Path], object]) -> _Run:
             identities,
             counts,
             plan.noise,
-            request.reweighing,
+            statistic.reweighing,
         )
-        intact = file.privacy == manifest.privacy and read_statement(manifest).exact == plan.exact
+        intact = file.privacy == manifest.privacy and manifest.privacy.exact == plan.exact
     except (FairSharesError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         raise refusal from None
     if not (intact and run.terms.chain):

@@ -1,16 +1,14 @@
 """The engine's job of a release."""
 
-from typing import Any
-
 from harness.engines.base import PROGRAMS, DistributedNoiseInput, PrivateJob
 from harness.inputs.encoding import count_columns
 from harness.pipeline.sources import PartyInputs
-from harness.releases.base import PreparedRelease
+from harness.releases.base import Answer, PreparedRelease
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
 from protocols.spec import KEYS, ColumnSums
 
 
-def make_job(prepared: PreparedRelease[Any], inputs: PartyInputs) -> PrivateJob:
+def make_job(prepared: PreparedRelease[Answer], inputs: PartyInputs) -> PrivateJob:
     """Return the engine's job, with the arguments of the protocol's spec."""
     release, plan, spec = prepared.release, prepared.plan, prepared.program
     rows = 0 if release.form.summed_by_party else inputs.rows
@@ -43,7 +41,7 @@ def make_job(prepared: PreparedRelease[Any], inputs: PartyInputs) -> PrivateJob:
     )
 
 
-def _own_input(prepared: PreparedRelease[Any], inputs: PartyInputs, rows: int) -> DistributedNoiseInput:
+def _own_input(prepared: PreparedRelease[Answer], inputs: PartyInputs, rows: int) -> DistributedNoiseInput:
     """Return how each party's noise enters its inputs; `rows` is 0 for sums."""
     form, nodes, declared = prepared.release.form, prepared.plan.nodes, prepared.program.release
     if inputs.sending or form.shares_bits:  # parties hold no values, or shares of bits

@@ -4,12 +4,10 @@ import os
 import platform
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
-from functools import reduce
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypedDict, TypeVar
 
 from msgspec import UNSET, UnsetType, structs
 
@@ -18,7 +16,7 @@ from harness.computation import Computation, Preprocessing
 from harness.engines.base import EngineResult
 from harness.privacy.ledger.stated import StatedCharge
 from harness.privacy.manifest import Columns, Environment, Inputs, Manifest, read_statement
-from harness.privacy.statement import PrivacyStatement
+from harness.privacy.statement import together
 from harness.privacy.stock import Piece
 from harness.stated_privacy import StatedPrivacy
 from protocols.guarantee import Guarantee
@@ -29,8 +27,8 @@ def made_ahead(piece: Piece) -> Preprocessing:
     return Preprocessing(
         piece=piece.name,
         attempts=piece.attempts,
-        mpc_s=piece.about.get("mpc_s", UNSET),
-        sent_bytes=piece.about.get("sent_bytes", UNSET),
+        mpc_s=piece.costs.mpc_s,
+        sent_bytes=piece.costs.sent_bytes,
     )
 
 
@@ -78,8 +76,14 @@ def manifest_of(
     wall_s: float,
     share_s: float,
     uploaded: Sequence[int] = (),
+    request: dict[str, str] | UnsetType = UNSET,
+    columns: Columns | UnsetType = UNSET,
+    preprocessing: Preprocessing | None = None,
 ) -> Manifest:
-    """Return the manifest of one release; `computation_of` says what the last three arguments are."""
+    """Return the manifest of one release; `computation_of` says what times and `uploaded` are.
+
+    `request`, `columns` and `preprocessing` are left out where the run has none.
+    """
     return Manifest(
         **structs.asdict(computation_of(result, wall_s, share_s, uploaded)),
         task=task,
@@ -88,6 +92,9 @@ def manifest_of(
         ledger=charged,
         environment=environment(),
         hosts=UNSET if result.hosts is None else result.hosts,
+        request=request,
+        columns=columns,
+        preprocessing=UNSET if preprocessing is None else preprocessing,
     )
 
 
@@ -106,7 +113,14 @@ def environment() -> Environment:
     )
 
 
-def machine() -> dict[str, Any]:
+class Machine(TypedDict):
+    """A machine's processor and memory."""
+
+    processor: str
+    memory_bytes: int
+
+
+def machine() -> Machine:
     """Return the memory and, on Linux, the processor."""
     try:
         processor = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
@@ -121,21 +135,21 @@ def machine() -> dict[str, Any]:
 def combined_manifest(task: str, parts: Mapping[str, Manifest], asked: Guarantee | None = None) -> Manifest:
     """Return the manifest of several releases on the same people, in order, by one model.
 
-    Computes: the privacy loss by `PrivacyStatement.plus`; sums of seconds, rounds and bytes; the most memory
-    that a party took. For other fields the latest manifest wins. With `asked`, the last release counts at
-    this full budget.
+    Computes: the privacy loss by `harness.privacy.statement.together`; sums of seconds, rounds and bytes; the
+    most memory that a party took. For other fields the latest manifest wins. With `asked`, the last release
+    counts at this full budget.
     [test: tests/harness/pipeline/test_manifest.py]
     """
     manifests = list(parts.values())
     *earlier, last = (read_statement(part) for part in manifests)
-    latest = replace(last, exact=asked) if asked else last
+    latest = last.with_loss(asked) if asked else last
     client_sent = [part.client_sent_bytes for part in manifests]
     client_received = [part.client_received_bytes for part in manifests]
     return structs.replace(
         manifests[-1],
         task=task,
         program_hash=" ".join(part.program_hash for part in manifests),
-        privacy=reduce(PrivacyStatement.plus, [*earlier, latest]).stated,
+        privacy=together([*earlier, latest]).stated,
         mpc_s=sum_if_known([part.mpc_s for part in manifests]),
         party_mpc_s=_sums_of_parties([part.party_mpc_s for part in manifests]),
         online_s=sum_if_known([part.online_s for part in manifests]),

@@ -15,7 +15,6 @@ from harness.privacy.manifest import (
     SampleInputs,
     SampleManifest,
     SamplePrivacy,
-    manifest_to_json,
 )
 from harness.releases.noise_samples import WARNING, NoiseFile, Sampler, SampleSummary, noise_file, summarise
 from harness.security_models import SecurityModel
@@ -52,7 +51,7 @@ def open_noise(
             environment=environment(),
         )
         write_json(partial / NoiseFile.file_name, as_json(noise_file(sampler, samples, summary)))
-        write_json(partial / MANIFEST, manifest_to_json(manifest))
+        write_json(partial / MANIFEST, as_json(manifest))
     return summary, manifest
 
 

@@ -2,9 +2,8 @@
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from harness.engines.base import Progress
 from harness.errors import ShareError, named
@@ -14,10 +13,8 @@ from harness.pipeline.sources import Admission
 from harness.privacy.ledger.accountants import NoiseEvent
 from harness.privacy.ledger.charge import Account
 from harness.privacy.ledger.populations import PrivacyEvent, uncovered
-from harness.privacy.statement import PrivacyStatement, state_privacy
 from harness.releases.base import Answer, PreparedRelease, Statistic
 from harness.request.base import Request
-from protocols.spec import HONEST
 
 R = TypeVar("R", bound=Answer)
 
@@ -32,8 +29,11 @@ class Planner(Admission, Generic[R]):
     def __init__(
         self, statistic: Statistic[R], release: Request, account: Account, out: Path, progress: Progress
     ) -> None:
-        self._statistic, self._release, self._account = statistic, release, account
-        self._out, self._progress = out, progress
+        self.statistic = statistic
+        self.out = out
+        self._release = release
+        self._account = account
+        self._progress = progress
         self._prepared: dict[RecordDomain, PreparedRelease[R]] = {}
 
     def prepared(self, domain: RecordDomain) -> PreparedRelease[R]:
@@ -42,24 +42,21 @@ class Planner(Admission, Generic[R]):
         Raises ShareError if these records do not suit the statistic, or as `Statistic.prepare`.
         """
         if domain not in self._prepared:
-            check_kind(self._statistic, domain)
+            check_kind(self.statistic, domain)
             self._progress("plan")
-            self._prepared[domain] = self._statistic.prepare(self._release, domain)
+            self._prepared[domain] = self.statistic.prepare(self._release, domain)
         return self._prepared[domain]
 
-    def event(self, domain: RecordDomain) -> PrivacyEvent:
-        """Return what the ledger is asked about a release on a domain."""
-        return event_of(self.prepared(domain), self._statistic.name, self._out)
-
     def uncovered(self, domain: RecordDomain, policies: Mapping[str, ClientPolicy]) -> Collection[str]:
-        return uncovered(policies, self.event(domain), self._account.ledger.spent_on(policies))
+        event = event_of(self.prepared(domain), self.statistic.name, self.out)
+        return uncovered(policies, event, self._account.ledger.spent_on(policies))
 
     def counted(self, uploads: Iterable[str]) -> Collection[str]:
         chain = self._release.inputs.chain or ""
         return self._account.ledger.counted(self._account.population, chain, uploads)
 
 
-def check_kind(statistic: Statistic[Any], domain: RecordDomain) -> None:
+def check_kind(statistic: Statistic[Answer], domain: RecordDomain) -> None:
     """Raise ShareError unless records of this domain suit the statistic."""
     if domain.kind is not statistic.kind:
         raise ShareError(
@@ -68,26 +65,7 @@ def check_kind(statistic: Statistic[Any], domain: RecordDomain) -> None:
         )
 
 
-def privacy_of(prepared: PreparedRelease[Any], compared: int, attempts: int = 0) -> PrivacyStatement:
-    """Return a release's privacy statement; see `state_privacy`."""
-    release, plan, domain = prepared.release, prepared.plan, prepared.domain
-    stated = state_privacy(
-        prepared.program,
-        release.form,
-        release.model,
-        plan,
-        domain.inferred,
-        cap=domain.cap,
-        max_count=domain.max_count,
-        compared=compared,
-        attempts=attempts,
-    )
-    if release.inputs.chain and domain.cap:  # the encoding bounds one upload, and a client may have several
-        return replace(stated, cap_kept_by=HONEST)
-    return stated
-
-
-def event_of(prepared: PreparedRelease[Any], task: str, out: Path) -> PrivacyEvent:
+def event_of(prepared: PreparedRelease[Answer], task: str, out: Path) -> PrivacyEvent:
     """Return the event for a ledger."""
     plan, release = prepared.plan, prepared.release
     return PrivacyEvent(

@@ -7,17 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from harness.engines.base import PROGRAMS, EngineResult, MadeUpJob, Progress
 from harness.engines.registry import engine_of
 from harness.errors import FairSharesError, StockError, UsedNoiseError
 from harness.privacy.stock import Piece, Stock, new_name, shares_of
-from harness.releases.base import PreparedRelease
+from harness.releases.base import Answer, PreparedRelease
 from harness.security_models import SecurityModel
 from harness.system.files import scratch_directory
 from protocols.circuits.gaussian import JOINT_GAUSSIAN
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
+from protocols.json_values import JsonValue
 from protocols.spec import PI_PREPROCESS, PI_PREPROCESS_ROUNDS
 
 
@@ -31,7 +31,7 @@ class JointNoise:
     fair_bits: int
 
 
-def joint_noise_of(prepared: PreparedRelease[Any]) -> JointNoise:
+def joint_noise_of(prepared: PreparedRelease[Answer]) -> JointNoise:
     """Return the noise that a release needs."""
     plan = prepared.plan
     return JointNoise(
@@ -44,14 +44,15 @@ def joint_noise_of(prepared: PreparedRelease[Any]) -> JointNoise:
 
 def preprocess(
     noise: JointNoise, stock: Stock, runs: int, timeout_s: float, progress: Progress
-) -> list[dict[str, Any]]:
+) -> list[dict[str, JsonValue]]:
     """Make the noise of so many runs, a piece each; return the costs.
 
     Guarantees: a piece enters the stock only after every party has ended well. A failed piece leaves neither
     shares nor keys, and earlier pieces stay.  [test: tests/harness/pipeline/test_preprocessing.py]
     """
     model = noise.security
-    engine, terms, pieces = engine_of(model), terms_of(noise), []
+    engine, terms = engine_of(model), terms_of(noise)
+    pieces: list[dict[str, JsonValue]] = []
     for number in range(runs):
         progress(f"piece {number + 1}")
         try:
@@ -70,7 +71,7 @@ def preprocess(
     return pieces
 
 
-def what_it_took(result: EngineResult) -> dict[str, Any]:
+def what_it_took(result: EngineResult) -> dict[str, JsonValue]:
     """Return the recorded costs of a piece."""
     return {"mpc_s": result.times["mpc_s"], "sent_bytes": list(result.sent_bytes)}
 

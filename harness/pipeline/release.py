@@ -6,7 +6,6 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from harness.engines.base import Progress, Runner
 from harness.engines.registry import choose_model, chosen_model
@@ -39,16 +38,18 @@ from harness.privacy.ledger.charge import (
 )
 from harness.privacy.ledger.populations import PrivacyEvent
 from harness.privacy.stock import Stock
-from harness.releases.base import PreparedRelease, Statistic, is_of_values, statistic_of
-from harness.releases.contribution_cap import CAP_SHARE, CapStatistic, CapTarget, ChosenCap, sizes_alone
+from harness.releases.base import Answer, PreparedRelease, Statistic, is_of_values, statistic_of
+from harness.releases.cap.request import CapRequest
+from harness.releases.cap.spec import PI_CAP
+from harness.releases.cap.statistic import CAP_SHARE, CapStatistic, CapTarget, ChosenCap, sizes_alone
 from harness.request.base import Account, Request, Where
 from harness.request.fields import as_text
 from harness.request.readers import parse_cap, parse_choice
-from harness.request.releases import CapRequest, DeclaredDomain, Invitations, ReleaseCall
+from harness.request.releases import DeclaredDomain, Invitations, ReleaseCall
 from harness.system.result_files import check_new
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.guarantee import Guarantee, compose
-from protocols.spec import CLIENTS, PI_CAP, REPLICATED, SHARES
+from protocols.spec import CLIENTS, REPLICATED, SHARES
 
 _ANY = ("a", "b")  # groups or labels, where names do not matter
 
@@ -94,7 +95,7 @@ def settings_of(
     return settings
 
 
-def of_noise(call: ReleaseCall, hosts: Runner | None = None) -> PreparedRelease[Any]:
+def of_noise(call: ReleaseCall, hosts: Runner | None = None) -> PreparedRelease[Answer]:
     """Return the release whose noise is made ahead, or raise OptionError."""
     _check_undivided(call)
     request = call.request.but(offline=True, security=call.request.security or choose_model(None))
@@ -276,7 +277,7 @@ def run_on_records(
     progress: Progress,
     *,
     chosen: Callable[[ChosenCap, int, Guarantee], None] = lambda *_: None,
-) -> Run[Any]:
+) -> Run[Answer]:
     """Run a release on records in files or a frame, and its bound's choice before, if the call says so.
 
     `chosen` receives the bound, the number of clients, and the remaining budget.
@@ -311,7 +312,7 @@ def cap_directory(out: Path) -> Path:
 
 
 def run_with_chosen_cap(
-    statistic: Statistic[Any],
+    statistic: Statistic[Answer],
     records: ClientRecords,
     of_cap: RunSettings,
     settings: RunSettings,
@@ -319,7 +320,7 @@ def run_with_chosen_cap(
     *,
     progress: Progress,
     chosen: Callable[[ChosenCap], None],
-) -> Run[Any]:
+) -> Run[Answer]:
     """Choose a contribution bound by π_CAP (`of_cap`), then run the statistic with it (`settings`).
 
     Each is a release with a charge; a budget for a declared number of runs takes one charge for both. The
@@ -372,13 +373,13 @@ def request_of_cap(request: Request, spends: Guarantee) -> CapRequest:
     ).spending(spends)
 
 
-def _statistic(call: ReleaseCall, request: Request) -> Statistic[Any]:
+def _statistic(call: ReleaseCall, request: Request) -> Statistic[Answer]:
     return statistic_of(request.with_domain_of(call.declares.domain) if call.declares.domain else request)
 
 
 def _check_unread(
     call: ReleaseCall,
-    statistic: Statistic[Any],
+    statistic: Statistic[Answer],
     settings: RunSettings,
     declared: RecordDomain | None,
     out: Path,

@@ -8,24 +8,24 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from msgspec import UNSET, structs
-
 from harness.engines.base import EngineResult, PrivateJob, Progress, Runner
 from harness.engines.emulated_network.profiles import Network
 from harness.engines.registry import engine_of
 from harness.errors import UnsupportedError
 from harness.pipeline.jobs import make_job
 from harness.pipeline.manifests import columns_of, combined_manifest, made_ahead, manifest_of
-from harness.pipeline.planning import Planner, privacy_of
+from harness.pipeline.planning import Planner, event_of
 from harness.pipeline.preprocessing import charging_for, joint_noise_of, taken
 from harness.pipeline.sources import PartyInputs, RunContext, Source, with_excluded
 from harness.privacy.ledger.charge import Account, ChargedRun, Entry, entry
 from harness.privacy.ledger.populations import PrivacyEvent
-from harness.privacy.manifest import FILE as MANIFEST, SIGNATURES, Manifest, manifest_to_json
+from harness.privacy.manifest import FILE as MANIFEST, SIGNATURES, Manifest
+from harness.privacy.statement import state_privacy
 from harness.privacy.stock import Piece, Stock
 from harness.releases.base import Answer, PreparedRelease, Statistic
 from harness.releases.files import ResultFile, files_to_json
 from harness.request.base import Request
+from harness.system.documents import as_json
 from harness.system.result_files import SCHEMA, new_directory, write_all, write_json
 from protocols.spec import ProtocolSpec
 
@@ -101,11 +101,6 @@ class Delivered(Generic[R]):
     inputs: PartyInputs
     job: PrivateJob
 
-    @property
-    def event(self) -> PrivacyEvent:
-        """What is charged for it."""
-        return self.allowed.planned.event
-
 
 @dataclass(frozen=True)
 class Revealed(Generic[R]):
@@ -153,7 +148,7 @@ def run_release(
             charged = charge(delivered, charging, settings.stock)
             revealed = Revealed(delivered, ready.go(charged))
         progress("read")
-        answer = read(revealed)
+        answer = allowed.planned.prepared.read(revealed.result.outputs, delivered.inputs.clients)
         manifest = state(statistic.name, revealed, charging, began)
         if earlier:
             parts = {**earlier, statistic.name: manifest}
@@ -172,7 +167,8 @@ def plan(planner: Planner[R], source: Source, context: RunContext, *, full_budge
     """
     inputs = source.describe(context)
     prepared = planner.prepared(inputs.domain)
-    event = replace(planner.event(inputs.domain), uploads=inputs.batches, policies=inputs.policies)
+    event = event_of(prepared, planner.statistic.name, planner.out)
+    event = replace(event, uploads=inputs.batches, policies=inputs.policies)
     if full_budget:
         event = replace(event, exact=context.release.protect.guarantee, noise=None)
     return Planned(prepared, inputs, event)
@@ -205,15 +201,9 @@ def charge(delivered: Delivered[R], charging: Entry, stock: Stock | None) -> Cha
 
     Raises as `allow`; UsedNoiseError if a run has used the noise, whose stock is a copy.
     """
-    with nullcontext() if stock is None else charging_for(stock, delivered.event.piece):
-        return charging.charge(delivered.event)
-
-
-def read(revealed: Revealed[R]) -> R:
-    """Return the statistic in the revealed integers. Raises OutputError."""
-    delivered = revealed.delivered
-    prepared = delivered.allowed.planned.prepared
-    return prepared.read(revealed.result.outputs, delivered.inputs.clients)
+    event = delivered.allowed.planned.event
+    with nullcontext() if stock is None else charging_for(stock, event.piece):
+        return charging.charge(event)
 
 
 def state(task: str, revealed: Revealed[R], charging: Entry, began: float) -> Manifest:
@@ -223,21 +213,18 @@ def state(task: str, revealed: Revealed[R], charging: Entry, began: float) -> Ma
     release = prepared.release
     noise = made_ahead(piece) if piece else result.preprocessing
     attempts = noise.attempts if noise is not None else 0
-    manifest = manifest_of(
+    return manifest_of(
         task,
         result,
-        privacy_of(prepared, delivered.job.compared, attempts).stated,
+        state_privacy(prepared, delivered.job.compared, attempts).stated,
         with_excluded(inputs.public(release.form), result.left_out),
         charging.stated(),
         wall_s=time.monotonic() - began,
         share_s=inputs.share_s,
         uploaded=inputs.uploaded,
-    )
-    return structs.replace(
-        manifest,
         request=release.to_json(),
         columns=columns_of(inputs.columns),
-        preprocessing=UNSET if noise is None else noise,
+        preprocessing=noise,
     )
 
 
@@ -247,4 +234,4 @@ def publish(partial: Path, files: Sequence[ResultFile], manifest: Manifest, resu
         leftover.unlink() if leftover.is_file() else shutil.rmtree(leftover)
     if result.signed:
         write_json(partial / SIGNATURES, {"schema": SCHEMA, "signed": list(result.signed)})
-    write_all(partial, {**files_to_json(files), MANIFEST: manifest_to_json(manifest)})
+    write_all(partial, {**files_to_json(files), MANIFEST: as_json(manifest)})

@@ -3,17 +3,15 @@
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from msgspec import UNSET, UnsetType, structs
 
 from harness.clients.sender import Sender, invitations, sending
-from harness.clients.session import MAX_CONNECTIONS, Begin, ClientInputs, Upload
+from harness.clients.session import MAX_CONNECTIONS, Begin, ClientInputs, Upload, started_elsewhere
 from harness.engines.base import Progress
 from harness.errors import OptionError, ShareError, named
 from harness.inputs.encoding import columns_of, count_columns, count_rows, is_per_record, shared_over
@@ -28,8 +26,8 @@ from harness.inputs.shares.task import Task, read_task
 from harness.inputs.synthetic import Federation
 from harness.privacy.manifest import Inputs
 from harness.privacy.stock import Piece
+from harness.releases.registry import request_from_json
 from harness.request.base import Request
-from harness.request.releases import request_from_json
 from harness.security_models import SecurityModel
 from harness.system.documents import Refusal
 from harness.system.files import create_file
@@ -157,7 +155,7 @@ def inputs_in(
     )
 
 
-BENCHMARK_TERMS = {"task": "benchmark"}  # real clients refuse these terms
+BENCHMARK_TERMS: dict[str, JsonValue] = {"task": "benchmark"}  # real clients refuse these terms
 TASK = "task.json"  # in a directory of uploads
 MAX_SENT = 2**18  # values that clients may send to a run: about 1 GB for each party in sy-rep-ring
 
@@ -190,7 +188,7 @@ class RecordsSource(Source):
     """Clients' records in one place: one process plays all clients, which agree to `terms`, if they send."""
 
     records: ClientRecords
-    terms: dict[str, Any] | None = None
+    terms: dict[str, JsonValue] | None = None
 
     def describe(self, run: RunContext) -> PartyInputs:
         records, form = self.records, run.release.form
@@ -333,9 +331,9 @@ def sent_inputs(
     certificates: Sequence[str],
     form: InputForm,
     model: SecurityModel,
-    terms: dict[str, Any],
+    terms: dict[str, JsonValue],
     *,
-    begin: Begin = nullcontext,
+    begin: Begin = started_elsewhere,
 ) -> PartyInputs:
     """Return the inputs of a run to which clients send."""
     columns, clients = count_columns(domain, form.name), len(certificates)
@@ -344,7 +342,7 @@ def sent_inputs(
     return PartyInputs(domain, clients, clients, clients, [None] * model.parties, senders)
 
 
-def terms_of(request: Request, domain: RecordDomain, piece: Piece | None = None) -> dict[str, Any]:
+def terms_of(request: Request, domain: RecordDomain, piece: Piece | None = None) -> dict[str, JsonValue]:
     """Return the terms for clients, with the attempts to make noise ahead."""
     public_request = request.but(neighboring_relation=request.relation_in(domain), population=None)
     return {
@@ -381,7 +379,7 @@ def read_terms(terms: JsonValue, where: str) -> tuple[Request, RecordDomain]:
     return request, domain_from_json(terms["domain"], where)
 
 
-def request_of_run(fields: Mapping[str, Any]) -> Request:
+def request_of_run(fields: Mapping[str, JsonValue]) -> Request:
     """Return a host's request; OptionError if it is unknown."""
     request = request_from_json(fields)
     if request.security is None:
@@ -399,7 +397,7 @@ def check_sent(values: int) -> None:
 
 
 def local_clients(
-    sent: Sequence[Integers], terms: dict[str, Any], directory: Path, seconds: float
+    sent: Sequence[Integers], terms: dict[str, JsonValue], directory: Path, seconds: float
 ) -> ClientInputs:
     """Return clients in this process, each with a key and connection."""
     keys = _client_keys(directory, len(sent))

@@ -17,14 +17,17 @@ from protocols.arrays import Floats
 from protocols.noise.added import Noise, mean_square_error, simulated_noise
 
 EVERYBODY = 0.0  # no score is below
-ACCEPT_NOBODY = 2.0  # above every score, as scores are at most 1; a number, so that JSON can hold it
+ACCEPT_NOBODY = 2.0  # above every score, because scores are at most 1; finite, so that JSON can hold it
 
 
 @dataclass(frozen=True, eq=False)
 class CurveNoise:
-    """The public noise of one curve's counts, from nodes of its own.
+    """The public noise of one curve's counts. No other curve has the same nodes.
 
-    The errors of the T counts and of the total are `linear @ X`, with the nodes' noise X less its mean.
+    Args:
+        linear: Shape (T + 1, nodes). The errors of the T counts and of the total are `linear @ X`, where X is
+            the nodes' noise less its mean.
+        node: The noise of each node.
     """
 
     linear: Floats
@@ -37,10 +40,18 @@ class CurveNoise:
 
 @dataclass(frozen=True, eq=False)
 class GroupCurves:
-    """Per group and label, the number of records that score at least each of T thresholds.
+    """For each of k groups and each label, the number of records that score at least each of T thresholds.
 
-    `tp` and `fp` have shape (k, T). Estimates may be negative or not monotone, with independent noise of each
-    of the 2k curves.
+    Estimates may be negative, and may rise along the thresholds. The 2k curves have independent noise.
+
+    Args:
+        groups: The groups' names.
+        thresholds: Shape (T,), rising.
+        tp: Shape (k, T): positive records.
+        fp: Shape (k, T): negative records.
+        positives: Shape (k,): all positive records of each group.
+        negatives: Shape (k,): all negative records of each group.
+        noise: The noise of each curve; None if the curves are exact.
     """
 
     groups: tuple[str, ...]
@@ -58,8 +69,15 @@ class GroupCurves:
                 f"{list(self.groups)}."
             )
         check_grid(self.thresholds)
-        k, t = len(self.groups), len(self.thresholds)
-        for name, shape in (("tp", (k, t)), ("fp", (k, t)), ("positives", (k,)), ("negatives", (k,))):
+        k = len(self.groups)
+        t = len(self.thresholds)
+        shapes: dict[str, tuple[int, ...]] = {
+            "tp": (k, t),
+            "fp": (k, t),
+            "positives": (k,),
+            "negatives": (k,),
+        }
+        for name, shape in shapes.items():
             values = getattr(self, name)
             if values.shape != shape or not np.isfinite(values).all():
                 raise ValueError(f"{name} must hold finite numbers of shape {shape}, not {values.shape}")
@@ -69,7 +87,7 @@ class GroupCurves:
     def monotone(self) -> "GroupCurves":
         """Return the nearest curves that counts can form, which never rise and end at 0 or more.
 
-        Computes: per curve, the least-squares fit to (total, counts), raised to 0.
+        Computes: for each curve, the least-squares fit to (total, counts), with negative values raised to 0.
         [test: tests/harness/postprocessing/test_curves.py::test_monotone_does_not_add_to_the_worst_error]
         """
         positives, tp = _monotone(self.positives, self.tp)
@@ -79,7 +97,8 @@ class GroupCurves:
     def points(self) -> "OperatingPoints":
         """Return the monotone curves' rates at each threshold, from EVERYBODY to ACCEPT_NOBODY.
 
-        A group without positives (negatives) has NaN for every true (false) positive rate.
+        If a group has no positives, all its true positive rates are NaN. If it has no negatives, all its
+        false positive rates are.
         """
         fitted = self.monotone()
         inner = self.thresholds > EVERYBODY
@@ -95,7 +114,7 @@ class GroupCurves:
 
 @dataclass(frozen=True, eq=False)
 class OperatingPoints:
-    """Each group's rates, from 1 at EVERYBODY to 0 at ACCEPT_NOBODY; shape (k, P)."""
+    """Each group's rates at P thresholds, from 1 at EVERYBODY to 0 at ACCEPT_NOBODY; shape (k, P)."""
 
     groups: tuple[str, ...]
     thresholds: Floats
@@ -125,16 +144,28 @@ def exact_curves(
     groups: Sequence[str],
     thresholds: npt.ArrayLike,
 ) -> GroupCurves:
-    """Return exact curves of public data."""
-    truth, feature = np.asarray(y_true), np.asarray(sensitive_feature)
-    score, grid = np.asarray(y_score, dtype=float), np.asarray(thresholds, dtype=float)
+    """Return exact curves of public data.
+
+    Args:
+        y_true: Each record's label, 0 or 1.
+        y_score: Each record's score, from 0 to 1.
+        sensitive_feature: Each record's group.
+        groups: The groups, in the order of the curves.
+        thresholds: Rising.
+    """
+    truth = np.asarray(y_true)
+    feature = np.asarray(sensitive_feature)
+    score = np.asarray(y_score, dtype=float)
+    grid = np.asarray(thresholds, dtype=float)
 
     def counts(label: int) -> tuple[Floats, Floats]:
-        scores = [np.sort(score[(truth == label) & (feature == group)]) for group in groups]
-        above = [len(s) - np.searchsorted(s, grid, side="left") for s in scores]
-        return np.array(above, dtype=float), np.array([len(s) for s in scores], dtype=float)
+        scores_by_group = [np.sort(score[(truth == label) & (feature == group)]) for group in groups]
+        above = [len(scores) - np.searchsorted(scores, grid, side="left") for scores in scores_by_group]
+        totals = [len(scores) for scores in scores_by_group]
+        return np.array(above, dtype=float), np.array(totals, dtype=float)
 
-    (tp, positives), (fp, negatives) = counts(1), counts(0)
+    tp, positives = counts(1)
+    fp, negatives = counts(0)
     return GroupCurves(tuple(groups), grid, tp, fp, positives, negatives)
 
 
@@ -144,15 +175,21 @@ def _monotone(totals: Floats, counts: Floats) -> tuple[Floats, Floats]:
 
 
 def _not_rising(values: Floats) -> Floats:
-    """Return the nearest sequence >= 0 that never rises; scipy's loads slowly."""
-    runs: list[tuple[float, int]] = []  # the sum of each, and how many values
-    for total in values.tolist():
-        many = 1
-        while runs and total * runs[-1][1] > runs[-1][0] * many:
-            before = runs.pop()
-            total, many = before[0] + total, before[1] + many
-        runs.append((total, many))
-    return np.repeat([max(total / many, 0.0) for total, many in runs], [many for _, many in runs])
+    """Return the nearest sequence >= 0 that never rises. SciPy has such a function, but loads slowly.
+
+    Computes: neighboring values that rise are pooled, and get their mean.
+    """
+    pools: list[tuple[float, int]] = []  # each one's sum, and how many values it holds
+    for value in values.tolist():
+        total = value
+        held = 1
+        while pools and total * pools[-1][1] > pools[-1][0] * held:
+            total_before, held_before = pools.pop()
+            total = total_before + total
+            held = held_before + held
+        pools.append((total, held))
+    means = [max(total / held, 0.0) for total, held in pools]
+    return np.repeat(means, [held for _, held in pools])
 
 
 def _rates(inner: Floats, totals: Floats) -> Floats:
@@ -164,11 +201,11 @@ def _over(counts: Floats, totals: Floats) -> Floats:
     return counts / np.where(totals > 0, totals, np.nan)[:, np.newaxis]
 
 
-_BATCH = 500
-_SEED = 20_220_521  # any; fixed, so that the same opened values give the same interval
+_BATCH = 500  # simulated curves in memory at once
+_SEED = 20_220_521  # arbitrary, but fixed, so that the same revealed values give the same interval
 
-# By the rate's name, bounds on the rates of each group at each of the thresholds of `GroupCurves.points`:
-# shape (k, P, 2), low and high. They never rise along the thresholds.
+# Bounds on each rate, by its name, of each group at each threshold of `GroupCurves.points`. Shape (k, P, 2),
+# where the last axis has the lower and the upper bound. Neither rises along the thresholds.
 RateBands = dict[str, Floats]
 
 
@@ -176,11 +213,12 @@ def noise_bands(curves: GroupCurves, failure: float) -> RateBands:
     """Bound the rates of the counted records, from which the curves differ by noise alone.
 
     Guarantees: with probability 1 - failure over the noise, all rates of all groups at all thresholds are
-    within.
+    within their bounds.
     [test: tests/statistical/test_intervals.py]
     Edge cases: exact curves have bands without width; a rate that may be 0/0 has the band [0, 1].
     """
-    return _rate_bands(*_count_bounds(curves, failure)[:2])
+    above, below, _ = _count_bounds(curves, failure)
+    return _rate_bands(above, below)
 
 
 def population_bands(curves: GroupCurves, failure: float) -> RateBands:
@@ -198,20 +236,33 @@ def population_bands(curves: GroupCurves, failure: float) -> RateBands:
         margin = np.sqrt(logarithm / (2 * np.maximum(fewest, 0.5)))[:, np.newaxis]
         return np.stack([np.maximum(band[..., 0] - margin, 0), np.minimum(band[..., 1] + margin, 1)], -1)
 
-    fewest = (positives, negatives, positives + negatives)
-    return {name: widened(bands[name], least) for name, least in zip(bands, fewest, strict=True)}
+    return {
+        "true_positive_rate": widened(bands["true_positive_rate"], positives),
+        "false_positive_rate": widened(bands["false_positive_rate"], negatives),
+        "selection_rate": widened(bands["selection_rate"], positives + negatives),
+    }
 
 
 def _count_bounds(curves: GroupCurves, failure: float) -> tuple[Floats, Floats, Floats]:
+    """Bound the numbers of records that score at least, and less than, each threshold.
+
+    Returns:
+        Bounds of the numbers above and of the numbers below, each with shape (2, k, P, 2): positive and
+        negative records, groups, thresholds, lower and upper bound. Last, shape (2, k), a lower bound of all
+        records of each label and group.
+    """
     inner = curves.thresholds > EVERYBODY
     totals = np.array([curves.positives, curves.negatives])[..., np.newaxis]
     above = np.concatenate([totals, np.array([curves.tp, curves.fp])[..., inner], 0 * totals], axis=-1)
     below = totals - above
-    above_error, below_error = np.zeros(above.shape[-1]), np.zeros(above.shape[-1])
+    above_error = np.zeros(above.shape[-1])
+    below_error = np.zeros(above.shape[-1])
     if curves.noise is not None:
-        errors = _error_bounds(curves.noise, int((~inner).sum()), failure / (2 * len(curves.groups)))
-        above_error[:-1], below_error[1:] = errors[0], errors[1]
-    # Counts at or above a threshold fall along the thresholds, those below rise.
+        failure_of_curve = failure / (2 * len(curves.groups))
+        errors = _error_bounds(curves.noise, int((~inner).sum()), failure_of_curve)
+        above_error[:-1] = errors[0]
+        below_error[1:] = errors[1]
+    # Along the thresholds, counts at or above a threshold fall, and counts below it rise.
     low = np.maximum(np.maximum.accumulate((above - above_error)[..., ::-1], axis=-1)[..., ::-1], 0)
     high = np.maximum(np.minimum.accumulate(above + above_error, axis=-1), 0)
     low_below = np.maximum(np.maximum.accumulate(below - below_error, axis=-1), 0)
@@ -240,21 +291,28 @@ def _rate_bands(above: Floats, below: Floats) -> RateBands:
 def _error_bounds(noise: CurveNoise, first: int, failure: float) -> tuple[Floats, Floats]:
     """Return bounds on one curve's errors: of (total, counts above), and of (counts below, total).
 
-    Computes: the root of each error's standard error, times the quantile of a curve's largest error over that
-    root. The quantile is an order statistic of simulated curves, below the true one with probability 10^-6 at
-    most.
+    Computes: an error's bound is the root of its standard error, times one factor for all. The factor is a
+    quantile, over simulated curves, of the curve's largest error divided by that root. As an order statistic
+    it is below the true quantile with probability 10^-6 at most.
+
+    Args:
+        noise: The curve's noise.
+        first: Counts before this one are at thresholds that everybody reaches, and are left out.
+        failure: The probability that some error exceeds its bound.
     """
-    total, above = noise.linear[-1:], noise.linear[first:-1]
+    total = noise.linear[-1:]
+    above = noise.linear[first:-1]
     rows = np.concatenate([total, above, total - above])
     spread = np.sqrt((rows**2).sum(axis=1))
     used = spread > 1e-9 * spread.max()  # where the grid begins or ends, nothing may be below or above
     scale = np.where(used, np.sqrt(spread), 0)
     simulations, beyond = _order_statistic(failure)
     rng = np.random.default_rng(_SEED)
-    narrow, largest = rows[: 1 + len(above)].T.astype(np.float32), []
+    simulated_rows = rows[: 1 + len(above)].T.astype(np.float32)  # the other rows are their differences
+    largest = []
     for done in range(0, simulations, _BATCH):
         nodes = simulated_noise(noise.node, rng, (min(_BATCH, simulations - done), rows.shape[1]))
-        errors = nodes.astype(np.float32) @ narrow
+        errors = nodes.astype(np.float32) @ simulated_rows
         errors = np.concatenate([errors, errors[:, :1] - errors[:, 1:]], axis=1)
         largest.append((abs(errors[:, used]) / scale[used]).max(axis=1))
     bound = float(np.sort(np.concatenate(largest))[-1 - beyond]) * scale
@@ -262,10 +320,17 @@ def _error_bounds(noise: CurveNoise, first: int, failure: float) -> tuple[Floats
 
 
 def _order_statistic(failure: float) -> tuple[int, int]:
+    """Return how many curves to simulate, and how many of them may lie beyond the bound.
+
+    Computes: the most that lie beyond the true quantile with probability 10^-6 at most, by the binomial
+    distribution.
+    """
     simulations = math.ceil(25 / failure)  # so that 25 are expected beyond the true quantile
-    few, mass = 0, (1 - failure) ** simulations
+    beyond = 0
+    mass = (1 - failure) ** simulations
     tail = mass
     while tail < 1e-6:  # the probability that the simulated quantile is below the true one
-        mass *= (simulations - few) / (few + 1) * failure / (1 - failure)
-        few, tail = few + 1, tail + mass
-    return simulations, few - 1
+        mass *= (simulations - beyond) / (beyond + 1) * failure / (1 - failure)
+        beyond += 1
+        tail += mass
+    return simulations, beyond - 1

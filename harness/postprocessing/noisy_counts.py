@@ -14,7 +14,7 @@ from protocols.noise.added import Noise, largest, offset, smallest
 
 @dataclass(frozen=True)
 class NoisyCounts:
-    """Private counts per cell of the domain: unbiased, multiples of 1/2, possibly negative."""
+    """A noisy count for each cell of the domain: unbiased, a multiple of 1/2, possibly negative."""
 
     domain: RecordDomain
     table: Floats
@@ -30,7 +30,7 @@ class NoisyCounts:
 def read_counts(
     opened: Mapping[str, tuple[int, ...]], domain: RecordDomain, clients: int, noise: Noise
 ) -> NoisyCounts:
-    """Return a run's revealed counts."""
+    """Return a run's revealed counts, less the noise's mean."""
     (values,) = opened.values()
     counts = read_unbiased(values, "counts", domain.cells, clients * domain.max_contribution, noise)
     return NoisyCounts(domain, counts.reshape(domain.shape), noise)
@@ -41,7 +41,16 @@ def read_unbiased(
 ) -> Floats:
     """Return the revealed values of one output line, less the noise's mean.
 
-    Without noise they are from `least` to `most`. Raises OutputError unless there are `expected` values.
+    Args:
+        opened: The values as the parties revealed them.
+        name: What the values are, for messages.
+        expected: How many values there should be.
+        most: The largest value that is possible without noise.
+        noise: Of each value.
+        least: The smallest value that is possible without noise.
+
+    Raises:
+        OutputError: There are more or fewer values than expected.
     """
     if len(opened) != expected:
         raise OutputError(f"The parties revealed {len(opened)} {name} where {expected} belong.")

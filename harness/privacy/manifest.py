@@ -12,18 +12,12 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from harness.bounds import Name, NotNegative, Positive, Seconds, Share, Size
 from harness.computation import Computation, HostsRun, Preprocessing
 from harness.errors import ResultFileError
-from harness.inputs.record_schema import Cap, cap_from_json
 from harness.privacy.ledger.stated import StatedCharge
-from harness.privacy.statement import (
-    DistributedNoiseStatement,
-    PrivacyStatement,
-    failure_of,
-)
+from harness.privacy.statement import PrivacyStatement
 from harness.security_models import get_model
 from harness.stated_privacy import SecurityBits, StatedPrivacy
-from harness.system.documents import as_json, as_type, read_json
+from harness.system.documents import as_type, read_json
 from harness.system.result_files import not_result, result_path
-from protocols.json_values import JsonValue
 
 T = TypeVar("T")
 
@@ -174,11 +168,6 @@ EarlierManifest = Manifest | SumManifest | ChoiceManifest
 """The manifest of a result that can be read."""
 
 
-def manifest_to_json(manifest: EarlierManifest | SampleManifest) -> dict[str, JsonValue]:
-    """Return the content of `manifest.json`."""
-    return as_json(manifest)
-
-
 def read_manifest(directory: Path | str) -> EarlierManifest:
     """Return the manifest of an earlier run, given its directory or the file itself.
 
@@ -211,46 +200,11 @@ def read_statement(manifest: ReleaseManifest) -> PrivacyStatement:
 
     Raises:
         OptionError: This version has no such security model.
-        RecordDomainError: The stated cap is none.
     """
-    stated = manifest.privacy
     parts = manifest.releases if isinstance(manifest, Manifest) else {}
-    return PrivacyStatement(
-        model=get_model(manifest.security),
-        exact=stated.exact,
-        epsilon_requested=stated.epsilon_requested,
-        relation=stated.neighboring_relation,
-        unit=stated.privacy_unit,
-        failure=failure_of(stated.mpc_statistical_security_bits),
-        input_form=stated.input_form,
-        input_path=stated.input_path,
-        revealed=tuple(stated.revealed),
-        public=tuple(stated.public),
-        cap=stated_cap(stated),
-        cap_kept_by=given(stated.cap_kept_by),
-        if_replaced=None if isinstance(stated.if_replaced, UnsetType) else stated.if_replaced.guarantee,
-        noise_for=given(stated.noise_for),
-        distributed_noise=_distributed_noise(stated),
-        made_ahead=stated.made_ahead is True,
-        assumed=given(stated.assumed),
-        releases=len(parts) or 1,
-    )
-
-
-def stated_cap(stated: StatedPrivacy) -> Cap | None:
-    """Return the stated contribution bound, None if there is none; RecordDomainError if it is no bound."""
-    return None if isinstance(stated.cap, UnsetType) else cap_from_json(stated.cap, "its privacy")
+    return PrivacyStatement(get_model(manifest.security), manifest.privacy, releases=len(parts) or 1)
 
 
 def given(value: T | UnsetType) -> T | None:
     """Return a field's value, None if the file has none."""
     return None if isinstance(value, UnsetType) else value
-
-
-def _distributed_noise(stated: StatedPrivacy) -> DistributedNoiseStatement | None:
-    distribution = given(stated.distribution)
-    honest_parties = given(stated.honest_parties)
-    shifted = given(stated.shifted)
-    if distribution is None or honest_parties is None or shifted is None:
-        return None
-    return DistributedNoiseStatement(distribution, honest_parties, shifted)

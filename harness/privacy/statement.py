@@ -1,28 +1,38 @@
 """The privacy statement of a release."""
 
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType, structs
 
 from harness.errors import named
-from harness.inputs.record_schema import Cap
+from harness.inputs.record_schema import Cap, cap_from_json
 from harness.inputs.rings import FIELD
 from harness.privacy.ledger.populations import spent_text
+from harness.request.fields import as_text
 from harness.security_models import SecurityModel
 from harness.stated_privacy import StatedPrivacy, state_loss
-from protocols.accounting.calibration import NeighboringRelation, NoisePlan, PrivacyUnit
-from protocols.accounting.rounding import digits_up, exact_text, float_up
+from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from protocols.accounting.rounding import digits_up, float_up
 from protocols.circuits.clients import CHECKS
 from protocols.circuits.coins import exp_bounds
 from protocols.guarantee import Guarantee, compose
 from protocols.noise.added import DistributedNoise
 from protocols.spec import CLIENTS, HONEST, RECORDS_OF_UPLOADS, REPLICATED, SHARES, InputForm, ProtocolSpec
 
+if TYPE_CHECKING:  # which loads numpy
+    from harness.releases.base import Answer, PreparedRelease
+
 INFERRED = "domain inferred from records"
 HONEST_CLIENTS = (
     "clients share true counts, as one that shares a number far beyond them can get a cell's exact counts "
     "revealed"
+)
+MOVED_RECORDS = (
+    "replaced records, twice that for left-out ones, as a party can move a record to another cell or fill an "
+    "empty slot"
 )
 SHIFTED = "a party that deviates can shift what is revealed by any amounts, unnoticed, by its noise"
 DISTRIBUTED = (
@@ -64,230 +74,286 @@ class DistributedNoiseStatement:
     shifted: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class PrivacyStatement:
-    """The revealed values, an upper bound on their privacy loss, and the assumptions.
+    """What files state of the privacy of a release, or of several, in sentences.
+
+    It holds no number of its own: a loss is said as `stated` has it.
 
     Guarantees: no ε or δ in any rendering is below the exact one.
     [test: tests/harness/pipeline/test_manifest.py]
 
     Attributes:
-        failure: The greatest probability that the engine's security fails.
-        public: Other public facts, in words.
-        cap_kept_by: Who enforces the contribution bound `cap`.
-        if_replaced: The loss for the content of a client's only record, if `exact` is for its existence.
-        noise_for: What the noise hides beyond the relation.
-        assumed: The assumption on clients.
+        model: The security model of its parties.
+        stated: What the files state.
         releases: The number of releases in the statement.
     """
 
     model: SecurityModel
-    exact: Guarantee
-    epsilon_requested: Fraction
-    relation: NeighboringRelation
-    unit: PrivacyUnit
-    failure: Fraction
-    input_form: str
-    input_path: str
-    revealed: tuple[str, ...]
-    public: tuple[str, ...]
-    cap: Cap | None = None
-    cap_kept_by: str | None = None
-    if_replaced: Guarantee | None = None
-    noise_for: str | None = None
-    distributed_noise: DistributedNoiseStatement | None = None
-    made_ahead: bool = False
-    assumed: str | None = None
+    stated: StatedPrivacy
     releases: int = 1
 
-    def plus(self, later: "PrivacyStatement") -> "PrivacyStatement":
-        """Return the joint statement of two releases on the same people, of one model, unit and relation.
+    @property
+    def exact(self) -> Guarantee:
+        """The upper bound on the privacy loss."""
+        return self.stated.exact
 
-        ε, δ and failures add up, `revealed` and `public` unite, and otherwise the later statement wins unless
-        empty.
+    @property
+    def failure(self) -> Fraction:
+        """The greatest probability that the engine's security fails."""
+        return failure_of(self.stated.mpc_statistical_security_bits)
+
+    @property
+    def if_replaced(self) -> Guarantee | None:
+        """The loss for the content of a client's only record, if `exact` is for its existence."""
+        replaced = self.stated.if_replaced
+        return None if isinstance(replaced, UnsetType) else replaced.guarantee
+
+    @property
+    def cap(self) -> Cap | None:
+        """The contribution bound, if there is one."""
+        cap = self.stated.cap
+        return None if isinstance(cap, UnsetType) else cap_from_json(cap, "its privacy")
+
+    @property
+    def distributed_noise(self) -> DistributedNoiseStatement | None:
+        """The noise of the parties' own, None if they made it together."""
+        distribution, honest = self.stated.distribution, self.stated.honest_parties
+        shifted = self.stated.shifted
+        if isinstance(distribution, UnsetType) or isinstance(honest, UnsetType):
+            return None
+        if isinstance(shifted, UnsetType):
+            return None
+        return DistributedNoiseStatement(distribution, honest, shifted)
+
+    def with_loss(
+        self, exact: Guarantee, *, asked: Fraction | None = None, if_replaced: Guarantee | None = None
+    ) -> "PrivacyStatement":
+        """Return the statement of another loss.
+
+        Args:
+            exact: The loss.
+            asked: The ε that was asked for; None: the same as here.
+            if_replaced: The loss for the content of a client's only record; None: the same as here.
         """
-        both, of_later = (self, later), {field.name: getattr(later, field.name) for field in fields(later)}
-        replaced = [statement.if_replaced for statement in both if statement.if_replaced]
-        together = {
-            "exact": compose(statement.exact for statement in both),
-            "epsilon_requested": self.epsilon_requested + later.epsilon_requested,
-            "failure": self.failure + later.failure,
-            "revealed": tuple(dict.fromkeys(self.revealed + later.revealed)),
-            "public": tuple(dict.fromkeys(self.public + later.public)),
-            "if_replaced": compose(replaced) if replaced else None,
-            "made_ahead": self.made_ahead or later.made_ahead,
-            "releases": self.releases + later.releases,
-        }
-        return replace(
-            self, **{name: value for name, value in (of_later | together).items() if value is not None}
+        replaced = self.stated.if_replaced if if_replaced is None else state_loss(if_replaced)
+        return self._with(
+            epsilon=float_up(exact.epsilon),
+            delta=float_up(exact.delta),
+            epsilon_exact=exact.epsilon,
+            delta_exact=exact.delta,
+            epsilon_requested=self.stated.epsilon_requested if asked is None else asked,
+            if_replaced=replaced,
         )
 
     @property
-    def security_bits(self) -> int | None:
-        """The largest b such that the engine fails with probability 2^-b at most."""
-        return int(1 / self.failure).bit_length() - 1 if self.failure else None
+    def restated(self) -> StatedPrivacy:
+        """What a run would state of this loss, to compare with what a file states of it."""
+        stated = self.with_loss(self.exact)._with(made_ahead=self.stated.made_ahead or UNSET).stated
+        if self.distributed_noise is None:
+            return structs.replace(
+                stated, noise=UNSET, distribution=UNSET, honest_parties=UNSET, shifted=UNSET
+            )
+        return structs.replace(stated, noise="distributed")
 
-    @property
-    def end_to_end(self) -> str:
-        """The joint guarantee of noise, engine and cryptography, in one sentence.
-
-        Source: SIM-CDP of Mironov, Pandey, Reingold and Vadhan 2009. Here η includes the checks of clients
-        that send.
-        Guarantees: docs/explanation/theorems.md, theorem 7.
-        [test: tests/harness/privacy/test_end_to_end.py, tests/harness/pipeline/test_manifest.py]
-        """
-        epsilon, bits, active = self.exact.epsilon, self.security_bits, self.model.tolerates == "active"
-        eta = Fraction(0) if bits is None else Fraction(1, 1 << bits)
-        if active and self.input_path == CLIENTS.described:
-            eta += Fraction(self.releases, 1 << CHECKS)
-        total = self.exact.delta + (1 + exp_bounds(min(epsilon, Fraction(64)))[1]) * eta
-        return (
-            f"End to end: against whoever controls one of {self.model.parties} parties, which "
-            f"{'may deviate' if active else 'follows the protocol'}, any other clients"
-            f"{' that share true counts' if self.assumed else ''} and the network, "
-            f"ε = {digits_up(epsilon, 4)} holds with δ′ = δ + (1 + e^ε)·(η + ν) ≤ "
-            f"{digits_up(min(total, Fraction(1)), 4)} + (1 + e^ε)·ν, where η = {digits_up(eta, 2)} is the "
-            f"engine's chance to fail, and ν that of breaking {self.model.cryptography}."
+    def _with(self, **changes: object) -> "PrivacyStatement":
+        """Return the statement with other fields of `stated`, and the sentence that follows from them."""
+        changed = structs.replace(self.stated, **changes)
+        sentence = end_to_end(
+            self.model,
+            changed.exact,
+            changed.mpc_statistical_security_bits,
+            input_path=changed.input_path,
+            assumes=not isinstance(changed.assumed, UnsetType),
+            releases=self.releases,
         )
+        return replace(self, stated=structs.replace(changed, end_to_end=sentence))
 
-    @property
-    def stated(self) -> StatedPrivacy:
-        """The statement as files hold it."""
-        replaced = self.if_replaced
-        distributed = self.distributed_noise
-        return StatedPrivacy(
-            epsilon=float_up(self.exact.epsilon),
-            delta=float_up(self.exact.delta),
-            epsilon_exact=self.exact.epsilon,
-            delta_exact=self.exact.delta,
-            epsilon_requested=self.epsilon_requested,
-            neighboring_relation=self.relation,
-            privacy_unit=self.unit,
-            mpc_statistical_security_bits=self.security_bits,
-            input_form=self.input_form,
-            input_path=self.input_path,
-            revealed=list(self.revealed),
-            cap=UNSET if self.cap is None else self.cap.to_json(),
-            cap_kept_by=UNSET if self.cap_kept_by is None else self.cap_kept_by,
-            if_replaced=UNSET if replaced is None else state_loss(replaced),
-            noise_for=UNSET if self.noise_for is None else self.noise_for,
-            noise=UNSET if distributed is None else "distributed",
-            distribution=UNSET if distributed is None else distributed.distribution,
-            honest_parties=UNSET if distributed is None else distributed.honest_parties,
-            shifted=UNSET if distributed is None else distributed.shifted,
-            made_ahead=True if self.made_ahead else UNSET,
-            assumed=UNSET if self.assumed is None else self.assumed,
-            public=list(self.public),
-            end_to_end=self.end_to_end,
-        )
-
-    def in_short(self, typed: str = "", here: bool = False) -> list[str]:
+    def in_short(self, *, here: bool = False) -> list[str]:
         """Return three lines: the revealed values, their loss, and the trust."""
-        model, (epsilon, delta) = self.model, bounds_shown(self.exact)
+        model, stated = self.model, self.stated
+        epsilon, delta = bounds_shown(self.exact)
         replaced = bounds_shown(self.if_replaced) if self.if_replaced else ()
         existence = "; for what it says, ε = {}, δ = {}".format(*replaced) if replaced else ""
-        inferred = ", and which groups and labels there are" if INFERRED in self.public else ""
+        inferred = ", and which groups and labels there are" if INFERRED in stated.public else ""
         adversary = "semi-honest" if model.tolerates == "passive" else "malicious"
         if model.broken:
             adversary += ", though MP-SPDZ's check has no effect: docs/explanation/limitations.md"
         trust = f"{model.parties} parties, {adversary}, no {model.corruptions + 1} collude"
         trusted = [
             f"this machine, which ran all ({model.name}: {trust})" if here else f"{trust} ({model.name})",
-            self.assumed and "clients, to share counts of records",
-            self.cap_kept_by == HONEST and "clients, to keep to the cap",
+            stated.assumed and "clients, to share counts of records",
+            stated.cap_kept_by == HONEST and "clients, to keep to the cap",
             self.distributed_noise and SHIFTED,
         ]
         return [
-            f"Revealed: {'; '.join(self.revealed)}{inferred}.",
-            f"Guarantee: ε = {epsilon} ({typed or exact_text(self.epsilon_requested)} asked), δ = {delta}, "
-            f"{what_changes(self.unit, self.relation)}{existence}.",
+            f"Revealed: {'; '.join(stated.revealed)}{inferred}.",
+            f"Guarantee: ε = {epsilon} ({as_text(stated.epsilon_requested)} asked), δ = {delta}, "
+            f"{what_changes(stated.privacy_unit, stated.neighboring_relation)}{existence}.",
             f"Trust: {'; '.join(sentence for sentence in trusted if sentence)}.",
         ]
 
-    def in_full(self, typed: str = "") -> list[str]:
+    def in_full(self) -> list[str]:
         """Return sentences on the revealed values, their loss, and all assumptions."""
-        model = self.model
+        model, stated = self.model, self.stated
         learns = who_learns_nothing(model, self.distributed_noise is not None)
-        inputs = _INPUTS_WITHSTAND[self.input_path] if model.active else ""
+        inputs = _INPUTS_WITHSTAND[stated.input_path] if model.active else ""
         if model.broken:
             inputs = (
                 " The model is made for parties that deviate, but MP-SPDZ's check of them is without effect "
                 "(docs/explanation/limitations.md): it counts as passive."
             )
         sentences = [
-            f"Revealed: {'; '.join(self.revealed)}. Nothing else leaves the computation.",
+            f"Revealed: {'; '.join(stated.revealed)}. Nothing else leaves the computation.",
             f"Guarantee: (ε, δ)-differential privacy with {spent_text(self.exact)}, for "
-            f"{_CHANGES_IN_FULL[self.relation].format(self.unit)} "
-            f"(ε = {typed or exact_text(self.epsilon_requested)} was requested; exact values are in "
+            f"{_CHANGES_IN_FULL[stated.neighboring_relation].format(stated.privacy_unit)} "
+            f"(ε = {as_text(stated.epsilon_requested)} was requested; exact values are in "
             "manifest.json).",
             self.if_replaced
             and "Each client has one record at most, and the guarantee above is for whether it exists. For "
             f"what it says it is {spent_text(self.if_replaced)}; "
             f"{named('neighboring_relation', 'replace_one')} keeps these to what was requested.",
-            self.cap and f"Cap: {_contribution(self.cap)}. Kept to by {self.cap_kept_by}.",
-            self.noise_for and f"The noise is for {self.noise_for}.",
+            self.cap and f"Cap: {_contribution(self.cap)}. Kept to by {stated.cap_kept_by}.",
+            stated.noise_for and f"The noise is for {stated.noise_for}.",
             self.distributed_noise
             and DISTRIBUTED.format(**asdict(self.distributed_noise), parties=model.parties),
-            self.made_ahead and MADE_AHEAD,
-            self.assumed and f"Assumed: {self.assumed}.",
-            f"Public: {', '.join(self.public)}.",
+            stated.made_ahead and MADE_AHEAD,
+            stated.assumed and f"Assumed: {stated.assumed}.",
+            f"Public: {', '.join(stated.public)}.",
             f"Taking part is not protected: the number of clients is public, and with {named('records')} "
             "exactly the clients in the file take part.",
-            INFERRED in self.public
+            INFERRED in stated.public
             and "Groups and labels were read off the records, so which of them occur is not protected; "
             f"declare them with {named('domain')}, or with {named('groups')} and {named('labels')}.",
             f"Computation: {model.parties} parties, model {model.name}: {learns}."
             + inputs.format(model.corruptions + 1),
-            self.end_to_end,
+            stated.end_to_end,
         ]
         return [sentence for sentence in sentences if sentence]
 
 
-def state_privacy(
-    spec: ProtocolSpec,
-    form: InputForm,
+def end_to_end(
     model: SecurityModel,
-    plan: NoisePlan,
-    inferred: bool,
+    exact: Guarantee,
+    bits: int | None,
     *,
-    cap: Cap | None = None,
-    max_count: int | None = None,
-    compared: int = 0,
-    attempts: int = 0,
-) -> PrivacyStatement:
-    """Return the statement of a release that compares `compared` integers.
+    input_path: str,
+    assumes: bool,
+    releases: int = 1,
+) -> str:
+    """Return the joint guarantee of noise, engine and cryptography, in one sentence.
 
-    Parties began `attempts` times to make noise ahead. With a `max_count` of 1, `if_replaced` states the loss
-    for content.
+    Source: SIM-CDP of Mironov, Pandey, Reingold and Vadhan 2009. Here η includes the checks of clients that
+    send.
+    Guarantees: docs/explanation/theorems.md, theorem 7.
+    [test: tests/harness/privacy/test_end_to_end.py, tests/harness/pipeline/test_manifest.py]
+
+    Args:
+        model: The security model.
+        exact: The loss by noise.
+        bits: b, if the engine's security fails with probability 2^-b at most; None if it cannot.
+        input_path: How clients' values reach the parties, in words.
+        assumes: Whether clients have to share true counts.
+        releases: The number of releases, each with checks of clients of its own.
     """
-    existence_only = max_count == 1 and plan.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
-    return PrivacyStatement(
-        model=model,
-        exact=plan.exact,
-        epsilon_requested=plan.requested_epsilon,
-        relation=plan.relation,
-        unit=plan.unit,
-        failure=failure_of(model.security_bits(compared)) * (1 + attempts),
-        made_ahead=attempts > 0,
+    active = model.tolerates == "active"
+    eta = failure_of(bits)
+    if active and input_path == CLIENTS.described:
+        eta += Fraction(releases, 1 << CHECKS)
+    total = exact.delta + (1 + exp_bounds(min(exact.epsilon, Fraction(64)))[1]) * eta
+    return (
+        f"End to end: against whoever controls one of {model.parties} parties, which "
+        f"{'may deviate' if active else 'follows the protocol'}, any other clients"
+        f"{' that share true counts' if assumes else ''} and the network, "
+        f"ε = {digits_up(exact.epsilon, 4)} holds with δ′ = δ + (1 + e^ε)·(η + ν) ≤ "
+        f"{digits_up(min(total, Fraction(1)), 4)} + (1 + e^ε)·ν, where η = {digits_up(eta, 2)} is the "
+        f"engine's chance to fail, and ν that of breaking {model.cryptography}."
+    )
+
+
+def together(statements: Sequence[PrivacyStatement]) -> PrivacyStatement:
+    """Return the joint statement of releases on the same people, of one model, unit and relation.
+
+    ε, δ and failures add up, `revealed` and `public` unite, and otherwise the latest statement wins unless it
+    says nothing.
+    """
+    latest = statements[-1].stated
+    united = statements[0].stated
+    for later in statements[1:]:
+        fields = {name: getattr(later.stated, name) for name in latest.__struct_fields__}
+        said = {name: value for name, value in fields.items() if value is not UNSET}
+        united = structs.replace(united, **said)
+    failures = sum((statement.failure for statement in statements), Fraction(0))
+    replaced = [statement.if_replaced for statement in statements if statement.if_replaced]
+    united = structs.replace(
+        united,
+        mpc_statistical_security_bits=bits_of(failures),
+        revealed=_all_in(statement.stated.revealed for statement in statements),
+        public=_all_in(statement.stated.public for statement in statements),
+    )
+    of_all = PrivacyStatement(
+        statements[-1].model, united, releases=sum(statement.releases for statement in statements)
+    )
+    return of_all.with_loss(
+        compose(statement.exact for statement in statements),
+        asked=sum((statement.stated.epsilon_requested for statement in statements), Fraction(0)),
+        if_replaced=compose(replaced) if replaced else None,
+    )
+
+
+def _all_in(lists: Iterable[list[str]]) -> list[str]:
+    """Return what is in any of these lists, once each, in order."""
+    return list(dict.fromkeys(one for listed in lists for one in listed))
+
+
+def state_privacy(prepared: "PreparedRelease[Answer]", compared: int, attempts: int = 0) -> PrivacyStatement:
+    """Return a release's statement.
+
+    Args:
+        prepared: The release on its domain.
+        compared: How many integers its program compares.
+        attempts: How often parties began to make its noise ahead; 0 if they make it in the run.
+    """
+    release, plan, domain, spec = prepared.release, prepared.plan, prepared.domain, prepared.program
+    form, model, cap, exact = release.form, release.model, domain.cap, plan.exact
+    # With one record a client, hiding that it exists does not hide as well what it says.
+    existence_only = domain.max_count == 1 and plan.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
+    # The encoding bounds one upload, and in a chain a client may have several.
+    kept_by = HONEST if release.inputs.chain else form.capped
+    bits = bits_of(failure_of(model.security_bits(compared)) * (1 + attempts))
+    assumes = assumes_honest_clients(spec, form, model)
+    distributed = state_distributed_noise(plan.own, form) if plan.own else None
+    stated = StatedPrivacy(
+        epsilon=float_up(exact.epsilon),
+        delta=float_up(exact.delta),
+        epsilon_exact=exact.epsilon,
+        delta_exact=exact.delta,
+        epsilon_requested=release.protect.epsilon,
+        neighboring_relation=plan.relation,
+        privacy_unit=plan.unit,
+        mpc_statistical_security_bits=bits,
         input_form=form.name,
         input_path=form.path.described,
-        revealed=spec.revealed,
-        public=(
+        revealed=list(spec.revealed),
+        cap=cap.to_json() if cap else UNSET,
+        cap_kept_by=kept_by if cap else UNSET,
+        if_replaced=state_loss(plan.if_replaced) if existence_only else UNSET,
+        noise_for=MOVED_RECORDS if plan.neighbors.malleable_slots else UNSET,
+        noise="distributed" if distributed else UNSET,
+        distribution=distributed.distribution if distributed else UNSET,
+        honest_parties=distributed.honest_parties if distributed else UNSET,
+        shifted=distributed.shifted if distributed else UNSET,
+        made_ahead=True if attempts else UNSET,
+        assumed=HONEST_CLIENTS if assumes else UNSET,
+        public=[
             *(public_fact for public_fact in form.public if not cap or public_fact != RECORDS_OF_UPLOADS),
             "most records of one client",
             *([cap.described] if cap else []),
-            *([INFERRED] if inferred else []),
-        ),
-        cap=cap,
-        cap_kept_by=form.capped if cap else None,
-        if_replaced=plan.if_replaced if existence_only else None,
-        noise_for="replaced records, twice that for left-out ones, as a party can move a record to another "
-        "cell or fill an empty slot"
-        if plan.neighbors.malleable_slots
-        else None,
-        distributed_noise=state_distributed_noise(plan.own, form) if plan.own else None,
-        assumed=HONEST_CLIENTS if assumes_honest_clients(spec, form, model) else None,
+            *([INFERRED] if domain.inferred else []),
+        ],
+        end_to_end=end_to_end(model, exact, bits, input_path=form.path.described, assumes=assumes),
     )
+    return PrivacyStatement(model, stated)
 
 
 def state_distributed_noise(noise: DistributedNoise, form: InputForm) -> DistributedNoiseStatement:
@@ -296,6 +362,11 @@ def state_distributed_noise(noise: DistributedNoise, form: InputForm) -> Distrib
     if form.path.authenticated or form.exchangeable:  # slots, none of which counts more than a record
         alike = "with joint noise it could not"
     return DistributedNoiseStatement(str(noise.distribution), noise.honest, f"{SHIFTED}; {alike}")
+
+
+def bits_of(failure: Fraction) -> int | None:
+    """Return the largest b with a probability of failure of 2^-b at most; None if nothing can fail."""
+    return int(1 / failure).bit_length() - 1 if failure else None
 
 
 def failure_of(bits: int | None) -> Fraction:

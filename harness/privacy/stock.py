@@ -8,23 +8,43 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
+from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert
+
+from harness.bounds import PerParty, Seconds
 from harness.errors import StockError, named
+from harness.system.documents import SMALL, strict_json
 from harness.system.files import (
     create_file,
     entries_replaceable_by_others,
+    read_bounded,
     scratch_directory,
     sync,
     writable_by_others,
     write_whole,
 )
+from protocols.json_values import JsonValue
 
 ABOUT = "piece.json"
 ATTEMPTS = "attempts"  # to make a piece since the last one
+
+
+class PieceCosts(Struct, frozen=True, kw_only=True):
+    """What making a piece took, if that is known."""
+
+    mpc_s: Seconds | UnsetType = UNSET
+    sent_bytes: PerParty | UnsetType = UNSET
+
+
+class _PieceFile(PieceCosts, frozen=True, kw_only=True):
+    """`piece.json`, with the digests of the piece's other files."""
+
+    attempts: Annotated[int, Meta(ge=1)]
+    sha256: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -37,7 +57,7 @@ class Piece:
     name: str
     parties: tuple[Path, ...]
     attempts: int
-    about: dict[str, Any]
+    costs: PieceCosts = field(default_factory=PieceCosts)
 
 
 class Stock:
@@ -61,7 +81,9 @@ class Stock:
         write_whole(place / ATTEMPTS, str(attempt).encode())
         return attempt
 
-    def keep(self, terms: str, name: str, made: Path, about: dict[str, Any], counted: str = "") -> None:
+    def keep(
+        self, terms: str, name: str, made: Path, about: Mapping[str, JsonValue], counted: str = ""
+    ) -> None:
         """Take in a piece from the stock's file system; restart the count of attempts.
 
         Attempts were `counted` under other terms where hosts have renewed their keys; default: under `terms`.
@@ -133,13 +155,13 @@ class Stock:
 
 def _opened(name: str, place: Path, parties: int) -> Piece:
     try:
-        about = json.loads((place / ABOUT).read_text())
-        attempts = int(about["attempts"])
-        if about.pop("sha256") != _digests(place) or attempts < 1:
-            raise ValueError
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        about = convert(strict_json(read_bounded(place / ABOUT, SMALL.size), SMALL), _PieceFile)
+        if about.sha256 != _digests(place):
+            raise ValueError("other digests")
+    except (OSError, ValueError, RecursionError, ValidationError):
         raise StockError(f"Piece {name[:12]} of the stock is not as it was made; it was removed.") from None
-    return Piece(name, shares_of(place, parties), attempts, about)
+    costs = PieceCosts(mpc_s=about.mpc_s, sent_bytes=about.sent_bytes)
+    return Piece(name, shares_of(place, parties), about.attempts, costs)
 
 
 def new_name(terms: str, nonces: Sequence[str]) -> str:

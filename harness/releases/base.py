@@ -21,8 +21,6 @@ from harness.postprocessing.curves import CurveNoise
 from harness.releases.files import ResultFile
 from harness.request.base import Request
 from harness.request.readers import in_module
-from harness.request.releases import REQUESTS
-from harness.reweighing.formulas import BALANCED, KAMIRAN_CALDERS, LABEL
 from harness.stated_privacy import StatedPrivacy
 from protocols.accounting.calibration import (
     LinearQueries,
@@ -158,27 +156,6 @@ def by_cell(domain: RecordDomain, values: Floats) -> dict[str, float]:
     """Return values of shape (groups, labels) by cell."""
     names = map(", ".join, product(domain.groups, domain.labels))
     return dict(zip(names, values.ravel().tolist(), strict=True))
-
-
-def weight_errors(counts: Floats, reweighing: str) -> Floats:
-    """Return the relative errors of weights, shape (k, m), for a variance of 1 in each count.
-
-    Computes: derivatives of the logarithms of the weights by all counts.
-    [test: tests/harness/releases/test_expected_errors.py]
-    """
-    groups, labels = counts.shape
-    everything = np.ones((groups, labels) * 2) / counts.sum()
-    same_group = np.eye(groups)[:, np.newaxis, :, np.newaxis] + np.zeros((1, labels, 1, labels))
-    same_label = np.eye(labels)[np.newaxis, :, np.newaxis, :] + np.zeros((groups, 1, groups, 1))
-    same_cell = same_group * same_label / counts[:, :, np.newaxis, np.newaxis]
-    of_group = same_group / counts.sum(axis=1)[:, np.newaxis, np.newaxis, np.newaxis]
-    of_label = same_label / counts.sum(axis=0)[np.newaxis, :, np.newaxis, np.newaxis]
-    changes = {
-        BALANCED: everything - same_cell,
-        LABEL: everything - of_label,
-        KAMIRAN_CALDERS: of_group + of_label - everything - same_cell,
-    }
-    return np.asarray(np.sqrt((changes[reweighing] ** 2).sum(axis=(2, 3))))
 
 
 def rate_errors(sizes: Floats, labels: int) -> Floats:
@@ -335,7 +312,7 @@ class Statistic(ABC, Generic[R]):
 
 def statistic_class(task: str) -> type[Statistic[Any]]:
     """Import a task's statistic, whose dependencies take long to load."""
-    found: type[Statistic[Any]] = in_module(f"harness.releases.{REQUESTS[task].statistic}")()
+    found: type[Statistic[Any]] = in_module(f"harness.releases.{task}.statistic:STATISTIC")()
     return found
 
 
@@ -382,11 +359,9 @@ def plan_release(
             release.protect.delta,
         )
         if release.own is None:
-            plan = plan_noise(*terms)
-        else:
-            assert isinstance(queries, LinearQueries)  # as `program_of` found
-            plan = plan_distributed_noise(*terms, *release.own)
-        return replace(plan, requested_epsilon=release.protect.epsilon)
+            return plan_noise(*terms)
+        assert isinstance(queries, LinearQueries)  # as `program_of` found
+        return plan_distributed_noise(*terms, *release.own)
 
 
 @contextmanager

@@ -25,6 +25,7 @@ class ResultFile(Protocol):
     """A struct for a file beside a manifest."""
 
     file_name: ClassVar[str]
+    __struct_fields__: ClassVar[tuple[str, ...]]
 
     @property
     def privacy(self) -> StatedPrivacy:

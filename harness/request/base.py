@@ -9,6 +9,7 @@ from harness.errors import OptionError, named
 from harness.request.fields import Options, Part, as_text, optional, required, switch, usual
 from harness.request.readers import (
     as_given,
+    in_module,
     one_of,
     parse_budget,
     parse_cap_or_auto,
@@ -22,6 +23,7 @@ from harness.request.readers import (
     parse_relation,
     parse_seconds,
     parse_unit,
+    whole,
 )
 from protocols.guarantee import Guarantee
 
@@ -39,7 +41,6 @@ DISTRIBUTED, DISTRIBUTED_GAUSSIAN = (
     "distributed",
     "distributed-gaussian",
 )  # each party adds its own; the sum is Laplace's or Gauss's
-WITH_DISTRIBUTED_NOISE = ("weights", "confusion", "thresholds", "gap")
 DEFAULT_DELTA = "2^-40"
 
 AT_REST = (
@@ -53,6 +54,12 @@ CAP_HELP = (
 INPUT_FORM_HELP = (
     "split (default: counts per group and label) or product (group indicator times label counts)"
 )
+PREPROCESS = optional(
+    whole(1, 1000),
+    "make the noise of so many runs, and run nothing else: it depends on the domain, which has to be "
+    "declared, and on no record; --offline then takes it",
+)
+PLOT = switch("also write report.html, and its pictures as PNG, beside the results, else into runs/")
 NOISES = one_of(lambda: (JOINT, DISTRIBUTED, DISTRIBUTED_GAUSSIAN))
 
 
@@ -171,14 +178,13 @@ class Request(Options):
     """A release: what is revealed, about whom, and with which guarantee.
 
     `protocols` are names by variant, the default first; `slots` is the one where clients are the unit.
-    `statistic` is `module:class` in `harness.releases`. A release offers as much of each part as it has.
+    A release offers as much of each part as it has.
     """
 
     task: ClassVar[str]
     protocols: ClassVar[Mapping[str, str]]
     slots: ClassVar[str] = ""
     online: ClassVar[bool] = False
-    statistic: ClassVar[str] = ""
 
     protect = Part(Protect, without=("cap", "cap_epsilon"))
     randomness = Part(Randomness, without=("noise", "offline"))
@@ -206,19 +212,21 @@ class Request(Options):
         return self.but(epsilon=guarantee.epsilon, delta=guarantee.delta)
 
     @classmethod
+    def programs(cls) -> dict[str, ProtocolSpec]:
+        """Return all its protocols by name, those of `SPECS` in the release's `spec.py`."""
+        specs: Sequence[ProtocolSpec] = in_module(f"harness.releases.{cls.task}.spec:SPECS")()
+        return {spec.name: spec for spec in specs}
+
+    @classmethod
     def specs(cls) -> dict[str, ProtocolSpec]:
         """Return its protocols by variant, the default first."""
-        from protocols.spec import PROTOCOLS
-
-        return {variant: PROTOCOLS[name] for variant, name in cls.protocols.items()}
+        programs = cls.programs()
+        return {variant: programs[name] for variant, name in cls.protocols.items()}
 
     @classmethod
     def input_forms(cls) -> dict[str, InputForm]:
         """Return all input encodings of its protocols, by name."""
-        from protocols.spec import PROTOCOLS
-
-        every = [*cls.specs().values(), *([PROTOCOLS[cls.slots]] if cls.slots else [])]
-        return {name: form for spec in every for name, form in spec.input_forms.items()}
+        return {name: form for spec in cls.programs().values() for name, form in spec.input_forms.items()}
 
     @property
     def spec(self) -> ProtocolSpec:
@@ -227,13 +235,13 @@ class Request(Options):
         Where clients are the unit and shares wait for the run, it counts slots unless another encoding is
         chosen.
         """
-        from protocols.spec import CLIENTS, PROTOCOLS, SLOTS
+        from protocols.spec import CLIENTS, SLOTS
 
         of_clients = self.protect.of_clients and self.inputs.input_path is not CLIENTS
         form = self.inputs.input_form or (SLOTS.name if of_clients else "")
         if self.slots and form == SLOTS.name:
-            return PROTOCOLS[self.slots]
-        return PROTOCOLS[next(iter(self.protocols.values()))]
+            return self.programs()[self.slots]
+        return next(iter(self.specs().values()))
 
     @property
     def form(self) -> InputForm:
@@ -313,9 +321,10 @@ class Request(Options):
 
 def no_place(spec: ProtocolSpec) -> OptionError:
     """Return the error of a protocol that cannot add distributed noise."""
+    others = in_module("harness.releases.registry:with_distributed_noise")()()
     return OptionError(
         f"{spec.name} has no place for distributed noise ({named('noise', DISTRIBUTED)}); leave it out, or "
-        f"choose a release that adds noise to sums: {', '.join(WITH_DISTRIBUTED_NOISE)}."
+        f"choose a release that adds noise to sums: {', '.join(others)}."
     )
 
 

@@ -5,18 +5,44 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic, Never, NoReturn, Self, TypeVar, overload
+from typing import ClassVar, Generic, Never, NoReturn, Self, TypeVar, overload
 
 from harness.errors import OptionError, as_flag, named
 from protocols.accounting.rounding import exact_text
 
+_LONGEST_SHOWN = 200  # characters of what was given
 _LEAST_POWER = 20  # larger powers of 2 are written as 2^-bits
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 P_co = TypeVar("P_co", bound="Options", covariant=True)
-Reader = Callable[[Any, str], T]
-"""From what was given, a text or several values, and the field's name, to the value."""
+Given = str | Sequence[object] | Mapping[str, object]
+"""What a field may be given: a text, or several values, in a list or by name."""
+
+
+class Several(Generic[T_co]):
+    """A reader of a text, or of several values. Other readers take a text."""
+
+    def __init__(self, read: Callable[[Given, str], T_co], option: str = "") -> None:
+        self._read = read
+        self._option = option
+
+    def __call__(self, given: Given, option: str = "") -> T_co:
+        """Return the value, or raise OptionError, which names `option`."""
+        return self._read(given, option or self._option)
+
+
+def several(option: str = "") -> Callable[[Callable[[Given, str], T]], Several[T]]:
+    """Return a decorator that makes a function the reader of several values; errors name `option`."""
+
+    def made(read: Callable[[Given, str], T]) -> Several[T]:
+        return Several(read, option)
+
+    return made
+
+
+Reader = Callable[[str, str], T] | Several[T]
+"""From what was given, and the field's name, to the value."""
 
 
 class Option(Generic[T_co]):
@@ -86,9 +112,14 @@ class Option(Generic[T_co]):
             return bool(given)
         if _is_nothing(given):
             given = self.default
-        if not isinstance(given, Mapping | Sequence):
-            given = as_text(given)
-        return None if _is_nothing(given) else self.parse(given, self.attribute)
+        if isinstance(given, Mapping | Sequence) and not isinstance(given, str):
+            if not isinstance(self.parse, Several):
+                raise OptionError(
+                    f"{named(self.attribute)} takes one value, not several; got {_shortened(repr(given))}."
+                )
+            return self.parse(given, self.attribute)
+        text = as_text(given)
+        return None if _is_nothing(text) else self.parse(text, self.attribute)
 
 
 def required(parse: Reader[T], help: str, example: str) -> Option[T]:
@@ -327,6 +358,10 @@ def _as_number(value: Fraction) -> str:
     if bits > _LEAST_POWER and value == Fraction(1, 1 << bits):
         return f"2^-{bits}"
     return exact_text(value) if 0 < value < 1 << _LEAST_POWER else str(value)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
 def _is_nothing(given: object) -> bool:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
-from harness.errors import OptionError, Surface, as_command, as_flag, named
+from harness.errors import Surface, as_command, as_flag
+from harness.request.commands import FILE
 from harness.request.fields import Options, optional, required_unless, usual
 from harness.request.readers import in_module, parse_error, parse_path, parse_shares, whole
 from harness.request.releases import DeclaredDomain
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 MOST_PLANNED = 10**12  # clients, or records
 DEFAULT_ERROR = "0.01"
-FILE = "file"  # in place of a number of clients: plan for the given records
 
 
 def parse_link(text: str, _option: str = "network") -> Network | None:
@@ -72,25 +71,3 @@ def in_plan(field: str, value: object = "") -> str:
 
 
 IN_PLAN = Surface(in_plan, as_command)
-_SIZES = re.compile(f"({FILE}|[0-9^e]+)(?:,([0-9^e]+))?")
-_MORE = re.compile(",(?=(?:network|error|units)=)")
-
-
-def parse_plan(text: str, option: str = "plan") -> dict[str, str]:
-    """Read a plan as texts of `Expected`'s fields.
-
-    It begins with clients (`100`), clients and records (`100,300`) or `file`; `network=wan` may follow.
-    """
-    sizes, *more = _MORE.split(text)
-    match = _SIZES.fullmatch(sizes)
-    if match is None:
-        raise OptionError(
-            f"{named(option)} must be how many clients there would be, and how many records in all if these "
-            f"are more, or {FILE}, for those of {named('records')}; then what else is asked for, as "
-            f"network=wan, error=0.01 or units=DIR: for example 100,300,network=wan; got {text!r}."
-        )
-    return {
-        "clients": "" if match[1] == FILE else match[1],
-        "records": match[2] or "",
-        **dict(part.split("=", 1) for part in more),
-    }

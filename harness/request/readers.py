@@ -6,14 +6,14 @@ All raise OptionError. Limits are imported at run time, as a command's help need
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.errors import OptionError, named, named_command
-from harness.request.fields import as_text
+from harness.request.fields import Given, Several, as_text, several
 from protocols import guarantee
 from protocols.accounting.rounding import exact_number
 
@@ -48,9 +48,9 @@ def whole(least: int, most: int | Callable[[], int]) -> Callable[[str, str], int
     return lambda text, option: parse_whole(option, text, least, most if isinstance(most, int) else most())
 
 
-def separated(parse: Callable[[str, str], T]) -> Callable[[str, str], list[T]]:
-    """Return a reader of values separated by commas."""
-    return lambda text, option: [parse(name, option) for name in parse_names(text, option)]
+def separated(parse: Callable[[str, str], T]) -> Several[list[T]]:
+    """Return a reader of values separated by commas, or in a list."""
+    return Several(lambda given, option: [parse(name, option) for name in parse_names(given, option)])
 
 
 def as_given(text: str, _option: str) -> str:
@@ -72,17 +72,14 @@ def parse_epsilon(text: str, option: str = "epsilon") -> Fraction:
     """Read a total ε: `1`, `0.1`, `1/3` or `1e-3`."""
     from protocols.circuits.coins import MAX_EPSILON
 
-    def found(text: str) -> Fraction | None:
-        return _between(text, lambda value: 0 < value <= MAX_EPSILON)
-
-    value, pointed = found(text), text.replace(",", ".")
-    if value is None:
-        example = pointed if found(pointed) else "1"
-        raise OptionError(
-            f"{named(option)} must be a number above 0 and at most {MAX_EPSILON}, for example {example}; "
-            f"got {text!r}."
-        )
-    return value
+    value, pointed = exact_number(text), exact_number(text.replace(",", "."))
+    if value is not None and 0 < value <= MAX_EPSILON:
+        return value
+    example = text.replace(",", ".") if pointed is not None and 0 < pointed <= MAX_EPSILON else "1"
+    raise OptionError(
+        f"{named(option)} must be a number above 0 and at most {MAX_EPSILON}, for example {example}; "
+        f"got {text!r}."
+    )
 
 
 def number(
@@ -123,7 +120,8 @@ parse_error = number("a share between 0 and 1, for example 0.01", lambda value: 
 parse_threshold = number("a score from 0 to 1, for example 0.5", lambda value: 0 <= value <= 1, float)
 
 
-def parse_grid(given: str | Sequence[object], option: str = "thresholds") -> int | list[float]:
+@several("thresholds")
+def parse_grid(given: Given, option: str) -> int | list[float]:
     """Read the number of even thresholds, `101`, or a list, `0.3,0.5`."""
     from harness.inputs.record_schema import MAX_THRESHOLDS
 
@@ -202,7 +200,8 @@ def parse_cap_or_auto(text: str, option: str = "cap") -> Cap | str:
     return text if text == AUTO else parse_cap(text, option)
 
 
-def parse_range(text: str | Sequence[float], option: str = "range") -> tuple[float, float]:
+@several("range")
+def parse_range(text: Given, option: str) -> tuple[float, float]:
     """Read the ends of a range: `0,1`."""
     parts = text.split(",") if isinstance(text, str) else [as_text(end) for end in text]
     numbers = [_between(part, lambda value: abs(value) <= _LARGEST) for part in parts]
@@ -235,7 +234,8 @@ def parse_model(text: str, _option: str = "security") -> SecurityModel:
     return get_model(text)
 
 
-def parse_models(given: str | Sequence[object], option: str = "security") -> list[SecurityModel]:
+@several("security")
+def parse_models(given: Given, option: str) -> list[SecurityModel]:
     """Read security models, separated by commas."""
     return [parse_model(name) for name in parse_names(given, option)]
 
@@ -262,7 +262,8 @@ def parse_choice(option: str, text: str, choices: list[str]) -> str:
     return text
 
 
-def parse_shares(given: str | Sequence[str] | Mapping[str, object], option: str) -> dict[str, Fraction]:
+@several()
+def parse_shares(given: Given, option: str) -> dict[str, Fraction]:
     """Read names and shares: `2`, `a,b`, or `a:0.7,b:0.3`."""
     wrong = OptionError(
         f"{named(option)} must be how many there are (2), their names (a,b), or names with shares that add "
@@ -283,7 +284,8 @@ def parse_shares(given: str | Sequence[str] | Mapping[str, object], option: str)
     return dict(zip(names, shares, strict=True))
 
 
-def parse_names(given: str | Sequence[object], option: str) -> list[str]:
+@several()
+def parse_names(given: Given, option: str) -> list[str]:
     """Read names separated by commas, none of them empty."""
     names = given.split(",") if isinstance(given, str) else map(as_text, given)
     stripped = [name.strip() for name in names]
@@ -299,7 +301,8 @@ def _between(text: str, good: Callable[[Fraction], bool]) -> Fraction | None:
     return value if value is not None and good(value) else None
 
 
-def parse_budget(given: str | Sequence[object], option: str = "budget") -> guarantee.Budget:
+@several("budget")
+def parse_budget(given: Given, option: str) -> guarantee.Budget:
     """Read a budget: `3` (ε), `3,1e-6` (ε,δ), then `renyi` or a number of equal runs."""
     text = as_text(given)
     first, *rest = text.split(",")

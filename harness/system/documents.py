@@ -16,13 +16,16 @@ from difflib import get_close_matches
 from fractions import Fraction
 from itertools import accumulate, islice
 from pathlib import Path
-from typing import Any, NoReturn, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, ClassVar, NoReturn, Protocol, TypeAlias, TypeVar, overload
 
 from harness.errors import FairSharesError, cannot
 from harness.system.files import larger_than, read_bounded
 from harness.system.spelling import similar
 from protocols.exact_numbers import MAX_DIGITS, stated_number
-from protocols.json_values import JsonValue
+from protocols.json_values import JsonFields, JsonValue
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 T = TypeVar("T")
 
@@ -86,7 +89,7 @@ def read_json(path: Path, refusal: Refusal, schema: int | None = None, limits: L
     return parse_json(_read(path, refusal, limits), refusal, schema, limits)
 
 
-def read_toml(path: Path, refusal: Refusal) -> dict[str, Any]:
+def read_toml(path: Path, refusal: Refusal) -> dict[str, TomlValue]:
     """Return the content of a TOML file within the `SMALL` limits, or raise the refusal's error."""
     try:
         text = _read(path, refusal, SMALL).decode()
@@ -197,7 +200,7 @@ def _as_type(kind: type[T], value: TomlValue, refusal: Refusal, more: bool) -> T
     import msgspec
 
     try:
-        converted = msgspec.convert(value, kind, dec_hook=_of_text)
+        converted = msgspec.convert(value, kind, dec_hook=_of_json)
     except msgspec.ValidationError as error:
         fault, _, place = str(error).partition(" - at ")
         fault = fault.partition(" '")[0]  # without values
@@ -217,15 +220,21 @@ def _as_type(kind: type[T], value: TomlValue, refusal: Refusal, more: bool) -> T
     return converted
 
 
+class AnyStruct(Protocol):
+    """A struct of msgspec, which loads slowly; or a protocol of its structs."""
+
+    __struct_fields__: ClassVar[tuple[str, ...]]
+
+
 @overload
 def as_json(value: None) -> None: ...
 
 
 @overload
-def as_json(value: object) -> dict[str, JsonValue]: ...
+def as_json(value: "AnyStruct | DataclassInstance") -> dict[str, JsonValue]: ...
 
 
-def as_json(value: object) -> dict[str, JsonValue] | None:
+def as_json(value: "AnyStruct | DataclassInstance | None") -> dict[str, JsonValue] | None:
     """Return a struct as JSON has it; fractions become texts, as `"355/113"`."""
     import msgspec
 
@@ -233,9 +242,25 @@ def as_json(value: object) -> dict[str, JsonValue] | None:
     return fields
 
 
-def _of_text(kind: type, value: TomlValue) -> Fraction:
-    if kind is not Fraction:
-        raise NotImplementedError(f"no file has a {kind.__name__}")
+def _of_json(kind: type, value: TomlValue) -> Fraction | JsonFields:
+    """Return a value as one of the two types of fields that msgspec does not know."""
+    if kind is Fraction:
+        return _fraction(value)
+    if kind is JsonFields:
+        return _json_fields(value)
+    raise NotImplementedError(f"no file has a {kind.__name__}")
+
+
+def _json_fields(value: TomlValue) -> JsonFields:
+    import msgspec
+
+    try:
+        return JsonFields(msgspec.convert(value, dict))
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from None  # to which msgspec adds the place
+
+
+def _fraction(value: TomlValue) -> Fraction:
     try:
         return stated_number(value)
     except ValueError:
@@ -259,8 +284,8 @@ def _check_known(document: TomlValue, made: object, refusal: Refusal) -> None:
             if value != known[name]:  # JSON that became another type
                 _check_known(value, known[name], refusal)
     elif isinstance(document, list) and isinstance(made, Iterable):
-        for value, one in zip(document, made, strict=True):
-            _check_known(value, one, refusal)
+        for value, converted in zip(document, made, strict=True):
+            _check_known(value, converted, refusal)
 
 
 def _keys(document: TomlValue) -> Iterator[str]:

@@ -377,6 +377,44 @@ def entries_replaceable_by_others(directory: Path) -> str | None:
     return found if isinstance(found, str) else None
 
 
+def changeable_by_others(directory: Path) -> str | None:
+    """Return how others than this user could change a directory or put another in its place, if they can.
+
+    The directory itself is this user's, no link, and writable by its owner alone.
+
+    Args:
+        directory: An existing directory.
+    Returns:
+        A sentence without its end, or None.
+    Raises:
+        OSError: It cannot be followed.
+    [test: tests/harness/inputs/test_places_of_others.py]
+    """
+    reason = writable_by_others(directory)
+    return entries_replaceable_by_others(directory) if reason is None else reason
+
+
+def make_own_directory(directory: Path) -> str | None:
+    """Make a directory, if need be, in which nobody else can replace what this user makes.
+
+    Args:
+        directory: The directory. Those above it are made, too.
+    Returns:
+        How others could, as `entries_replaceable_by_others` says it, or None. Nothing new is left then.
+    Raises:
+        OSError: It cannot be made or followed.
+    [test: tests/harness/inputs/test_places_of_others.py]
+    """
+    new = [place for place in (directory, *directory.parents) if not place.exists()]
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    reason = entries_replaceable_by_others(directory)
+    if reason is not None:
+        for place in new:
+            with suppress(OSError):  # another process has put something there
+                place.rmdir()
+    return reason
+
+
 def _followed(directory: Path) -> Path | str:
     """Follow a path; return it without links, or how others could change it or rename this user's entries."""
     owners, links = (os.geteuid(), 0), 0
@@ -408,8 +446,8 @@ def _followed(directory: Path) -> Path | str:
 
 
 def changed_by_others(file: Path) -> bool:
-    """Return whether others than this user can change or replace a file."""
+    """Return whether others than this user can change or replace a file, or a directory above it."""
     status = file.stat()
     if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         return True
-    return writable_by_others(file.parent) is not None
+    return changeable_by_others(file.parent) is not None

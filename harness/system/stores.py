@@ -23,6 +23,14 @@ LEAST_RATE = 1 << 14  # bytes a second
 LIST_S = 3600.0  # to list a store
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class StoreCall(Protocol[T_co]):
+    """A call of a store's method, which options may be added to."""
+
+    def __call__(self, **options: float) -> T_co:
+        """Make the call."""
 
 
 class Entry(TypedDict):
@@ -34,20 +42,24 @@ class Entry(TypedDict):
 
 
 class Store(Protocol):
-    """A file system of fsspec, as far as it is used here."""
+    """A file system of fsspec, as far as it is used here.
+
+    Attributes:
+        async_impl: Whether its methods take a further option `timeout`, in seconds.
+    """
 
     async_impl: bool
 
     def invalidate_cache(self) -> None:
         """Forget earlier listings."""
 
-    def ls(self, path: str, *, detail: bool) -> list[Entry]:
+    def ls(self, path: str, *, detail: bool, **options: float) -> list[Entry]:
         """Return what is in a directory."""
 
-    def cat_file(self, path: str) -> bytes:
+    def cat_file(self, path: str, **options: float) -> bytes:
         """Return a file's content."""
 
-    def pipe_file(self, path: str, value: bytes, *, mode: str) -> None:
+    def pipe_file(self, path: str, value: bytes, *, mode: str, **options: float) -> None:
         """Write a file."""
 
     def open(self, path: str) -> BinaryIO:
@@ -81,13 +93,13 @@ def files_in(place: Path | str, suffix: str, *, fetch: bool = True) -> Iterator[
     try:
         store.invalidate_cache()  # forgets earlier listings
         listed = [
-            one
-            for one in within(LIST_S, store, partial(store.ls, root, detail=True))
-            if one["name"].endswith(suffix) and one["type"] == "file"
+            entry
+            for entry in within(LIST_S, store, partial(store.ls, root, detail=True))
+            if entry["name"].endswith(suffix) and entry["type"] == "file"
         ]
         with ThreadPoolExecutor(_AT_ONCE if store.async_impl else 1) as pool:  # sftp has one connection
             for start in range(0, len(listed), _AT_ONCE):
-                some = {one["name"]: one["size"] for one in listed[start : start + _AT_ONCE]}
+                some = {entry["name"]: entry["size"] for entry in listed[start : start + _AT_ONCE]}
                 small = [path for path, size in some.items() if fetch and size <= _LARGE]
                 bodies = dict(zip(small, pool.map(partial(_fetched, store), small), strict=True))
                 for path, size in some.items():
@@ -111,7 +123,7 @@ def put(store: Store, path: str, body: bytes) -> None:
     within(FILE_S + len(body) / LEAST_RATE, store, write)
 
 
-def within(seconds: float, store: Store | None, act: Callable[..., T]) -> T:
+def within(seconds: float, store: Store | None, act: StoreCall[T]) -> T:
     """Return what a call of a store's method returns, or raise TimeoutError where it takes too long.
 
     Libraries of stores limit silence, if anything. Those that are asynchronous end the call then. Others go

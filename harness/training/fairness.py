@@ -68,16 +68,19 @@ class FairGrad:
         right, wrong = counts.reshape(2, self.groups, self.labels)
         totals = np.maximum(right + wrong, (np.abs(counts).sum() or 1.0) / 100)
         pools, sign = self._pools
-        chosen, of = np.where(sign > 0, right, wrong) @ pools, totals @ pools
-        gaps = np.clip(chosen / of, 0, 1) - np.clip(chosen.sum(axis=0) / of.sum(axis=0), 0, 1)
+        chosen = np.where(sign > 0, right, wrong) @ pools
+        pooled = totals @ pools
+        gaps = np.clip(chosen / pooled, 0, 1) - np.clip(chosen.sum(axis=0) / pooled.sum(axis=0), 0, 1)
         multipliers = self.step * rounds * gaps
-        pushed = multipliers / of - multipliers.sum(axis=0) / of.sum(axis=0)
+        pushed = multipliers / pooled - multipliers.sum(axis=0) / pooled.sum(axis=0)
         return np.asarray(1 - totals.sum() * sign * (pushed @ pools.T))
 
     @property
     def _pools(self) -> tuple[Floats, Floats]:
         """The labels of each gap, and per label 1 for right answers, -1 for wrong ones."""
-        identity, alike, all_labels = np.eye(self.labels), np.ones(self.labels), np.ones((self.labels, 1))
+        identity = np.eye(self.labels)
+        alike = np.ones(self.labels)
+        all_labels = np.ones((self.labels, 1))
         return {
             EQUALIZED_ODDS: (identity, alike),
             EQUAL_OPPORTUNITY: (identity[:, [self.positive]], alike),

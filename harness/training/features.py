@@ -2,11 +2,10 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, time, timedelta
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from harness.inputs.record_schema import shown
 from harness.inputs.tables import Counted
 from harness.system.documents import DECLARATION, Refusal, as_type, read_json
 from protocols.arrays import Floats
-from protocols.json_values import JsonValue
+from protocols.json_values import JsonFields, JsonValue
 
 MAX_COLUMNS = 100_000
 _KEYS = ("low", "high", "categories")
@@ -80,11 +79,12 @@ class Feature:
             return [value for value in filled if value not in self.categories]
         return [value for value, number in zip(filled, _numbers(filled), strict=True) if np.isnan(number)]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, float | list[str]]:
         """Return its declaration."""
-        if self.categories is None:
-            return {"low": self.low, "high": self.high}
-        return {"categories": list(self.categories)}
+        if self.categories is not None:
+            return {"categories": list(self.categories)}
+        assert self.low is not None and self.high is not None
+        return {"low": self.low, "high": self.high}
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Features:
         """Return a table's texts as numbers, shape (n, columns)."""
         return np.concatenate([feature.encode(table[name]) for name, feature in self.by_name.items()], axis=1)
 
-    def check_types(self, values: Mapping[str, Sequence[object]]) -> None:
+    def check_types(self, values: Mapping[str, Sequence[Hashable]]) -> None:
         """Raise RecordsError for dates and times, of which no feature can be read."""
         for name in self.by_name:
             for value in values[name]:
@@ -163,7 +163,7 @@ class Features:
             if unused:
                 yield f"{name}: no record has the category {', '.join(map(shown, unused))}."
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, dict[str, float | list[str]]]:
         """Return the declaration."""
         return {name: feature.to_json() for name, feature in self.by_name.items()}
 
@@ -175,7 +175,7 @@ def read_features(path: Path) -> Features:
 
 def features_from_json(declaration: JsonValue, where: str) -> Features:
     """Return declared features; FeaturesError calls the declaration `where`."""
-    declared = as_type(dict[str, dict[str, Any]], declaration, _refusal(where))
+    declared = as_type(dict[str, JsonFields], declaration, _refusal(where))
     features = {name: _feature(fields, f"{where}: {name}") for name, fields in declared.items()}
     try:
         return Features(features)
@@ -183,7 +183,7 @@ def features_from_json(declaration: JsonValue, where: str) -> Features:
         raise FeaturesError(f"{where}: {error}") from None
 
 
-def _feature(fields: dict[str, Any], where: str) -> Feature:
+def _feature(fields: JsonFields, where: str) -> Feature:
     """Return a declared feature; its categories may be numbers and truth, which stand for their texts."""
     unknown = [key for key in fields if key not in _KEYS]
     if unknown:
@@ -194,7 +194,7 @@ def _feature(fields: dict[str, Any], where: str) -> Feature:
     categories = fields.get("categories")
     if isinstance(categories, list):
         texts = [str(value) if isinstance(value, bool | int) else value for value in categories]
-        fields = {**fields, "categories": texts}
+        fields = JsonFields({**fields, "categories": texts})
     return as_type(Feature, fields, _refusal(where))
 
 

@@ -4,11 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import narwhals.stable.v2 as nw
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from msgspec import Struct
 from narwhals.typing import IntoFrame
@@ -16,7 +15,7 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from harness.errors import RecordsError
-from harness.inputs.columns import TABLE
+from harness.inputs.columns import TABLE, Names
 from harness.inputs.tables import table_at
 from harness.postprocessing.thresholds.predictor import Samples
 from harness.stated_privacy import StatedPrivacy
@@ -26,6 +25,7 @@ from harness.training.fairness import FairGrad
 from harness.training.features import Features, features_from_json
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.arrays import Floats, Integers
+from protocols.json_values import JsonValue
 
 Label = str | int | float | bool
 SumOf = Callable[[Floats], Floats]  # from updates, a row per protected unit, to their noisy sum
@@ -127,8 +127,10 @@ def fit(
     Computes: the mean of the later half of the steps of gradient descent with heavy-ball momentum, over which
     noise averages out.
     """
-    parameters, velocity = np.zeros(examples.shape), np.zeros(examples.shape)
-    total, weights = np.zeros(examples.shape), None
+    parameters = np.zeros(examples.shape)
+    velocity = np.zeros(examples.shape)
+    total = np.zeros(examples.shape)
+    weights: Floats | None = None
     counts = np.zeros(fairgrad.cells if fairgrad else 0)
     for done in range(how.rounds):
         noisy = sum_of(
@@ -230,17 +232,17 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
             parameters=self.parameters.tolist(),
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, JsonValue]:
         """Return the fields of `model.json`, but for the privacy of the training."""
         return {"schema": SCHEMA, **as_json(self.stated)}
 
     @property
-    def classes_(self) -> npt.NDArray[Any]:
+    def classes_(self) -> Names:
         """The sorted labels, in the order of `predict_proba`."""
         return np.sort(np.array(self.labels))
 
     @property
-    def feature_names_in_(self) -> npt.NDArray[Any]:
+    def feature_names_in_(self) -> Names:
         """The features' names, shape (p,)."""
         return np.array([*self.features.by_name], dtype=object)
 
@@ -274,7 +276,7 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
         shares = probabilities(self.parameters, with_constant(self.features.encode(rows.texts)))
         return shares[:, np.argsort(np.array(self.labels))]
 
-    def predict(self, X: Samples) -> npt.NDArray[Any]:  # noqa: N803
+    def predict(self, X: Samples) -> Names:  # noqa: N803
         """Return each row's most probable label, shape (n,)."""
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
 

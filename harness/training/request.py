@@ -7,8 +7,11 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from harness.errors import OptionError, named
+from harness.releases.registry import CALLS
+from harness.releases.thresholds.request import ThresholdsRequest
+from harness.releases.weights.request import WeightsRequest
 from harness.request.base import CAP_HELP, Account, Protect, Randomness, Request, Spending, Where
-from harness.request.fields import Options, Part, as_text, optional, required, usual
+from harness.request.fields import Given, Options, Part, as_text, optional, required, several, usual
 from harness.request.readers import (
     in_module,
     one_of,
@@ -21,14 +24,7 @@ from harness.request.readers import (
     parse_positive,
     whole,
 )
-from harness.request.releases import (
-    CALLS,
-    DeclaredDomain,
-    ReleaseCall,
-    Source,
-    ThresholdsRequest,
-    WeightsRequest,
-)
+from harness.request.releases import DeclaredDomain, ReleaseCall, Source
 from protocols.guarantee import NOTHING, Guarantee
 
 if TYPE_CHECKING:
@@ -38,9 +34,10 @@ UNCHARGED = "none"
 _SHARE = Fraction(1, 5)  # of epsilon and delta for weights, unless told
 
 
-def _parse_with(text: str, option: str) -> list[str]:
+@several()
+def _parse_with(given: Given, option: str) -> list[str]:
     known = ["weights", "thresholds", "fairgrad"]
-    return [parse_choice(option, name, known) for name in parse_names(text, option)]
+    return [parse_choice(option, name, known) for name in parse_names(given, option)]
 
 
 class TrainRequest(Options):

@@ -8,7 +8,7 @@ import warnings
 from dataclasses import dataclass, replace
 from functools import partial as partial_of
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from msgspec import UNSET, structs
@@ -16,7 +16,7 @@ from msgspec import UNSET, structs
 from harness.engines.base import Progress
 from harness.engines.registry import choose_model
 from harness.errors import OptionError
-from harness.inputs.columns import TABLE, as_index
+from harness.inputs.columns import TABLE, Name, as_index
 from harness.inputs.record_schema import (
     DEFAULT_MAX_COUNT,
     Grid,
@@ -48,17 +48,21 @@ from harness.privacy.manifest import (
     Inputs,
     Manifest,
     TrainingSettings,
-    manifest_to_json,
     read_statement,
 )
 from harness.privacy.statement import (
     INFERRED,
-    PrivacyStatement,
+    bits_of,
+    end_to_end,
     failure_of,
     state_distributed_noise,
 )
-from harness.releases.base import statistic_of
+from harness.releases.base import Answer, Statistic, statistic_of
 from harness.releases.files import files_to_json
+from harness.releases.thresholds.statistic import Thresholds
+from harness.releases.weights.statistic import Weights
+from harness.stated_privacy import StatedPrivacy
+from harness.system.documents import as_json
 from harness.system.files import working_directory
 from harness.system.result_files import check_new, new_directory, write_all
 from harness.training.fairness import FairGrad
@@ -79,10 +83,13 @@ from protocols.accounting.rounding import float_up
 from protocols.arrays import Bools, Floats
 from protocols.circuits.coins import exp_bounds
 from protocols.guarantee import Guarantee, compose
+from protocols.json_values import JsonValue
 from protocols.noise.added import DistributedNoise
 from protocols.spec import SHARES, SPLIT
 
 TASK = "train"
+R = TypeVar("R", bound=Answer)
+
 HELD_OUT = 4  # one of so many clients is kept for thresholds
 
 
@@ -142,8 +149,8 @@ class Trained:
 
     model: LogisticModel
     manifest: Manifest
-    weights: Run[Any] | None
-    thresholds: Run[Any] | None
+    weights: Run[Weights] | None
+    thresholds: Run[Thresholds] | None
     charging: Entry
     files: tuple[ModelFile]  # beside the manifest
 
@@ -163,50 +170,50 @@ def train(
     Guarantees: a training is charged once, before anything is revealed, and a failed one stays charged.
     [test: tests/harness/training/test_run.py]
     """
-    began, domain, labels = time.monotonic(), records.domain, label_values(records)
-    kept = held_out(records.clients) if chosen.thresholds else np.zeros(records.clients, dtype=bool)
-    seen, of_training = ~kept[records.client], of_clients(records, ~kept)
+    began = time.monotonic()
+    domain = records.domain
+    labels = label_values(records)
+    split = _split(records, keep_some=chosen.thresholds is not None)
     progress("plan")
-    planned = plan_training(chosen, domain, features, of_training.clients, out)
-    session, fairgrad = planned.session, planned.fairgrad
+    planned = plan_training(chosen, domain, features, split.training.clients, out)
+    session = planned.session
     Entry(chosen.account).check(planned.whole)
     with working_directory(Path(tempfile.gettempdir())) as work:
         whole = replace(planned.whole, piece=session.take(work / "piece"))
         with settled(SeriesEntry(chosen.account, whole)) as series, new_directory(out) as partial:
             with charging_for(session.stock, whole.piece):
                 series.check(whole)
-            weights = _release(chosen.weights, records, partial, progress, series)
-            table = weights.found.weights.weights if weights else np.ones(domain.shape[:2])
-            examples = Examples(
-                encoded[seen],
-                of_training.label,
-                of_training.client,
-                of_training.clients,
-                len(domain.labels),
-                table[of_training.group, of_training.label],
-                of_training.group,
-            )
+            weights: Run[Weights] | None = None
+            if chosen.weights is not None:
+                weights = _release(
+                    statistic_of(chosen.weights.release),
+                    chosen.weights,
+                    records,
+                    partial,
+                    progress=progress,
+                    series=series,
+                )
+            examples = split.examples(encoded, weights)
             progress("train")
             with session.part_of(series):
                 parameters = fit(
-                    examples, session.add, chosen.how, chosen.request.protect.privacy_unit, fairgrad
+                    examples, session.add, chosen.how, chosen.request.protect.privacy_unit, planned.fairgrad
                 )
-            apart = None
-            if chosen.thresholds:
-                positive = domain.positive(chosen.request.positive_label)
-                scores = probabilities(parameters, with_constant(encoded[~seen]))[:, positive]
-                apart = replace(
-                    of_clients(records, kept),
-                    domain=chosen.scored(domain),
-                    detail=bins_of(scores, chosen.grid),
+            thresholds: Run[Thresholds] | None = None
+            if chosen.thresholds is not None:
+                scored = split.scored(
+                    chosen, probabilities(parameters, with_constant(split.kept_rows(encoded)))
                 )
-            thresholds = _release(chosen.thresholds, apart, partial, progress, series)
+                beside = statistic_of(chosen.thresholds.release)
+                thresholds = _release(
+                    beside, chosen.thresholds, scored, partial, progress=progress, series=series
+                )
             progress("write")
-            parts = {
-                **({"weights": weights.manifest} if weights else {}),
-                "training": _own_manifest(chosen, session, examples, series, domain.inferred),
-                **({"thresholds": thresholds.manifest} if thresholds else {}),
-            }
+            parts = {"training": _own_manifest(chosen, session, examples, series, domain.inferred)}
+            if weights is not None:
+                parts = {"weights": weights.manifest, **parts}
+            if thresholds is not None:
+                parts = {**parts, "thresholds": thresholds.manifest}
             manifest = structs.replace(
                 _manifest(chosen, parts, planned.total, domain),
                 inputs=Inputs(
@@ -218,8 +225,71 @@ def train(
             )
             model = LogisticModel(features, labels, parameters)
             file = ModelFile(**structs.asdict(model.stated), privacy=manifest.privacy)
-            write_all(partial, {**files_to_json([file]), MANIFEST: manifest_to_json(manifest)})
+            write_all(partial, {**files_to_json([file]), MANIFEST: as_json(manifest)})
             return Trained(model, manifest, weights, thresholds, series, (file,))
+
+
+@dataclass(frozen=True)
+class _Split:
+    """Records by what they are for: each client's train the model, or lead to thresholds of its scores.
+
+    Attributes:
+        training: Those of the clients that train it.
+        apart: Those of the others.
+        in_training: Which rows of all records are the first, shape (n,).
+    """
+
+    training: ClientRecords
+    apart: ClientRecords
+    in_training: Bools
+
+    def examples(self, encoded: Floats, weights: Run[Weights] | None) -> Examples:
+        """Return what the model learns from, each weighed by its group and label.
+
+        Args:
+            encoded: The features of all records, shape (n, columns).
+            weights: The release that says so; without it each weighs 1.
+        """
+        training = self.training
+        domain = training.domain
+        table = np.ones(domain.shape[:2]) if weights is None else weights.found.weights.weights
+        return Examples(
+            encoded[self.in_training],
+            training.label,
+            training.client,
+            training.clients,
+            len(domain.labels),
+            table[training.group, training.label],
+            training.group,
+        )
+
+    def kept_rows(self, encoded: Floats) -> Floats:
+        """Return the features of the records that the model did not see."""
+        return encoded[~self.in_training]
+
+    def scored(self, chosen: Training, shares: Floats) -> ClientRecords:
+        """Return the records that the model did not see, with its scores.
+
+        Args:
+            chosen: Which label is positive, and the thresholds between scores.
+            shares: Each label's probability by the model, shape (rows kept apart, labels).
+        """
+        positive = self.apart.domain.positive(chosen.request.positive_label)
+        return replace(
+            self.apart,
+            domain=chosen.scored(self.apart.domain),
+            detail=bins_of(shares[:, positive], chosen.grid),
+        )
+
+
+def _split(records: ClientRecords, *, keep_some: bool) -> _Split:
+    """Keep some clients' records apart from training, or none; raises as `held_out`."""
+    kept = held_out(records.clients) if keep_some else np.zeros(records.clients, dtype=bool)
+    return _Split(
+        training=of_clients(records, ~kept),
+        apart=of_clients(records, kept),
+        in_training=~kept[records.client],
+    )
 
 
 @dataclass(frozen=True)
@@ -256,16 +326,15 @@ def plan_training(
 
 
 def _release(
-    part: RunSettings | None,
-    records: ClientRecords | None,
+    statistic: Statistic[R],
+    part: RunSettings,
+    records: ClientRecords,
     partial: Path,
+    *,
     progress: Progress,
     series: SeriesEntry,
-) -> Run[Any] | None:
-    """Run a release beside the model, if there is one, into a directory of its name."""
-    if part is None or records is None:
-        return None
-    statistic = statistic_of(part.release)
+) -> Run[R]:
+    """Run a release beside the model, into a directory of its name."""
     said = partial_of(_say_part, progress, statistic.name)
     return run_release(statistic, RecordsSource(records), part, partial / statistic.name, said, within=series)
 
@@ -276,7 +345,8 @@ def _say_part(progress: Progress, name: str, step: str) -> None:
 
 def _settings(how: Descent, planned: PlannedTraining) -> TrainingSettings:
     """Return what a manifest says of how the model was trained."""
-    fairgrad, loss = planned.fairgrad, planned.session.plan.loss
+    fairgrad = planned.fairgrad
+    loss = planned.session.plan.loss
     return TrainingSettings(
         rounds=how.rounds,
         clip=how.clip,
@@ -291,7 +361,7 @@ def _settings(how: Descent, planned: PlannedTraining) -> TrainingSettings:
     )
 
 
-def label_values(records: ClientRecords) -> list[Any]:
+def label_values(records: ClientRecords) -> list[Name]:
     """Return the labels in the records' dtype; OptionError for datetimes."""
     dtype = records.columns.get("label", "str")
     if "datetime" in dtype:
@@ -317,7 +387,8 @@ def held_out(clients: int) -> Bools:
 
 def of_clients(records: ClientRecords, kept: Bools) -> ClientRecords:
     """Return these clients' records."""
-    rows, number = kept[records.client], np.cumsum(kept) - 1
+    rows = kept[records.client]
+    number = np.cumsum(kept) - 1  # of a client among those that are kept
     return replace(
         records,
         client_ids=records.client_ids[kept],
@@ -339,10 +410,14 @@ def _session(
     norm = chosen.how.clip * chosen.how.largest_weight  # what is added is clipped and weighed already
     coordinates = (len(domain.labels) - 1) * (features.columns + 1)
     if fairgrad is not None:
-        norm, coordinates = math.hypot(norm, fairgrad.unit(norm)), coordinates + fairgrad.cells
+        norm = math.hypot(norm, fairgrad.unit(norm))
+        coordinates += fairgrad.cells
+    rows = clients
+    if request.protect.privacy_unit is PrivacyUnit.RECORD:
+        rows *= domain.max_count
     return SumSession(
         request.model.name,
-        clients=clients * (domain.max_count if request.protect.privacy_unit is PrivacyUnit.RECORD else 1),
+        clients=rows,
         coordinates=coordinates,
         rounds=chosen.how.rounds,
         clip=norm,
@@ -368,13 +443,10 @@ def _manifest(
     existence_only = domain.max_count == 1 and chosen.request.protect.privacy_unit is PrivacyUnit.RECORD
     # What a client's only record says is protected as one record that is removed and another that is added.
     replaced = Guarantee(2 * total.epsilon, (1 + exp_bounds(total.epsilon)[1]) * total.delta)
-    stated = replace(
-        read_statement(manifest),
-        exact=total,
-        epsilon_requested=chosen.request.protect.epsilon,
-        if_replaced=replaced if existence_only else None,
+    statement = read_statement(manifest).with_loss(
+        total, asked=chosen.request.protect.epsilon, if_replaced=replaced if existence_only else None
     )
-    return structs.replace(manifest, privacy=stated.stated)
+    return structs.replace(manifest, privacy=statement.stated)
 
 
 def _own_manifest(
@@ -384,39 +456,46 @@ def _own_manifest(
     size, counted = session.rule.coordinates, ""
     if chosen.fairness is not None:
         counted = " and of the records that the model gets right and wrong, by group and label"
-    stated = PrivacyStatement(
-        model=request.model,
-        exact=session.plan.exact,
+    exact, input_path = session.plan.exact, SHARES.described
+    bits = bits_of(failure_of(request.model.security_bits(0)) * (1 + (piece.attempts if piece else 0)))
+    distributed = state_distributed_noise(noise, SPLIT) if isinstance(noise, DistributedNoise) else None
+    stated = StatedPrivacy(
+        epsilon=float_up(exact.epsilon),
+        delta=float_up(exact.delta),
+        epsilon_exact=exact.epsilon,
+        delta_exact=exact.delta,
         epsilon_requested=chosen.guarantee.epsilon,
-        relation=session.event.relation,
-        unit=request.protect.privacy_unit,
-        failure=failure_of(request.model.security_bits(0)) * (1 + (piece.attempts if piece else 0)),
-        made_ahead=piece is not None,
+        neighboring_relation=session.event.relation,
+        privacy_unit=request.protect.privacy_unit,
+        mpc_statistical_security_bits=bits,
         input_form="sums",
-        input_path=SHARES.described,
-        revealed=(
-            f"{session.rounds} noisy sums of {size} numbers each, of clients' updates of the model{counted}",
-        ),
-        public=(
+        input_path=input_path,
+        revealed=[
+            f"{session.rounds} noisy sums of {size} numbers each, of clients' updates of the model{counted}"
+        ],
+        noise="distributed" if distributed else UNSET,
+        distribution=distributed.distribution if distributed else UNSET,
+        honest_parties=distributed.honest_parties if distributed else UNSET,
+        shifted=distributed.shifted if distributed else UNSET,
+        made_ahead=True if piece else UNSET,
+        public=[
             *("number of clients", "features and their ranges", "number of rounds", "clipping norm"),
             *("largest weight", "learning rate", "momentum"),
             *(["fairness"] if counted else []),
             *([INFERRED] if inferred else []),
-        ),
-        distributed_noise=state_distributed_noise(noise, SPLIT)
-        if isinstance(noise, DistributedNoise)
-        else None,
+        ],
+        end_to_end=end_to_end(request.model, exact, bits, input_path=input_path, assumes=False),
     )
-    manifest = manifest_of(
+    return manifest_of(
         "training",
         session.result,
-        stated.stated,
+        stated,
         Inputs(clients=examples.clients),
         charging.stated(),
         wall_s=sum(session.seconds),
         share_s=0.0,
+        preprocessing=made_ahead(piece) if piece else None,
     )
-    return structs.replace(manifest, preprocessing=made_ahead(piece)) if piece else manifest
 
 
 def trained(
@@ -433,7 +512,8 @@ def trained(
     account = chosen_account(
         request.population, request.account.budget, request.account.ledger, say, of_records=True
     )
-    chosen, domain = _chosen(request, account), declared_domain(request.declares)
+    chosen = _chosen(request, account)
+    domain = declared_domain(request.declares)
     begin("records")
     records, rows = read_singly(
         source, [*features.by_name], domain, request.declares.max_count or DEFAULT_MAX_COUNT
@@ -448,7 +528,7 @@ def trained(
 
 def preprocessed(
     request: TrainRequest, features: Features, runs: int, progress: Progress
-) -> tuple[Path, list[dict[str, Any]]]:
+) -> tuple[Path, list[dict[str, JsonValue]]]:
     """Make the noise of all rounds of so many trainings; return its directory and costs.
 
     After an error, finished noise stays.
@@ -464,7 +544,11 @@ def preprocessed(
 def _chosen(request: TrainRequest, account: Account) -> Training:
     request = request.but(security=request.security or choose_model(None))
     domain = declared_domain(request.declares)
-    usual = 2.0 if "weights" in request.parts else 1.25 if request.sought else 1.0
+    usual_largest_weight = 1.0
+    if "weights" in request.parts:
+        usual_largest_weight = 2.0
+    elif request.sought:
+        usual_largest_weight = 1.25
     return Training(
         request,
         account,
@@ -472,7 +556,7 @@ def _chosen(request: TrainRequest, account: Account) -> Training:
         Descent(
             request.rounds,
             request.clip,
-            request.largest_weight or usual,
+            request.largest_weight or usual_largest_weight,
             request.learning_rate,
             request.momentum,
         ),

@@ -1,17 +1,13 @@
 """Rounds of noisy sums by parties that stay up, with one budget, spent before the first."""
 
-import math
 import sys
 import tempfile
 import time
 import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import numpy as np
 
@@ -29,21 +25,13 @@ from harness.privacy.stock import Piece, Stock
 from harness.request.base import Account as AccountFields
 from harness.security_models import SecurityModel
 from harness.system.files import working_directory
-from harness.training.updates import UpdateRule, rounding_error, units_for
+from harness.training.session_plan import Number, WantedSums
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-from protocols.accounting.rounding import exact_number
-from protocols.accounting.rounds import RoundsPlan, plan_rounds
 from protocols.arrays import Floats, Integers
 from protocols.circuits.noise import input_widths
-from protocols.guarantee import Guarantee
+from protocols.json_values import JsonValue
 from protocols.noise.added import DistributedNoise
-from protocols.spec import NO_INPUT, PI_ROUNDS, with_distributed_noise, with_noise_made_ahead
-
-MAX_ROUNDS = 100_000
-_MOST_UNITS = 1 << 40  # of the grid to a clipping norm
-_ROUNDING_SHARE = 1 / 3  # of the noise's standard deviation
-
-Number = int | float | Fraction | str
+from protocols.spec import NO_INPUT
 
 
 class SumSession:
@@ -133,43 +121,30 @@ class SumSession:
         Raises:
             FairSharesError: A subclass for each mistake.
         """
-        self.model, self.clients, self.rounds = choose_model(security), clients, rounds
-        self._timeout_s, self._starting = timeout, starting
-        if not (
-            hasattr(rounds, "__index__")
-            and hasattr(clients, "__index__")
-            and 1 <= rounds <= MAX_ROUNDS
-            and clients >= 1
-        ):
-            raise OptionError(
-                f"A session has 1 to {MAX_ROUNDS} rounds of 1 client or more, not {rounds}, {clients}."
-            )
-        rows = rows or unit
-        distributions, units_of_privacy = ("joint", "distributed"), (PrivacyUnit.CLIENT, PrivacyUnit.RECORD)
-        for kind, name, known in (
-            ("noise", noise, distributions),
-            ("privacy unit", unit, units_of_privacy),
-            ("privacy unit", rows, units_of_privacy),
-        ):
-            if name not in known:
-                raise OptionError(f"There is no {kind} {name!r}; choose {' or '.join(known)}.")
-        self._spec, self.offline, parties = PI_ROUNDS, offline, None
-        if offline and noise == "distributed":
-            raise OptionError(
-                "Parties draw distributed noise in the run itself: only joint noise is made ahead."
-            )
-        if offline:
-            self._spec = with_noise_made_ahead(PI_ROUNDS, NO_INPUT) or PI_ROUNDS
-        if noise == "distributed":
-            self._spec = with_distributed_noise(PI_ROUNDS, NO_INPUT) or PI_ROUNDS
-            parties = self.model.parties, self.model.parties - self.model.corruptions
-        rule = UpdateRule(coordinates, clip, largest_weight, 1, PrivacyUnit(unit), PrivacyUnit(rows))
-        wanted = _Wanted(rounds, Guarantee(_exact(epsilon), _exact(delta)), parties)
-        if step is None:
-            self.rule, self.plan = wanted.with_usual_step(rule, clients)
-        else:
-            self.rule, self.plan = wanted.with_step(rule, step)
-        self.rule.check_sums(clients, self.plan.noise.largest)
+        self.model = choose_model(security)
+        wanted = WantedSums.of_words(
+            clients=clients,
+            coordinates=coordinates,
+            rounds=rounds,
+            clip=clip,
+            largest_weight=largest_weight,
+            epsilon=epsilon,
+            delta=delta,
+            unit=unit,
+            rows=rows,
+            noise=noise,
+            offline=offline,
+            step=step,
+        )
+        planned = wanted.planned(self.model)
+        self.clients = wanted.clients
+        self.rounds = wanted.rounds
+        self.offline = wanted.offline
+        self.rule = planned.rule
+        self.plan = planned.plan
+        self._spec = planned.spec
+        self._timeout_s = timeout
+        self._starting = starting
         self._account = _account(population, budget, ledger) if starting is None else Account()
         self.stock = Stock(Path(stock or self._account.ledger.path.parent / "stock"))
         self.piece: Piece | None = None
@@ -189,7 +164,9 @@ class SumSession:
         if reason := engine_of(self.model).supports(self._spec, self.model, NO_INPUT):
             raise UnsupportedError(reason)
 
-    def preprocess(self, sessions: int = 1, progress: Progress = lambda _: None) -> list[dict[str, Any]]:
+    def preprocess(
+        self, sessions: int = 1, progress: Progress = lambda _: None
+    ) -> list[dict[str, JsonValue]]:
         """Make the joint noise of later sessions; return its costs. An error leaves finished noise."""
         return preprocess(self._noise, self.stock, sessions, self._timeout_s, progress)
 
@@ -271,7 +248,8 @@ class SumSession:
             raise OptionError(
                 f"{len(encoded)} rows are more than the {self.clients} clients that were declared."
             )
-        columns, started = _columns(encoded, self.model), time.monotonic()
+        columns = _columns(encoded, self.model)
+        started = time.monotonic()
         try:
             sums = self._rounds.open(columns)["sums"]
             self.seconds.append(time.monotonic() - started)
@@ -310,14 +288,14 @@ class SumSession:
     @property
     def result(self) -> EngineResult:
         """The engine's result so far."""
-        engine, parties = engine_of(self.model), self.model.parties
+        engine = engine_of(self.model)
         return EngineResult(
             model=self.model,
             outputs={},
             engine=engine.name,
             engine_version=str(engine.version()),
             program_hash=engine.program_hash(self.job, self.model),
-            times=times_of((sum(self.seconds),) * parties, 0.0),
+            times=times_of((sum(self.seconds),) * self.model.parties, 0.0),
             sent_bytes=self.sent_bytes or (),
         )
 
@@ -343,14 +321,15 @@ class SumSession:
     @property
     def event(self) -> PrivacyEvent:
         """The charge of all rounds."""
+        relation = NeighboringRelation.ADD_OR_REMOVE_ONE
+        if self.rule.unit is PrivacyUnit.CLIENT:
+            relation = NeighboringRelation.ZERO_OUT_ONE
         return PrivacyEvent(
             task="sums",
             model=self.model.name,
             exact=self.plan.exact,
             unit=self.rule.unit,
-            relation=NeighboringRelation.ZERO_OUT_ONE
-            if self.rule.unit is PrivacyUnit.CLIENT
-            else NeighboringRelation.ADD_OR_REMOVE_ONE,
+            relation=relation,
             out=Path.cwd(),
             noise=self.plan.loss,
             piece=self.piece.name if self.piece else "",
@@ -359,85 +338,24 @@ class SumSession:
     @property
     def job(self) -> PrivateJob:
         """The parties' program and arguments."""
-        noise, parties, d = self.plan.noise, self.model.parties, self.rule.coordinates
+        noise = self.plan.noise
+        parties = self.model.parties
+        coordinates = self.rule.coordinates
         law = ("0",) if self.offline else self.plan.distribution
+        own: DistributedNoiseInput | None = None
+        fair_bits: tuple[tuple[int, int], ...] = ()
+        if isinstance(noise, DistributedNoise):
+            own = DistributedNoiseInput(coordinates, coordinates)
+        elif not self.offline:
+            fair_bits = tuple((width, coordinates) for width in input_widths(noise.bits))
         return PrivateJob(
             spec=self._spec,
             source=PROGRAMS / f"{self._spec.name}.mpc",
-            arguments=(str(parties), str(self.rounds), str(d), *law),
+            arguments=(str(parties), str(self.rounds), str(coordinates), *law),
             party_inputs=(None,) * parties,
-            fair_bits=()
-            if isinstance(noise, DistributedNoise) or self.offline
-            else tuple((width, d) for width in input_widths(noise.bits)),
-            own=DistributedNoiseInput(d, d) if isinstance(noise, DistributedNoise) else None,
+            fair_bits=fair_bits,
+            own=own,
             pieces=self.piece.parties if self.piece else None,
-        )
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    """The rounds, budget and kind of noise that a session is planned for.
-
-    Attributes:
-        distributed: Among so many parties, so many of which are honest; None for joint noise.
-    """
-
-    rounds: int
-    total: Guarantee
-    distributed: tuple[int, int] | None
-
-    def with_step(self, rule: UpdateRule, step: float) -> tuple[UpdateRule, RoundsPlan]:
-        """Return the rule with at most this step, and its noise; OptionError if no noise is as large."""
-        if not 0 < step < math.inf:
-            raise OptionError(f"The step of the grid is a positive number, not {step}.")
-        if rule.clip / step > _MOST_UNITS:
-            raise OptionError(
-                f"A step of {step} is below {rule.clip / _MOST_UNITS:g}, the finest of the clipping norm "
-                f"{rule.clip:g}; say a coarser one."
-            )
-        try:
-            return self._at(rule, max(1, math.ceil(rule.clip / step)))
-        except ValueError as error:
-            self.with_usual_step(rule, clients=1)  # which says so if no step does
-            raise OptionError(f"A step of {step}: {error}; so does a coarser step.") from None
-
-    def with_usual_step(self, rule: UpdateRule, clients: int) -> tuple[UpdateRule, RoundsPlan]:
-        """Return the rule with a step that does no harm, and its noise.
-
-        Rounding adds at most 4 % to a norm, if there is noise of as many units; and its error, over all
-        clients, is at most `_ROUNDING_SHARE` of the noise's, as far as there is noise of as many units.
-        """
-        units = units_for(rule.coordinates, rule.largest_weight)
-        while True:
-            try:
-                coarse, plan = self._at(rule, units)
-                break
-            except ValueError as error:
-                if units == 1:
-                    raise OptionError(
-                        f"ε and δ of {float(self.total.epsilon):g} and {float(self.total.delta):g}: {error}."
-                    ) from None
-                units //= 2
-        spread = math.sqrt(self.rounds * coarse.squares / (2 * plan.loss.rho))  # of the noise, in units
-        too_coarse = rounding_error(clients) / (_ROUNDING_SHARE * spread)
-        finer = units << max(0, math.ceil(math.log2(too_coarse)))
-        while finer > units:
-            try:
-                return self._at(rule, finer)
-            except ValueError:  # no noise has as many units
-                finer //= 2
-        return coarse, plan
-
-    def _at(self, rule: UpdateRule, units: int) -> tuple[UpdateRule, RoundsPlan]:
-        """Return the rule with these units, and its noise; ValueError if there is none."""
-        chosen = replace(rule, units=units)
-        return chosen, plan_rounds(
-            chosen.squares,
-            rule.coordinates,
-            self.rounds,
-            self.total.epsilon,
-            self.total.delta,
-            distributed=self.distributed,
         )
 
 
@@ -458,10 +376,3 @@ def _account(
     with naming(PYTHON):
         given = AccountFields(budget=budget, ledger=ledger)
         return chosen_account(population, given.budget, given.ledger)
-
-
-def _exact(number: Number) -> Fraction:
-    exact = exact_number(str(number))
-    if exact is None:
-        raise OptionError(f"{number!r} is no number; write 1, 0.5, 1/3, 1e-5 or 2^-40.")
-    return exact

@@ -4,9 +4,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
-from typing import Any
 
-from harness.privacy.audit.samplers import DELTAS, EMULATED, Audited
+from harness.privacy.audit.samplers import DELTAS, EMULATED, Audited, Figure
 from harness.views.parts import Findings, Part, Stacked, Table
 from harness.views.rendering.plots import deltas
 from protocols.accounting.rounding import digits_up, exact_text
@@ -73,13 +72,15 @@ def _noise(audits: Sequence[Audited]) -> Iterator[Part]:
         )
 
 
-def _of_noise(figures: Mapping[str, Any]) -> list[str]:
+def _of_noise(figures: Mapping[str, Figure]) -> list[str]:
+    square = figures["mean_square_error"]
+    assert square is not None
     return [
         _short(figures["delta"], 3),
         _short(Fraction(str(figures["delta_at_every_epsilon"])), 3),
         *(_short(figures[f"epsilon_at_{at}"]) for at in DELTAS),
         _short(figures["largest_noise"]),
-        f"{math.sqrt(figures['mean_square_error']):.2f}",
+        f"{math.sqrt(Fraction(square)):.2f}",
         f"{figures['ands']}, {figures['fair_bits']}" if "ands" in figures else "",
     ]
 

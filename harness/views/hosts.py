@@ -1,17 +1,20 @@
 """Hosts: checks, setup, leftovers and removals."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from fractions import Fraction
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
+from harness.computation import HostsRun
 from harness.engines.parties.certificates import fingerprint
 from harness.privacy.ledger.populations import Population, runs_text, spent_text
-from harness.request.releases import REQUESTS
+from harness.privacy.manifest import Inputs, given
+from harness.releases.registry import REQUESTS
 from harness.security_models import MODELS
 from harness.views.parts import Bad, Good, Line, Paragraph, Part, Sentences, Table
 from protocols.accounting.rounding import digits_down
 from protocols.guarantee import Guarantee
+from protocols.json_values import JsonObject
 
 CHECK_STEPS = {
     "connect": "Connecting",
@@ -28,34 +31,49 @@ COLLECT_STEPS = {"connect": "Connecting", "collect": "Collecting"}
 CLEAN_STEPS = {"connect": "Connecting", "clean": "Cleaning"}
 
 
-def findings(
-    facts_by_host: Sequence[Mapping[str, Any]], marks: Sequence[Mapping[str, bool | None]], model: str
-) -> Iterator[Part]:
-    """Show a row per host, and a sentence per fault; None marks a missing check."""
-    yield Table(
-        ["party", "host", *marks[0]],
-        [
-            [
-                str(host["party"]),
-                host["address"],
-                *({True: Good("✓"), False: Bad("✗"), None: "–"}[mark] for mark in looked_at.values()),
-            ]
-            for host, looked_at in zip(facts_by_host, marks, strict=True)
-        ],
-        "l" * (2 + len(marks[0])),
-    )
-    for host in facts_by_host:
-        if host["party_can"]:
-            yield unprotected(host["party"], host["address"], host["party_can"])
-        for notice in host["notices"]:
-            yield f"Host {host['address']} (party {host['party']}): {notice}"
-    faults = [fault for host in facts_by_host for fault in host["faults"].values()]
+_MARKS = {True: Good("✓"), False: Bad("✗"), None: "–"}
+
+
+@dataclass(frozen=True)
+class CheckedHost:
+    """What a check found of one host.
+
+    Attributes:
+        marks: Whether what was looked at is right, by its name; None without a check.
+        faults: A sentence for each thing that is not.
+        notices: Sentences of the host's own.
+        party_can: What code that took over the party's process could do there.
+        engine_version: That of its engine; "" if it told nothing.
+    """
+
+    party: int
+    address: str
+    marks: Mapping[str, bool | None]
+    faults: Sequence[str]
+    notices: Sequence[str]
+    party_can: Sequence[str]
+    engine_version: str
+
+
+def findings(hosts: Sequence[CheckedHost], model: str) -> Iterator[Part]:
+    """Show a row per host, and a sentence per fault."""
+    looked_at = [*hosts[0].marks]
+    rows = [
+        [str(host.party), host.address, *(_MARKS[host.marks[name]] for name in looked_at)] for host in hosts
+    ]
+    yield Table(["party", "host", *looked_at], rows, "l" * (2 + len(looked_at)))
+    for host in hosts:
+        if host.party_can:
+            yield unprotected(host.party, host.address, host.party_can)
+        for notice in host.notices:
+            yield f"Host {host.address} (party {host.party}): {notice}"
+    faults = [fault for host in hosts for fault in host.faults]
     for fault in faults:
         yield Paragraph(f"✗ {fault}", strong=Bad("✗"))
     if not faults:
         yield (
-            f"All {len(facts_by_host)} hosts can take their part in runs of model {model} "
-            f"({facts_by_host[0]['engine_version']})."
+            f"All {len(hosts)} hosts can take their part in runs of model {model} "
+            f"({hosts[0].engine_version})."
         )
 
 
@@ -98,25 +116,25 @@ def certificates(
     )
 
 
-def leftover_runs(runs: Sequence[Mapping[str, Any]]) -> Table:
+def leftover_runs(runs: Sequence[JsonObject]) -> Table:
     """Show a row per unread run."""
     columns = ["run", "security", "task", "ended"]
+    rows = []
+    for run in runs:
+        parties = run["parties"]
+        assert isinstance(parties, list)
+        agreed = "" if run["outputs"] is None else " (agree)"
+        rows.append([*(str(run[name]) for name in columns), ", ".join(map(str, parties)) + agreed])
     return Table(
         [*columns, "parties"],
-        [
-            [
-                *(str(run[name]) for name in columns),
-                ", ".join(map(str, run["parties"])) + ("" if run["outputs"] is None else " (agree)"),
-            ]
-            for run in runs
-        ],
+        rows,
         "lllll",
         caption="These are the revealed values: noisy, differentially private, and charged. They stay on "
         "the hosts until ./inv hosts.clean.",
     )
 
 
-def removed(by_host: Mapping[str, Mapping[str, Any]]) -> Sentences:
+def removed(by_host: Mapping[str, Mapping[str, int]]) -> Sentences:
     """Show the numbers of removed items by host."""
     return Sentences(
         [
@@ -133,33 +151,90 @@ def _counted(count: int, one: str, many: str) -> str:
     return f"{count} {one if count == 1 else many}"
 
 
-def policy(directory: Path, fields: Mapping[str, Any], spent: Sequence[Population]) -> Iterator[Part]:
+class AllowedRuns(Protocol):
+    """The runs that a host takes part in on one population, or on any by the name `*`."""
+
+    @property
+    def name(self) -> str:
+        """The population's."""
+
+    @property
+    def tasks(self) -> Sequence[str]:
+        """Of these tasks."""
+
+    @property
+    def security(self) -> Sequence[str]:
+        """In these models."""
+
+    @property
+    def unit(self) -> str:
+        """Of this unit; "" for any."""
+
+    @property
+    def relation(self) -> str:
+        """Under this relation; "" for any."""
+
+    @property
+    def chains(self) -> bool:
+        """Whether a chain's runs spend once together."""
+
+    @property
+    def per_run(self) -> Guarantee:
+        """The most that one run spends."""
+
+    @property
+    def total(self) -> Guarantee:
+        """The most that all of them spend."""
+
+
+class HostRules(Protocol):
+    """A host's policy."""
+
+    @property
+    def coordinators(self) -> Sequence[str] | None:
+        """Whose runs it takes part in; None for everybody's."""
+
+    @property
+    def benchmark(self) -> bool:
+        """Whether it takes part in benchmark runs."""
+
+    @property
+    def models_of_benchmarks(self) -> Sequence[str]:
+        """The models in which it does."""
+
+    @property
+    def rules(self) -> Sequence[AllowedRuns]:
+        """What it allows on each population."""
+
+
+def policy(
+    directory: Path, allowed: HostRules, notices: Sequence[str], spent: Sequence[Population]
+) -> Iterator[Part]:
     """Show a host's policy and spending."""
-    coordinators = fields["coordinators"]
-    whose = (
-        "everybody who can start the agent" if coordinators is None else ", ".join(coordinators) or "nobody"
-    )
-    if fields["benchmark"]:
-        whose += f"; with benchmark runs in {_all_or(fields['benchmark_security'], MODELS) or 'no model'}"
+    whose = "everybody who can start the agent"
+    if allowed.coordinators is not None:
+        whose = ", ".join(allowed.coordinators) or "nobody"
+    if allowed.benchmark:
+        whose += f"; with benchmark runs in {_all_or(allowed.models_of_benchmarks, MODELS) or 'no model'}"
     yield Line("Policy", f"{directory / 'policy.toml'}, for runs of {whose}")
     yield Table(
         ["population", "tasks", "models", "unit", "relation", "ε, δ per run", "ε, δ in total"],
         [
             [
-                rule["name"],
-                _all_or(rule["tasks"], REQUESTS) + "; in chains" * rule["chains"],
-                _all_or(rule["security"], MODELS),
-                rule["unit"] or "any",
-                rule["relation"] or "any",
-                _limits(rule, "_per_run"),
-                _limits(rule, ""),
+                rule.name,
+                _all_or(rule.tasks, REQUESTS) + ("; in chains" if rule.chains else ""),
+                _all_or(rule.security, MODELS),
+                rule.unit or "any",
+                rule.relation or "any",
+                _limits(rule.per_run),
+                _limits(rule.total),
             ]
-            for rule in fields["population"]
+            for rule in allowed.rules
         ],
         "lllllll",
         caption="Nothing is run on a population that no line is for; * is for any.",
     )
-    yield from fields["notices"]
+    yield from notices
     for population in spent:
         yield (
             f"Population {population.name!r} has spent {spent_text(population.spent)} "
@@ -169,14 +244,38 @@ def policy(directory: Path, fields: Mapping[str, Any], spent: Sequence[Populatio
         yield "Nothing has been spent yet."
 
 
+class LogLine(Protocol):
+    """An event at a host."""
+
+    @property
+    def time(self) -> str:
+        """When, in UTC and ISO 8601."""
+
+    @property
+    def event(self) -> str:
+        """What happened."""
+
+    @property
+    def coordinator(self) -> str:
+        """Whose run it was of."""
+
+    @property
+    def request(self) -> str:
+        """What was asked for."""
+
+    @property
+    def said(self) -> str:
+        """Why."""
+
+
 def log(
-    file: Path, events: Sequence[Mapping[str, Any]], most: int, unreadable: int, *, is_open: bool
+    file: Path, events: Sequence[LogLine], most: int, unreadable: int, *, is_open: bool
 ) -> Iterator[Part]:
     """Show the last events of a host's log, the latest last.
 
     Args:
         file: The log.
-        events: All lines of it, by field.
+        events: All lines of it.
         most: How many are shown.
         unreadable: How many more lines it has.
         is_open: Whether others than its owner can open it.
@@ -193,11 +292,11 @@ def log(
             ["time (UTC)", "event", "coordinator", "request", "why"],
             [
                 [
-                    event["time"][:19].replace("T", " "),
-                    event["event"],
-                    event["coordinator"],
-                    event["request"],
-                    event["said"],
+                    event.time[:19].replace("T", " "),
+                    event.event,
+                    event.coordinator,
+                    event.request,
+                    event.said,
                 ]
                 for event in events[-most:]
             ],
@@ -208,25 +307,35 @@ def log(
         yield f"{_counted(unreadable, 'line', 'lines')} of it could not be read."
 
 
+@dataclass(frozen=True)
+class Signer:
+    """A party's host that signed a run's end: when that was, and the SHA-256 of its certificate."""
+
+    party: int
+    sha256: str
+    ended: str
+
+
 def signers(
-    statements: Sequence[Mapping[str, Any]],
+    statements: Sequence[Signer],
     what: str,
     *,
     spent: Guarantee,
-    ran: Mapping[str, Any],
+    inputs: Inputs,
+    ran: HostsRun,
     source: str,
     compared: bool,
 ) -> Iterator[Part]:
     """Show a run's signers; `compared` tells whether their certificates are known."""
     yield f"All {len(statements)} hosts signed these results: {what}, {spent_text(spent)}."
-    yield Line("Run", f"{ran['run']}, started {ran['started']}")
-    yield Line("Population", ran["population"] or "none was named")
-    yield Line("Inputs", f"{ran['clients']} clients, {ran['uploads']} uploads: {source}")
-    for why, many in ran.get("excluded_because", {}).items():
+    yield Line("Run", f"{ran.run}, started {ran.started}")
+    yield Line("Population", ran.population or "none was named")
+    yield Line("Inputs", f"{inputs.clients} clients, {inputs.uploads} uploads: {source}")
+    for why, many in (given(inputs.excluded_because) or {}).items():
         yield Line("Left out", f"{many} uploads {why}")
     yield Table(
         ["party", "ended (UTC)", "SHA-256 of its certificate"],
-        [[str(statement["party"]), statement["ended"], statement["sha256"]] for statement in statements],
+        [[str(statement.party), statement.ended, statement.sha256] for statement in statements],
         "lll",
         caption="These are the certificates that --fingerprints names."
         if compared
@@ -239,8 +348,8 @@ def signers(
     )
 
 
-def _limits(rule: Mapping[str, Any], which: str) -> str:
-    return ", ".join(digits_down(Fraction(rule[f"{name}{which}"]), 4) for name in ("epsilon", "delta"))
+def _limits(most: Guarantee) -> str:
+    return f"{digits_down(most.epsilon, 4)}, {digits_down(most.delta, 4)}"
 
 
 def _all_or(names: Sequence[str], every: Collection[str]) -> str:

@@ -90,7 +90,7 @@ class Picture:
     """A figure, `height` inches high, for pages; `description` is for readers who cannot see it."""
 
     name: str
-    draw: Callable[[axes.Axes], object]
+    draw: Callable[[axes.Axes], None]
     description: str
     caption: str
     height: float

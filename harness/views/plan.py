@@ -17,10 +17,10 @@ from harness.releases.base import (
     ExpectedError,
     by_cell,
 )
+from harness.releases.cap.view import doubt_of, noise_moves
+from harness.releases.count.view import guarantee
 from harness.system.result_files import SCHEMA
 from harness.views.parts import Bad, Findings, Good, Heading, Paragraph, Part, Table
-from harness.views.releases.cap import doubt_of, noise_moves
-from harness.views.releases.count import guarantee
 from harness.views.rendering.plots import intervals, with_ends
 from harness.views.run import at_every_epsilon
 from protocols.accounting.rounding import digits_up, float_up

@@ -3,19 +3,19 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from harness.evaluation.before_after import UNMITIGATED, changes, summary
-from harness.privacy.manifest import Manifest, read_statement
+from harness.privacy.manifest import Manifest
 from harness.privacy.statement import bounds_shown
-from harness.releases.score_curves import Thresholds
-from harness.releases.weights import Weights
+from harness.releases.thresholds import view as thresholds
+from harness.releases.thresholds.statistic import Thresholds
+from harness.releases.weights import view as weights
+from harness.releases.weights.statistic import Weights
 from harness.views import run
 from harness.views.parts import Findings, Heading, Paragraph, Part, Sentences, Table, View
-from harness.views.releases import thresholds, weights
 from harness.views.rendering.plots import intervals
 from protocols.accounting.rounding import exact_text, interval_shown
 
@@ -138,12 +138,13 @@ def answer(study: Quickstart) -> list[str]:
     """Name the mitigation with the smallest gap, its improvement, and its cost."""
     gap, means = "demographic_parity_difference", study.figures["mean"]
     best = str(means[gap].drop(UNMITIGATED).idxmin())
-    moved: Any = changes(study.evaluation).set_index(["model", "metric"]).loc[(best, gap)]
+    changed = changes(study.evaluation).set_index(["model", "metric"])
+    moved: pd.Series[float] = changed.T[(best, gap)]
 
     def change(metric: str) -> str:
         return f"from {means[metric, UNMITIGATED]:.3f} to {means[metric, best]:.3f}"
 
-    epsilon, _ = bounds_shown(read_statement(study.manifest).exact)
+    epsilon, _ = bounds_shown(study.manifest.privacy.exact)
     return [
         f"Fairest: {_called(best)}. The groups' approval rates differ by {means[gap, best]:.3f} on average, "
         f"and by {means[gap, UNMITIGATED]:.3f} unmitigated. They came closer in {moved['lower']:.0f} of "
@@ -191,8 +192,8 @@ def _parts(manifest: Manifest) -> Iterator[Part]:
     yield Table(
         ["release", "ε requested", "ε", "δ"],
         [
-            [name, exact_text(stated.epsilon_requested), *bounds_shown(stated.exact)]
-            for name, stated in ((name, read_statement(part)) for name, part in parts)
+            [name, exact_text(part.privacy.epsilon_requested), *bounds_shown(part.privacy.exact)]
+            for name, part in parts
         ],
         caption="They add up to the total above (basic composition).",
     )
@@ -241,11 +242,11 @@ def before_after(evaluation: pd.DataFrame, splits: int) -> Iterator[Part]:
     )
 
 
-def _spread(figure: pd.Series) -> str:
+def _spread(figure: "pd.Series[float]") -> str:
     return f"{figure['mean']:.3f} ±\N{NO-BREAK SPACE}{figure['std']:.3f}"
 
 
-def _moved(name: str, change: pd.Series) -> str:
+def _moved(name: str, change: "pd.Series[float]") -> str:
     rose, fell = int(change["higher"]), int(change["lower"])
     verb, often = ("rose", rose) if rose >= fell else ("fell", fell)
     return f"{name} {verb} in {often} of {int(change['splits'])} splits ({change['mean']:+.3f} on average)"

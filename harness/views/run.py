@@ -22,6 +22,7 @@ from harness.views.parts import PAGE, Bad, Findings, Good, Heading, Line, Part, 
 from harness.views.rendering.plots import deltas
 from protocols.accounting.rounding import digits_up
 from protocols.guarantee import Guarantee
+from protocols.json_values import JsonObject
 
 STEPS = {
     "records": "read records",
@@ -63,37 +64,42 @@ class ReleaseView:
 
 def view_of(task: str) -> ReleaseView:
     """Load and return a release's `VIEW`."""
-    view: ReleaseView = import_module(f"harness.views.releases.{task}").VIEW
+    view: ReleaseView = import_module(f"harness.releases.{task}.view").VIEW
     return view
 
 
-def preprocessed(stock: str, made: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
-    """Show the place and costs of noise made ahead."""
-    seconds = median(piece["mpc_s"] for piece in made)
-    sent = median(sum(piece["sent_bytes"]) for piece in made)
-    yield f"The noise of {len(made)} runs is in {stock}."
-    yield f"Each took {seconds:,.3g} s, and all parties sent {sent / 1e3:,.0f} kB (medians)."
+def preprocessed(stock: str, seconds: Sequence[float], sent_bytes: Sequence[int]) -> Iterator[Part]:
+    """Show the place and costs of noise made ahead: the time of each piece, and what all parties sent."""
+    yield f"The noise of {len(seconds)} runs is in {stock}."
+    yield (
+        f"Each took {median(seconds):,.3g} s, and all parties sent {median(sent_bytes) / 1e3:,.0f} kB "
+        "(medians)."
+    )
     yield "Each run with --offline takes one piece; guard them as you guard shares."
 
 
-def security_models(rows: Sequence[dict[str, Any]]) -> Iterator[Part]:
+def security_models(rows: Sequence[JsonObject]) -> Iterator[Part]:
     """Show the models that can run here, and why others cannot."""
     yield Table(
         ["security model", "engine", "parties", "adversary", "available"],
         [
             [
-                row["security"],
-                row["engine_version"] or row["engine"],
+                str(row["security"]),
+                str(row["engine_version"] or row["engine"]),
                 str(row["parties"]),
-                row["adversary"],
+                str(row["adversary"]),
                 Good("yes") if row["available"] else Bad("no"),
             ]
             for row in rows
         ],
         "lllll",
     )
-    for reason in dict.fromkeys(row["reason"] for row in rows if row["reason"]):
-        yield f"{', '.join(row['security'] for row in rows if row['reason'] == reason)}: {reason}"
+    models_by_reason: dict[str, list[str]] = {}
+    for row in rows:
+        if row["reason"]:
+            models_by_reason.setdefault(str(row["reason"]), []).append(str(row["security"]))
+    for reason, models in models_by_reason.items():
+        yield f"{', '.join(models)}: {reason}"
     yield (
         f"With {named('noise', 'distributed')}, in every model, {SHIFTED}. Errors are then up to 1.41 "
         "times as large with two parties, 1.22 with three, 1.15 with four."
@@ -116,7 +122,7 @@ def subtitle(manifest: ReleaseManifest) -> str:
 
 def chosen_cap(manifest: Manifest, directory: Path) -> Iterator[Part]:
     """Show the bound that the first run chose."""
-    epsilon, _ = bounds_shown(read_statement(manifest.releases["cap"]).exact)
+    epsilon, _ = bounds_shown(manifest.releases["cap"].privacy.exact)
     yield (
         f"The cap, {manifest.privacy.cap} of a client's records, was chosen by π_CAP, a release "
         f"of its own with ε = {epsilon} of the total. Its files:"
@@ -145,13 +151,13 @@ def on_hosts(invited: bool) -> str:
     )
 
 
-def privacy(manifest: ReleaseManifest, typed: str = "") -> Iterator[Part]:
-    """Show a run's privacy statement; `typed` is the ε as typed."""
+def privacy(manifest: ReleaseManifest) -> Iterator[Part]:
+    """Show a run's privacy statement."""
     stated = read_statement(manifest)
-    yield Findings(stated.in_short(typed)[1:2])
+    yield Findings(stated.in_short()[1:2])
     yield Heading("Privacy of what was revealed")
     yield guaranteed(manifest)
-    yield Sentences(stated.in_full(typed))
+    yield Sentences(stated.in_full())
 
 
 def guaranteed(manifest: ReleaseManifest) -> Picture:
@@ -159,7 +165,7 @@ def guaranteed(manifest: ReleaseManifest) -> Picture:
     parts = manifest.releases if isinstance(manifest, Manifest) else {}
     all_of_it = "all together" if parts else manifest.task
     releases = {**parts, all_of_it: manifest}
-    return at_every_epsilon({name: read_statement(release).exact for name, release in releases.items()})
+    return at_every_epsilon({name: release.privacy.exact for name, release in releases.items()})
 
 
 def at_every_epsilon(guarantees: Mapping[str, Guarantee]) -> Picture:
@@ -187,14 +193,14 @@ def _implied(stated: Guarantee, epsilon: Fraction) -> float:
     return delta + (1 - delta) * max(end - math.exp(epsilon), 0.0) / (1 + end)
 
 
-def in_short(manifest: ReleaseManifest, typed: str = "", here: bool = False) -> Sentences:
+def in_short(manifest: ReleaseManifest, *, here: bool = False) -> Sentences:
     """Show a run's privacy in three lines."""
-    return Sentences(read_statement(manifest).in_short(typed, here))
+    return Sentences(read_statement(manifest).in_short(here=here))
 
 
-def statement(manifest: Manifest, result: str, typed: str = "") -> Iterator[Part]:
+def statement(manifest: Manifest, result: str) -> Iterator[Part]:
     """Show a run's privacy statement and costs."""
-    yield from privacy(manifest, typed)
+    yield from privacy(manifest)
     yield from left_out(manifest)
     yield (
         f"Cost: {seconds_and_traffic(manifest)}; {manifest.wall_s or 0:.2f} s from sharing to {result} "

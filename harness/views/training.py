@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 
 from harness.privacy.manifest import Manifest, given
-from harness.releases.score_curves import Thresholds
+from harness.releases.thresholds import view as thresholds_view
+from harness.releases.thresholds.statistic import Thresholds
+from harness.releases.weights import view as weights_view
 from harness.reweighing.formulas import GroupWeights
 from harness.training.logistic import LogisticModel
 from harness.views import run
 from harness.views.parts import Findings, Heading, Part, Table
-from harness.views.releases import thresholds as thresholds_view, weights as weights_view
 
 STEPS = {
     **run.STEPS,

@@ -22,15 +22,17 @@ from protocols.guarantee import Guarantee
 from protocols.noise.added import DistributedNoise, NoiseDistribution
 from protocols.noise.truncated import guarantee, guarantee_of_clients, guarantee_of_moves, log_upper_bound
 
-_EPSILON_GRID = 10**12  # a value's epsilon, which names the compiled program, is rounded down to this grid
+# A value's epsilon is rounded down to a multiple of 1 / this. It is part of a compiled program's name.
+_EPSILON_GRID = 10**12
 
 
 @dataclass(frozen=True)
 class LinearQueries:
-    """Nodes that are integer combinations of disjoint cells; a record is in one cell.
+    """Nodes, each of which is the sum of some cells' records times integers. A record is in one cell.
 
-    It changes the nodes of the cell's column by the cell's amounts, or by 1 if there are none. If `shared`,
-    only the corners of a record's possible cells are listed (theorem 11).
+    `columns` lists, for each cell, the nodes that a record in it changes. `amounts` says by how much it
+    changes each of these nodes. Without amounts each changes by 1. If `shared`, a record can also lie between
+    the cells, which then are the corners of what is possible (theorem 11).
     """
 
     nodes: int
@@ -58,7 +60,10 @@ class LinearQueries:
 
 @dataclass(frozen=True)
 class AboveThreshold:
-    """Index of the first of `queries` noisy counts up to a noisy bound, each moved by 1 at most."""
+    """The index of the first of `queries` noisy counts that is at most a noisy bound.
+
+    A neighbor moves each count by 1 at most.
+    """
 
     queries: int
 
@@ -76,10 +81,15 @@ def each_cell_once(cells: int) -> LinearQueries:
 def sums_from_ends(groups: int, steps: int) -> LinearQueries:
     """Return the release of sums of distances from either end of the range, per group (π_GAP).
 
-    A client of group g, v steps from the center, adds steps + v to node 2g, and steps - v to the next.
+    A client of group g, v steps from the center, adds steps + v to node 2g, and steps - v to node 2g + 1.
+    Its corners are 2 steps in either of the two nodes.
     """
+    nodes = 2 * groups
     return LinearQueries(
-        2 * groups, tuple((node,) for node in range(2 * groups)), ((2 * steps,),) * (2 * groups), True
+        nodes=nodes,
+        columns=tuple((node,) for node in range(nodes)),
+        amounts=((2 * steps,),) * nodes,
+        shared=True,
     )
 
 
@@ -99,7 +109,7 @@ class NeighboringRelation(StrEnum):
 def default_relation(max_count: int) -> NeighboringRelation:
     """Return the relation that a release protects by default.
 
-    With a public number of clients, a client with one record can only hide its content.
+    If each client has one record, the number of records is public, and only a record's content can be hidden.
     [test: tests/protocols/test_calibration.py]
     """
     return NeighboringRelation.REPLACE_ONE if max_count == 1 else NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -116,8 +126,11 @@ class PrivacyUnit(StrEnum):
 class Neighbors:
     """Two data sets that the released values must not tell apart.
 
-    If clients are zeroed out, `cap` records of each count. With `malleable_slots` a party can flip bits of a
-    slot, so a record that goes may leave another in its place.
+    Args:
+        relation: How they differ.
+        cap: If clients are zeroed out, how many records of each client count.
+        malleable_slots: Whether a party can flip bits of a client's slot. Then a record that goes may leave
+            another in its place.
     """
 
     relation: NeighboringRelation
@@ -132,14 +145,25 @@ class Neighbors:
 
 @dataclass(frozen=True)
 class NoisePlan:
-    """The noise of one release, joint by `coins` or distributed as `own`, and its guarantee.
+    """The noise of one release, and its guarantee.
 
-    All values of two neighbors differ by `changed` (L1 sensitivity), each by `largest`. An index has no
-    `release`.
+    Joint noise has `coins`. Distributed noise is each party's `own`, and has no coins.
+
+    Args:
+        neighbors: Whom the noise protects.
+        requested_epsilon: The epsilon that was asked for; `exact` has the one that is reached.
+        nodes: The number of noisy values.
+        changed: The L1 sensitivity, by which all values of two neighbors differ together at most.
+        node_epsilon: The epsilon of a value that moves by 1; for distributed noise the rate of its table.
+        node_delta_bits: The coins' delta of a value that moves by 1 is at most 2^-this; 0 without coins.
+        coins: The joint noise of each value.
+        exact: The guarantee of all values together.
+        largest: The most by which a single value moves.
+        release: How records change the values; None for an index.
+        own: The noise of each party.
     """
 
     neighbors: Neighbors
-    requested_epsilon: Fraction
     nodes: int
     changed: int
     node_epsilon: Fraction
@@ -169,7 +193,7 @@ class NoisePlan:
     def if_replaced(self) -> Guarantee:
         """The guarantee of the same noise if a record is replaced.
 
-        For counts epsilon and delta double; delta does not if a value moves by twice as much.
+        For counts epsilon and delta double. Delta does not double if a single value moves by twice as much.
         [test: tests/harness/pipeline/test_manifest.py]
         """
         assert self.release is not None
@@ -180,7 +204,7 @@ class NoisePlan:
 
 
 def nodes_changed(release: LinearQueries, neighbors: Neighbors) -> int:
-    """Return the most by which two neighbors' counts differ in all.
+    """Return the most by which all counts of two neighbors differ together.
 
     [test: tests/protocols/test_calibration.py, tests/harness/clients/test_exchanged_records.py]
     """
@@ -188,27 +212,39 @@ def nodes_changed(release: LinearQueries, neighbors: Neighbors) -> int:
 
 
 def possible_moves(release: LinearQueries, neighbors: Neighbors) -> frozenset[tuple[int, ...]]:
-    """Return by how much a record moves each value, in all ways that may be the worst.
+    """Return by how much one record moves each value, in all ways that may be the worst.
 
+    Returns:
+        Moves, each the sorted amounts of those values that do move.
     [test: tests/protocols/test_exact_moves.py]
     """
     if not release.amounts:
         return frozenset([(1,) * nodes_changed(release, replace(neighbors, cap=1))])
     records = [release.record(cell) for cell in range(release.cells)]
-    nothing: list[dict[int, int]] = [{}] * (neighbors.relation is not NeighboringRelation.REPLACE_ONE)
-    before = [*records * neighbors.are_replaced, *nothing]
-    moves = (
-        sorted(filter(None, (abs(one.get(n, 0) - other.get(n, 0)) for n in {*one, *other})))
-        for one in records
-        for other in before
-    )
-    return frozenset(map(tuple, filter(None, moves)))
+    replaced: list[dict[int, int]] = []  # what a record may take the place of
+    if neighbors.are_replaced:
+        replaced += records
+    if neighbors.relation is not NeighboringRelation.REPLACE_ONE:
+        replaced.append({})  # nothing
+    moves = set()
+    for new in records:
+        for old in replaced:
+            amounts = [abs(new.get(node, 0) - old.get(node, 0)) for node in new.keys() | old.keys()]
+            move = tuple(sorted(amount for amount in amounts if amount))
+            if move:
+                moves.add(move)
+    return frozenset(moves)
 
 
 def moves_of(release: LinearQueries, neighbors: Neighbors) -> Moves:
-    """Return how far neighbors' noisy values are apart, or raise ValueError for a cap that does not fit."""
-    cap, zeroed = neighbors.cap, neighbors.relation is NeighboringRelation.ZERO_OUT_ONE
-    if cap < 1 or (cap > 1 and (release.amounts or not zeroed)):
+    """Return how far neighbors' noisy values are apart.
+
+    Raises:
+        ValueError: The cap is below 1, or above 1 where it has no meaning.
+    """
+    cap = neighbors.cap
+    are_counts_of_clients = not release.amounts and neighbors.relation is NeighboringRelation.ZERO_OUT_ONE
+    if cap < 1 or (cap > 1 and not are_counts_of_clients):
         raise ValueError(f"a cap of {cap} records is for counts, where a client is zeroed out")
     return Moves(possible_moves(release, neighbors), cap)
 
@@ -219,7 +255,10 @@ def plan_noise(
     """Choose a release's coins and compute its guarantee exactly.
 
     Computes: epsilon and delta shared evenly among the units by which neighbors differ (theorem 8).
-    Guarantees: `exact` is within epsilon and delta; if no coins reach them, ValueError says which bound.
+    Guarantees: the plan's `exact` is within epsilon and delta.
+
+    Raises:
+        ValueError: No coins reach epsilon and delta. The message says which bound they miss.
     [test: tests/protocols/test_calibration.py, tests/harness/releases/test_client_unit.py,
     tests/harness/clients/test_exchanged_records.py]
     """
@@ -238,7 +277,14 @@ def plan_noise(
     if not exact.within(Guarantee(epsilon, delta)):
         raise ValueError("the coins that were found do not keep to epsilon and delta")
     return NoisePlan(
-        *(neighbors, epsilon, release.nodes, moves.units, node_epsilon, bits, coins, exact, moves.largest),
+        neighbors=neighbors,
+        nodes=release.nodes,
+        changed=moves.units,
+        node_epsilon=node_epsilon,
+        node_delta_bits=bits,
+        coins=coins,
+        exact=exact,
+        largest=moves.largest,
         release=release,
     )
 
@@ -254,8 +300,10 @@ def plan_distributed_noise(
 ) -> NoisePlan:
     """Choose the table of each party's noise and compute the guarantee of the honest parties' noises.
 
-    Guarantees: `exact` is within epsilon and delta, whichever `tolerated` parties are corrupted; else
-    ValueError.
+    Guarantees: the plan's `exact` is within epsilon and delta, whichever `tolerated` parties are corrupted.
+
+    Raises:
+        ValueError: No table reaches epsilon and delta, or the release is an index.
     [test: tests/protocols/test_distributed_noise.py]
     """
     if isinstance(release, AboveThreshold):
@@ -265,7 +313,14 @@ def plan_distributed_noise(
         distribution, moves, epsilon, delta, parties=parties, honest=parties - tolerated
     )
     return NoisePlan(
-        *(neighbors, epsilon, release.nodes, moves.units, noise.rate, 0, (), exact, moves.largest),
+        neighbors=neighbors,
+        nodes=release.nodes,
+        changed=moves.units,
+        node_epsilon=noise.rate,
+        node_delta_bits=0,
+        coins=(),
+        exact=exact,
+        largest=moves.largest,
         release=release,
         own=noise,
     )
@@ -274,9 +329,10 @@ def plan_distributed_noise(
 def _plan_first_below(
     release: AboveThreshold, neighbors: Neighbors, epsilon: Fraction, delta: Fraction
 ) -> NoisePlan:
-    """Choose coins for an index: half of epsilon for each of two ratios, delta shared by all samples.
+    """Choose coins for an index: each of two ratios gets half of epsilon, and all samples share delta.
 
-    Flipped bits double nothing: of any two codes one exceeds all caps that the other does.
+    A party that flips a slot's bits does not double the loss, because two clients' counts never move in
+    opposite directions: of any two, one exceeds all caps that the other exceeds.
     """
     if neighbors.relation is not NeighboringRelation.ZERO_OUT_ONE:
         raise ValueError(
@@ -287,17 +343,26 @@ def _plan_first_below(
     if not exact.within(Guarantee(epsilon, delta)):
         raise ValueError("the coins that were found do not keep to epsilon and delta")
     return NoisePlan(
-        replace(neighbors, malleable_slots=False),
-        *(epsilon, release.nodes, 2, node_epsilon, bits, coins, exact),
+        neighbors=replace(neighbors, malleable_slots=False),
+        nodes=release.nodes,
+        changed=2,
+        node_epsilon=node_epsilon,
+        node_delta_bits=bits,
+        coins=coins,
+        exact=exact,
     )
 
 
 def _coins(
     epsilon: Fraction, units: int, delta: Fraction, largest: int = 1
 ) -> tuple[Fraction, int, tuple[Coin, ...]]:
-    """Return epsilon, delta_bits and coins of a value.
+    """Return the epsilon, the bits of delta and the coins of a single value that moves by 1.
 
-    `epsilon` is for all units; `delta` is for a unit of a value that moves by `largest`.
+    Args:
+        epsilon: For all units together.
+        units: By how much all values move together.
+        delta: For one unit of a value that moves by `largest`.
+        largest: The most by which a single value moves.
     """
     node_epsilon = Fraction(epsilon * _EPSILON_GRID // units, _EPSILON_GRID)
     bits = bits_at_most(delta / exp_bounds(node_epsilon * (largest - 1))[1])

@@ -1,4 +1,7 @@
-"""Guarantees of honest parties' noises together, and the choice of tables."""
+"""The guarantee of the honest parties' noises together, and the choice of each party's table.
+
+Theorems are in docs/explanation/theorems.md.
+"""
 
 import math
 from collections import Counter
@@ -16,13 +19,14 @@ from protocols.guarantee import Guarantee
 from protocols.noise.added import BITS, DistributedNoise, NoiseDistribution
 
 RATE_GRID = 10**15  # rates are rounded down to this grid
-_STEPS = 256  # per standard deviation of the loss over all values that move
-TRIES = 100
+_STEPS = 256  # steps of a loss distribution per standard deviation of the loss over all values that move
+TRIES = 100  # of noises, each a little larger than the one before
 _COARSEST = Fraction(1, 5)  # largest rate that `gaussian_square` covers
-_PRECISION = 256  # bits
-_DELTA_GRID, _SLACK = 1 << 200, 1 << 50  # of a delta; the slack exceeds rounding errors
+_PRECISION = 256  # bits of gmpy2's numbers
+_DELTA_GRID = 1 << 200  # a delta is a multiple of 1 / this
+_SLACK = 1 << 50  # added to a delta, in units of the grid; exceeds rounding errors
 SHRINK = Fraction(1999, 2000)  # factor for a rate that protects a little too little
-_FIXED = 256
+_FIXED = 256  # likelihood ratios are multiples of 2^-256
 _PI_SQUARED = Fraction(98696, 10000)  # rounded down
 
 
@@ -30,7 +34,7 @@ _PI_SQUARED = Fraction(98696, 10000)  # rounded down
 class Moves:
     """How far two neighbors' noisy values are apart, in all ways that may be the worst.
 
-    `each` way has the amounts by which values move for one record; `cap` records move at once.
+    `each` lists these ways for one record, each the amounts by which values move. `cap` records move at once.
     """
 
     each: Collection[tuple[int, ...]]
@@ -65,10 +69,11 @@ class Moves:
 def guarantee_of_distributed(noise: DistributedNoise, moves: Moves, epsilon: Fraction) -> Guarantee:
     """Return the guarantee of the honest parties' noises.
 
-    Computes: for Laplace noise, the rate times all units, and bounds of the moved values' deltas at their
-    shares of epsilon; a move by s counts as s moves by 1. For Gaussian noise, delta of all losses together,
-    for the worst way to share amounts; for several records of a client by Gaussian DP and `distance`.
-    Guarantees: upper bounds, of the exact distribution of the sum.
+    Computes: for Laplace noise, epsilon is the rate times all units. Delta is the sum over moved values of a
+    bound at the value's share of epsilon; a move by s counts as s moves by 1. For Gaussian noise, delta is
+    that of all values' losses together, for the worst way to share amounts between two values. If a client
+    has several records, it follows from Gaussian DP and the table's `distance` from the ideal.
+    Guarantees: both are upper bounds for the exact distribution of the sum.
     [test: tests/protocols/test_distributed_noise.py]
     """
     if noise.distribution is NoiseDistribution.LAPLACE:
@@ -81,19 +86,20 @@ def guarantee_of_distributed(noise: DistributedNoise, moves: Moves, epsilon: Fra
         return Guarantee(epsilon, min(Fraction(1), spent + (1 + exp_bounds(epsilon)[1]) * apart))
     spread = math.sqrt(2 * float(noise.rate) * moves.squares)
     step = Fraction(max(1, round(spread / _STEPS * RATE_GRID)), RATE_GRID)
-    spread_moves = {
-        tuple(sorted(sum(parts, ()))) for move in moves.each for parts in product(*map(_shared, move))
-    }
+    spread_moves = set()
+    for move in moves.each:
+        for parts in product(*map(_shared, move)):
+            spread_moves.add(tuple(sorted(sum(parts, ()))))
     return Guarantee(epsilon, max(_losses(noise, move, step).delta(epsilon) for move in spread_moves))
 
 
 def _shared(amount: int) -> list[tuple[int, ...]]:
-    """Return moves of one or two values that dominate every move by a and amount - a (theorem 15).
+    """Return moves of one or two values, of which one dominates each move by a and amount - a (theorem 15).
 
     [test: tests/protocols/test_distributed_noise.py]
     """
     moves: list[tuple[int, ...]] = [(amount,)]
-    rest = 0  # how much the other value moves by at most, so far
+    rest = 0  # the most by which the other value moves in the moves so far
     while 2 * (rest + 1) <= amount:
         own = amount - rest - 1
         rest = min(amount // 2, math.isqrt(amount**2 - own**2))
@@ -110,8 +116,12 @@ def move_delta(noise: DistributedNoise, moved: int, epsilon: Fraction) -> Fracti
 
 
 def _outcomes(noise: DistributedNoise, moved: int) -> Iterator[tuple[int, int]]:
+    """Return each value's mass under a data set, and under its neighbor, in which it moves by `moved`.
+
+    Values that only the neighbor can have are left out.
+    """
     weights = noise.summed(noise.honest)
-    return zip(weights, (0,) * moved + weights, strict=False)  # the neighbor's last values have no p
+    return zip(weights, (0,) * moved + weights, strict=False)
 
 
 @lru_cache(maxsize=64)
@@ -128,40 +138,50 @@ def _loss(noise: DistributedNoise, moved: int, step: Fraction) -> LossDistributi
 
 
 def rho(noise: DistributedNoise) -> Fraction:
-    """Return rho with D_alpha <= alpha rho s^2, alpha whole, for the ideal sum moved by s (theorem 4).
+    """Return rho of the honest parties' ideal noises together (theorem 4).
 
+    Guarantees: if the sum moves by s, the Rényi divergence of order alpha is at most alpha rho s^2, for each
+    whole alpha.
     [test: tests/protocols/test_distributed_noise.py]
     """
-    one = noise.rate * noise.honest  # 1 / (2 sigma_i^2)
+    rate_of_party = noise.rate * noise.honest  # 1 / (2 sigma_i^2), of a single party's noise
     tau = Fraction(0)
     for j in range(1, noise.honest):
-        exponent = 2 * _PI_SQUARED * Fraction(j, j + 1) / (2 * one)
+        exponent = 2 * _PI_SQUARED * Fraction(j, j + 1) / (2 * rate_of_party)
         eta = 1 / (exp_bounds(min(exponent, Fraction(64)))[0] - 1)
         if eta >= Fraction(1, 4):
-            return one
+            return rate_of_party
         tau += 4 * eta / (1 - 2 * eta)  # >= ln((1 + 2 eta) / (1 - 2 eta))
-    return min(one, noise.rate + 2 * tau)
+    return min(rate_of_party, noise.rate + 2 * tau)
 
 
 def distance(noise: DistributedNoise) -> Fraction:
     """Return a bound of a Gaussian table's total variation distance from its ideal."""
-    one = noise.rate * noise.honest
-    outside = 2 * _power_below(one * (noise.edge + 1) ** 2) / (1 - _power_below(one * (2 * noise.edge + 3)))
-    root = Fraction(math.isqrt(int(one / 3 * RATE_GRID**2)) + 1, RATE_GRID)  # rounded up
-    return outside * min(Fraction(1), root) + Fraction(2 * (2 * noise.edge + 2), 1 << BITS)
+    rate = noise.rate * noise.honest  # of a single party's noise
+    # Values beyond the edge, bounded by a geometric series.
+    first = _power_at_most(rate * (noise.edge + 1) ** 2)
+    falls_by = _power_at_most(rate * (2 * noise.edge + 3))
+    outside = 2 * first / (1 - falls_by)
+    root = Fraction(math.isqrt(int(rate / 3 * RATE_GRID**2)) + 1, RATE_GRID)  # rounded up
+    rounded_masses = Fraction(2 * (2 * noise.edge + 2), 1 << BITS)
+    return outside * min(Fraction(1), root) + rounded_masses
 
 
-def _power_below(exponent: Fraction) -> Fraction:
-    """Return an upper bound of e^-exponent, also for a rounded ratio."""
+def _power_at_most(exponent: Fraction) -> Fraction:
+    """Return an upper bound of e^-exponent, also where a table's ratio was rounded up."""
     whole, rest = divmod(exponent, 32)
     slack = Fraction((1 << BITS) + 1, 1 << BITS)
     return slack / (exp_bounds(rest)[0] * exp_bounds(Fraction(32))[0] ** min(whole, 8))
 
 
 def gaussian_square(curvature: Fraction) -> Fraction:
-    """Return mu^2: if -ln P is convex by `curvature` at most, a move by s is s mu-Gaussian DP (theorem 4).
+    """Return mu^2 of integer noise, whose move by s is s mu-Gaussian DP (theorem 4).
 
-    A curvature above 1/2 raises ValueError.
+    Args:
+        curvature: The most by which -ln P is convex, from one integer to the next.
+
+    Raises:
+        ValueError: The curvature is above 1/2.
     [test: tests/protocols/test_rounds.py]
     """
     if curvature > Fraction(1, 2):
@@ -177,9 +197,12 @@ def gaussian_delta(square: Fraction, epsilon: Fraction) -> Fraction:
     Source: Balle and Wang 2018, Theorem 8; Dong, Roth and Su 2022, Corollary 1.
     """
     with gmpy2.context(precision=_PRECISION):
-        mu, loss = gmpy2.sqrt(gmpy2.mpq(square)), gmpy2.mpfr(gmpy2.mpq(epsilon))
-        near, far = (gmpy2.erfc((loss / mu + sign * mu / 2) / gmpy2.sqrt(2)) / 2 for sign in (-1, 1))
-        return Fraction(int((near - gmpy2.exp(loss) * far) * _DELTA_GRID) + _SLACK, _DELTA_GRID)
+        mu = gmpy2.sqrt(gmpy2.mpq(square))
+        loss = gmpy2.mpfr(gmpy2.mpq(epsilon))
+        near = gmpy2.erfc((loss / mu - mu / 2) / gmpy2.sqrt(2)) / 2
+        far = gmpy2.erfc((loss / mu + mu / 2) / gmpy2.sqrt(2)) / 2
+        delta = near - gmpy2.exp(loss) * far
+        return Fraction(int(delta * _DELTA_GRID) + _SLACK, _DELTA_GRID)
 
 
 def design_distributed(
@@ -191,16 +214,20 @@ def design_distributed(
     parties: int,
     honest: int,
 ) -> tuple[DistributedNoise, Guarantee]:
-    """Choose a table that keeps to epsilon and delta with nearly the least noise, or raise ValueError."""
+    """Choose a table that keeps to epsilon and delta with nearly the least noise.
+
+    Returns:
+        The noise of each party, and the guarantee of the honest parties' noises.
+
+    Raises:
+        ValueError: No table that the parties can draw from keeps to them.
+    """
     if delta <= 0:
-        raise ValueError(
-            (
-                "Gaussian noise"
-                if distribution is NoiseDistribution.GAUSSIAN
-                else "noise from a table ends, and"
-            )
-            + " protects nothing at δ = 0; a δ of 2^-40 is usual"
-        )
+        if distribution is NoiseDistribution.GAUSSIAN:
+            subject = "Gaussian noise"
+        else:
+            subject = "noise from a table ends, and"
+        raise ValueError(f"{subject} protects nothing at δ = 0; a δ of 2^-40 is usual")
     if distribution is NoiseDistribution.LAPLACE:
         rate = Fraction(epsilon * RATE_GRID // moves.units, RATE_GRID)
     else:
@@ -209,6 +236,7 @@ def design_distributed(
             rate = min(_COARSEST, Fraction(RATE_GRID * rate // (1 + rate), RATE_GRID))
     if not 0 < rate <= MAX_EPSILON:
         raise ValueError(f"no table has a rate of {float(rate):.3g}; at most {MAX_EPSILON}, and more than 0")
+    # Beyond the edge, too little mass for delta is left; the loop mends an edge that is too near.
     margin = (float(gmpy2.log(float(64 * moves.values * honest / delta))) + float(epsilon)) / float(rate)
     edge = math.ceil(margin if distribution is NoiseDistribution.LAPLACE else math.sqrt(margin / honest))
     for _ in range(TRIES):
@@ -219,21 +247,27 @@ def design_distributed(
         if distribution is NoiseDistribution.LAPLACE:
             edge += 1 + edge // 50
         else:
-            rate, edge = Fraction(int(rate * SHRINK * RATE_GRID), RATE_GRID), edge + 1 + edge // 4000
+            rate = Fraction(int(rate * SHRINK * RATE_GRID), RATE_GRID)
+            edge += 1 + edge // 4000
     raise ValueError(f"none of {TRIES} {distribution} tables does")
 
 
 def gaussian_rate(squares: int, epsilon: Fraction, delta: Fraction) -> float:
     """Return 1 / (2 sigma^2) of continuous Gaussian noise with this delta, for moves of this squared norm.
 
-    All hosts derive the same rate, as only correctly rounded functions are used.
+    All hosts derive the same rate, because only correctly rounded functions are used.
     [test: tests/protocols/test_distributed_noise.py]
     """
-    low, high = 1e-9, 1e3  # of the move over sigma
+    low = 1e-9  # bounds of the move over sigma
+    high = 1e3
     for _ in range(60):
         middle = math.sqrt(low * high)
-        far = float(epsilon) / middle
-        near, over = (gmpy2.erfc((far + sign * middle / 2) / math.sqrt(2)) / 2 for sign in (-1, 1))
-        reached = float(near - gmpy2.exp(float(epsilon)) * over)
-        low, high = (middle, high) if reached <= delta else (low, middle)
+        quotient = float(epsilon) / middle
+        near = gmpy2.erfc((quotient - middle / 2) / math.sqrt(2)) / 2
+        far = gmpy2.erfc((quotient + middle / 2) / math.sqrt(2)) / 2
+        reached = float(near - gmpy2.exp(float(epsilon)) * far)
+        if reached <= delta:
+            low = middle
+        else:
+            high = middle
     return low * low / (2 * squares)

@@ -10,7 +10,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Tally:
-    """How many samples are in an event fixed beforehand, and would be (`moved`) for a count one larger."""
+    """How many of `samples` are in an event that was fixed beforehand.
+
+    `hits` counts the samples as they are, `moved` those that would be in it if the count were larger by 1.
+    """
 
     samples: int
     hits: int
@@ -33,32 +36,49 @@ def estimate_delta(tally: Tally, epsilon: float, confidence: float) -> Estimate:
     Guarantees: P(true value outside low .. high) <= 1 - confidence.
     [test: tests/protocols/test_empirical.py]
     """
-    ratio, n = math.exp(epsilon), tally.samples
-    tail = math.log(4 / (1 - confidence)) / n
-    p_low, p_high = chernoff_interval(tally.hits / n, tail)
-    q_low, q_high = chernoff_interval(tally.moved / n, tail)
-    return Estimate((tally.hits - ratio * tally.moved) / n, p_low - ratio * q_high, p_high - ratio * q_low)
+    ratio = math.exp(epsilon)
+    tail = math.log(4 / (1 - confidence)) / tally.samples
+    p_low, p_high = chernoff_interval(tally.hits / tally.samples, tail)
+    q_low, q_high = chernoff_interval(tally.moved / tally.samples, tail)
+    return Estimate(
+        value=(tally.hits - ratio * tally.moved) / tally.samples,
+        low=p_low - ratio * q_high,
+        high=p_high - ratio * q_low,
+    )
 
 
 def chernoff_interval(share: float, tail: float) -> tuple[float, float]:
-    """Return the least and the largest p with relative entropy d(share, p) <= `tail`.
+    """Return the least and the largest probability p that a share of hits is compatible with.
 
-    On each side n samples miss p with probability exp(-n tail) at most.
+    Computes: p with relative entropy d(share, p) <= `tail`. Of n samples, the share leaves this interval on
+    either side with probability exp(-n tail) at most (Chernoff).
     """
 
-    down = _reach(lambda by: _entropy(share, share - by) <= tail, share)
-    up = _reach(lambda by: _entropy(share, share + by) <= tail, 1 - share)
+    down = _reach(lambda distance: _entropy(share, share - distance) <= tail, share)
+    up = _reach(lambda distance: _entropy(share, share + distance) <= tail, 1 - share)
     return share - down, share + up
 
 
-def _entropy(a: float, p: float) -> float:
-    pairs = [(x, y) for x, y in ((a, p), (1 - a, 1 - p)) if x]
-    return math.inf if any(y <= 0 for _, y in pairs) else sum(x * math.log(x / y) for x, y in pairs)
+def _entropy(share: float, p: float) -> float:
+    """Return the relative entropy of a coin that shows heads with probability `share` to one with p."""
+    total = 0.0
+    for observed, expected in ((share, p), (1 - share, 1 - p)):
+        if not observed:
+            continue
+        if expected <= 0:
+            return math.inf
+        total += observed * math.log(observed / expected)
+    return total
 
 
 def _reach(inside: Callable[[float], bool], most: float) -> float:
-    low, high = 0.0, most
+    """Return, from above and within 10^-12, the largest distance up to `most` that is inside."""
+    low = 0.0
+    high = most
     while high - low > 1e-12:
         middle = (low + high) / 2
-        low, high = (middle, high) if inside(middle) else (low, middle)
+        if inside(middle):
+            low = middle
+        else:
+            high = middle
     return high

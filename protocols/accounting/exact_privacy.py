@@ -1,4 +1,7 @@
-"""Exact privacy of noise from its probability mass function alone."""
+"""The exact privacy of noise, computed from its probability mass function alone.
+
+It shares no formula with `calibration.py`, which it audits, and the cost of the default noise's circuit.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,16 +17,20 @@ from protocols.circuits.noise import fair_bits_per_sample, two_sided_geometric
 from protocols.noise.truncated import log_upper_bound
 
 MAX_SENSITIVITY = 64  # work grows with its square
-MAX_PRODUCTS = 50_000  # of likelihood ratios, per value of a composition
+MAX_PRODUCTS = 50_000  # the most pairs of likelihood ratios that adding one noisy value may take
 
 _ZERO = Fraction(0)
 
-Masses = tuple[Fraction, Fraction]  # of the same outcomes, under a data set and under its neighbor
+Masses = tuple[Fraction, Fraction]  # probability of some outcomes, under a data set and under its neighbor
 
 
 @dataclass
 class Gates:
-    """A circuit's ANDs: of vectors, of single bits, and one after the other."""
+    """How many ANDs a circuit takes.
+
+    `gates` counts operations on vectors, `ands` operations on single bits; `depth` is the longest chain of
+    ANDs that wait for each other.
+    """
 
     gates: int = 0
     ands: int = 0
@@ -31,10 +38,15 @@ class Gates:
 
 
 class Wire:
-    """A vector of bits that counts the ANDs before it."""
+    """A vector of `lanes` bits that stands for a circuit's value, and adds each AND to `counted`.
+
+    `depth` is the number of ANDs on the longest way to it.
+    """
 
     def __init__(self, counted: Gates, lanes: int = 1, depth: int = 0) -> None:
-        self.counted, self.lanes, self.depth = counted, lanes, depth
+        self.counted = counted
+        self.lanes = lanes
+        self.depth = depth
         counted.depth = max(counted.depth, depth)
 
     def __and__(self, other: "Wire") -> "Wire":
@@ -56,7 +68,8 @@ class Wire:
 class PrivacyCurve:
     """Delta as an exact function of epsilon: the largest P(E) - e^epsilon Q(E) over events E.
 
-    Per pair of neighbors it has the masses (p, q) of all outcomes with the same p / q, falling, q = 0 first.
+    Each of `pairs` is a pair of neighbors. It lists the masses (p, q) of all outcomes that have the same
+    ratio p / q. The largest ratio is first; where q = 0, it counts as infinite.
     """
 
     pairs: tuple[tuple[Masses, ...], ...]
@@ -72,25 +85,28 @@ class PrivacyCurve:
 
     @property
     def impossible(self) -> Fraction:
-        """Mass that tells the neighbors apart for certain."""
+        """The probability of outcomes that the neighbor can't have, which tell the two apart for certain."""
         return max(sum((p for p, q in pair if not q), _ZERO) for pair in self.pairs)
 
     def least_ratio(self, delta: Fraction) -> Fraction | None:
-        """Return the least e^epsilon >= 1 with at most this delta, exactly, if any."""
+        """Return the least e^epsilon >= 1 with at most this delta, exactly; None if there is none."""
         if self.impossible > delta:
             return None
         least = Fraction(1)
-        for pair in self.pairs:  # p - ratio q = delta, for p and q of all groups above the ratio
-            above = _ZERO, _ZERO
+        for pair in self.pairs:
+            # The least ratio solves P - ratio Q = delta, with P and Q the masses of all outcomes above it.
+            p_above = _ZERO
+            q_above = _ZERO
             for p, q in pair:
-                if q and above[0] - p / q * above[1] > delta:
+                if q and p_above - p / q * q_above > delta:
                     break
-                above = above[0] + p, above[1] + q
-            least = max(least, (above[0] - delta) / above[1])
+                p_above += p
+                q_above += q
+            least = max(least, (p_above - delta) / q_above)
         return least
 
     def least_epsilon(self, delta: Fraction) -> Fraction | None:
-        """Return an upper bound, within 10^-12, of the least epsilon at this delta, if any."""
+        """Return the least epsilon at this delta, rounded up by at most 10^-12; None if there is none."""
         ratio = self.least_ratio(delta)
         return None if ratio is None else log_upper_bound(ratio)
 
@@ -101,31 +117,32 @@ def curve_of_distribution(distribution: Mapping[int, Fraction], shifts: Iterable
     `shifts` are differences of neighbors' counts, in the distribution's units; each is taken both ways.
     """
     scale = lcm(*(mass.denominator for mass in distribution.values()))
-    whole = {
-        x: int(mass * scale) for x, mass in distribution.items()
-    }  # integers, as there may be 10^5 values
+    # As integers, because there may be 10^5 values.
+    whole = {value: int(mass * scale) for value, mass in distribution.items()}
     pairs = []
     for shift in shifts:
         for moved in (shift, -shift):
-            values = whole.keys() | {x + moved for x in whole}
-            alike = Counter((whole.get(x, 0), whole.get(x - moved, 0)) for x in values)
-            pairs.append(
-                _grouped((Fraction(p * n, scale), Fraction(q * n, scale)) for (p, q), n in alike.items())
-            )
+            values = whole.keys() | {value + moved for value in whole}
+            alike = Counter((whole.get(value, 0), whole.get(value - moved, 0)) for value in values)
+            masses = [(Fraction(p * n, scale), Fraction(q * n, scale)) for (p, q), n in alike.items()]
+            pairs.append(_grouped(masses))
     return PrivacyCurve(tuple(pairs))
 
 
 def second_moment(distribution: Mapping[int, Fraction]) -> Fraction:
     """Return E[X^2], exactly, from the mass of every value."""
-    scale = lcm(*(mass.denominator for mass in distribution.values()))  # integers, as for a curve
-    return Fraction(sum(int(mass * scale) * x * x for x, mass in distribution.items()), scale)
+    scale = lcm(*(mass.denominator for mass in distribution.values()))
+    # As integers, because there may be 10^5 values.
+    scaled = sum(int(mass * scale) * value * value for value, mass in distribution.items())
+    return Fraction(scaled, scale)
 
 
 def curve_of_coins(coins: tuple[Coin, ...], sensitivity: int = 1) -> PrivacyCurve:
-    """Return the privacy of the default noise, for any number k of coins.
+    """Return the privacy of the default noise, for any number k of coins, without listing its 2^k values.
 
-    Computes: for counts that differ by s, the ratio on one side of zero depends on low bits and the length of
-    a carry. Else atom by atom.
+    Computes: noise X is n or -1 - n, where the coins are the bits of n. If a count moves by s and X stays on
+    one side of zero, the likelihood ratio depends only on the bits that s has, and on how far the carry runs.
+    The few values that cross zero, or leave the range, are taken one by one.
     Guarantees: equal to `curve_of_distribution` of the enumerated distribution.
 
     Raises:
@@ -137,43 +154,53 @@ def curve_of_coins(coins: tuple[Coin, ...], sensitivity: int = 1) -> PrivacyCurv
             f"the sensitivity must be at least 1, at most {MAX_SENSITIVITY}, and below the largest noise, "
             f"not {sensitivity}"
         )
-    half, pairs = Fraction(1, 2), []
-    for s in range(1, sensitivity + 1):
-        near = [half * _mass(coins, n) for n in range(s)]  # of X = n and of X = -1-n
+    half = Fraction(1, 2)
+    largest = (1 << len(coins)) - 1
+    pairs = []
+    for moved in range(1, sensitivity + 1):
+        near = [half * _mass(coins, n) for n in range(moved)]  # of X = n, and as much of X = -1 - n
         groups = list(zip(near, reversed(near), strict=True))
-        for up, down in _one_side(coins, s):
-            groups += [(half * up, half * down), (half * down, half * up)]
-        edge = half * sum(_mass(coins, (1 << len(coins)) - 1 - n) for n in range(s))
-        groups += [(edge, _ZERO), (_ZERO, edge)]
+        for up, down in _one_side(coins, moved):
+            groups.append((half * up, half * down))
+            groups.append((half * down, half * up))
+        edge = half * sum(_mass(coins, largest - n) for n in range(moved))
+        groups.append((edge, _ZERO))
+        groups.append((_ZERO, edge))
         pairs.append(_grouped(groups))  # the same for a move down: the distribution is its own mirror image
     return PrivacyCurve(tuple(pairs))
 
 
 def _mass(coins: tuple[Coin, ...], n: int) -> Fraction:
+    """Return the probability that the coins show the bits of n, the first coin the lowest."""
     return prod(
         (coin.probability if n >> i & 1 else 1 - coin.probability for i, coin in enumerate(coins)),
         start=Fraction(1),
     )
 
 
-def _one_side(coins: tuple[Coin, ...], s: int) -> list[Masses]:
-    """Return masses of {n + s} and of {n}, n + s < 2^k, grouped by their ratio."""
-    bits = s.bit_length()
-    low, high = coins[:bits], coins[bits:]
+def _one_side(coins: tuple[Coin, ...], moved: int) -> list[Masses]:
+    """Return the masses of n + moved and of n, for all n with n + moved < 2^k, grouped by their ratio."""
+    bits = moved.bit_length()
+    low_coins = coins[:bits]
+    high_coins = coins[bits:]
     groups = []
-    for n in range(1 << bits):
-        carry, moved = divmod(n + s, 1 << bits)
-        p, q = _mass(low, moved), _mass(low, n)
+    for low in range(1 << bits):
+        carry, sum_low = divmod(low + moved, 1 << bits)
+        p = _mass(low_coins, sum_low)
+        q = _mass(low_coins, low)
         if not carry:
             groups.append((p, q))
-        else:
-            for coin in high:  # the carry runs over ones, up to the first zero
-                groups.append((p * coin.probability, q * (1 - coin.probability)))
-                p, q = p * (1 - coin.probability), q * coin.probability
+            continue
+        # The carry turns ones of n into zeros, up to n's first zero, which becomes a one.
+        for coin in high_coins:
+            groups.append((p * coin.probability, q * (1 - coin.probability)))
+            p *= 1 - coin.probability
+            q *= coin.probability
     return groups
 
 
 def _grouped(masses: Iterable[Masses]) -> tuple[Masses, ...]:
+    """Add up masses with the same ratio p / q, the largest ratio first."""
     by_ratio: dict[Fraction | float, Masses] = defaultdict(lambda: (_ZERO, _ZERO))
     for p, q in masses:
         if p or q:
@@ -186,15 +213,22 @@ def _grouped(masses: Iterable[Masses]) -> tuple[Masses, ...]:
 
 
 def composed(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
-    """Return the exact privacy of independent noisy values, or raise ValueError if it takes too long."""
+    """Return the exact privacy of independent noisy values together.
+
+    Args:
+        curves: One for each value, with the same pairs of neighbors in the same order.
+
+    Raises:
+        ValueError: The values have so many likelihood ratios that listing them would take too long.
+    """
     pairs = []
-    for together in zip(*(curve.pairs for curve in curves), strict=True):
-        total: tuple[Masses, ...] = ((Fraction(1), Fraction(1)),)
-        for pair in together:
-            if len(total) * len(pair) > MAX_PRODUCTS:
+    for pair_by_value in zip(*(curve.pairs for curve in curves), strict=True):
+        together: tuple[Masses, ...] = ((Fraction(1), Fraction(1)),)
+        for pair in pair_by_value:
+            if len(together) * len(pair) > MAX_PRODUCTS:
                 raise ValueError(f"{len(curves)} noisy values have too many likelihood ratios to list")
-            total = _grouped((p * a, q * b) for p, q in total for a, b in pair)
-        pairs.append(total)
+            together = _grouped((p * value_p, q * value_q) for p, q in together for value_p, value_q in pair)
+        pairs.append(together)
     return PrivacyCurve(tuple(pairs))
 
 
@@ -208,17 +242,17 @@ def values_moved(release: LinearQueries, neighbors: Neighbors) -> int:
     columns = sorted(set(map(frozenset, release.columns)), key=len, reverse=True)
     if not neighbors.are_replaced:
         return neighbors.cap * len(columns[0])
-    most = len(columns[0]) if neighbors.malleable_slots else 0  # for none
+    most = len(columns[0]) if neighbors.malleable_slots else 0  # a record that leaves no other in its place
     for i, column in enumerate(columns):
         for other in columns[i + 1 :]:
             if len(column) + len(other) <= most:
-                break  # all further ones are smaller still
+                break  # all further columns are smaller still
             most = max(most, len(column ^ other))
     return neighbors.cap * most
 
 
 def amounts_moved(release: LinearQueries, neighbors: Neighbors) -> set[tuple[int, ...]]:
-    """Return the amounts by which neighbors' noisy values differ."""
+    """Return the amounts by which neighbors' noisy values differ, sorted, for each pair of neighbors."""
     rows = np.zeros((release.cells, release.nodes), dtype=np.int64)
     for cell, column in enumerate(release.columns):
         np.add.at(rows[cell], list(column), release.amounts[cell] if release.amounts else 1)
@@ -230,19 +264,27 @@ def amounts_moved(release: LinearQueries, neighbors: Neighbors) -> set[tuple[int
 
 
 def impossible_mass(coins: tuple[Coin, ...], amounts: Iterable[int]) -> Fraction:
-    """Return a bound of the mass that tells neighbors apart for certain."""
-    top = (1 << len(coins)) - 1
-    return sum((_mass(coins, top - n) for a in amounts for n in range(a)), _ZERO) / 2
+    """Return a bound of the mass that tells neighbors apart for certain.
+
+    Args:
+        coins: The noise of each value.
+        amounts: By how much each value moves.
+    """
+    largest = (1 << len(coins)) - 1
+    return sum((_mass(coins, largest - n) for amount in amounts for n in range(amount)), _ZERO) / 2
 
 
 def impossible_mass_of_clients(coins: tuple[Coin, ...], nodes: int, cap: int) -> Fraction:
     """Return `impossible_mass` of `cap` records at once, in `nodes` counts each."""
-    top, scale = (1 << len(coins)) - 1, 1 << sum(coin.bits for coin in coins)
-    uncovered, heaviest = [0], [0]  # times the scale: by one count that moves by s; by counts, by s in all
+    largest = (1 << len(coins)) - 1
+    scale = 1 << sum(coin.bits for coin in coins)  # masses times this are integers
+    uncovered = [0]  # at place s: the mass that one count uncovers if it moves by s
+    heaviest = [0]  # at place s: the most that any number of counts uncover if they move by s in all
     for n in range(cap):
-        atom = _mass(coins, top - n) * scale if n <= top else _ZERO
+        atom = _mass(coins, largest - n) * scale if n <= largest else _ZERO
         uncovered.append(uncovered[-1] + atom.numerator)
-        heaviest.append(max(uncovered[s] + heaviest[n + 1 - s] for s in range(1, n + 2)))
+        units = n + 1
+        heaviest.append(max(uncovered[s] + heaviest[units - s] for s in range(1, units + 1)))
     return Fraction(nodes * heaviest[cap], 2 * scale)
 
 

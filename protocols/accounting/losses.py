@@ -1,7 +1,7 @@
-"""Privacy losses of many independent noises together, never too low.
+"""The privacy loss of many independent noises together, never too low.
 
-An outcome whose loss lies between two multiples of a step is split into two with these losses (Doroshenko et
-al. 2022, "Connect the dots"). All is in integers, rounded towards larger losses.
+Source: Doroshenko et al. 2022, "Connect the dots". An outcome whose loss lies between two multiples of a step
+becomes two outcomes with these two losses. All computations are in integers, rounded towards larger losses.
 """
 
 from bisect import bisect_right
@@ -15,8 +15,8 @@ from protocols.circuits.coins import exp_bounds
 from protocols.noise.added import convolution, repeated_sum
 
 BITS = 192  # masses are multiples of 2^-192
-_NEGLIGIBLE = 1 << BITS - 150  # mass at either end that is moved towards larger losses
-_FIXED = 256
+_NEGLIGIBLE = 1 << BITS - 150  # so much mass at either end is moved towards larger losses
+_FIXED = 256  # powers of e are multiples of 2^-256
 _ONE = 1 << _FIXED
 
 
@@ -24,7 +24,11 @@ _ONE = 1 << _FIXED
 class LossDistribution:
     """A distribution of the privacy loss that no adversary beats.
 
-    Masses, times 2^192, are of losses from `lowest` steps up; the mass `certain` tells the data sets apart.
+    Args:
+        step: The unit of losses.
+        lowest: The least loss, in steps.
+        masses: The probability of each loss from the lowest up, times 2^192.
+        certain: The probability, times 2^192, of an infinite loss, which tells the data sets apart.
     """
 
     step: Fraction
@@ -36,8 +40,9 @@ class LossDistribution:
         """Return an upper bound of delta at epsilon >= 0."""
         first = max(int(epsilon / self.step) + 1, self.lowest)  # the least loss above epsilon
         beyond = first * self.step - epsilon
-        shrunk = _reciprocal(exp_bounds(beyond)[1]) if beyond <= 64 else 0
-        per_step, bound = _reciprocal(exp_bounds(self.step)[1]), self.certain * _ONE
+        shrunk = _reciprocal(exp_bounds(beyond)[1]) if beyond <= 64 else 0  # e^(epsilon - loss), rounded down
+        per_step = _reciprocal(exp_bounds(self.step)[1])
+        bound = self.certain * _ONE
         for mass in self.masses[first - self.lowest :]:
             bound += mass * (_ONE - shrunk)
             shrunk = shrunk * per_step >> _FIXED
@@ -45,10 +50,11 @@ class LossDistribution:
 
     def composed(self, other: "LossDistribution") -> "LossDistribution":
         """Return the distribution of both losses together."""
+        products = convolution([self.masses, other.masses])
         return _trimmed(
             self.step,
             lowest=self.lowest + other.lowest,
-            masses=[-(-product >> BITS) for product in convolution([self.masses, other.masses])],
+            masses=[-(-product >> BITS) for product in products],  # rounded up
             certain=self.certain + other.certain,
         )
 
@@ -60,24 +66,32 @@ class LossDistribution:
 def loss_distribution(
     outcomes: Iterable[tuple[int, int]], total: int, step: Fraction, most: int = 1 << 13
 ) -> LossDistribution:
-    """Return the distribution of the loss of outcomes, pairs of masses times `total`, in steps of at most 1.
+    """Return the distribution of the privacy loss of some outcomes.
 
-    Losses of more than `most` steps count as infinite; smaller ones than -most are raised to it.
-    Guarantees: `delta` is never below the outcomes' own.
+    Args:
+        outcomes: For each outcome its mass under the data set and under its neighbor, times `total`.
+        total: The integer that stands for a mass of 1.
+        step: The unit of losses, at most 1.
+        most: Losses of more steps count as infinite. Losses below minus so many steps are raised to it.
+
+    Guarantees: `delta` is never below that of the outcomes themselves.
     [test: tests/protocols/test_losses.py]
     """
     powers = _powers(step, most)
     apart = _ONE - 1 - _reciprocal(exp_bounds(step)[0])  # 1 - e^-step, rounded down
-    masses, certain = [0] * (2 * most + 2), 0
+    infinite = 2 * most
+    masses = [0] * (infinite + 2)
+    certain = 0
     for p, q in outcomes:
         mass = _up(p << BITS, total)
-        place = bisect_right(powers, (p << _FIXED) // q) - 1 if q else 2 * most
-        if place == 2 * most:
+        place = bisect_right(powers, (p << _FIXED) // q) - 1 if q else infinite
+        if place == infinite:
             certain += mass
         elif p:
-            above = 0
+            above = 0  # the part of the mass that gets the larger one of two losses
             if place >= 0:
-                above = min(mass, max(0, _up(((p << _FIXED) - q * powers[place]) << BITS, total * apart)))
+                excess = (p << _FIXED) - q * powers[place]
+                above = min(mass, max(0, _up(excess << BITS, total * apart)))
             masses[max(0, place)] += mass - above
             masses[max(0, place) + 1] += above
     return _trimmed(step, -most, masses, certain)
@@ -85,26 +99,34 @@ def loss_distribution(
 
 @lru_cache(maxsize=8)
 def _powers(step: Fraction, most: int) -> list[int]:
+    """Return e^(step i) for i from -most to most, rounded down."""
     low, high = exp_bounds(step)
-    up, down = int(low * _ONE), _reciprocal(high)
-    rise = accumulate(range(most), lambda power, _: power * up >> _FIXED, initial=_ONE)
-    fall = accumulate(range(most), lambda power, _: power * down >> _FIXED, initial=_ONE)
-    return [*reversed([*fall][1:]), *rise]
+    factor_up = int(low * _ONE)
+    factor_down = _reciprocal(high)
+    rising = [_ONE]
+    falling = [_ONE]
+    for _ in range(most):
+        rising.append(rising[-1] * factor_up >> _FIXED)
+        falling.append(falling[-1] * factor_down >> _FIXED)
+    return falling[:0:-1] + rising  # 1 is listed once
 
 
 def _up(numerator: int, denominator: int) -> int:
+    """Return the quotient, rounded up."""
     return -(-numerator // denominator)
 
 
 def _reciprocal(x: Fraction) -> int:
+    """Return 1 / x, rounded down."""
     return (x.denominator << _FIXED) // x.numerator
 
 
 def _trimmed(step: Fraction, lowest: int, masses: list[int], certain: int) -> LossDistribution:
-    """Raise negligible lowest losses; make negligible highest ones certain."""
-    below, above = list(accumulate(masses)), list(accumulate(reversed(masses)))
-    start, end = bisect_right(below, _NEGLIGIBLE), len(masses) - bisect_right(above, _NEGLIGIBLE)
-    start = min(start, max(0, end - 1))
+    """Raise the lowest losses, and make the highest certain, as far as their masses are negligible."""
+    below = list(accumulate(masses))
+    above = list(accumulate(reversed(masses)))
+    end = len(masses) - bisect_right(above, _NEGLIGIBLE)
+    start = min(bisect_right(below, _NEGLIGIBLE), max(0, end - 1))
     kept = masses[start:end] or [0]
     if start:
         kept[0] += below[start - 1]

@@ -14,7 +14,8 @@ def exact_number(text: str) -> Fraction | None:
     """Return a number written as `1`, `0.1`, `1/3`, `1e-3` or `2^-40`, exactly; else None."""
     power = _POWER.fullmatch(text.strip())
     if power:
-        base, exponent = int(power[1]), int(power[2])
+        base = int(power[1])
+        exponent = int(power[2])
         return Fraction(base) ** exponent if base else None
     too_long = len(text) > _LONGEST and not _RATIO.fullmatch(text)
     if too_long or "_" in text or re.search(r"[eE][+-]?\d{4}", text):
@@ -59,7 +60,8 @@ def _end(value: float, decimals: int, rounding: str) -> str:
     if not math.isfinite(value):
         return f"{value}"
     exact = Decimal(str(round(float(value), 12)))
-    return f"{exact.quantize(Decimal(1).scaleb(-decimals), rounding) + 0:,f}"  # + 0: no -0.000
+    rounded = exact.quantize(Decimal(1).scaleb(-decimals), rounding)
+    return f"{rounded + 0:,f}"  # adding 0 turns -0.000 into 0.000
 
 
 def _digits(value: Fraction, digits: int, rounding: str) -> str:

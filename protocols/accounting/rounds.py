@@ -1,6 +1,6 @@
-"""Guarantee of many rounds of noisy sums together, by Gaussian DP, and the noise for it.
+"""The guarantee of many rounds of noisy sums together, by Gaussian DP, and the noise for it.
 
-A round may depend on earlier ones.
+What a round sums up may depend on the results of earlier rounds. Theorems: docs/explanation/theorems.md.
 """
 
 import math
@@ -25,9 +25,9 @@ from protocols.guarantee import Guarantee
 from protocols.noise.added import BITS, MAX_EDGE, DistributedNoise, NoiseDistribution
 
 _RHO_GRID = 10**15  # rho is rounded up to this grid
-_FARTHER = 1 << 40  # how much nearer than needed a table is to its ideal: longer tables cost nothing
-_LOST = Fraction(1, 256)  # of delta, for the distance of truncated noise from noise with Gaussian DP
-_FINE = 16  # least variance of a coarse joint sample; below, its refinements show
+_FARTHER = 1 << 40  # how many times nearer than needed a table is to its ideal: longer tables cost nothing
+_LOST = Fraction(1, 256)  # part of delta for the distance of truncated noise from noise with Gaussian DP
+_FINE = 16  # least variance of a coarse joint sample; below it, the distribution shows the refinements
 _MAX_LEVELS = 11  # about 2^17 values in a table
 _LARGEST = 250  # -ln of the least probability in joint noise
 
@@ -36,11 +36,14 @@ RoundNoise = JointGaussian | DistributedNoise
 
 @dataclass(frozen=True)
 class Concentrated:
-    """Privacy loss of rounds: sqrt(2 rho)-Gaussian DP, so rho-zCDP, but for a little mass.
+    """Privacy loss of rounds: sqrt(2 rho)-Gaussian DP, and therefore rho-zCDP, except for a little mass.
 
     Source: Dong, Roth and Su 2022.
 
-    That is the mass `certain` of either neighbor, and distributions `apart` by this total variation distance.
+    Args:
+        rho: Half of the square of Gaussian DP's mu.
+        certain: The mass of either neighbor that is excepted, because it tells the two apart.
+        apart: The total variation distance of each neighbor's distribution from one with this Gaussian DP.
     """
 
     rho: Fraction
@@ -58,7 +61,14 @@ class Concentrated:
 
 @dataclass(frozen=True)
 class RoundsPlan:
-    """Noise of each coordinate, its arguments, and the guarantee of all rounds at one epsilon and at all."""
+    """The noise of training, and the guarantee of all rounds together.
+
+    Args:
+        noise: Of each coordinate in each round.
+        distribution: The program's arguments for this noise.
+        exact: The guarantee at the epsilon that was asked for.
+        loss: The guarantee at every epsilon.
+    """
 
     noise: RoundNoise
     distribution: tuple[str, ...]
@@ -77,60 +87,90 @@ def plan_rounds(
 ) -> RoundsPlan:
     """Choose the noise of each coordinate of each round, with nearly as little as possible.
 
-    `squares` bounds the squared norm by which two neighbors' sums of a round differ; `epsilon` is at most 32.
-    Discrete Gaussian noise is `distributed` among parties, of which so many are honest; else noise is joint.
-    Guarantees: `exact` is within epsilon and delta, for all rounds together; if no noise is, ValueError says
-    why.
+    Args:
+        squares: A bound of the squared norm by which two neighbors' sums of a round differ.
+        coordinates: The length of each sum.
+        rounds: Their number.
+        epsilon: For all rounds together, at most 32.
+        delta: For all rounds together.
+        distributed: For discrete Gaussian noise of each party, the number of parties, and how many of them
+            are honest. None for joint noise.
+
+    Guarantees: the plan's `exact` is within epsilon and delta.
+
+    Raises:
+        ValueError: No noise keeps to them. The message says why.
     [test: tests/protocols/test_rounds.py]
     """
     if not (0 < epsilon <= 32 and 0 < delta < 1 and rounds >= 1 and squares >= 1):
         raise ValueError("epsilon must be above 0 and at most 32, delta between 0 and 1")
-    allowed = aim = 2 * largest_rho(epsilon, delta * (1 - _LOST))
-    values = rounds * min(coordinates, squares)  # that move
-    lost = delta * _LOST / values / (1 + exp_bounds(epsilon)[1] if distributed else 1)  # of one of them
+    allowed = 2 * largest_rho(epsilon, delta * (1 - _LOST))  # the square of Gaussian DP's mu
+    aim = allowed
+    moved_values = rounds * min(coordinates, squares)
+    lost = delta * _LOST / moved_values  # the part of delta that one value's truncated noise may take
+    if distributed:
+        lost /= 1 + exp_bounds(epsilon)[1]
     farthest = math.isqrt(squares)
     for _ in range(TRIES):
         per_unit = aim / (rounds * squares)
-        noise: RoundNoise = (
-            _table(per_unit, lost, *distributed) if distributed else _joint(per_unit, lost, farthest)
-        )
-        square, apart = gaussian_loss(noise, lost, farthest)
-        lost_of_all = Fraction(float_up(values * apart))  # of a table, a ratio of thousands of digits
+        noise: RoundNoise
+        if distributed:
+            parties, honest = distributed
+            noise = _table(per_unit, lost, parties, honest)
+        else:
+            noise = _joint(per_unit, lost, farthest)
+        square, lost_of_value = gaussian_loss(noise, lost, farthest)
+        # Rounded up, because a table's is a ratio of thousands of digits.
+        lost_of_all = Fraction(float_up(moved_values * lost_of_value))
         certain = Fraction(0) if distributed else lost_of_all
         rho_of_all = rounds * squares * square / 2 + certain
         loss = Concentrated(
-            Fraction(math.ceil(rho_of_all * _RHO_GRID), _RHO_GRID), certain, lost_of_all - certain
+            rho=Fraction(math.ceil(rho_of_all * _RHO_GRID), _RHO_GRID),
+            certain=certain,
+            apart=lost_of_all - certain,
         )
-        if (spent := Fraction(float_up(loss.delta(epsilon)))) <= delta:
-            return RoundsPlan(
-                noise, tuple(map(str, noise.arguments().values())), Guarantee(epsilon, spent), loss
-            )
+        spent = Fraction(float_up(loss.delta(epsilon)))
+        if spent <= delta:
+            arguments = tuple(map(str, noise.arguments().values()))
+            return RoundsPlan(noise, arguments, Guarantee(epsilon, spent), loss)
         aim *= SHRINK * min(Fraction(1), allowed / (2 * loss.rho))
     raise ValueError(f"none of {TRIES} noises does")
 
 
 def gaussian_loss(noise: RoundNoise, lost: Fraction, farthest: int) -> tuple[Fraction, Fraction]:
-    """Return mu^2 and d: a move by s, up to `farthest`, is s mu-Gaussian DP but for d (theorem 4).
+    """Return mu^2 and d of noise whose move by s is s mu-Gaussian DP, except for d (theorem 4).
 
-    For joint noise d, about `lost`, is the mass of the table's ends; else the `distance` of all honest
-    tables.
+    Args:
+        noise: Of one value.
+        lost: For joint noise, about how large d may be.
+        farthest: The largest s.
+
+    Returns:
+        mu^2, and d. For joint noise, d is the mass of the table's ends. For distributed noise, it is the
+        `distance` of all honest parties' tables from their ideal.
 
     Raises:
         ValueError: The noise is too coarse, or falls unevenly.
     [test: tests/protocols/test_rounds.py]
     """
     if isinstance(noise, DistributedNoise):
-        curvature, apart = 2 * rho(noise), noise.honest * distance(noise)
+        curvature = 2 * rho(noise)
+        apart = noise.honest * distance(noise)
     else:
         curvature, apart = _curvature(noise, lost, farthest)
     return gaussian_square(curvature), apart
 
 
 def _curvature(noise: JointGaussian, lost: Fraction, farthest: int) -> tuple[Fraction, Fraction]:
-    """Return L of a table without its ends, and the mass lost if a neighbor is in them."""
-    weights, total = noise.weights, 1 << noise.bits
+    """Return by how much -ln P of a table without its ends is convex, and the mass lost in the ends.
+
+    The mass counts as lost if either neighbor's noise is in the ends.
+    """
+    weights = noise.weights
+    total = 1 << noise.bits
     ends = sum(1 for mass in accumulate(weights[: noise.largest]) if 8 * mass <= lost * total)
-    first, curvature = max(0, ends - farthest), Fraction(0)
+    first = max(0, ends - farthest)
+    curvature = Fraction(0)
     for x in range(first + 1, noise.largest + 1):
         outer, middle, inner = weights[x - 1 : x + 2]
         excess = middle * middle - outer * inner
@@ -145,36 +185,45 @@ def _curvature(noise: JointGaussian, lost: Fraction, farthest: int) -> tuple[Fra
 
 def largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
     """Return nearly the largest rho with at most this delta."""
-    low, high = 1e-16, 1e3
+    low = 1e-16
+    high = 1e3
     for _ in range(60):
         middle = math.sqrt(low * high)
-        low, high = (
-            (middle, high) if gaussian_delta(Fraction(2 * middle), epsilon) <= delta else (low, middle)
-        )
+        if gaussian_delta(Fraction(2 * middle), epsilon) <= delta:
+            low = middle
+        else:
+            high = middle
     return Fraction(low)
 
 
 def _joint(per_unit: Fraction, lost: Fraction, farthest: int) -> JointGaussian:
-    variance, levels = 1 / per_unit, 1
+    """Return joint noise of variance 1 / `per_unit` and a range that loses about `lost`."""
+    variance = 1 / per_unit
+    levels = 1
     while levels < _MAX_LEVELS and variance >= _FINE << 2 * (levels + 1):
         levels += 1
     if variance >= _FINE << 2 * (_MAX_LEVELS + 1):
         raise ValueError("no joint noise is as large; more ε, or fewer rounds, needs less")
     added = sum(Fraction(bits, 4 << 2 * i) for i, bits in enumerate(refinements(levels), 1))
-    rate = Fraction(int(RATE_GRID / (2 * max(Fraction(1, 2), variance / 4**levels - added))), RATE_GRID)
+    coarse_variance = max(Fraction(1, 2), variance / 4**levels - added)
+    rate = Fraction(int(RATE_GRID / (2 * coarse_variance)), RATE_GRID)
     steps = math.sqrt(_log(64 / lost) / float(rate)) + farthest / 2**levels
-    return JointGaussian(rate, math.ceil(min(steps, math.sqrt(_LARGEST / float(rate)) - 0.5)), levels)
+    most_steps = math.sqrt(_LARGEST / float(rate)) - 0.5
+    return JointGaussian(rate, math.ceil(min(steps, most_steps)), levels)
 
 
 def _table(per_unit: Fraction, lost: Fraction, parties: int, honest: int) -> DistributedNoise:
+    """Return noise of each party that makes variance 1 / `per_unit` together and loses about `lost`."""
     rate = Fraction(int(per_unit / 2 * RATE_GRID), RATE_GRID)
     if not rate:
         raise ValueError("no table has so much noise; more ε, or fewer rounds, needs less")
+    rate_of_party = float(rate * honest)
     need = 4 * honest / lost
-    needed, farther = (
-        math.ceil(math.sqrt(_log(n) / float(rate * honest)))
-        for n in (need, min(need * _FARTHER, Fraction(1 << BITS - 24)))  # a table has its ends' probabilities
-    )
+    need_farther = min(
+        need * _FARTHER, Fraction(1 << BITS - 24)
+    )  # at the ends a table has probabilities above 0
+    needed = math.ceil(math.sqrt(_log(need) / rate_of_party))
+    farther = math.ceil(math.sqrt(_log(need_farther) / rate_of_party))
     edge = max(needed, min(farther, MAX_EDGE))
     return DistributedNoise(NoiseDistribution.GAUSSIAN, rate, edge, parties, honest)
 

@@ -1,4 +1,4 @@
-"""Group means and gaps from locally private reports: estimates, exact variances, valid intervals.
+"""Group means and gaps from locally private reports: estimates, their variances, and valid intervals.
 
 Source: Juarez and Korolova 2022, Definition 7, Theorem 9, Eqs. 19 and 20, derived again for any number of
 groups, in the scale from -1 to 1. Symbols are those of docs/explanation/local-privacy.md.
@@ -19,7 +19,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Tally:
-    """Number of reports and sum of their values, per reported group."""
+    """The number of reports, and the sum of their values from -1 to 1, per reported group; shapes (d,)."""
 
     counts: Integers
     sums: Floats
@@ -29,7 +29,7 @@ class Tally:
 
     @property
     def clients(self) -> int:
-        """All reports."""
+        """The number of clients: each sends one report."""
         return int(self.counts.sum())
 
 
@@ -44,9 +44,10 @@ def tally(reports: Reports, mechanism: Mechanism) -> Tally:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean of one group, or a gap of two, in the range's unit, with an interval.
+    """The mean of a group, or the gap of two groups' means, with an interval, in the declared range's unit.
 
-    With known group sizes the value is unbiased. An interval that `says_something` excludes a possible value.
+    With known group sizes the value is unbiased. `says_something` is whether the interval excludes a value
+    that is possible.
     """
 
     groups: tuple[int, ...]
@@ -74,11 +75,20 @@ def estimate_means(
     sizes: Sequence[int] | None = None,
     confidence: float = CONFIDENCE,
 ) -> list[Estimate]:
-    """Estimate each group's mean value: sum of reported values / (a c n), n its true or estimated size.
+    """Estimate each group's mean value.
 
-    Sizes that do not add up to the clients raise ValueError.
-    Guarantees: each interval holds with at least this confidence; that of a group that may be empty is the
-    range.
+    Computes: the sum of reported values over a c n, where n is the group's true or estimated size.
+    Guarantees: each interval holds with at least this confidence. For a group that may be empty, the interval
+    is the whole declared range.
+
+    Args:
+        totals: All reports, added up.
+        mechanism: What the clients reported by.
+        sizes: The number of clients of each group, if they are known; else they are estimated.
+        confidence: Of each interval.
+
+    Raises:
+        ValueError: The sizes do not add up to the number of clients.
     [test: tests/statistical/test_local_dp.py]
     """
     return [_in_range(mean, mechanism) for mean in _means(totals, mechanism, sizes, 1 - confidence)]
@@ -90,19 +100,22 @@ def estimate_gaps(
     sizes: Sequence[int] | None = None,
     confidence: float = CONFIDENCE,
 ) -> list[Estimate]:
-    """Estimate mean of A - mean of B for all pairs A < B, signed: absolute values would be biased upwards.
+    """Estimate mean of A - mean of B for all pairs of groups A < B.
 
-    All else is as for `estimate_means`.
+    Gaps have signs, because absolute values would be biased upwards. Arguments, guarantees and errors are
+    those of `estimate_means`.
     """
     failure = 1 - confidence
     means = _means(totals, mechanism, sizes, failure / 2)
     gaps = []
     for a, b in combinations(means, 2):
-        low, high = a.low - b.high, a.high - b.low
+        low = a.low - b.high
+        high = a.high - b.low
         value = a.value - b.value
         if sizes is not None and sizes[a.groups[0]] and sizes[b.groups[0]]:
             t = half_width(mechanism, sizes, gap_weights(sizes, a.groups[0], b.groups[0]), failure)
-            low, high = value - t, value + t
+            low = value - t
+            high = value + t
         gaps.append(_in_range(Estimate((*a.groups, *b.groups), value, low, high), mechanism))
     return gaps
 
@@ -122,13 +135,20 @@ def variance(
 ) -> float:
     """Return the variance of the sum over groups of weight x (sum of the reported values) / (a c).
 
-    One mean with d = 2 gives Eqs. 19 and 20. Two groups' means are uncorrelated (Theorem 9, for any d).
-    `mean_squares` are E[v^2] per group, in the scale from -1 to 1; None: the worst.
+    For one mean and d = 2 these are Eqs. 19 and 20. Two groups' means are uncorrelated (Theorem 9, for any
+    d).
     Guarantees: exact for M_R; for M_L at most 1/(4 steps^2) per kept client too large.
+
+    Args:
+        mechanism: What the clients report by.
+        sizes: The number of clients of each group.
+        weights: Of each group, as from `mean_weights` or `gap_weights`.
+        mean_squares: E[v^2] of each group, in the scale from -1 to 1; None for the worst.
     [test: tests/protocols/test_local_estimates.py]
     """
     keep, move = _grr(mechanism)
-    gain, total = mechanism.gain, 0.0
+    gain = mechanism.gain
+    total = 0.0
     worst = float(mechanism.kept_square(1.0) - mechanism.kept_square(0.0) > keep * gain**2)
     all_squares = float(np.sum(weights**2))
     for n, weight, square in zip(sizes, weights, mean_squares or [worst] * len(sizes), strict=True):
@@ -140,9 +160,9 @@ def variance(
 def half_width(mechanism: Mechanism, sizes: Sequence[float], weights: Floats, failure: float) -> float:
     """Return t with P(|estimate - truth| >= t) <= failure, whatever the values.
 
-    Computes: Chernoff's bound, min over s > 0 of (Psi(s) + ln(2 / failure)) / s, Psi(s) a bound of the sum
-    over clients of ln E[e^(s (T - E[T]))], T a client's contribution.
-    Guarantees: for every n, in floating-point arithmetic.
+    Computes: Chernoff's bound, the minimum over s > 0 of (Psi(s) + ln(2 / failure)) / s. Psi(s) is a bound of
+    the sum over clients of ln E[e^(s (T - E[T]))], where T is a client's contribution.
+    Guarantees: holds for every number of clients, up to floating-point rounding.
     [test: tests/statistical/test_local_dp.py]
     """
     keep, move = _grr(mechanism)
@@ -153,8 +173,8 @@ def half_width(mechanism: Mechanism, sizes: Sequence[float], weights: Floats, fa
     def bounds(s: Floats) -> Floats:
         moved = [mechanism.moved_moment(s * slope) - 1 for slope in slopes]
         psi = (
-            n * mechanism.worst_exponent(s * slope, move * (sum(moved) - one))
-            for n, slope, one in zip(sizes, slopes, moved, strict=True)
+            n * mechanism.worst_exponent(s * slope, move * (sum(moved) - moved_to_group))
+            for n, slope, moved_to_group in zip(sizes, slopes, moved, strict=True)
         )
         return (sum(psi, np.zeros(len(s))) + level) / s
 
@@ -168,19 +188,26 @@ def least_value(function: Callable[[Floats], Floats], low: float, high: float) -
         points = np.geomspace(low, high, 25)
         values = function(points)
         at = int(np.argmin(values))
-        low, high = points[max(at - 1, 0)], points[min(at + 1, len(points) - 1)]
+        low = points[max(at - 1, 0)]
+        high = points[min(at + 1, len(points) - 1)]
     return float(values[at])
 
 
 def least_enough(enough: Callable[[float], bool], start: float = 1.0) -> int:
-    """Return a number that is enough, at most 1 % above one that is not, as half of `start` must be."""
+    """Return nearly the least number that is enough: one at most 1 % above a number that is not enough.
+
+    Half of `start` must not be enough.
+    """
     high = start
     while not enough(high):
         high *= 2
     low = high / 2
     while high / low > 1.01:
         middle = math.sqrt(low * high)
-        low, high = (low, middle) if enough(middle) else (middle, high)
+        if enough(middle):
+            high = middle
+        else:
+            low = middle
     return math.ceil(high)
 
 
@@ -189,43 +216,62 @@ def _means(
 ) -> list[Estimate]:
     """Return means in the scale from -1 to 1, with uncut intervals.
 
-    Estimated sizes and sums each take half of the failure. The largest size in its interval gives the widest
-    bound of the sum.
+    If sizes are estimated, an interval of the size and an interval of the sum of values each fail with half
+    of the probability. The largest size in its interval gives the widest bound of the sum.
     """
-    groups, clients = mechanism.grr.groups, totals.clients
+    groups = mechanism.grr.groups
+    clients = totals.clients
     if sizes is not None and (len(sizes) != groups or min(sizes) < 0 or sum(sizes) != clients):
         raise ValueError(f"sizes of all {groups} groups must add up to the {clients} clients heard of")
-    around, of_sum, listed = 0.0, failure, sizes
-    if listed is None:
-        around, of_sum = size_half_width(mechanism, clients, failure / 2), failure / 2
+    listed: Sequence[float]
+    if sizes is None:
+        size_error = size_half_width(mechanism, clients, failure / 2)
+        failure_of_sum = failure / 2
         listed = estimate_sizes(totals, mechanism).tolist()
-    scale, means = float(mechanism.grr.keep) * mechanism.gain, []
-    for g, n in enumerate(listed):
-        total = float(totals.sums[g]) / scale
-        value, low, high = total / n if n > 0 else math.nan, -math.inf, math.inf
-        least, most = n - around, min(n + around, clients)
+    else:
+        size_error = 0.0
+        failure_of_sum = failure
+        listed = sizes
+    scale = float(mechanism.grr.keep) * mechanism.gain
+    means = []
+    for group, size in enumerate(listed):
+        total = float(totals.sums[group]) / scale
+        value = total / size if size > 0 else math.nan
+        low = -math.inf
+        high = math.inf
+        least = size - size_error
+        most = min(size + size_error, clients)
         if least > 0:
-            others = [(clients - most) / (groups - 1)] * groups if sizes is None else list(sizes)
-            others[g] = most
-            t = half_width(mechanism, others, most * mean_weights(others, g), of_sum)
+            all_sizes: list[float]
+            if sizes is None:
+                all_sizes = [(clients - most) / (groups - 1)] * groups
+            else:
+                all_sizes = list(sizes)
+            all_sizes[group] = most
+            t = half_width(mechanism, all_sizes, most * mean_weights(all_sizes, group), failure_of_sum)
             low = min((total - t) / least, (total - t) / most)
             high = max((total + t) / least, (total + t) / most)
-        means.append(Estimate((g,), value, low, high))
+        means.append(Estimate((group,), value, low, high))
     return means
 
 
 def _in_range(estimate: Estimate, mechanism: Mechanism) -> Estimate:
-    declared, most = mechanism.declared, float(len(estimate.groups))
-    shift = declared.center if len(estimate.groups) == 1 else 0.0
-    low, high = min(max(estimate.low, -most), most), max(min(estimate.high, most), -most)
+    """Return an estimate in the declared range's unit, its interval cut to possible values."""
+    declared = mechanism.declared
+    is_mean = len(estimate.groups) == 1
+    most = 1.0 if is_mean else 2.0  # the largest possible value in the scale from -1 to 1
+    shift = declared.center if is_mean else 0.0
+    low = min(max(estimate.low, -most), most)
+    high = max(min(estimate.high, most), -most)
     return Estimate(
-        estimate.groups,
-        shift + declared.radius * estimate.value,
-        shift + declared.radius * low,
-        shift + declared.radius * high,
-        low > -most or high < most,
+        groups=estimate.groups,
+        value=shift + declared.radius * estimate.value,
+        low=shift + declared.radius * low,
+        high=shift + declared.radius * high,
+        says_something=low > -most or high < most,
     )
 
 
 def _grr(mechanism: Mechanism) -> tuple[float, float]:
+    """Return the probabilities that a client's group is kept, and that it moves to a given other group."""
     return float(mechanism.grr.keep), float(mechanism.grr.move)

@@ -1,4 +1,7 @@
-"""Exact privacy of M_R and M_L, recomputed from their distributions."""
+"""The exact privacy of M_R and M_L, recomputed from their distributions.
+
+Symbols are those of docs/explanation/local-privacy.md.
+"""
 
 from collections.abc import Iterable
 from fractions import Fraction
@@ -8,14 +11,21 @@ from math import log
 from protocols.local_dp.randomizers import MechanismR
 from protocols.noise.truncated import log_upper_bound
 
-_ENDS = (-1, 0, 1)  # of the value; and of the output, where slopes change
+_ENDS = (-1, 0, 1)  # values and outputs at which the slope of a privacy loss changes
 
-Distribution = dict[tuple[int, int], Fraction]  # probability of each report, group and value
+Distribution = dict[tuple[int, int], Fraction]  # the probability of each report, which is a group and a value
 
 
 def distribution_of_r(mechanism: MechanismR, group: int, value: Fraction) -> Distribution:
-    """Return the probabilities of M_R's 2 d reports, step by step."""
-    grr, distribution = mechanism.grr, Distribution()
+    """Return the probabilities of M_R's 2 d reports, step by step.
+
+    Args:
+        mechanism: M_R for d groups.
+        group: The client's group.
+        value: The client's value, from -1 to 1.
+    """
+    grr = mechanism.grr
+    distribution = Distribution()
     for reported in range(grr.groups):
         chance = grr.keep if reported == group else (1 - grr.keep) / (grr.groups - 1)
         up = (1 + (value if reported == group else Fraction(0))) / 2
@@ -29,26 +39,35 @@ def distribution_of_r(mechanism: MechanismR, group: int, value: Fraction) -> Dis
 
 def worst_ratio(distributions: Iterable[Distribution]) -> Fraction:
     """Return e^epsilon, the largest ratio of an outcome's probabilities, exactly."""
-    return max(one[y] / other[y] for one, other in product(distributions, repeat=2) for y in one)
+    ratios = []
+    for distribution, neighbor in product(distributions, repeat=2):
+        for outcome, probability in distribution.items():
+            ratios.append(probability / neighbor[outcome])
+    return max(ratios)
 
 
 def epsilon_of_r(mechanism: MechanismR) -> Fraction:
     """Return M_R's epsilon, rounded up to a multiple of 10^-12.
 
-    Probabilities are affine in the value, so ends of the range are worst.
+    Probabilities are affine in the value, so that ends of the range are worst. By symmetry three groups show
+    all ratios.
     """
-    inputs = [(group, Fraction(end)) for group in range(min(mechanism.grr.groups, 3)) for end in (-1, 1)]
-    return log_upper_bound(worst_ratio(distribution_of_r(mechanism, *one) for one in inputs))
+    distributions = []
+    for group in range(min(mechanism.grr.groups, 3)):
+        for end in (-1, 1):
+            distributions.append(distribution_of_r(mechanism, group, Fraction(end)))
+    return log_upper_bound(worst_ratio(distributions))
 
 
 def epsilon_of_l(odds: Fraction, epsilon_2: Fraction, k: Fraction) -> Fraction | None:
     """Return M_L's epsilon, rounded up; None if no epsilon holds.
 
-    Computes: an output y has density keep C e^(-r |y - v|), r = epsilon_2 / 2, where the group is kept, else
-    move C' e^(-s |y|), s = epsilon_2 / k. Their log-ratio is bounded only if r = s; then it is piecewise
-    linear, extreme at y and v in {-1, 0, 1}.
+    Computes: where the group is kept, an output y has density keep C e^(-r |y - v|) with r = epsilon_2 / 2.
+    Elsewhere it has density move C' e^(-s |y|) with s = epsilon_2 / k. Their log-ratio is bounded only if
+    r = s. Then it is piecewise linear, and has its extremes at y and v in {-1, 0, 1}.
     """
-    rate, moved_rate = epsilon_2 / 2, epsilon_2 / k
+    rate = epsilon_2 / 2
+    moved_rate = epsilon_2 / k
     if rate != moved_rate:
         return None
     ln = log_upper_bound(odds) if odds >= 1 else -log_upper_bound(1 / odds)
@@ -61,9 +80,10 @@ def epsilon_of_l(odds: Fraction, epsilon_2: Fraction, k: Fraction) -> Fraction |
 
 
 def log_ratio_of_l(epsilon_1: Fraction, epsilon_2: Fraction, k: Fraction, output: int) -> float:
-    """Return ln of the ratio of value 1 in the reported group to another group, at an output >= 1.
+    """Return the log-likelihood ratio of two inputs of M_L, at an output >= 1.
 
-    For k < 2 it grows without bound, for k > 2 it falls.
+    Computes: ln of the density for the value 1 in the reported group, over the density for another group.
+    With the output it grows without bound if k < 2, and falls without bound if k > 2.
     """
     return float(epsilon_1 + epsilon_2 * (Fraction(output) / k - Fraction(output - 1, 2))) + log(k / 2)
 

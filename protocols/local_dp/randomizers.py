@@ -1,7 +1,8 @@
 """A client's group and value under local differential privacy: GRR, M_R and M_L.
 
-Source: Juarez and Korolova 2022, Algorithm 1, for d groups. `private` mechanisms keep to epsilon by corrected
-budgets. `with_budgets` takes the published ones, with `epsilon` the real guarantee.
+Source: Juarez and Korolova 2022, Algorithm 1, for d groups. `private` makes a mechanism that keeps to a given
+epsilon, by corrected budgets. `with_budgets` makes the published mechanism, whose real guarantee is
+`epsilon`.
 """
 
 import math
@@ -65,7 +66,7 @@ class ValueRange:
 
 @dataclass(frozen=True)
 class Reports:
-    """A perturbed group and value per client, values in units of 1/unit."""
+    """A perturbed group and value of each client; values are in units of 1 / the mechanism's `unit`."""
 
     groups: Integers
     values: Integers
@@ -89,7 +90,7 @@ class Grr:
 
     @classmethod
     def private(cls, groups: int, epsilon: Fraction) -> "Grr":
-        """Return the response that is epsilon-LDP for the group, to within 2^-64 of keep."""
+        """Return the epsilon-LDP response for the group, whose `keep` is within 2^-64 of the largest."""
         return cls(groups, _keep(groups, exp_bounds(_budget(epsilon))[0]))
 
     @property
@@ -117,7 +118,8 @@ class Grr:
 class Mechanism(ABC):
     """GRR on the group, and a perturbed value, which is set to 0 first where the group moved.
 
-    With v in [-1, 1] and v' the reported value, in the same scale: E[v' | kept] = gain v, E[v' | moved] = 0.
+    Members' docstrings call a client's value v, in the scale from -1 to 1, and its reported value v', in the
+    same scale. A group is kept or moved. E[v' | kept] = gain v, and E[v' | moved] = 0.
     """
 
     grr: Grr
@@ -126,7 +128,7 @@ class Mechanism(ABC):
     def perturb(self, groups: npt.ArrayLike, values: npt.ArrayLike) -> Reports:
         """Perturb clients' tuples, each independently, or raise ValueError.
 
-        Guarantees: `epsilon`-LDP per tuple and call: a client that reports twice spends it twice.
+        Guarantees: `epsilon`-LDP per tuple and call. A client that reports twice spends epsilon twice.
         [test: tests/protocols/test_local_mechanisms.py]
         """
         true = np.asarray(groups)
@@ -139,7 +141,7 @@ class Mechanism(ABC):
     @property
     @abstractmethod
     def unit(self) -> int:
-        """A report's value for 1 in the scale from -1 to 1."""
+        """The value in a report that stands for 1 in the scale from -1 to 1."""
 
     @property
     @abstractmethod
@@ -199,9 +201,9 @@ class MechanismR(Mechanism):
     def with_budgets(
         cls, groups: int, epsilon_1: Fraction, epsilon_2: Fraction, declared: ValueRange = ValueRange()
     ) -> "MechanismR":
-        """Return M_R with a budget each for group and value.
+        """Return M_R with a budget for the group and a budget for the value.
 
-        The paper's Theorem 5, by which `epsilon` is the larger one, is wrong.
+        The paper's Theorem 5 says that `epsilon` is the larger budget, which is wrong.
         """
         return cls(Grr.private(groups, epsilon_1), _keep(2, exp_bounds(_budget(epsilon_2))[0]), declared)
 
@@ -214,7 +216,7 @@ class MechanismR(Mechanism):
 
     @property
     def worst_ratio(self) -> Fraction:
-        """e^epsilon, exactly. The distribution is affine in v, so ends of the range are worst."""
+        """e^epsilon, exactly. Probabilities are affine in v, so that ends of the range are worst."""
         odds = self.grr.odds
         return max(self.truth / (1 - self.truth), 2 * odds * self.truth, 1 / (2 * odds * (1 - self.truth)))
 
@@ -232,11 +234,14 @@ class MechanismR(Mechanism):
     def worst_exponent(self, theta: Floats, rest: Floats) -> Floats:
         """E[e^(theta v')] = cosh theta + gain v sinh theta is concave in v."""
         keep = float(self.grr.keep)
-        base, slope = rest + keep * (np.cosh(theta) - 1), keep * self.gain
-        rise, fall = slope * np.sinh(theta), slope * theta
+        base = rest + keep * (np.cosh(theta) - 1)
+        slope = keep * self.gain
+        rise = slope * np.sinh(theta)
+        fall = slope * theta
         with np.errstate(divide="ignore", invalid="ignore"):
             best = np.clip(np.nan_to_num(1 / fall - (1 + base) / rise), -1.0, 1.0)
-        return np.asarray(np.max([np.log1p(base + rise * v) - fall * v for v in (best, -1.0, 1.0)], axis=0))
+        exponents = [np.log1p(base + rise * v) - fall * v for v in (best, -1.0, 1.0)]
+        return np.asarray(np.max(exponents, axis=0))
 
     def moved_moment(self, theta: Floats) -> Floats:
         return np.cosh(theta)
@@ -248,10 +253,10 @@ class MechanismR(Mechanism):
 
 @dataclass(frozen=True)
 class MechanismL(Mechanism):
-    """M_L with k = 2, as no other k is LDP at any epsilon: the value plus discrete Laplace noise.
+    """M_L with k = 2, because no other k is LDP at any epsilon: the value plus discrete Laplace noise.
 
-    v is rounded at random to a multiple of 1/steps; its noise is X/steps, P(X = x) proportional to e^(-|x|
-    epsilon_2 / (2 steps)).
+    v is rounded at random to a multiple of 1/steps. Its noise is X/steps, where P(X = x) is proportional to
+    e^(-|x| epsilon_2 / (2 steps)).
     """
 
     grr: Grr
@@ -277,7 +282,7 @@ class MechanismL(Mechanism):
         declared: ValueRange = ValueRange(),
         steps: int = DEFAULT_STEPS,
     ) -> "MechanismL":
-        """Return M_L with a budget each for group and value."""
+        """Return M_L with a budget for the group and a budget for the value."""
         return cls(Grr.private(groups, epsilon_1), _budget(epsilon_2), steps, declared)
 
     @classmethod
@@ -294,7 +299,7 @@ class MechanismL(Mechanism):
 
     @property
     def scale(self) -> Fraction:
-        """Scale of the noise, in units of the grid."""
+        """The noise's scale, in steps of the grid."""
         return 2 * self.steps / self.epsilon_2
 
     @property
@@ -313,14 +318,15 @@ class MechanismL(Mechanism):
         return float(self.epsilon_2 / 2)
 
     def worst_exponent(self, theta: Floats, rest: Floats) -> Floats:
-        """An end is worst, by convexity; rounding adds theta^2 / (8 steps^2) at most (Hoeffding)."""
+        """By convexity an end is worst. Rounding adds theta^2 / (8 steps^2) at most (Hoeffding)."""
         keep = float(self.grr.keep)
         noise = np.log(self.moved_moment(theta)) + theta**2 / (8 * self.steps**2)
         ends = [np.log1p(rest + keep * np.expm1(noise + theta * v)) - keep * theta * v for v in (-1.0, 1.0)]
         return np.asarray(np.max(ends, axis=0))
 
     def moved_moment(self, theta: Floats) -> Floats:
-        half, x = 1 / (2 * float(self.scale)), theta / (2 * self.steps)
+        half = 1 / (2 * float(self.scale))
+        x = theta / (2 * self.steps)
         return np.asarray(np.sinh(half) ** 2 / (np.sinh(half + x) * np.sinh(half - x)))
 
     def _perturb_values(self, scaled: Floats, kept: Bools) -> Integers:
@@ -329,10 +335,12 @@ class MechanismL(Mechanism):
 
 
 def _budget(epsilon: Fraction) -> Fraction:
+    """Return epsilon rounded down to the grid."""
     if not Fraction(1, _EPSILON_GRID) <= epsilon <= MAX_EPSILON:
         raise ValueError(f"epsilon must be from 10^-9 to {MAX_EPSILON}, not {float(epsilon):g}")
     return Fraction(epsilon * _EPSILON_GRID // 1, _EPSILON_GRID)
 
 
-def _keep(d: int, odds: Fraction) -> Fraction:
-    return Fraction(odds / (odds + d - 1) * (1 << WORD_BITS) // 1, 1 << WORD_BITS)
+def _keep(choices: int, odds: Fraction) -> Fraction:
+    """Return the probability of the true one of some choices at these odds to each other, rounded down."""
+    return Fraction(odds / (odds + choices - 1) * (1 << WORD_BITS) // 1, 1 << WORD_BITS)

@@ -11,13 +11,20 @@ from protocols.circuits.coins import Coin
 
 
 def caps_up_to(most: int) -> tuple[int, ...]:
-    """Return the caps to choose from: rounded powers of the square root of 2, and `most` >= 1.
+    """Return the caps to choose from, rising: powers of the square root of 2, rounded, and `most` itself.
+
+    Args:
+        most: The largest cap, at least 1.
 
     Guarantees: each is at most twice the one before, and from 6 on at most 1.5 times.
     [test: tests/protocols/test_above_threshold.py]
     """
-    powers = (math.isqrt(1 << 2 + i) + 1 >> 1 for i in range(2 * most.bit_length()))  # rounded 2^(i/2)
-    return tuple(sorted({power for power in powers if power < most} | {most}))
+    caps = {most}
+    for i in range(2 * most.bit_length()):
+        rounded_power = math.isqrt(1 << 2 + i) + 1 >> 1  # 2^(i/2)
+        if rounded_power < most:
+            caps.add(rounded_power)
+    return tuple(sorted(caps))
 
 
 def clients_above(sizes: Sequence[int] | Integers, caps: Sequence[int]) -> Integers:
@@ -30,15 +37,21 @@ def allowed_above(epsilon: Fraction, counts: int, missing_in: int = 1) -> int:
     """Return c, how many clients should have more records than the best cap.
 
     Source: Amin et al. 2019, Section 3, for one sum: ceil(1/epsilon) - 1 clients exceed the best cap.
-    Computes: docs/explanation/client-unit.md derives it; `epsilon` is of a number which a record moves by 1.
-    Guarantees: the least τ that at most c clients exceed minimizes it.
+    Computes: the number at which the error from dropped records and the error from noise balance, as
+    docs/explanation/client-unit.md derives it.
+    Guarantees: of all caps, the least one that at most c clients exceed has the least error.
+
+    Args:
+        epsilon: Of a number that a record moves by 1.
+        counts: How many noisy counts there are.
+        missing_in: In how many of them a record is missing that a cap drops.
     [test: tests/protocols/test_above_threshold.py]
     """
     return math.ceil(Fraction(counts) / (epsilon * missing_in)) - 1
 
 
 def best_cap(sizes: Sequence[int] | Integers, caps: Sequence[int], above: int) -> int:
-    """Return the least cap that at most `above` clients exceed, else the last."""
+    """Return the least cap that at most `above` clients exceed; the last cap if there is none."""
     fits = np.flatnonzero(clients_above(sizes, caps)[:-1] <= above)
     return caps[int(fits[0])] if len(fits) else caps[-1]
 
@@ -46,17 +59,24 @@ def best_cap(sizes: Sequence[int] | Integers, caps: Sequence[int], above: int) -
 def distribution_of_first_below(
     coins: tuple[Coin, ...], counts: Sequence[int] | Integers, bound: int
 ) -> Floats:
-    """Return the probability of each revealed index, the last for none: shape (n + 1,), float64.
+    """Return the probability of each revealed index.
 
-    All noise has these coins; `counts` are E_i in order, `bound` is c.
+    Args:
+        coins: The noise of each count and of the bound.
+        counts: E_i of each cap, in order; there are n.
+        bound: c.
+
+    Returns:
+        Shape (n + 1,), float64. The last probability is that no noisy count is at most the noisy bound.
     """
     magnitudes = np.ones(1)
     for coin in coins:
         p = float(coin.probability)
         magnitudes = np.concatenate([magnitudes * (1 - p), magnitudes * p])
     mass = np.concatenate([magnitudes[::-1], magnitudes]) / 2  # of -2^k .. 2^k - 1
-    lowest, below = -len(magnitudes), np.concatenate([[0.0], np.cumsum(mass)])
-    bounds = bound + lowest + np.arange(len(mass))  # c + X_0
+    lowest = -len(magnitudes)
+    below = np.concatenate([[0.0], np.cumsum(mass)])
+    bounds = bound + lowest + np.arange(len(mass))  # each value of c + X_0
     stops = np.array([below[np.clip(bounds - count - lowest + 1, 0, len(mass))] for count in counts])
     goes_on = np.cumprod(np.vstack([np.ones(len(mass)), 1 - stops]), axis=0)
     return np.append((mass * goes_on[:-1] * stops).sum(axis=1), (mass * goes_on[-1]).sum())

@@ -1,4 +1,4 @@
-"""A histogram as a tree of block counts, for cumulative counts of few blocks each."""
+"""A histogram as a tree of block counts: each cumulative count is the sum of few blocks."""
 
 import math
 from dataclasses import dataclass
@@ -21,8 +21,12 @@ MAX_LEVELS = 8
 class CountTree:
     """Blocks of neighboring bins, on several levels, aligned at the highest bin.
 
-    A level has `blocks` bins per block, from 1 up, each number a multiple of the one before. Nodes are
-    numbered level by level, from the lowest up.
+    Args:
+        bins: The number of bins.
+        blocks: For each level, from the lowest up, how many bins a block has. The first is 1, and each is a
+            multiple of the number before.
+
+    Nodes are blocks, numbered level by level, from the lowest up.
     """
 
     bins: int
@@ -39,12 +43,12 @@ class CountTree:
 
     @cached_property
     def counts(self) -> tuple[int, ...]:
-        """Blocks of each level."""
+        """The number of blocks on each level."""
         return tuple(-(-self.bins // size) for size in self.blocks)
 
     @property
     def nodes(self) -> int:
-        """Blocks of all levels."""
+        """The number of blocks on all levels together."""
         return sum(self.counts)
 
     def block_of(self, level: int) -> Integers:
@@ -63,9 +67,9 @@ class CountTree:
         """Return the matrix, shape (bins, nodes), from unbiased nodes to least-squares cumulative counts.
 
         Source: Hay et al. 2010, for any number of children.
-        Computes: row j estimates the records in bins j and above. The covariance of the bins alone is the
-        identity; each block takes its share from it (Sherman and Morrison).
-        Guarantees: the least-squares solution; unbiased.
+        Computes: row j estimates the number of records in bins j and above. The covariance of the bins
+        alone is the identity, and each block above them reduces it (Sherman and Morrison).
+        Guarantees: the least-squares solution, which is unbiased.
         [test: tests/protocols/test_count_tree.py]
         """
         covariance = np.eye(self.bins)
@@ -80,7 +84,7 @@ class CountTree:
     def mean_variance(self) -> float:
         """Return the mean variance of the least-squares cumulative counts, for noise of variance 1.
 
-        Guarantees: that of `estimator`, without the matrix.
+        Guarantees: equal to the variance of `estimator`, without its matrix.
         [test: tests/protocols/test_count_tree.py]
         """
         return float(_variances(self.blocks, self.bins)[1].mean())
@@ -88,16 +92,24 @@ class CountTree:
 
 @lru_cache(maxsize=128)
 def _variances(blocks: tuple[int, ...], bins: int) -> tuple[Floats, Floats]:
-    """Return, per cumulative count of some bins, its covariance with their sum, and its variance.
+    """Return each cumulative count's covariance with the sum of all bins, and its variance.
 
-    Computes: as `estimator`, block by block from the top.
+    Computes: as `estimator`, block by block from the top, for these many bins with these block sizes.
     """
-    *smaller, size = blocks
+    smaller = blocks[:-1]
+    size = blocks[-1]
     if not smaller:
-        return (np.arange(1.0, bins + 1),) * 2
-    covariances, variances, before = [], [], 0.0
-    for part in [size] * (bins // size) + [bins % size] * (bins % size > 0):
-        with_block, variance = _variances((*smaller,), part)
+        counted_bins = np.arange(1.0, bins + 1)
+        return counted_bins, counted_bins
+    whole_blocks, rest = divmod(bins, size)
+    parts = [size] * whole_blocks
+    if rest:
+        parts.append(rest)
+    covariances = []
+    variances = []
+    before = 0.0  # the variance of all blocks so far
+    for part in parts:
+        with_block, variance = _variances(smaller, part)
         shared = with_block / (1 + with_block[-1])
         covariances.append(before + shared)
         variances.append(before + variance - with_block * shared)
@@ -116,10 +128,11 @@ def best_tree(
     """Choose the tree whose cumulative counts have the least mean square error, or raise ValueError.
 
     Computes: for each number of levels a descent over the blocks, until more levels do not help.
-    Guarantees: no neighbor (a block's factor one more or less) is better.
+    Guarantees: no neighbor, in which one block's factor is larger or smaller by 1, is better.
     [test: tests/protocols/test_count_tree.py]
     """
-    best, least = CountTree(bins, (1,)), float("inf")
+    best = CountTree(bins, (1,))
+    least = float("inf")
     for levels in range(1, MAX_LEVELS + 1):
         tree = _descend(bins, levels)
         if tree is None:
@@ -127,7 +140,8 @@ def best_tree(
         error = tree.mean_variance() * float(node_variance(tree, neighbors, epsilon, delta, distribution))
         if error >= least:
             break
-        best, least = tree, error
+        best = tree
+        least = error
     return best
 
 
@@ -138,7 +152,13 @@ def node_variance(
     delta: Fraction,
     distribution: NoiseDistribution | None = None,
 ) -> Fraction:
-    """Return a node's mean square error, for distributed noise nearly; raise ValueError if none fits."""
+    """Return a node's mean square error.
+
+    Guarantees: exact for joint noise (`distribution` is None); nearly exact for distributed noise.
+
+    Raises:
+        ValueError: No noise reaches epsilon and delta.
+    """
     release = tree.release(1)
     if distribution is None:
         return mean_square_error(plan_noise(release, neighbors, epsilon, delta).coins)
@@ -153,37 +173,57 @@ def square_root_error(bins: int, neighbors: Neighbors, epsilon: Fraction, delta:
     """Return the RMS error of cumulative counts by the square-root factorization, in floats, for plans.
 
     Source: Fichtenberger, Henzinger and Upadhyay 2023; noise: Balle and Wang 2018, theorem 8.
-    Computes: R x gets Gaussian noise, where R R is the matrix of cumulative sums and R has (2k choose k)/4^k
-    on its k-th diagonal. A record moves it by a column at most, a replaced one by two.
+    Computes: R x gets Gaussian noise. R R is the matrix of cumulative sums, and R has (2k choose k)/4^k on
+    its k-th diagonal. A record that comes or goes moves R x by one column at most, a replaced record by two.
     [test: tests/protocols/test_count_tree.py]
     """
-    squares = np.cumsum(np.cumprod([1.0, *(1 - 1 / (2 * k) for k in range(1, bins))]) ** 2)
+    factors = [1.0]  # of each diagonal, over the diagonal before
+    for k in range(1, bins):
+        factors.append(1 - 1 / (2 * k))
+    squares = np.cumsum(np.cumprod(factors) ** 2)
     moved = neighbors.cap * math.sqrt((1 + neighbors.are_replaced) * squares[-1])
     sigma = math.sqrt(1 / (2 * gaussian_rate(1, epsilon, delta)))  # for a move of 1
     return sigma * moved * math.sqrt(squares.mean())
 
 
 def _descend(bins: int, levels: int) -> CountTree | None:
-    largest = max(2, round(bins ** (1 / levels)))
-    even = (_tree(bins, (factor,) * (levels - 1)) for factor in range(largest, 1, -1))
-    better = tree = next(filter(None, even), None)
+    """Return a tree with so many levels, to which no neighbor is better; None if there are too few bins."""
+    tree = _even_tree(bins, levels)
+    better = tree
     while better:
-        tree, error = better, better.mean_variance()
+        tree = better
+        error = tree.mean_variance()
         better = next((other for other in neighbours(tree) if other.mean_variance() < error), None)
     return tree
 
 
+def _even_tree(bins: int, levels: int) -> CountTree | None:
+    """Return the tree that has one factor between all its levels, as large as fits, if any."""
+    largest = max(2, round(bins ** (1 / levels)))
+    for factor in range(largest, 1, -1):
+        tree = _tree(bins, (factor,) * (levels - 1))
+        if tree:
+            return tree
+    return None
+
+
 def neighbours(tree: CountTree) -> list[CountTree]:
-    """Return the trees with one factor between two levels one more or less."""
+    """Return the trees that have one factor between two levels larger or smaller by 1."""
     factors = [large // small for small, large in zip(tree.blocks, tree.blocks[1:], strict=False)]
-    changed = [
-        tuple(factor + step * (i == j) for j, factor in enumerate(factors))
-        for i in range(len(factors))
-        for step in (1, -1)
-    ]
-    return [neighbour for blocks in changed if (neighbour := _tree(tree.bins, blocks)) is not None]
+    trees = []
+    for level in range(len(factors)):
+        for step in (1, -1):
+            changed = list(factors)
+            changed[level] += step
+            neighbor = _tree(tree.bins, tuple(changed))
+            if neighbor is not None:
+                trees.append(neighbor)
+    return trees
 
 
 def _tree(bins: int, factors: tuple[int, ...]) -> CountTree | None:
+    """Return the tree with these factors between its levels, if it is one."""
     blocks = tuple(math.prod(factors[:level]) for level in range(len(factors) + 1))
-    return CountTree(bins, blocks) if min(factors, default=2) > 1 and blocks[-1] <= bins else None
+    if min(factors, default=2) > 1 and blocks[-1] <= bins:
+        return CountTree(bins, blocks)
+    return None

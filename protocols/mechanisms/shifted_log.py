@@ -1,6 +1,6 @@
-"""Privacy that grows with the group: noisy shifted logarithms, their guarantees and errors.
+"""Noisy shifted logarithms of counts, which protect a record the better the larger its group is.
 
-A record of a large group moves the logarithm less, and all noise has one scale.
+A record of a large group moves the logarithm less than a record of a small one, and all noise has one scale.
 """
 
 from bisect import bisect_left
@@ -27,9 +27,14 @@ _SHARES = 64  # parts of epsilon in the search
 
 @dataclass(frozen=True)
 class ShiftedLog:
-    """g(n) = log2(n + offset) in straight lines between powers of 2, in units of 2^-E, from 2^o up.
+    """The function g of a count n: nearly log2(n + offset), in units of 2^-E, less its whole part at n = 0.
 
+    Computes: between powers of 2, g is a straight line.
     Source: Finley et al. 2024 (shifted logarithm); Mitchell 1962 (straight lines); see `pi_count.mpc`.
+
+    Args:
+        offset: What is added to a count.
+        most: The largest count.
     """
 
     offset: int
@@ -37,12 +42,12 @@ class ShiftedLog:
 
     @property
     def bits(self) -> int:
-        """E."""
+        """E: g is in units of 2^-E."""
         return scale_bits(self.offset, self.most)
 
     @property
     def lowest(self) -> int:
-        """o: the whole part of log2(offset)."""
+        """The whole part of log2(offset)."""
         return self.offset.bit_length() - 1
 
     @property
@@ -99,7 +104,13 @@ class ShiftedLog:
 
 
 def expected_errors(distribution: ShiftedLog, counts: npt.ArrayLike, coins: Sequence[Coin | float]) -> Floats:
-    """Return E|estimate - count| at real counts, in floats, by coins or probabilities of ideal ones."""
+    """Return E|estimate - count| at real counts, in floats.
+
+    Args:
+        distribution: The logarithm.
+        counts: Where to compute the error, at least 0.
+        coins: The noise; a float is the probability of an ideal coin.
+    """
     return np.add(*_error_parts(distribution, np.asarray(counts, dtype=np.float64), coins))
 
 
@@ -118,9 +129,9 @@ def worst_relative_error(distribution: ShiftedLog, least: int, coins: Sequence[C
 
 
 def rho_of(epsilon: Fraction) -> Fraction:
-    """Return rho of neighbors with likelihood ratios within e^(+-epsilon): theorem 18.
+    """Return rho of zCDP, if neighbors' likelihood ratios are within e^(+-epsilon): theorem 18.
 
-    With a delta, as of a truncated logarithm, it is delta-approximate zCDP.
+    If they are so only up to a delta, as with a logarithm's noise, which ends, it is delta-approximate zCDP.
     [test: tests/protocols/test_shifted_log.py]
     """
     return epsilon**2 / 2
@@ -142,7 +153,7 @@ class ErrorTarget:
             )
 
     def met_by(self, distribution: ShiftedLog, coins: Sequence[Coin | float]) -> bool:
-        """Return whether `worst_relative_error` keeps to it."""
+        """Return whether `worst_relative_error` keeps to this target."""
         return worst_relative_error(distribution, self.least, coins) <= self.relative
 
 
@@ -150,15 +161,19 @@ class ErrorTarget:
 def plan_logarithm(
     target: ErrorTarget, neighbors: Neighbors, epsilon: Fraction, delta: Fraction
 ) -> tuple[ShiftedLog, Fraction]:
-    """Choose the logarithm and its charged epsilon that protect large groups best within an error.
+    """Choose the logarithm that protects large groups best within an error.
 
-    Computes: the most noise that keeps to the target, for the least power of 2 as offset with which a record
-    in a small group spends at most epsilon; above `most` it is plain noise.
+    Computes: the offset is the least power of 2 with which a record in a small group spends at most epsilon.
+    With this offset, noise is as large as the target allows. An offset above `most` amounts to plain noise.
+
+    Returns:
+        The logarithm, and the epsilon that its release is charged.
 
     Raises:
         ValueError: Not even plain noise reaches the target.
     """
-    reached, last = float("inf"), target.most.bit_length()
+    reached = float("inf")
+    last = target.most.bit_length()
     for power in range(last + 1):
         distribution = ShiftedLog(1 << power, target.most)
         if epsilon < 4 * distribution.first_step * MIN_EPSILON:  # too little per unit of the logarithm
@@ -181,10 +196,13 @@ def plan_logarithm(
 
 
 def _least_share(target: ErrorTarget, distribution: ShiftedLog, unit: Fraction) -> int:
+    """Return the least share of epsilon, in parts of 64 from a quarter up, with which ideal coins suffice."""
+
+    def is_enough(share: int) -> bool:
+        return target.met_by(distribution, _ideal_coins(unit * share / _SHARES))
+
     shares = range(_SHARES // 4, _SHARES)
-    return shares.start + bisect_left(
-        shares, True, key=lambda share: target.met_by(distribution, _ideal_coins(unit * share / _SHARES))
-    )
+    return shares.start + bisect_left(shares, True, key=is_enough)
 
 
 def _ideal_coins(epsilon: Fraction) -> list[float]:
@@ -208,13 +226,15 @@ def _error_parts(
 
     The estimate is a straight line per power of 2, so the noise's mass and mean between its ends suffice.
     """
-    unit, lines = float(1 << distribution.bits), distribution.bits - distribution.lowest
+    unit = float(1 << distribution.bits)
+    lines = distribution.bits - distribution.lowest
     z = distribution.value(counts)
     ends = unit * np.arange(lines + 1)
     # The estimate stays within the outermost ends.
-    ends[0], ends[-1] = distribution.value(0), distribution.value(distribution.most)
+    ends[0] = distribution.value(0)
+    ends[-1] = distribution.value(distribution.most)
     parts = []
-    for sign in (1.0, -1.0):  # of the noise: the estimate is that of z + sign * (G + 1/2)
+    for sign in (1.0, -1.0):  # the noise's sign: the estimate is that of z + sign * (G + 1/2)
         order = ends if sign > 0 else ends[::-1]
         cuts = [np.maximum(np.ceil(sign * (end - z) - 0.5), 0.0) for end in order]
         below = [_mass_and_mean_below(coins, cut) for cut in cuts]
@@ -222,7 +242,8 @@ def _error_parts(
         for line, (first, last) in enumerate(pairwise(below)):
             power = line if sign > 0 else lines - 1 - line
             width = 2.0 ** (power + distribution.lowest)
-            mass, mean = last[0] - first[0], last[1] - first[1]
+            mass = last[0] - first[0]
+            mean = last[1] - first[1]
             at_half = width * (1 - power + (z + sign / 2) / unit) - distribution.offset
             total += (at_half - counts) * mass + sign * width / unit * mean
         parts.append(sign * total / 2)
@@ -230,18 +251,26 @@ def _error_parts(
 
 
 def _mass_and_mean_below(coins: Sequence[Coin | float], ends: Floats) -> tuple[Floats, Floats]:
-    """Return P(G < n) and E[G; G < n] of the noise's magnitude G for whole n >= 0."""
+    """Return P(G < n) and E[G; G < n] of the noise's magnitude G for whole n >= 0.
+
+    Computes: G < n if some bit of G is 0 where n's is 1, and all higher bits are equal. From the highest bit
+    down, each bit adds the case that it is this one.
+    """
     chances = [float(coin.probability) if isinstance(coin, Coin) else coin for coin in coins]
     n = np.minimum(ends, float(1 << len(chances))).astype(np.int64)
-    chances.append(0.0)  # of the bit above, which is 1 in n if all of G is below
-    mass, mean = np.zeros(n.shape), np.zeros(n.shape)
-    equal, prefix = np.ones(n.shape), np.zeros(n.shape)
+    chances.append(0.0)  # of a bit above all others, which n has if all of G is below n
+    mass = np.zeros(n.shape)
+    mean = np.zeros(n.shape)
+    equal = np.ones(n.shape)  # the probability that all bits so far are equal
+    prefix = np.zeros(n.shape)  # n's bits so far
     rest = float(sum((1 << i) * p for i, p in enumerate(chances)))
     for i in reversed(range(len(chances))):
         p = chances[i]
         rest -= (1 << i) * p  # the mean of the bits below
-        one = (n >> i & 1).astype(bool)
-        part = np.where(one, equal * (1 - p), 0.0)
-        mass, mean = mass + part, mean + part * (prefix + rest)
-        equal, prefix = equal * np.where(one, p, 1 - p), prefix + np.where(one, float(1 << i), 0.0)
+        is_set = (n >> i & 1).astype(bool)
+        part = np.where(is_set, equal * (1 - p), 0.0)
+        mass += part
+        mean += part * (prefix + rest)
+        equal *= np.where(is_set, p, 1 - p)
+        prefix += np.where(is_set, float(1 << i), 0.0)
     return mass, mean

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
-from functools import lru_cache, reduce
+from functools import lru_cache
 from itertools import accumulate
 from math import ceil, prod
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import gmpy2
 import numpy as np
@@ -125,6 +125,30 @@ class DistributedNoise:
         """The largest sum of all parties' noises."""
         return self.parties * self.edge
 
+    @property
+    def offset(self) -> float:
+        """Minus the sum's mean, which is 0."""
+        return 0.0
+
+    def errors(self) -> "Distribution":
+        """Return the distribution of all parties' sum."""
+        exact = Distribution(-self.largest, 1.0, self._masses)
+        width = -(-exact.masses.size // _PLACES)
+        return exact if width == 1 else _on_grid(exact, width)
+
+    def positive_errors(self) -> "Distribution":
+        """Return the distribution of the sum's positive part."""
+        return self.errors().positive_part()
+
+    def simulated(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+        """Draw independent sums of all parties' noises in the clear."""
+        return rng.choice(np.arange(-self.largest, self.largest + 1.0), shape, p=self._masses)
+
+    @property
+    def _masses(self) -> Floats:
+        """The probabilities of all parties' sum, from the smallest value on."""
+        return np.array([mass / (1 << BITS * self.parties) for mass in self.summed(self.parties)])
+
     def error_bound(self, failure: Fraction) -> Fraction:
         """Return the least t >= 0 with P(|all parties' sum| > t) <= failure, exactly."""
         allowed = failure * (1 << BITS * self.parties) / 2
@@ -223,6 +247,60 @@ def _cumulative(weights: tuple[int, ...]) -> tuple[Words, Words]:
 
 
 Single = tuple[Coin, ...] | DistributedNoise
+"""Joint noise by its coins, or the sum of the parties' own noises."""
+
+
+@dataclass(frozen=True)
+class JointNoise:
+    """The law of noise that the parties make together from coins. Its mean is -1/2."""
+
+    coins: tuple[Coin, ...]
+
+    @property
+    def offset(self) -> float:
+        """Minus the mean."""
+        return 0.5
+
+    @property
+    def largest(self) -> int:
+        """The largest value."""
+        return truncated.largest_noise(self.coins)
+
+    @property
+    def mean_square_error(self) -> Fraction:
+        """E[(X + 1/2)^2], exactly."""
+        return truncated.mean_square_error(self.coins)
+
+    def error_bound(self, failure: Fraction) -> Fraction:
+        """Return the least t >= 0 with P(|X + 1/2| > t) <= failure, exactly."""
+        return truncated.error_bound(self.coins, failure)
+
+    def errors(self) -> "Distribution":
+        """Return the distribution of the error."""
+        magnitudes, unit, slack = self._magnitudes()
+        masses = np.concatenate([magnitudes[::-1], magnitudes])
+        return Distribution((0.5 - magnitudes.size) * unit, unit, masses, slack=slack)
+
+    def positive_errors(self) -> "Distribution":
+        """Return the distribution of the error's positive part: 0, or (g + 1/2) units."""
+        magnitudes, unit, slack = self._magnitudes()
+        halves = np.column_stack([np.zeros(magnitudes.size), magnitudes]).ravel()
+        halves[0] = 0.5
+        return Distribution(0.0, unit / 2, halves, slack=slack)
+
+    def simulated(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+        """Draw independent errors in the clear."""
+        magnitude = np.full(shape, 0.5)
+        for i, coin in enumerate(self.coins):
+            magnitude += (rng.random(shape) < float(coin.probability)) * float(1 << i)
+        return np.where(rng.random(shape) < 0.5, magnitude, -magnitude)
+
+    def _magnitudes(self) -> tuple[Floats, float, float]:
+        """Return the masses of g >= 0 by its higher bits, their unit, and the slack of the lower ones."""
+        low = max(0, len(self.coins) - _FINE_BITS)
+        masses = [float(p) for g, p in probability_mass(self.coins[low:]).items() if g >= 0]
+        unit = float(1 << low)
+        return np.array(masses), unit, unit / 2 if low else 0.0
 
 
 @dataclass(frozen=True)
@@ -231,8 +309,82 @@ class Several:
 
     each: tuple[Single, ...]
 
+    @property
+    def laws(self) -> tuple["NoiseLaw", ...]:
+        """The laws of the single noises."""
+        return tuple(law_of(single) for single in self.each)
+
+    @property
+    def offset(self) -> float:
+        """Minus the sum's mean."""
+        return sum(law.offset for law in self.laws)
+
+    @property
+    def largest(self) -> int:
+        """The largest sum."""
+        return sum(law.largest for law in self.laws)
+
+    @property
+    def mean_square_error(self) -> Fraction:
+        """The sum's mean square error, exactly."""
+        return sum((law.mean_square_error for law in self.laws), Fraction(0))
+
+    def error_bound(self, failure: Fraction) -> Fraction:
+        """Return an upper bound of the least t with P(|error| > t) <= failure."""
+        return Fraction(noise_sum(self, 1).quantile(float(failure) / 2))
+
+    def errors(self) -> "Distribution":
+        """Return the distribution of the sum's error."""
+        parts = [noise_sum(single, terms) for single, terms in Counter(self.each).items()]
+        step = sum(part.step * part.masses.size for part in parts) / _GRID
+        total = Distribution(0.0, step, np.ones(1))
+        for part in parts:
+            total = _added(total, _on_grid(part, step))
+        return total
+
+    def positive_errors(self) -> "Distribution":
+        """Return the distribution of the error's positive part."""
+        return self.errors().positive_part()
+
+    def simulated(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+        """Draw independent errors in the clear."""
+        return sum((law.simulated(rng, shape) for law in self.laws), np.zeros(shape))
+
 
 Noise = Single | Several
+
+
+class NoiseLaw(Protocol):
+    """What is known of any noise in a revealed value, or in a sum of them."""
+
+    @property
+    def offset(self) -> float:
+        """Minus the mean; an error is a value of the noise plus this."""
+
+    @property
+    def largest(self) -> int:
+        """The largest value."""
+
+    @property
+    def mean_square_error(self) -> Fraction:
+        """The mean of the squared error, exactly."""
+
+    def error_bound(self, failure: Fraction) -> Fraction:
+        """Return the least t with P(|error| > t) <= failure, or an upper bound of it."""
+
+    def errors(self) -> "Distribution":
+        """Return the distribution of the error."""
+
+    def positive_errors(self) -> "Distribution":
+        """Return the distribution of the error's positive part."""
+
+    def simulated(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+        """Draw independent errors in the clear, for what-ifs: they protect nobody."""
+
+
+def law_of(noise: Noise) -> NoiseLaw:
+    """Return a noise's law; coins alone stand for joint noise."""
+    return JointNoise(noise) if isinstance(noise, tuple) else noise
 
 
 def singles(noise: Noise) -> tuple[Single, ...]:
@@ -242,7 +394,7 @@ def singles(noise: Noise) -> tuple[Single, ...]:
 
 def offset(noise: Noise) -> float:
     """Return minus the noise's mean."""
-    return sum(0.0 if isinstance(one, DistributedNoise) else 0.5 for one in singles(noise))
+    return law_of(noise).offset
 
 
 def smallest(noise: Noise) -> int:
@@ -252,30 +404,17 @@ def smallest(noise: Noise) -> int:
 
 def largest(noise: Noise) -> int:
     """Return the largest value of the noise."""
-    return sum(
-        one.largest if isinstance(one, DistributedNoise) else truncated.largest_noise(one)
-        for one in singles(noise)
-    )
+    return law_of(noise).largest
 
 
 def mean_square_error(noise: Noise) -> Fraction:
     """Return the mean square error, exactly."""
-    return sum(
-        (
-            one.mean_square_error if isinstance(one, DistributedNoise) else truncated.mean_square_error(one)
-            for one in singles(noise)
-        ),
-        Fraction(0),
-    )
+    return law_of(noise).mean_square_error
 
 
 def error_bound(noise: Noise, failure: Fraction) -> Fraction:
     """Return the least t with P(|error| > t) <= failure; for several noises an upper bound."""
-    if isinstance(noise, Several):
-        return Fraction(noise_sum(noise, 1).quantile(float(failure) / 2))
-    if isinstance(noise, DistributedNoise):
-        return noise.error_bound(failure)
-    return truncated.error_bound(noise, failure)
+    return law_of(noise).error_bound(failure)
 
 
 @dataclass(frozen=True)
@@ -301,6 +440,12 @@ class Distribution:
         beyond = np.concatenate([np.cumsum(self.masses[::-1])[::-1], [0.0]])
         first = np.floor((points - self.start) / self.step) + 1
         return np.asarray(beyond[np.clip(first, 0, self.masses.size).astype(np.int64)])
+
+    def positive_part(self) -> "Distribution":
+        """Return the distribution of max(0, X), if the grid has 0 on it."""
+        above = self.values > self.step / 2
+        at_zero = self.masses[~above].sum()
+        return replace(self, start=0.0, masses=np.append(at_zero, self.masses[above]))
 
     def quantile(self, failure: float) -> float:
         """Return t that the sum exceeds with probability at most `failure`; ValueError if more is lost."""
@@ -357,53 +502,11 @@ def noise_sum(noise: Noise, terms: int, positive: bool = False) -> Distribution:
     Guarantees: a quantile is never below the exact one.
     [test: tests/protocols/test_added_noise.py]
     """
-    if isinstance(noise, tuple):
-        distribution = _errors_of_coins(noise, positive)
-    else:
-        distribution = _errors_of_several(noise) if isinstance(noise, Several) else _errors_of_tables(noise)
-        if positive:  # the grid has 0 on it
-            above = distribution.values > distribution.step / 2
-            of_zero, masses = distribution.masses[~above].sum(), distribution.masses[above]
-            distribution = replace(distribution, start=0.0, masses=np.append(of_zero, masses))
+    law = law_of(noise)
+    distribution = law.positive_errors() if positive else law.errors()
     return repeated_sum(_cut(distribution), terms, _added)
 
 
 def simulated_noise(noise: Noise, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
     """Draw independent errors in the clear, for what-ifs: they protect nobody."""
-    if isinstance(noise, Several):
-        return sum((simulated_noise(single, rng, shape) for single in noise.each), np.zeros(shape))
-    if isinstance(noise, DistributedNoise):
-        return rng.choice(np.arange(-noise.largest, noise.largest + 1.0), shape, p=_masses(noise))
-    magnitude = np.full(shape, 0.5)
-    for i, coin in enumerate(noise):
-        magnitude += (rng.random(shape) < float(coin.probability)) * float(1 << i)
-    return np.where(rng.random(shape) < 0.5, magnitude, -magnitude)
-
-
-def _errors_of_coins(coins: tuple[Coin, ...], positive: bool) -> Distribution:
-    low = max(0, len(coins) - _FINE_BITS)
-    magnitudes = np.array([float(p) for g, p in probability_mass(coins[low:]).items() if g >= 0])
-    unit = float(1 << low)
-    slack = unit / 2 if low else 0.0
-    if positive:  # 0, or (g + 1/2) units
-        halves = np.column_stack([np.zeros(magnitudes.size), magnitudes]).ravel()
-        halves[0] = 0.5
-        return Distribution(0.0, unit / 2, halves, slack=slack)
-    masses = np.concatenate([magnitudes[::-1], magnitudes])
-    return Distribution((0.5 - magnitudes.size) * unit, unit, masses, slack=slack)
-
-
-def _errors_of_tables(noise: DistributedNoise) -> Distribution:
-    exact = Distribution(-noise.largest, 1.0, _masses(noise))
-    width = -(-exact.masses.size // _PLACES)
-    return exact if width == 1 else _on_grid(exact, width)
-
-
-def _errors_of_several(several: Several) -> Distribution:
-    parts = [noise_sum(single, terms) for single, terms in Counter(several.each).items()]
-    step = sum(one.step * one.masses.size for one in parts) / _GRID
-    return reduce(_added, (_on_grid(one, step) for one in parts), Distribution(0.0, step, np.ones(1)))
-
-
-def _masses(noise: DistributedNoise) -> Floats:
-    return np.array([mass / (1 << BITS * noise.parties) for mass in noise.summed(noise.parties)])
+    return law_of(noise).simulated(rng, shape)

@@ -12,7 +12,7 @@ import numpy as np
 from protocols.arrays import Bools, Floats, Integers, Words
 
 WORD_BITS = 64
-MAX_NUMERATOR = 1 << 50  # of a scale: a sample leaves 63 bits with probability below e^-4096
+MAX_NUMERATOR = 1 << 50  # of a scale; then a sample exceeds 63 bits with probability below e^-4096
 
 
 def words(n: int) -> Words:
@@ -44,14 +44,20 @@ def below(bound: int, n: int) -> Integers:
 
 
 def _exponential_coins(numerators: Integers, denominator: int) -> Bools:
-    """Toss coins of probability e^(-u/t), 0 <= u <= t, by von Neumann's series of coins u/(t k)."""
+    """Toss a coin of probability e^(-u/t) for each numerator u, from 0 to the denominator t.
+
+    Computes: von Neumann's series. Coins of probability u/(t k), for k = 1, 2, …, are tossed until one fails;
+    the result is True if k is odd then.
+    """
     tossed = np.zeros(len(numerators), dtype=bool)
-    alive, k = np.arange(len(numerators)), 1
+    alive = np.arange(len(numerators))
+    k = 1
     while alive.size:
         hit = below(denominator, alive.size) < numerators[alive]
         hit &= below(k, alive.size) == 0
         tossed[alive[~hit]] = k % 2 == 1
-        alive, k = alive[hit], k + 1
+        alive = alive[hit]
+        k += 1
     return tossed
 
 
@@ -62,7 +68,8 @@ def discrete_laplace(scale: Fraction, n: int) -> Integers:
     Guarantees: exact, for numerators of the scale up to 2^50; others raise ValueError.
     [test: tests/statistical/test_local_dp.py]
     """
-    t, s = scale.numerator, scale.denominator
+    t = scale.numerator
+    s = scale.denominator
     if not 1 <= t <= MAX_NUMERATOR:
         raise ValueError(f"the scale's numerator must be from 1 to 2^50, not {t}")
     noise = np.empty(n, dtype=np.int64)
@@ -78,6 +85,7 @@ def discrete_laplace(scale: Fraction, n: int) -> Integers:
 
 
 def _whole_scales(n: int) -> Integers:
+    """Return n samples of a geometric number: how often a coin of probability 1/e shows heads in a row."""
     tosses = np.zeros(n, dtype=np.int64)
     alive = np.arange(n)
     while alive.size:

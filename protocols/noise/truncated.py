@@ -1,6 +1,6 @@
-"""Exact distribution, privacy and error of the default noise.
+"""Exact distribution, privacy and error of the default noise X, which is G or -1 - G, equally likely.
 
-Theorems are those of docs/explanation/theorems.md.
+The magnitude G has k bits, each of them a coin. Theorems are those of docs/explanation/theorems.md.
 """
 
 from bisect import bisect_left
@@ -29,17 +29,25 @@ def guarantee(coins: tuple[Coin, ...], units: int = 1) -> Guarantee:
 
 
 def outer_mass(coins: tuple[Coin, ...], values: int) -> Fraction:
-    """Return the mass of the outermost `values` on one side, which a move uncovers."""
+    """Return the mass of the outermost `values` on one side.
+
+    A count that moves by so much uncovers it: its neighbor can't have these outcomes.
+    """
     return cumulative(coins, values - 1 - (1 << len(coins)))
 
 
 def guarantee_of_moves(
     coins: tuple[Coin, ...], moves: Iterable[tuple[int, ...]], shared: bool = False
 ) -> Guarantee:
-    """Return the guarantee if counts move by any of `moves`, an amount per moved count (theorem 8).
+    """Return the guarantee if counts move by any of `moves` (theorem 8).
 
-    With `shared`, amounts may be those of several counts.
-    Guarantees: exact deltas, for shared amounts where no atom is lighter than one further out.
+    Args:
+        coins: The noise of each count.
+        moves: Each lists the amounts by which counts move.
+        shared: Whether an amount may be spread over several counts.
+
+    Guarantees: deltas are exact; shared amounts' deltas are, where no value is less likely than one further
+    out, else they are upper bounds.
     [test: tests/protocols/test_exact_moves.py]
     """
     listed = set(moves)
@@ -50,14 +58,15 @@ def guarantee_of_moves(
 
 
 def uncovered_at_most(coins: tuple[Coin, ...], amount: int) -> Fraction:
-    """Return a bound of the mass uncovered by one count of this amount, or by several that share it.
+    """Return a bound of the mass uncovered by a count that moves by this amount, or by counts that share it.
 
-    It is that of one count if no atom is lighter than one further out; else see theorem 11.
+    Computes: what a single count uncovers, if no value is less likely than one further out; else a bound by
+    theorem 11.
     [test: tests/protocols/test_exact_moves.py]
     """
-    odds = accumulate((coin.odds for coin in coins), mul, initial=Fraction(1))
+    odds_below = accumulate((coin.odds for coin in coins), mul, initial=Fraction(1))
     falls = amount <= 1 << len(coins) and all(
-        coin.odds <= below for coin, below in zip(coins, odds, strict=False)
+        coin.odds <= product for coin, product in zip(coins, odds_below, strict=False)
     )
     if amount == 1 or falls:
         return outer_mass(coins, amount)
@@ -68,8 +77,8 @@ def uncovered_at_most(coins: tuple[Coin, ...], amount: int) -> Fraction:
 def guarantee_of_clients(coins: tuple[Coin, ...], nodes: int, cap: int) -> Guarantee:
     """Return the guarantee of counts for a client with up to `cap` records, each in `nodes` counts.
 
-    Computes: theorem 9. Exchanged records count on twice as many levels (theorem 10).
-    Guarantees: deltas of basic composition, for every way to spread.
+    Computes: theorem 9. For exchanged records, `nodes` is twice as large (theorem 10).
+    Guarantees: holds for every way in which a client's records can be spread over cells.
     [test: tests/harness/releases/test_client_unit.py, tests/harness/clients/test_exchanged_records.py]
     """
     epsilon = nodes * cap * log_upper_bound(worst_ratio(coins))
@@ -78,10 +87,14 @@ def guarantee_of_clients(coins: tuple[Coin, ...], nodes: int, cap: int) -> Guara
 
 def most_uncovered(coins: tuple[Coin, ...], units: int) -> Fraction:
     """Return û of theorem 9, a bound of the mass uncovered by counts that move by `units` in all."""
-    total = heaviest = before = Fraction(0)
-    for uncovered in (outer_mass(coins, s) for s in range(1, units + 1)):
+    total = Fraction(0)
+    heaviest = Fraction(0)
+    before = Fraction(0)
+    for moved in range(1, units + 1):
+        uncovered = outer_mass(coins, moved)
         heaviest = max(heaviest, uncovered - before)
-        total, before = total + heaviest, uncovered
+        total += heaviest
+        before = uncovered
     return total
 
 
@@ -98,13 +111,15 @@ def probability_mass(coins: tuple[Coin, ...]) -> dict[int, Fraction]:
     magnitudes = [Fraction(1)]
     for coin in coins:
         p = coin.probability
-        magnitudes = [mass * (1 - p) for mass in magnitudes] + [mass * p for mass in magnitudes]
+        with_zero = [mass * (1 - p) for mass in magnitudes]
+        with_one = [mass * p for mass in magnitudes]
+        magnitudes = with_zero + with_one
     halves = [mass / 2 for mass in magnitudes]  # X is G, or as likely -1 - G
     return dict(enumerate([*reversed(halves), *halves], start=-len(halves)))
 
 
 def largest_noise(coins: tuple[Coin, ...]) -> int:
-    """Return the largest value; the smallest is its complement."""
+    """Return the largest value n; the smallest is -1 - n."""
     return (1 << len(coins)) - 1
 
 
@@ -119,11 +134,14 @@ def magnitude_below(coins: tuple[Coin, ...], n: int) -> Fraction:
     """Return P(G < n) for the magnitude G, exactly."""
     if n >= 1 << len(coins):
         return Fraction(1)
-    below, equal_so_far = Fraction(0), Fraction(1)
+    below = Fraction(0)
+    equal_so_far = Fraction(1)  # the probability that the higher bits of G and n are equal
     for i, coin in reversed(list(enumerate(coins))):
-        one, p = n >> i & 1, coin.probability
-        below += one * equal_so_far * (1 - p)
-        equal_so_far *= p if one else 1 - p
+        if n >> i & 1:
+            below += equal_so_far * (1 - coin.probability)
+            equal_so_far *= coin.probability
+        else:
+            equal_so_far *= 1 - coin.probability
     return below
 
 

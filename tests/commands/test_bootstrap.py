@@ -253,14 +253,15 @@ def test_later_starts_are_silent_until_the_lock_file_or_python_changes(copy: Pat
     assert "setting up .venv" in run(copy, env=env)[2]
 
 
-def test_test_tools_are_installed_when_they_are_needed_and_stay(copy: Path) -> None:
+@pytest.mark.parametrize("first", ["test", "check"])
+def test_test_tools_are_installed_when_they_are_needed_and_stay(copy: Path, first: str) -> None:
     installed = "shift 3; echo $* >> installed"
     env = with_fake_pip(copy, installed)
     run(copy, "quickstart", env=env)
     assert "tests/" not in (copy / "installed").read_text()
-    assert "setting up .venv" in run(copy, "test", env=env)[2]
+    assert "setting up .venv" in run(copy, first, env=env)[2]
     assert f"{copy}/{LOCK} -r {copy}/{TEST_LOCK}" in (copy / "installed").read_text().splitlines()[-1]
-    for command in ("test", "quickstart", "test"):
+    for command in ("test", "quickstart", "check"):
         assert run(copy, command, env=env)[2] == ""
 
 

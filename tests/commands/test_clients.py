@@ -13,6 +13,7 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from harness.errors import PartyFailedError
 from harness.pipeline.sources import local_clients
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent
+from harness.releases.weights.spec import PI_RW
 from harness.security_models import MODELS, SecurityModel
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.circuits.clients import checks
@@ -34,7 +36,7 @@ from protocols.circuits.coins import MAX_EPSILON, design_coins
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
 from protocols.guarantee import Budget, Guarantee
 from protocols.noise.truncated import error_bound
-from protocols.spec import CLIENTS, PI_RW, PRODUCT, InputForm
+from protocols.spec import CLIENTS, PRODUCT, InputForm
 from tests.support.command import (
     call,
     files_below,
@@ -52,7 +54,7 @@ MODEL = MODELS["ring"]
 DELTA_BITS = 40
 SENT = [np.array([1, 500, 200]), np.array([0, 300, 300]), np.array([1, 0, 100])]  # is a; count per label
 COUNTS = [500, 300, 300, 300]
-TERMS = {"security": MODEL.name}
+TERMS: dict[str, Any] = {"security": MODEL.name}
 
 
 def job(directory: Path, model: SecurityModel = MODEL, more: int = 0) -> PrivateJob:
@@ -132,7 +134,10 @@ def with_a_liar(one: PrivateJob, lies: Lies) -> PrivateJob:
         try:
             for server in servers:
                 context = wire.context(ssl.PROTOCOL_TLS_CLIENT, liar.certificate, server.certificate)
-                channels.append(await wire.connected(server.host, server.port, lambda: True, tls=context))
+                knocks = wire.knock(server.certificate, liar.certificate.read_text())
+                channels.append(
+                    await wire.connected(server.host, server.port, lambda: True, tls=context, knocks=knocks)
+                )
             for channel in channels:
                 await channel.receive_terms()
                 await channel.receive(24)

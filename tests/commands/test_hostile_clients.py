@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from harness.clients import gateway as gateways, messages as wire
-from harness.clients.gateway import Front
+from harness.clients.gateway import Front, GatewayPlace
+from harness.clients.gateway_config import GatewayConfig
 from harness.clients.session import Server
 from harness.engines.base import PrivateJob
 from harness.engines.parties.certificates import make_key
@@ -63,7 +64,7 @@ def among(one: PrivateJob, attacks: Sequence[str], work: Path) -> PrivateJob:
     return replace(one, clients=replace(one.clients, begin=attacked))
 
 
-STRANGERS = ("idle", "slow", "garbage", "stranger")
+STRANGERS = ("idle", "many_addresses", "slow", "garbage", "stranger", "knocking")
 INVITED = ("many", "huge", "drip", "disorder", "early")
 
 
@@ -75,22 +76,26 @@ def gateway(directory: Path) -> tuple[Front, Server, Path]:
     )
     with free_ports(1) as (port,):
         pass
-    config = {
-        "host": "127.0.0.1",
-        "port": port,
-        "uploads": [3],
-        "certificates": [client.read_text()],
-        "terms": {},
-        "seconds": 600.0,
-        "started": time.time(),
-    }
-    return Front(config, 0, 1, directory / "data", lambda: True), Server("", port, own.read_text()), client
+    config = GatewayConfig(
+        host="127.0.0.1",
+        port=port,
+        machine_port=0,
+        uploads=(3,),
+        certificates=(client.read_text(),),
+        terms="{}",
+        seconds=600.0,
+        seconds_to_send=75.0,
+        most_failures=1,
+    )
+    place = GatewayPlace(party=0, parties=1, number=1, data=directory / "data", started=time.time())
+    return Front(config, place, lambda: True), Server("", port, own.read_text()), client
 
 
 async def greeted(server: Server, client: Path) -> wire.Channel:
     """Return a client's connection once the gateway has told its terms."""
     tls = wire.context(ssl.PROTOCOL_TLS_CLIENT, client, server.certificate)
-    channel = await wire.connected("127.0.0.1", server.port, lambda: True, tls=tls)
+    knocks = wire.knock(server.certificate, client.read_text())
+    channel = await wire.connected("127.0.0.1", server.port, lambda: True, tls=tls, knocks=knocks)
     try:
         await channel.receive_terms()
     except BaseException:
@@ -109,13 +114,14 @@ def test_strangers_end_connections_of_their_own_address_only(
         front, server, client = gateway(tmp_path)
         listening = front._listen()
         accepting = asyncio.create_task(front._accept(listening))
-        early = socket.create_connection(("127.0.0.1", server.port))  # not yet with TLS
+        early = socket.create_connection(("127.0.0.1", server.port))  # has not knocked
         strangers = []
         for _ in range(40):
             strangers.append(socket.create_connection(("127.0.0.1", server.port), 10, ("127.0.0.2", 0)))
             await asyncio.sleep(0.01)
             assert len(front._unknown) <= 8
         tls = wire.context(ssl.PROTOCOL_TLS_CLIENT, client, server.certificate)
+        early.sendall(wire.knock(server.certificate, client.read_text()))
         channel = wire.Channel(*await asyncio.open_connection(sock=early, ssl=tls, server_hostname=""))
         await channel.receive_terms()
         channel.close()
@@ -133,7 +139,9 @@ def test_a_client_has_few_connections_at_a_time(tmp_path: Path) -> None:
 
     def told_to_leave(server: Server, client: Path) -> ssl.SSLSocket:
         tls = wire.context(ssl.PROTOCOL_TLS_CLIENT, client, server.certificate)
-        one = tls.wrap_socket(socket.create_connection(("127.0.0.1", server.port)))
+        plain = socket.create_connection(("127.0.0.1", server.port))
+        plain.sendall(wire.knock(server.certificate, client.read_text()))
+        one = tls.wrap_socket(plain)
         got = b""
         while not got.endswith(wire.LEFT_OUT):
             got += one.recv(1)

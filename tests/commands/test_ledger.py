@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from harness.engines.base import PROGRAMS, MadeUpJob
+from harness.engines.parties.config import Machine, PartyConfig
+from harness.engines.parties.handle import PartySetup
 from harness.engines.parties.supervisor import waiting_parties
 from harness.engines.parties.working_directory import PEERS
 from harness.errors import BudgetError, LedgerError
@@ -249,13 +251,14 @@ def test_a_full_disk_refuses_a_charge_and_loses_none(here: Path) -> None:
 def test_an_engine_charges_once_its_parties_wait_and_before_one_computes(here: Path) -> None:
     """If that is refused, none of them has computed anything, and none is left."""
     job = MadeUpJob(PI_LAP, PROGRAMS / "pi_lap.mpc", ())
-    configs = [
-        {
-            "party": party,
-            "common_names": ["P0", "P1"],
-            "fair_bits": [],
-            "argv": ["/bin/sh", "-c", "echo OUT x 1"],
-        }
+    setups = [
+        PartySetup(
+            config=PartyConfig(
+                party=party,
+                common_names=("P0", "P1"),
+                engine=Machine(argv=("/bin/sh", "-c", "echo OUT x 1")),
+            )
+        )
         for party in range(2)
     ]
 
@@ -263,13 +266,13 @@ def test_an_engine_charges_once_its_parties_wait_and_before_one_computes(here: P
         """Return whether it may go, by the other's certificate, which it waits for."""
         return any((here / "work" / f"party-{party}" / PEERS).iterdir())
 
-    with waiting_parties(job, configs, here / "work", 600.0) as waiting:
+    with waiting_parties(job, setups, here / "work", 600.0) as waiting:
         assert len(processes_below(here)) == 2 and not any(map(has_gone, range(2)))
         states = waiting.finish()
     assert [state.lines for state in states] == [("OUT x 1",)] * 2
 
     def refused() -> None:
-        with waiting_parties(job, configs, here / "work", 600.0):
+        with waiting_parties(job, setups, here / "work", 600.0):
             assert not any(map(has_gone, range(2)))
             raise BudgetError("refused")
 

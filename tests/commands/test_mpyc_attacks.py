@@ -9,7 +9,7 @@ import pytest
 
 from harness.engines.base import PROGRAMS, MadeUpJob
 from harness.engines.parties import supervisor
-from harness.engines.parties.handle import LOST_PEER, OWN
+from harness.engines.parties.handle import Reason
 from harness.errors import OutputError, PartyFailedError
 from harness.security_models import get_model
 from protocols.spec import PI_LAP
@@ -50,12 +50,12 @@ class Ends:
     """How all parties of a run ended, though the first of them that fails is named."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.lines: Sequence[Sequence[str]] = ()
+        self.reasons: Sequence[Sequence[Reason]] = ()
         self.codes: dict[int, int] = {}
         as_before = supervisor._failure
 
         def noting(parties: Any, codes: Any, errors: Any, *rest: Any) -> Any:
-            self.codes, self.lines = dict(codes), errors
+            self.codes, self.reasons = dict(codes), errors
             return as_before(parties, codes, errors, *rest)
 
         monkeypatch.setattr(supervisor, "_failure", noting)
@@ -71,16 +71,16 @@ def test_an_honest_party_runs_nothing_and_names_who_sent_it(
     with pytest.raises(PartyFailedError, match=SAID[attack]):
         HostileEngine(attack, made).run(JOB, MPYC, tmp_path / "run", TIMEOUT_S, lambda step: None)
     assert not made.exists()
-    said = [line for party in OTHERS for line in ends.lines[party]]
-    assert any(re.match(OWN + SAID[attack], line) for line in said)
+    said = [reason for party in OTHERS for reason in ends.reasons[party]]
+    assert any(reason.is_ours and re.match(SAID[attack], reason.text) for reason in said)
     for party in OTHERS:
         if party not in ends.codes:  # it waits for one that ended before they had a link, and is stopped
             continue
         assert ends.codes[party] == 1
-        (line,) = ends.lines[
-            party
-        ]  # one sentence, of the party that attacked or of one that ended because of it
-        assert re.match(OWN + SAID[attack], line) or LOST_PEER.fullmatch(line)
+        # One sentence, of the party that attacked or of one that ended because of it.
+        (reason,) = ends.reasons[party]
+        assert reason.is_ours
+        assert re.match(SAID[attack], reason.text) or reason.is_lost_peer
 
 
 @pytest.mark.parametrize("kind", WITH_VALUES)

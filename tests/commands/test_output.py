@@ -10,13 +10,12 @@ from typing import Any, NoReturn
 import pytest
 
 from harness.cli.terminal import INTERRUPTED
-from harness.cli.user_commands import RELEASES
 from harness.errors import BudgetError, LedgerError, PopulationError, UsedUploadsError
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
 from harness.privacy.ledger.charge import NOTHING_SPENT
 from harness.privacy.ledger.entries import Ledger
 from harness.releases.base import statistic_class, statistic_of
-from harness.request.releases import REQUESTS
+from harness.releases.registry import RELEASES, REQUESTS
 from harness.security_models import MODELS
 from protocols.accounting.calibration import PrivacyUnit
 from tests.harness.views.test_html import Page
@@ -82,7 +81,7 @@ def test_json_is_alone(here: Path) -> None:
 @pytest.mark.parametrize("started", [False, True])
 def test_an_interrupt_says_what_was_spent(started: bool, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While clients share nothing is spent; once parties were let start all is, also when they ended."""
-    step = "planning.state_privacy" if started else "sources.share_and_add_up"
+    step = "run.state_privacy" if started else "sources.share_and_add_up"
     where = f"harness.pipeline.{step}"
 
     def interrupted(*_: object, **__: object) -> None:

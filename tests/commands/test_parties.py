@@ -1,7 +1,6 @@
 """Party processes, of the embedded engine and with stand-ins: what is said of them, kept, refused."""
 
 import contextlib
-import json
 import os
 import resource
 import socket
@@ -9,29 +8,30 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
 
-from harness.clients.gateway import FAILED
-from harness.engines import base
+from benchmarks.measure.given_numbers import Given, engine_giving
+from harness.clients.gateway_config import GatewayConfig
 from harness.engines.base import PROGRAMS, PROJECT, EngineResult, MadeUpJob, parse_outputs
 from harness.engines.mpyc.engine import EmbeddedEngine
 from harness.engines.parties import supervisor as parties
 from harness.engines.parties.certificates import make_key
-from harness.engines.parties.handle import PartyState
+from harness.engines.parties.config import Embedded, Machine, PartyConfig, write_config
+from harness.engines.parties.handle import PartySetup, PartyState, reasons_in
 from harness.engines.parties.supervisor import free_ports
-from harness.engines.parties.working_directory import CLAIM, CONFIG, DATA, LOG, LOOPBACK
+from harness.engines.parties.working_directory import CLAIM, DATA, LOG, LOOPBACK
 from harness.errors import (
     ClientError,
     PartyFailedError,
     PartyTimeoutError,
-    UnsupportedError,
     UsedDirectoryError,
 )
+from harness.party_reports import ClientsFailed, Ready, line_of, line_of_failure
 from harness.security_models import get_model
 from protocols.spec import PI_LAP
 from tests.support.command import processes_below
@@ -42,20 +42,28 @@ JOB = MadeUpJob(PI_LAP, PROGRAMS / "pi_lap.mpc", ())
 WELL = "exit 0"
 
 
-def run(work: Path, *scripts: str, timeout_s: float = 30.0, **changes: Any) -> list[PartyState]:
+def run(
+    work: Path,
+    *scripts: str,
+    timeout_s: float = 30.0,
+    links: Mapping[str, str] = MappingProxyType({}),
+    **changes: Any,
+) -> list[PartyState]:
     """Run shell scripts as the engines of as many parties."""
-    configs = [
-        {
-            "party": i,
-            "common_names": [f"P{j}" for j in range(len(scripts))],
-            "fair_bits": [],
-            "argv": ["/bin/sh", "-c", script],
-            **changes,
-        }
+    setups = [
+        PartySetup(
+            config=PartyConfig(
+                party=i,
+                common_names=tuple(f"P{j}" for j in range(len(scripts))),
+                engine=Machine(argv=("/bin/sh", "-c", script)),
+                **changes,
+            ),
+            links=links,
+        )
         for i, script in enumerate(scripts)
     ]
     try:
-        return run_parties(JOB, configs, work, timeout_s)
+        return run_parties(JOB, setups, work, timeout_s)
     finally:
         assert not work.exists() and processes_below(work) == {}
 
@@ -68,6 +76,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # What a party may print, and what of it may be shown when it fails.
+NO_REPORT = "fairshares: It wrote a report that is none."
 LINES = {
     "OUT noise [12345, -67890]": None,
     "12345": None,
@@ -78,7 +87,11 @@ LINES = {
     "Fatal error at pi_lap-0:6 (INPUTB): cannot read integer from Player-Data/Input-P1-0, problem "
     "with '12345' after 3": "cannot read integer from Player-Data/Input-P1-0",
     "terminate called after throwing an instance of 'std::bad_alloc' 12345": "std::bad_alloc",
-    "fairshares: Party 1 was given fewer input bits.": "fairshares: Party 1 was given fewer input bits.",
+    line_of_failure("Party 1 was given fewer input bits."): "fairshares: Party 1 was given fewer input bits.",
+    # What begins as a report of ours, and is none, is not shown either.
+    'fairshares: {"type":"failure","message":"12345","share":67890}': NO_REPORT,
+    'fairshares: {"type":"shares","message":"12345"}': NO_REPORT,
+    "fairshares: 12345": NO_REPORT,
 }
 
 
@@ -122,11 +135,11 @@ def test_the_party_that_failed_is_named_not_one_that_lost_it(
 
 LOSES = "echo 'Fatal error in communication: read_some: stream truncated [asio]' >&2; exit 1"
 LATE = "sleep 0.1; "
-NOT_READY = "echo 'fairshares: The virtual machine was not ready for the clients after 5 s.'; exit 1"
-NO_CLIENT = f"echo 'fairshares: {FAILED}none of 3 sent the parties values in time.'; exit 1"
+NOT_READY = f"echo '{line_of_failure('The machine was not ready for the clients after 5 s.')}'; exit 1"
+NO_CLIENT = f"echo '{line_of(ClientsFailed('Clients failed: none of 3 sent values in time.'))}'; exit 1"
 CLIENTS = (
     ClientError,
-    "^Clients failed: none of 3 sent the parties values in time. The parties were stopped",
+    "^Clients failed: none of 3 sent values in time. The parties were stopped",
 )
 CHECKS = ("MacCheck Failure", "check hash mismatch", "Inconsistent broadcast", "Invalid Commitment")
 # What three parties do, and what is said of it; whoever finds that a check failed is not blamed.
@@ -175,7 +188,8 @@ def test_what_failed_is_named(case: str, tmp_path: Path, monkeypatch: pytest.Mon
     ],
 )
 def test_a_check_that_tells_of_two_parties_names_them(said: dict[int, str], suspects: str) -> None:
-    codes, errors = {i: int(i in said) for i in range(4)}, [[said[i]] if i in said else [] for i in range(4)]
+    codes = {i: int(i in said) for i in range(4)}
+    errors = [reasons_in([said[i]]) if i in said else [] for i in range(4)]
     failure = parties._failure([], codes, errors, sorted(said), sorted(said))
     assert f"one of the parties {suspects} deviated" in str(failure)
 
@@ -221,16 +235,6 @@ def test_every_party_draws_bits_of_its_own_at_every_start(tmp_path: Path) -> Non
         assert set(bits[100:]) == {0, 1, 2, 3}
 
 
-def test_a_production_program_takes_no_given_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor by another name of its directory."""
-    (tmp_path / "link").symlink_to(PROGRAMS)
-    link = tmp_path / "link"
-    for programs, source in ((PROGRAMS, PROGRAMS), (PROGRAMS, link), (link, PROGRAMS)):
-        monkeypatch.setattr(base, "PROGRAMS", programs)
-        with pytest.raises(UnsupportedError, match=r"pi_lap\.mpc draws its own random bits"):
-            MadeUpJob(PI_LAP, source / "pi_lap.mpc", (), given_bits=((0,),))
-
-
 def test_a_directory_that_another_start_claims_meanwhile_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,7 +248,7 @@ def test_a_directory_that_another_start_claims_meanwhile_is_refused(
 def test_a_party_that_is_told_nothing_ends(tmp_path: Path) -> None:
     """As when whoever started it dies before it says go: no engine starts, no bits are drawn."""
     (tmp_path / DATA).mkdir()
-    (tmp_path / CONFIG).write_text(json.dumps({"party": 0, "common_names": ["P0"]}))
+    write_config(PartyConfig(party=0, common_names=("P0",), engine=Machine(argv=("/bin/false",))), tmp_path)
     done = subprocess.run(
         [sys.executable, "-m", "harness.engines.parties.main"],
         cwd=tmp_path,
@@ -254,7 +258,7 @@ def test_a_party_that_is_told_nothing_ends(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stdout, done.stderr) == (1, "ready\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (1, f"{line_of(Ready())}\n", "")
     assert not (tmp_path / LOG).exists() and not list((tmp_path / DATA).glob("Input-*"))
 
 
@@ -282,19 +286,20 @@ def test_a_front_calls_itself_by_another_number_at_every_party_and_start(tmp_pat
     certificate = make_key(tmp_path, "C0", "C0").read_text()
     script = "printf 'OUT number %s\\n' $1"  # a machine is told its port, and the number
     with free_ports(1) as (port,):
-        front = {
-            "host": "127.0.0.1",
-            "port": 0,
-            "machine_port": port,
-            "uploads": [1],
-            "certificates": [certificate],
-            "terms": {},
-            "started": time.time(),
-            "seconds": 30.0,
-            "seconds_to_send": 30.0,
-            "most_failures": 1,
-        }
-        logs = [log for name in ("one", "other") for log in run(tmp_path / name, *[script] * 3, front=front)]
+        gateway = GatewayConfig(
+            host="127.0.0.1",
+            port=0,
+            machine_port=port,
+            uploads=(1,),
+            certificates=(certificate,),
+            terms="{}",
+            seconds=30.0,
+            seconds_to_send=30.0,
+            most_failures=1,
+        )
+        logs = [
+            log for name in ("one", "other") for log in run(tmp_path / name, *[script] * 3, gateway=gateway)
+        ]
     numbers = {int(log.lines[0].removeprefix("OUT number ")) for log in logs}
     assert len(numbers) == 6 and max(numbers) > 2**20
 
@@ -305,19 +310,20 @@ HANGS = MEETS + "time.sleep(600)\n"
 WAIT_S = 600.0
 
 
-def run_program(text: str, directory: Path, bits: tuple[tuple[int, ...], ...] | None = None) -> EngineResult:
+def run_program(text: str, directory: Path, bits: Given | None = None) -> EngineResult:
     """Run a program's text with three parties under `directory / "run"`."""
     source = directory / "probe.mpc"
     source.write_text(text)
-    job = MadeUpJob(program_spec("probe", "x"), source, (), given_bits=bits)
-    return EmbeddedEngine().run(job, MPYC, directory / "run", WAIT_S, lambda step: None)
+    job = MadeUpJob(program_spec("probe", "x"), source, ())
+    return engine_giving(MPYC, bits).run(job, MPYC, directory / "run", WAIT_S, lambda step: None)
 
 
 def test_nothing_is_left_of_a_run_that_ends_well(tmp_path: Path) -> None:
     result = run_program(MEETS + "print_ln('OUT x %s', sint([4, -4]).reveal())", tmp_path)
     assert result.outputs == {"x": (4, -4)}
     assert (result.engine_version, result.rounds, result.times["compile_s"]) == ("MPyC 0.11", None, 0.0)
-    assert 0 < result.times["mpc_s"] < result.times["wall_s"]
+    took, in_all = result.times["mpc_s"], result.times["wall_s"]
+    assert took is not None and in_all is not None and 0 < took < in_all
     assert len(result.sent_bytes) == 3 and min(result.sent_bytes) > 100
     assert not (tmp_path / "run").exists() and not processes_below(tmp_path)
 
@@ -339,24 +345,19 @@ def waiting_party(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], int]]
         certificate = make_key(tmp_path, f"P{i}", EmbeddedEngine().common_name(i))
         (directory / "peers" / certificate.name).write_bytes(certificate.read_bytes())
     with free_ports(3) as ports:
-        config = {
-            "party": 2,
-            "common_names": [EmbeddedEngine().common_name(i) for i in range(3)],
-            "module": "harness.engines.mpyc.party",
-            "fair_bits": [],
-            "program": str(tmp_path / "none.mpc"),
-            "arguments": [],
-            "addresses": [(LOOPBACK, port) for port in ports],
-            "threshold": 1,
-            "security_bits": 40,
-        }
-        (directory / "party.json").write_text(json.dumps(config))
+        config = PartyConfig(
+            party=2,
+            common_names=tuple(EmbeddedEngine().common_name(i) for i in range(3)),
+            engine=Embedded(program=str(tmp_path / "none.mpc"), arguments=(), threshold=1, security_bits=40),
+            addresses=tuple((LOOPBACK, port) for port in ports),
+        )
+        write_config(config, directory)
         command = [sys.executable, "-m", "harness.engines.parties.main"]
         environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         process = subprocess.Popen(command, cwd=directory, env=environment, **pipes)
         assert process.stdin is not None and process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
+        assert process.stdout.readline() == f"{line_of(Ready())}\n"
         process.stdin.write("go\n")
         process.stdin.flush()
         yield process, ports[2]

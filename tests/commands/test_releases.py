@@ -25,7 +25,7 @@ from harness.pipeline.sources import RecordsSource
 from harness.postprocessing.curves import exact_curves
 from harness.privacy.statement import SHIFTED
 from harness.releases.noise_samples import WARNING
-from harness.releases.weights import WeightsStatistic
+from harness.releases.weights.statistic import WeightsStatistic
 from harness.security_models import MODELS, SecurityModel
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise, sums_from_ends
 from protocols.arrays import Words

@@ -19,7 +19,7 @@ import fairshares
 import fairshares as fs
 from fairshares import _calls, _lookups
 from harness.inputs.columns import values_of
-from harness.request.releases import CALLS
+from harness.releases.registry import CALLS
 from harness.security_models import SecurityModel, get_model
 from tests.conftest import PROJECT
 from tests.support.running import QUICKEST, model_parameters

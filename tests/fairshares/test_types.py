@@ -11,11 +11,11 @@ from fairshares import _types
 from harness.inputs.record_schema import RecordDomain
 from harness.postprocessing.noisy_counts import NoisyCounts
 from harness.postprocessing.thresholds.choose import CONSTRAINTS, OBJECTIVES
-from harness.releases.weights import WeightsStatistic
-from harness.request.releases import WeightsRequest
+from harness.releases.weights.request import WeightsRequest
+from harness.releases.weights.statistic import WeightsStatistic
+from harness.releases.weights.view import weights
 from harness.reweighing.formulas import REWEIGHINGS
 from harness.security_models import MODELS
-from harness.views.releases.weights import weights
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from tests.conftest import PROJECT
 from tests.support.user_types import KINDS, said_by_mypy
@@ -24,7 +24,6 @@ from tests.support.user_types import KINDS, said_by_mypy
 @pytest.mark.parametrize(
     ("kind", "choices"),
     [
-        (_types.Reweighing, REWEIGHINGS),
         (_types.Constraint, CONSTRAINTS),
         (_types.Objective, OBJECTIVES),
         (_types.Unit, PrivacyUnit),
@@ -34,6 +33,11 @@ from tests.support.user_types import KINDS, said_by_mypy
 )
 def test_types_name_the_choices(kind: Any, choices: Any) -> None:
     assert set(get_args(kind)) == set(map(str, choices))
+
+
+def test_weightings_that_types_name_are_there() -> None:
+    """Others are read, too: editors offer them once they are in the type."""
+    assert set(get_args(_types.Reweighing)) <= set(REWEIGHINGS)
 
 
 def test_mypy_accepts_what_is_right_and_finds_what_is_wrong(tmp_path: Path) -> None:

@@ -19,9 +19,10 @@ import pytest
 
 from harness.engines.base import PROGRAMS, PROJECT, MadeUpJob
 from harness.engines.mpspdz.compiler import Installation, compile_options, find_installation
+from harness.releases.programs import PROTOCOLS
 from harness.security_models import MODELS, SecurityModel
 from protocols.circuits.gaussian import JOINT_GAUSSIAN
-from protocols.spec import PROTOCOLS, ProtocolSpec
+from protocols.spec import ProtocolSpec
 
 # One small case of each argument that programs take.
 ARGUMENTS: dict[str, object] = {

@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 from _pytest.mark import ParameterSet
 
+from benchmarks.measure.given_numbers import Given
 from harness.engines.base import PrivateJob
 from harness.engines.registry import engine_of
 from harness.errors import OptionError
@@ -30,6 +31,7 @@ from harness.pipeline.preprocessing import joint_noise_of, noise_job
 from harness.pipeline.sources import RecordsSource
 from harness.privacy.stock import shares_of
 from harness.releases.base import Answer, ExpectedError, Opened, PreparedRelease, Statistic, plan_release
+from harness.releases.programs import PROTOCOLS
 from harness.request.base import Request
 from harness.security_models import MODELS, SecurityModel
 from protocols import reference
@@ -39,7 +41,6 @@ from protocols.circuits.noise import fair_bits_per_sample
 from protocols.noise.added import NoiseDistribution
 from protocols.spec import (
     NO_INPUT,
-    PROTOCOLS,
     REPLICATED,
     SHARES,
     SLOTS,
@@ -63,8 +64,6 @@ from tests.support.running import (
 from tests.support.sharing import context
 
 RUN_ELSEWHERE = {"pi_lap", "pi_rounds"}  # of no clients' values; see the module
-
-Given = tuple[tuple[int, ...], ...]
 
 
 class NoiseKind(StrEnum):
@@ -168,23 +167,22 @@ def distributed_noise(prepared: PreparedRelease[Answer]) -> tuple[Given, list[in
 
 def with_given_noise(
     job: PrivateJob, prepared: PreparedRelease[Answer], kind: NoiseKind, directory: Path
-) -> tuple[PrivateJob, list[int]]:
-    """Return the job of the program's copy with noise that is known, and that noise."""
+) -> tuple[PrivateJob, Given | None, list[int]]:
+    """Return the job of the program's copy, what its parties are given, and the noise that follows."""
     test_program = TEST_PROGRAMS / job.source.name
     copy = test_program if test_program.exists() else copy_of_program(job.source.stem, directory)
     job = replace(job, source=copy)
     if kind is NoiseKind.DISTRIBUTED:
-        given, noise = distributed_noise(prepared)
-        return replace(job, given_bits=given), noise
+        return job, *distributed_noise(prepared)
     given, noise = joint_noise(prepared)
     if kind is NoiseKind.JOINT:
-        return replace(job, given_bits=given), noise
+        return job, given, noise
     model = prepared.release.model
     piece = shares_of(directory / "piece", model.parties)
     making = noise_job(joint_noise_of(prepared), piece)
-    making = replace(making, source=copy_of_program(making.source.stem, directory), given_bits=given)
-    run_job(making, model, directory / "making")
-    return replace(job, pieces=piece), noise
+    making = replace(making, source=copy_of_program(making.source.stem, directory))
+    run_job(making, model, directory / "making", given=given)
+    return replace(job, pieces=piece), None, noise
 
 
 def opened_and_expected(case: Case, oracle: Oracle, directory: Path) -> tuple[list[int], list[int]]:
@@ -198,8 +196,8 @@ def opened_and_expected(case: Case, oracle: Oracle, directory: Path) -> tuple[li
     prepared = statistic.prepare(request, described.domain)
     job = make_job(prepared, source.deliver(run, described, None))
     assert job.spec == case.program()
-    job, noise = with_given_noise(job, prepared, case.noise, directory)
-    result = run_job(job, case.model, directory / "run")
+    job, given, noise = with_given_noise(job, prepared, case.noise, directory)
+    result = run_job(job, case.model, directory / "run", given=given)
     (opened,) = result.outputs.values()
     return list(opened), oracle.opened(records, prepared.arguments, noise)
 

@@ -18,15 +18,15 @@ from harness.engines.registry import engine_of
 from harness.inputs.encoding import columns_of
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid, bins_of, even_grid
 from harness.inputs.records import ClientRecords
+from harness.releases.confusion.spec import PI_CF
+from harness.releases.gap.spec import PI_GAP
+from harness.releases.thresholds.spec import PI_ROC
+from harness.releases.weights.spec import PI_RW
 from harness.security_models import SecurityModel
 from protocols import reference
 from protocols.spec import (
     CLIENTS,
-    PI_CF,
-    PI_GAP,
     PI_LAP,
-    PI_ROC,
-    PI_RW,
     PRODUCT,
     PRODUCT_PER_RECORD,
     SCORED_SPLIT,

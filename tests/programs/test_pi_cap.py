@@ -18,13 +18,14 @@ from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.pipeline.run import RunSettings, run_release
 from harness.pipeline.sources import SharesSource
-from harness.releases.contribution_cap import CapStatistic, CapTarget, sizes_alone
+from harness.releases.cap.spec import PI_CAP
+from harness.releases.cap.statistic import CapStatistic, CapTarget, sizes_alone
 from harness.security_models import MODELS, SecurityModel
 from protocols import reference
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.circuits.coins import design_coins
 from protocols.guarantee import Guarantee
-from protocols.spec import PI_CAP, SLOTS
+from protocols.spec import SLOTS
 from tests.support.misbehaving import MISBEHAVIOURS, copy_under_another_name, misbehave
 from tests.support.requests import request_of
 from tests.support.running import model_parameters, noise_of, opened_with

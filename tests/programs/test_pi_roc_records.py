@@ -7,9 +7,10 @@ import pytest
 
 from harness.engines.registry import engine_of
 from harness.inputs.record_schema import bins_of, even_grid
+from harness.releases.thresholds.spec import PI_ROC_RECORDS
 from harness.security_models import MODELS, SecurityModel
 from protocols import reference
-from protocols.spec import KEYS, PI_ROC_RECORDS
+from protocols.spec import KEYS
 from tests.support.running import model_parameters, opened_less_noise
 
 EPSILON, DELTA_BITS = "1/2", 40

@@ -11,10 +11,11 @@ import pytest
 
 from harness.clients import input_masks as masks, sender as sending
 from harness.engines.base import PROGRAMS
+from harness.releases.weights.spec import PI_RW
 from harness.security_models import SecurityModel
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
-from protocols.spec import CLIENTS, PI_RW, SPLIT
+from protocols.spec import CLIENTS, SPLIT
 from tests.support.running import TEST_PROGRAMS, Bits, Inputs, model_parameters, program_spec, run, xor_shares
 
 # More lanes than a machine word has bits, more bits than one input takes.

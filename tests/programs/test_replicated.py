@@ -10,9 +10,11 @@ from harness.engines import engine
 from harness.engines.base import parse_outputs
 from harness.errors import OutputError, PartyFailedError
 from harness.inputs.rings import RING
+from harness.releases.count.spec import PI_COUNT
+from harness.releases.weights.spec import PI_RW, PI_RW_SLOTS
 from harness.security_models import MODELS, SecurityModel
 from protocols import reference
-from protocols.spec import PI_COUNT, PI_RW, PI_RW_SLOTS, REPLICATED, ProtocolSpec
+from protocols.spec import REPLICATED, ProtocolSpec
 from tests.support.running import (
     Inputs,
     copy_of_program,

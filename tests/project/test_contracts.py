@@ -16,7 +16,7 @@ FORBIDDEN = (
     ("harness.inputs.shares.client", "harness.engines.registry"),
     ("harness.engines.registry", "harness.privacy.ledger.entries"),
     ("harness.postprocessing.curves", "harness.engines.registry"),
-    ("harness.releases.weights", "harness.pipeline.run"),
+    ("harness.releases.weights.statistic", "harness.pipeline.run"),
     ("harness.pipeline.run", "harness.cli.app"),
     ("harness.cli.user_commands", "fairshares"),
     ("protocols.spec", "harness.security_models"),

@@ -7,7 +7,7 @@ import pytest
 from examples.flower.federation import training
 from fairshares import sample_weight
 from harness.evaluation.loanapp import load_loanapp
-from harness.reweighing.formulas import KAMIRAN_CALDERS, weights_of_counts
+from harness.reweighing.formulas import weights_of_counts
 
 CLIENTS, SPLITS = 10, range(3)
 
@@ -29,7 +29,7 @@ def federated(split: int, weights: pd.Series | None) -> dict[str, float]:
 def weights() -> pd.Series:
     data = load_loanapp()
     counts = data.clients(data.split()[0]).groupby(["group", "label"]).size()
-    table = weights_of_counts(counts.unstack().to_numpy(dtype=float), KAMIRAN_CALDERS)
+    table = weights_of_counts(counts.unstack().to_numpy(dtype=float), "kamiran-calders")
     return pd.Series(table.ravel(), index=counts.index, name="weight")
 
 

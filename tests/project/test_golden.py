@@ -26,9 +26,10 @@ from harness.inputs.shares.task import read_task
 from harness.pipeline.run import RunSettings, run_release
 from harness.privacy.ledger.charge import Account
 from harness.privacy.ledger.entries import Ledger
-from harness.releases.weights import WeightsStatistic
+from harness.releases.weights.spec import PI_RW
+from harness.releases.weights.statistic import WeightsStatistic
 from protocols.guarantee import Budget
-from protocols.spec import PI_RW, SHARES
+from protocols.spec import SHARES
 from tests.support.command import succeed
 from tests.support.coordinators import MODEL, hosts_runner, records
 from tests.support.requests import request_of

@@ -11,13 +11,12 @@ import pytest
 
 from harness.errors import CALLS
 from harness.releases.base import Statistic, statistic_class
-from harness.request.base import WITH_DISTRIBUTED_NOISE
-from harness.request.releases import REQUESTS
-from protocols.spec import PROTOCOLS
+from harness.releases.programs import PROTOCOLS
+from harness.releases.registry import REQUESTS, with_distributed_noise
 from tests.conftest import PROJECT
 
 PACKAGES = ("harness", "protocols", "fairshares")
-OF_RELEASES = ("harness/releases/", "harness/views/releases/", "harness/request/releases.py")
+OF_RELEASES = ("harness/releases/",)
 # Training joins certain releases: its `with_` names them, not a task that is asked for.
 OF_TRAINING = ("harness/training/",)
 
@@ -116,5 +115,5 @@ def test_lists_of_names_are_what_releases_say() -> None:
         for task, kind in REQUESTS.items()
         if any(spec.distributed_noise for spec in kind.specs().values())
     }
-    assert set(WITH_DISTRIBUTED_NOISE) == offered
+    assert set(with_distributed_noise()) == offered
     assert set(REQUESTS) <= CALLS

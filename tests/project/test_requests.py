@@ -12,14 +12,14 @@ import pytest
 
 import fairshares
 from harness import __version__
-from harness.cli.user_commands import RELEASES
 from harness.engines.base import PROJECT
 from harness.errors import OptionError
 from harness.inputs.record_schema import Cap
+from harness.releases.cap.request import CapRequest
+from harness.releases.registry import CALLS, RELEASES, REQUESTS, request_from_json
 from harness.request.base import Account, Protect, Request
 from harness.request.fields import Options, Part, as_text
 from harness.request.plans import Expected
-from harness.request.releases import CALLS, REQUESTS, CapRequest, request_from_json
 from harness.training.request import TrainRequest
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.guarantee import Budget, Guarantee
@@ -127,6 +127,19 @@ def test_the_wire_refuses_an_unknown_name(task: str) -> None:
     ):
         with pytest.raises(OptionError, match="none that this version knows"):
             request_from_json({**written, **unknown})
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [("epsilon", [1]), ("delta", {"a": 0.1}), ("population", ["loans"]), ("security", ("mpyc",))],
+)
+def test_a_field_of_one_value_refuses_several(name: str, given: Any) -> None:
+    """Those of several values take a list, or a text with commas, alike."""
+    with pytest.raises(OptionError, match=rf"{name}.* takes one value, not several; got "):
+        REQUESTS["weights"](**{**FIRST, name: given})
+    of_several = CALLS["weights"](**FIRST, groups=["a", "b"], labels="0,1", budget=(3, "1e-6"))
+    assert (of_several.declares.groups, of_several.declares.labels) == (["a", "b"], ["0", "1"])
+    assert of_several.account.budget == Budget(Fraction(3), Fraction(1, 10**6))
 
 
 def test_a_fixed_field_is_no_choice_and_has_its_value() -> None:

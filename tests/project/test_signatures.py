@@ -11,10 +11,10 @@ import pytest
 import fairshares
 from fairshares import _types
 from harness.errors import OptionError
+from harness.releases.registry import CALLS
 from harness.request.base import Account
 from harness.request.fields import Option, Options
 from harness.request.plans import Expected
-from harness.request.releases import CALLS
 from harness.training.request import TrainRequest
 
 DECLARED: Mapping[str, type[Options]] = {**CALLS, "train": TrainRequest}

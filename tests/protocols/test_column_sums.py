@@ -7,21 +7,20 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from harness.engines.parties.inputs import with_noise
+from harness.engines.parties.layouts import RingName, SumsOfColumn
 from harness.inputs.rings import FIELD, RING, Ring
+from harness.releases.count.spec import PI_COUNT
+from harness.releases.gap.spec import PI_GAP
+from harness.releases.programs import PROTOCOLS
+from harness.releases.thresholds.spec import PI_ROC, BlocksOfBins
 from harness.security_models import MODELS
 from protocols.accounting.calibration import LinearQueries, each_cell_once, sums_from_ends
 from protocols.circuits.blocks import block_sizes, block_sums
 from protocols.mechanisms.count_tree import CountTree
 from protocols.spec import (
     NO_INPUT,
-    PI_COUNT,
-    PI_GAP,
-    PI_ROC,
-    PROTOCOLS,
     SCORED_SPLIT,
     SLOTS,
-    BlocksOfBins,
     ColumnNames,
     ColumnSums,
     EachColumn,
@@ -123,15 +122,16 @@ def test_what_parties_add_up_is_what_a_record_changes(spec: ProtocolSpec, ring: 
     sizes = sizes_of(spec)
     sums, queries = spec.release.sums(sizes), spec.release(sizes)
     records = spec.release.records(sizes)
+    names: dict[Ring, RingName] = {RING: "ring64", FIELD: "field127"}
     if records is None:
         records = [{column: 1} for column in range(sums.columns)]
     for cell, record in enumerate(records):
         column = np.zeros(sums.columns, dtype=np.int64)
         for at, amount in record.items():
             column[at] = amount
-        told = {"domain": ring.name, "values": sums.columns, "sums": sums.values}
         shares = ring.to_bytes(ring.encode(column))
-        summed = with_noise(told, shares, np.zeros(queries.nodes, dtype=np.int64))
+        entry = SumsOfColumn(ring=names[ring], values=sums.columns, sums=sums.values, noise=None)
+        summed = entry.with_noise(shares, np.zeros(queries.nodes, dtype=np.int64))
         expected = [queries.record(cell).get(node, 0) for node in range(queries.nodes)]
         assert to_integers(ring, ring.from_bytes(summed)) == expected
 

@@ -6,6 +6,7 @@ from itertools import product
 import pytest
 
 from harness.privacy.audit.releases import audit_command
+from harness.releases.gap.spec import PI_GAP
 from protocols import reference
 from protocols.accounting.calibration import (
     LinearQueries,
@@ -26,7 +27,6 @@ from protocols.noise.truncated import (
     probability_mass,
     uncovered_at_most,
 )
-from protocols.spec import PI_GAP
 
 ADD, REPLACE, _ = NeighboringRelation
 RELATIONS = pytest.mark.parametrize("relation", [ADD, REPLACE])

@@ -18,19 +18,19 @@ from harness.engines.base import PROGRAMS, PROJECT
 from harness.inputs.record_schema import RecordDomain
 from harness.pipeline.jobs import make_job
 from harness.pipeline.sources import PartyInputs
-from harness.releases.weights import WeightsStatistic
+from harness.releases.cap.spec import PI_CAP
+from harness.releases.programs import PROTOCOLS
+from harness.releases.weights.spec import PI_RW
+from harness.releases.weights.statistic import WeightsStatistic
 from harness.security_models import MODELS, SecurityModel
 from protocols.accounting.calibration import NeighboringRelation
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample
 from protocols.spec import (
     CLIENTS,
-    PI_CAP,
     PI_LAP,
     PI_ROUNDS,
-    PI_RW,
     PI_SUM,
-    PROTOCOLS,
     REPLICATED,
     SPLIT,
     ProtocolSpec,
@@ -405,7 +405,6 @@ def test_the_harness_compiles_what_it_accounts_for(
     assert design_coins(Fraction(arguments["epsilon"]), int(arguments["delta_bits"])) == plan.coins
     assert {lanes for _, lanes in job.fair_bits} == {6}
     assert sum(width for width, _ in job.fair_bits) == fair_bits_per_sample(plan.coins)
-    assert job.given_bits is None
     assert job.source == PROGRAMS / "pi_rw.mpc"
 
 

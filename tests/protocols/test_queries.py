@@ -19,7 +19,7 @@ from benchmarks.studies.utility.curves import (
     release_for,
 )
 from harness.inputs.record_schema import RecordDomain, RecordKind, even_grid
-from harness.releases.score_curves import noisy_curves
+from harness.releases.thresholds.statistic import noisy_curves
 from protocols.accounting.calibration import NeighboringRelation, Neighbors
 from protocols.circuits.coins import MAX_EPSILON
 from protocols.local_dp.randomizers import Grr

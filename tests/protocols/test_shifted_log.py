@@ -7,6 +7,7 @@ from math import log
 import numpy as np
 import pytest
 
+from harness.releases.count.spec import PI_COUNT
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, logarithms, plan_noise
 from protocols.circuits.coins import Coin, design_coins, worst_ratio
 from protocols.mechanisms.shifted_log import (
@@ -18,7 +19,6 @@ from protocols.mechanisms.shifted_log import (
     worst_relative_error,
 )
 from protocols.noise.truncated import guarantee_of_moves, probability_mass
-from protocols.spec import PI_COUNT
 
 ADD, REPLACE, _ = NeighboringRelation
 DELTA = Fraction(1, 2**40)

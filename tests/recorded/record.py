@@ -113,10 +113,10 @@ def record(one: dict[str, Any], installation: Installation) -> dict[str, Any]:
         job = job_of(one, MODEL, Path(name))
         digest = program_hash(job, (*MODEL.compile_options, installation.commit))
         try:
-            did: dict[str, Any] = {"opened": opened_by(job, MODEL, Path(name))}
+            did: dict[str, Any] = {"opened": opened_by(job, MODEL, Path(name), one)}
         except PartyFailedError as error:
             did = {"fails": str(error).rpartition(": ")[2]}
-        machine, *arguments = started.call_args.args[1][0]["argv"]
+        machine, *arguments = started.call_args.args[1][0].config.engine.argv
     compiler = ["compile.py", *MODEL.compile_options, one["program"], *one["arguments"]]
     commands = [" ".join(compiler), " ".join([Path(machine).name, *arguments])]
     return {**one, **did, "commands_of_party_0": commands, "program_hash": digest}

@@ -30,7 +30,7 @@ on_both_engines = pytest.mark.parametrize(
 @on_both_engines
 @pytest.mark.parametrize("vector", parameters("opened"))
 def test_opens_what_was_recorded(vector: Vector, model: SecurityModel, tmp_path: Path) -> None:
-    assert opened_by(job_of(vector, model, tmp_path), model, tmp_path) == vector["opened"]
+    assert opened_by(job_of(vector, model, tmp_path), model, tmp_path, vector) == vector["opened"]
 
 
 @on_both_engines
@@ -41,7 +41,7 @@ def test_fails_where_it_was_recorded_to_fail(vector: Vector, model: SecurityMode
     short = [i for i, bits in enumerate(vector["bits"]) if len(bits) < length]
     what, to_blame = ("bits", short) if short else ("values", range(model.parties))
     with pytest.raises(PartyFailedError) as error:
-        opened_by(job_of(vector, model, tmp_path), model, tmp_path)
+        opened_by(job_of(vector, model, tmp_path), model, tmp_path, vector)
     message = re.fullmatch(r"Party (\d) ended with exit code 1; .* Its last lines: (.*)", str(error.value))
     assert message is not None and int(message[1]) in to_blame
     said = {

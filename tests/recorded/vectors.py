@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +40,10 @@ def job_of(vector: Vector, model: SecurityModel, directory: Path) -> PrivateJob:
         source = copy_of_program(name, directory)
     spec = program_spec(name, *vector["outputs"])
     inputs = Inputs(values=vector["values"] or None)
-    job = make_job(spec, source, vector["arguments"], inputs, model=model, work=directory / "inputs")
-    return replace(job, given_bits=tuple(map(tuple, vector["bits"])))
+    return make_job(spec, source, vector["arguments"], inputs, model=model, work=directory / "inputs")
 
 
-def opened_by(job: PrivateJob, model: SecurityModel, directory: Path) -> dict[str, list[int]]:
-    """Run it and return what was opened."""
-    result = run_job(job, model, directory / "parties")
+def opened_by(job: PrivateJob, model: SecurityModel, directory: Path, vector: Vector) -> dict[str, list[int]]:
+    """Run a vector's job on its bits, and return what was opened."""
+    result = run_job(job, model, directory / "parties", given=vector["bits"])
     return {name: list(values) for name, values in result.outputs.items()}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
-from harness.releases.gaps import CONFIDENCE, gaps
+from harness.releases.gap.statistic import CONFIDENCE, gaps
 from protocols.accounting.calibration import (
     NeighboringRelation,
     Neighbors,

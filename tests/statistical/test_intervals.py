@@ -24,7 +24,7 @@ from harness.postprocessing.curves import (
     population_bands,
 )
 from harness.postprocessing.thresholds.choose import choose_thresholds
-from harness.reweighing.formulas import share_intervals
+from harness.reweighing.intervals import share_intervals
 from protocols.circuits.coins import design_coins
 from protocols.mechanisms.count_tree import CountTree
 from protocols.noise.added import simulated_noise

@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import chi2
 
 from benchmarks.studies.local_simulation import (
-    Population,
+    ClientValues,
     Simulable,
     Simulated,
     simulate,
@@ -26,7 +26,7 @@ N = 20_000
 FALSE_ALARM = 1e-9
 RARE = 20
 GROUPS, VALUES = np.array([0, 0, 2]), np.array([0.5, 0.5, -0.25])
-APART = Population(
+APART = ClientValues(
     (np.array([0.5, 0.5]), np.zeros(0), np.array([-0.25])),
     (np.ones(2, int), np.zeros(0, int), np.ones(1, int)),
 )
@@ -37,7 +37,7 @@ populations = pytest.mark.parametrize("population", [TOGETHER, APART])
 Outcomes = Counter[tuple[float, ...]]
 
 
-def simulated(mechanism: Simulable, population: Population) -> Outcomes:
+def simulated(mechanism: Simulable, population: ClientValues) -> Outcomes:
     (of_mechanism,) = simulate([mechanism], population, N, np.random.default_rng(7))
     assert of_mechanism.sizes.tolist() == [2, 0, 1] and of_mechanism.means[[0, 2]].tolist() == [0.5, -0.25]
     return outcomes(of_mechanism)
@@ -69,7 +69,7 @@ def agree(one: Outcomes, other: Outcomes) -> bool:
     [(R, MechanismR.private(3, Fraction(3))), (L, MechanismL.private(3, Fraction(5), steps=1))],
 )
 def test_simulated_clients_say_what_real_ones_do(
-    mechanism: Mechanism, other: Mechanism, population: Population
+    mechanism: Mechanism, other: Mechanism, population: ClientValues
 ) -> None:
     of_clients = heard(mechanism)
     assert agree(of_clients, simulated(mechanism, population))

@@ -11,11 +11,12 @@ from harness.engines.base import PROGRAMS
 from harness.engines.registry import engine_of
 from harness.pipeline.noise_samples import noise_job
 from harness.releases.noise_samples import distance as distance_from, own_sampler
+from harness.releases.weights.spec import PI_RW
 from harness.security_models import MODELS, SecurityModel
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
 from protocols.noise.added import NoiseDistribution
-from protocols.spec import PI_LAP, PI_RW
+from protocols.spec import PI_LAP
 from tests.support.distribution import (
     DELTA_BITS,
     distance,
@@ -114,7 +115,7 @@ def test_distributed_noise_is_of_the_distribution_of_all_parties(
     """
     sampler = own_sampler(distribution, HALF, Fraction(1, 2**DELTA_BITS), model)
     job = noise_job(sampler, LARGE, model)
-    assert job.given_bits is None and job.fair_bits == ()
+    assert job.fair_bits == ()
     result = engine_of(model).run(job, model, tmp_path / "run", RUN_TIMEOUT_S, lambda step: None)
     (opened,) = result.outputs.values()
     assert distance_from(opened, sampler.cumulative) <= dkw_bound(LARGE)

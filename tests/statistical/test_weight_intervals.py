@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from harness.reweighing.formulas import CONFIDENCE, FLOOR, REWEIGHINGS, count_intervals
+from harness.reweighing.formulas import REWEIGHINGS, count_intervals
+from harness.reweighing.intervals import CONFIDENCE, FLOOR
 from protocols.circuits.coins import Coin, design_coins
 from protocols.noise.truncated import probability_mass
 from tests.support import exact_weights

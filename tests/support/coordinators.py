@@ -60,10 +60,12 @@ from harness.inputs.shares.party import UploadReport, _read_list
 from harness.inputs.shares.signatures import Signed
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Status
+from harness.releases.registry import REQUESTS
+from harness.releases.weights.request import WeightsRequest
+from harness.releases.weights.spec import PI_RW
 from harness.request.base import Request
-from harness.request.releases import REQUESTS, WeightsRequest
 from harness.security_models import SecurityModel, get_model
-from protocols.spec import PI_RW, SHARES, InputPath
+from protocols.spec import SHARES, InputPath
 from tests.conftest import PROJECT
 from tests.support.sharing import share, to_hosts
 

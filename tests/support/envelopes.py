@@ -24,12 +24,13 @@ from harness.inputs.shares.party import OTHER_KEY, OTHER_TASK, UNOPENED, UNREADA
 from harness.inputs.shares.task import ANYONE, HEAD_BYTES, Task
 from harness.security_models import get_model
 from protocols.arrays import Integers, Words
+from protocols.json_values import JsonFields
 from protocols.spec import INPUT_FORMS, PATHS
 from tests.support.rings import to_integers
 
 VECTORS = Path(__file__).parents[1] / "fixtures" / "envelopes-3.json"
 UNTIL = "9999-12-31"
-POLICY = {"tasks": ["weights", "count"], "epsilon": "4", "delta": "1/1048576", "unit": "record"}
+POLICY = JsonFields(tasks=["weights", "count"], epsilon="4", delta="1/1048576", unit="record")
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 2**40)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import socket
 import ssl
 import struct
@@ -14,13 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from harness.clients import input_masks as masks
-from harness.clients.gateway import Front
+from harness.clients import input_masks as masks, messages as wire
+from harness.clients.gateway import Front, GatewayPlace
+from harness.clients.gateway_config import GatewayConfig
 from harness.clients.messages import Channel
 from harness.clients.sender import Sender, send_values
 from harness.clients.session import Server
 from harness.engines.parties.certificates import make_key
 from harness.engines.parties.supervisor import free_ports
+from harness.party_reports import line_of
 from protocols.circuits.clients import checks
 
 TERMS = {"form": "product", "groups": ["a", "b"]}
@@ -36,7 +39,7 @@ def honest(_party: int, _what: str, words: masks.Words) -> masks.Words:
 
 async def _telling(front: Front) -> None:
     """Serve, and print what a gateway does when its machine has ended."""
-    print(await front.run())
+    print(line_of(await front.run()))
 
 
 @dataclass
@@ -97,20 +100,19 @@ class Run:
             machine = threading.Thread(target=self._machine, args=(i, data, listening))
             machine.start()
             self._machines.append((listening, machine))
-            config = {
-                "host": "127.0.0.1",
-                "port": port,
-                "machine_port": listening.getsockname()[1],
-                "uploads": [len(values) for values in self.values],
-                "certificates": [sender.certificate.read_text() for sender in self.senders],
-                "terms": self.terms[i],
-                "started": time.time(),
-                "seconds": self.seconds,
-                "seconds_to_send": self.to_send,
-                "most_failures": self.most_failures,
-                "parties": 3,
-            }
-            self.served.append(Front(config, i, 99, data, lambda: True))
+            config = GatewayConfig(
+                host="127.0.0.1",
+                port=port,
+                machine_port=listening.getsockname()[1],
+                uploads=tuple(len(values) for values in self.values),
+                certificates=tuple(sender.certificate.read_text() for sender in self.senders),
+                terms=json.dumps(self.terms[i]),
+                seconds=self.seconds,
+                seconds_to_send=self.to_send,
+                most_failures=self.most_failures,
+            )
+            place = GatewayPlace(party=i, parties=3, number=99, data=data, started=time.time())
+            self.served.append(Front(config, place, lambda: True))
             self.fronts.append(asyncio.create_task(_telling(self.served[-1])))
 
     def present(self) -> list[set[int]]:
@@ -207,18 +209,18 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def connect(run: Run, party: int, client: int | None) -> Channel:
-    """Connect as a client that then does as it likes, or as somebody without a certificate."""
+    """Connect as a client that then does as it likes, or as somebody without a certificate.
+
+    The latter reads along, and so knows how a client knocks.
+    """
     server = run.servers[party]
     context = ssl.create_default_context(cadata=server.certificate)
     context.check_hostname = False
+    knocks = wire.knock(server.certificate, run.senders[client or 0].certificate.read_text())
     if client is not None:
         own = run.senders[client].certificate
         context.load_cert_chain(own, own.with_suffix(".key"))
-    while True:
-        try:
-            connection = await asyncio.open_connection(server.host, server.port, ssl=context)
-        except ConnectionRefusedError:
-            await asyncio.sleep(0.01)
-        else:
-            run.channels.append(Channel(*connection))
-            return run.channels[-1]
+    run.channels.append(
+        await wire.connected(server.host, server.port, lambda: True, tls=context, knocks=knocks)
+    )
+    return run.channels[-1]

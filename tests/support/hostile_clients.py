@@ -23,7 +23,7 @@ from harness.clients.session import Server
 from harness.engines.parties.certificates import make_key
 
 ADDRESS = "127.0.0.2"
-HELD = 400  # connections at a time, more than the gateway's files in the tests
+HELD = 300  # connections of an attack at a time, more than the gateway's files in the tests
 
 
 class Attacker:
@@ -32,19 +32,43 @@ class Attacker:
     def __init__(self, server: Server, certificate: Path) -> None:
         self.server, self.certificate = server, certificate
         self.held: list[socket.socket] = []
+        self.addresses = 0  # from which it has connected
 
-    def plain(self) -> socket.socket:
+    def plain(self, address: str = ADDRESS) -> socket.socket:
         """Return a connection without TLS."""
-        return socket.create_connection((self.server.host, self.server.port), 10, (ADDRESS, 0))
+        return socket.create_connection((self.server.host, self.server.port), 10, (address, 0))
+
+    def knocked(self) -> socket.socket:
+        """Return a connection that knocks as an invited client does, as whoever reads along can."""
+        one = self.plain()
+        one.sendall(wire.knock(self.server.certificate, self.certificate.read_text()))
+        return one
 
     def secured(self, certificate: Path | None = None) -> ssl.SSLSocket:
         """Return a connection with TLS, as the invited client by default."""
         own = wire.context(ssl.PROTOCOL_TLS_CLIENT, certificate or self.certificate, self.server.certificate)
-        return own.wrap_socket(self.plain())
+        return own.wrap_socket(self.knocked())
 
     def idle(self) -> None:
         """Hold connections that send nothing, the oldest replaced by new ones."""
         self.held.append(self.plain())
+        if len(self.held) > HELD:
+            self.held.pop(0).close()
+
+    def many_addresses(self) -> None:
+        """Hold connections that send nothing, each from an address of its own."""
+        self.addresses += 1
+        low = self.addresses % 0xFFFFFD + 2
+        self.held.append(self.plain(f"127.{low >> 16}.{low >> 8 & 255}.{low & 255}"))
+        if len(self.held) > HELD:
+            self.held.pop(0).close()
+
+    def knocking(self) -> None:
+        """Knock as an invited client, and send what is no TLS, or nothing."""
+        one = self.knocked()
+        if len(self.held) % 2:
+            one.sendall(os.urandom(500))
+        self.held.append(one)
         if len(self.held) > HELD:
             self.held.pop(0).close()
 
@@ -137,7 +161,7 @@ def main(file: Path) -> None:
         for name, certificate in zip(told["attacks"], told["certificates"], strict=True):
             attacker = Attacker(Server(**fields), Path(certificate))
             threading.Thread(target=repeat, args=(getattr(attacker, name), begun), daemon=True).start()
-            waited += name in ("idle", "slow", "many")
+            waited += name in ("idle", "many_addresses", "slow", "many")
     for _ in range(waited):
         begun.acquire(timeout=20)
     print("ready", flush=True)

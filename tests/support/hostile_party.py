@@ -1,26 +1,33 @@
 """Parties of the embedded engine for attacks: one that sends pickles, and ones that would unpickle them.
 
-`run_party` is what the engine's own is; the configuration says what the party does. Each pickle makes a
-directory at whoever unpickles it.
+Their process is the production party's, with another `run_party` in the engine's place; a file says what it
+does. Each pickle makes a directory at whoever unpickles it.
 """
 
+import json
 import os
 import pickle
 import struct
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.engines.base import Prepared
 from harness.engines.mpyc import party as honest
 from harness.engines.mpyc.connection import _UPKEEP, Connection, most_unasked
 from harness.engines.mpyc.engine import EmbeddedEngine
 from harness.engines.mpyc.exchange import Exchange
 from harness.engines.mpyc.machine import Machine
+from harness.engines.mpyc.party import run_party as honest_run_party
+from harness.engines.parties import main as production
+from harness.engines.parties.config import Embedded, PartyConfig
+from harness.engines.parties.handle import LocalProcess, PartySetup
 from harness.engines.parties.working_directory import DATA
+from harness.party_reports import Costs, line_of
 
 HOSTILE = 0
+PLAN = "plan.json"  # of what a party does, in its directory
 # Where a message is sent: by MPyC's function, and by ours.
 KINDS = {"input": "_distribute", "output": "output", "reshare": "_reshare", "transfer": "transfer"}
 
@@ -50,21 +57,36 @@ class HostileEngine(EmbeddedEngine):
     """
 
     def __init__(self, attack: str, made: Path, unpickling: bool = False) -> None:
-        self._attack = attack
-        self._made = made
-        self._unpickling = unpickling
+        self._plan = {"attack": attack, "made": str(made), "unpickling": unpickling}
+        super().__init__(self._laid_out)
 
-    def _process(self, prepared: Prepared, party: int) -> dict[str, Any]:
-        process = super()._process(prepared, party)
-        process["attack"] = self._attack if party == HOSTILE else ""
-        process["made"] = str(self._made)
-        process["unpickling"] = self._unpickling
-        if party == HOSTILE or self._unpickling:
-            process["module"] = __name__
-        return process
+    def _laid_out(self, setup: PartySetup, directory: Path) -> LocalProcess:
+        party = setup.config.party
+        if party != HOSTILE and not self._plan["unpickling"]:
+            return LocalProcess(setup, directory)
+        plan = self._plan if party == HOSTILE else {**self._plan, "attack": ""}
+        return HostileProcess(plan, setup, directory)
 
 
-def run_party(config: dict[str, Any]) -> int:
+class HostileProcess(LocalProcess):
+    """A party's process that does what a plan says."""
+
+    def __init__(self, plan: dict[str, Any], setup: PartySetup, directory: Path) -> None:
+        super().__init__(setup, directory)
+        (directory / PLAN).write_text(json.dumps(plan))
+
+    def _module(self) -> str:
+        return __name__
+
+
+def main() -> int:
+    """Run the party of the current directory by its plan."""
+    plan = json.loads(Path(PLAN).read_text())
+    vars(honest)["run_party"] = partial(run_party, plan)
+    return production.main()
+
+
+def run_party(plan: dict[str, Any], config: PartyConfig, engine: Embedded) -> int:
     """Run a party that attacks, or one that marshals as MPyC does by itself.
 
     An attack is a kind of message that is replaced by a pickle; with `padded` before it, by one of the length
@@ -73,10 +95,10 @@ def run_party(config: dict[str, Any]) -> int:
     announced with 4 GiB; `flood`, empty messages that nobody asks for; `two` messages for one step; or
     `leave`, in the middle.
     """
-    if config["unpickling"]:
-        return _run_unpickling(config)
-    attack = config["attack"]
-    bomb = pickled_command(config["made"])
+    if plan["unpickling"]:
+        return _run_unpickling(plan, config, engine)
+    attack = plan["attack"]
+    bomb = pickled_command(plan["made"])
 
     class HostileExchange(Exchange):
         def _send_message(self, party: int, message: bytes) -> None:
@@ -116,29 +138,29 @@ def run_party(config: dict[str, Any]) -> int:
                 self.send(5, b"")
 
     vars(honest)["Exchange"] = HostileExchange
-    return honest.run_party(config)
+    return honest_run_party(config, engine)
 
 
-def _run_unpickling(config: dict[str, Any]) -> int:
-    honest._lay_out_certificates(config["party"], len(config["addresses"]))
-    mpc = honest._load_mpyc(config)
+def _run_unpickling(plan: dict[str, Any], config: PartyConfig, engine: Embedded) -> int:
+    honest._lay_out_certificates(config.party, len(config.addresses))
+    mpc = honest._load_mpyc(config, engine)
     import mpyc.runtime
 
-    mpyc.runtime.pickle = HostilePickle(config) if config["attack"] else pickle
+    mpyc.runtime.pickle = HostilePickle(plan) if plan["attack"] else pickle
     mpc.run(mpc.start())
     started = time.perf_counter()
-    honest.execute(Path(config["program"]), config["arguments"], Machine(mpc, Path(DATA)))
+    honest.execute(Path(engine.program), engine.arguments, Machine(mpc, Path(DATA)))
     mpc.run(mpc.shutdown())
-    print(f"Time = {time.perf_counter() - started:.6f} seconds\nData sent = 0 bytes", flush=True)
+    print(line_of(Costs(seconds=time.perf_counter() - started, sent_bytes=0)), flush=True)
     return 0
 
 
 class HostilePickle:
     """Pickles a command in place of one kind of message."""
 
-    def __init__(self, config: dict[str, Any]) -> None:
-        self._function = KINDS[config["attack"]]
-        self._bomb = pickled_command(config["made"])
+    def __init__(self, plan: dict[str, Any]) -> None:
+        self._function = KINDS[plan["attack"]]
+        self._bomb = pickled_command(plan["made"])
         self.loads = pickle.loads
 
     def dumps(self, message: Any) -> bytes:
@@ -146,3 +168,7 @@ class HostilePickle:
         if sys._getframe(1).f_code.co_name == self._function:
             return self._bomb
         return pickle.dumps(message)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -17,27 +17,21 @@ from harness.inputs.record_schema import (
 )
 from harness.inputs.records import ClientRecords
 from harness.releases.base import Statistic
-from harness.releases.confusion import ConfusionStatistic
-from harness.releases.contribution_cap import CapStatistic, CapTarget, sizes_alone
-from harness.releases.counts import CountStatistic
-from harness.releases.gaps import GapStatistic
-from harness.releases.score_curves import CurvesStatistic
-from harness.releases.weights import WeightsStatistic
+from harness.releases.cap.spec import PI_CAP
+from harness.releases.cap.statistic import CapStatistic, CapTarget, sizes_alone
+from harness.releases.confusion.spec import PI_CF, PI_CF_SLOTS
+from harness.releases.confusion.statistic import ConfusionStatistic
+from harness.releases.count.spec import PI_COUNT
+from harness.releases.count.statistic import CountStatistic
+from harness.releases.gap.spec import PI_GAP, PI_GAP_SLOTS
+from harness.releases.gap.statistic import GapStatistic
+from harness.releases.thresholds.spec import PI_ROC, PI_ROC_RECORDS
+from harness.releases.thresholds.statistic import CurvesStatistic
+from harness.releases.weights.spec import PI_RW, PI_RW_SLOTS
+from harness.releases.weights.statistic import WeightsStatistic
 from protocols import reference
 from protocols.guarantee import Guarantee
 from protocols.mechanisms.shifted_log import ErrorTarget
-from protocols.spec import (
-    PI_CAP,
-    PI_CF,
-    PI_CF_SLOTS,
-    PI_COUNT,
-    PI_GAP,
-    PI_GAP_SLOTS,
-    PI_ROC,
-    PI_ROC_RECORDS,
-    PI_RW,
-    PI_RW_SLOTS,
-)
 
 GROUPS, LABELS, STEPS = 3, 2, 5
 CLIENTS, RECORDS = 20, 40

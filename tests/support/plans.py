@@ -5,8 +5,8 @@ from typing import Any
 from harness.cli.report import tell
 from harness.cli.terminal import Output, ending_well
 from harness.forecast.requested import Plan, planned
+from harness.releases.registry import REQUESTS
 from harness.request.plans import Expected
-from harness.request.releases import REQUESTS
 from harness.views import plan as view
 
 

@@ -3,8 +3,8 @@
 from fractions import Fraction
 from functools import cache
 
+from harness.releases.weights.request import WeightsRequest
 from harness.request.base import DISTRIBUTED, DISTRIBUTED_GAUSSIAN, JOINT
-from harness.request.releases import WeightsRequest
 from harness.security_models import SecurityModel
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.noise.added import NoiseDistribution

@@ -4,21 +4,18 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from harness.engines.base import EngineResult, Job, PrivateJob, Progress, Ready, Runner
 from harness.engines.emulated_network.profiles import Network
-from harness.engines.parties.handle import PartyState
+from harness.engines.parties.handle import PartySetup, PartyState
 from harness.engines.parties.supervisor import waiting_parties
 from harness.security_models import SecurityModel
 from protocols.spec import InputForm, ProtocolSpec
 
 
-def run_parties(
-    job: Job, configs: Sequence[dict[str, Any]], work: Path, timeout_s: float
-) -> list[PartyState]:
-    """Run a process per config to its end; return their states."""
-    with waiting_parties(job, configs, work, timeout_s) as waiting:
+def run_parties(job: Job, setups: Sequence[PartySetup], work: Path, timeout_s: float) -> list[PartyState]:
+    """Run a process per setup to its end; return their states."""
+    with waiting_parties(job, setups, work, timeout_s) as waiting:
         return waiting.finish()
 
 

@@ -15,11 +15,12 @@ import numpy.typing as npt
 import pytest
 from _pytest.mark import ParameterSet
 
+from benchmarks.measure.given_numbers import Given, engine_giving
 from harness.engines.base import PROGRAMS, EngineResult, MadeUpJob, PrivateJob
 from harness.engines.emulated_network import links
 from harness.engines.emulated_network.profiles import Network
 from harness.engines.engine import Engine
-from harness.engines.registry import choose_model, engine_of
+from harness.engines.registry import choose_model
 from harness.inputs.rings import XOR
 from harness.inputs.shares.client import split_into_shares
 from harness.inputs.shares.file_format import held_by
@@ -90,6 +91,11 @@ class Inputs:
     words: Sequence[npt.NDArray[np.uint64]] = ()
     files: Sequence[Path] | None = None
 
+    @property
+    def given(self) -> Given | None:
+        """The integers of the given bits."""
+        return None if self.given_bits is None else [as_integers(bits) for bits in self.given_bits]
+
 
 def run(
     spec: ProtocolSpec,
@@ -103,7 +109,7 @@ def run(
 ) -> EngineResult:
     """Run a program once on new shares and bits; `work` is made and emptied."""
     job = make_job(spec, source, arguments, inputs, model=model, work=work)
-    return run_job(job, model, work / "parties", timeout_s)
+    return run_job(job, model, work / "parties", timeout_s, given=inputs.given)
 
 
 def no_charge() -> None:
@@ -119,10 +125,15 @@ def run_job(
     model: SecurityModel,
     work: Path,
     timeout_s: float = RUN_TIMEOUT_S,
+    *,
     engine: Engine | None = None,
+    given: Given | None = None,
 ) -> EngineResult:
-    """Run a job in a new directory, charged to nobody."""
-    chosen = engine or engine_of(model)
+    """Run a job in a new directory, charged to nobody.
+
+    Args: given: per party, numbers in place of those that it would draw.
+    """
+    chosen = engine or engine_giving(model, given)
     if isinstance(job, MadeUpJob):
         return chosen.run(job, model, work, timeout_s, no_progress)
     with chosen.prepare(job, model, work, timeout_s, no_progress) as ready:
@@ -155,7 +166,6 @@ def make_job(
         arguments=tuple(map(str, arguments)),
         party_inputs=tuple(shares or [None] * model.parties),
         fair_bits=inputs.fair_bits,
-        given_bits=None if inputs.given_bits is None else tuple(map(as_integers, inputs.given_bits)),
         clients=None if inputs.sent is None else local_clients(inputs.sent, {}, work, RUN_TIMEOUT_S),
     )
 
@@ -166,7 +176,7 @@ def program_spec(name: str, *outputs: str) -> ProtocolSpec:
 
 
 def copy_of_program(name: str, directory: Path) -> Path:
-    """Copy a production program, to the letter, to where it may be given bits."""
+    """Copy a production program, to the letter, to a place where no noise is asked of its job."""
     copy = directory / f"{name}.mpc"
     copy.write_bytes((PROGRAMS / copy.name).read_bytes())
     return copy

@@ -19,7 +19,7 @@ def leave_out_sandbox(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have parties started without their sandbox, from a project of links that is made in `directory`."""
     place = directory / "project"
     place.mkdir()
-    for name in ("harness", "protocols", "tests", "Programs"):
+    for name in ("benchmarks", "harness", "protocols", "tests", "Programs"):
         (place / name).symlink_to(PROJECT / name)
     (place / "sitecustomize.py").write_text(OPEN)
     monkeypatch.setattr(handle, "PROJECT", place)

@@ -1,13 +1,18 @@
-"""A made-up privacy statement, and the contents of files that state it."""
+"""Privacy statements of made-up releases, and the contents of files that state one."""
 
 import json
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
+from harness.inputs.record_schema import DEFAULT_MAX_COUNT, Cap, RecordDomain
+from harness.privacy.statement import PrivacyStatement, state_privacy
 from harness.releases.base import Answer
 from harness.releases.files import files_to_json
+from harness.security_models import SecurityModel
 from harness.stated_privacy import StatedPrivacy
-from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from protocols.accounting.calibration import NeighboringRelation, NoisePlan, PrivacyUnit
+from protocols.spec import InputForm, ProtocolSpec
 
 PRIVACY = StatedPrivacy(
     epsilon=1.0,
@@ -24,6 +29,30 @@ PRIVACY = StatedPrivacy(
     public=["number of clients"],
     end_to_end="",
 )
+
+
+def statement_of(
+    spec: ProtocolSpec,
+    form: InputForm,
+    model: SecurityModel,
+    plan: NoisePlan,
+    inferred: bool,
+    *,
+    asked: Fraction,
+    cap: Cap | None = None,
+    max_count: int = DEFAULT_MAX_COUNT,
+    compared: int = 0,
+) -> PrivacyStatement:
+    """Return the statement of a release of two groups and labels, with any plan, also one that it has not."""
+    release = SimpleNamespace(
+        form=form,
+        model=model,
+        protect=SimpleNamespace(epsilon=asked),
+        inputs=SimpleNamespace(chain=None),
+    )
+    domain = RecordDomain(("a", "b"), ("0", "1"), max_count, inferred=inferred, cap=cap)
+    prepared: Any = SimpleNamespace(release=release, plan=plan, domain=domain, program=spec)
+    return state_privacy(prepared, compared)
 
 
 def only_file(answer: Answer) -> dict[str, Any]:

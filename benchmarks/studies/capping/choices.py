@@ -20,14 +20,14 @@ from benchmarks.studies.capping.errors import (
     SUM,
     THRESHOLDS,
     WEIGHTS,
-    Population,
+    CountedClients,
     draw_noise,
     tree_of_curves,
 )
 from benchmarks.studies.outcome import Row
 from harness.releases.base import RATIOS
-from harness.releases.contribution_cap import CAP_SHARE
-from harness.releases.score_curves import CURVE_RATIOS, counts_of_curves
+from harness.releases.cap.statistic import CAP_SHARE
+from harness.releases.thresholds.statistic import CURVE_RATIOS, counts_of_curves
 from harness.views.palette import COLOURS, GREY, MARKERS
 from protocols.accounting.calibration import AboveThreshold, NeighboringRelation, Neighbors, plan_noise
 from protocols.arrays import Floats
@@ -85,7 +85,7 @@ def target(epsilon: Fraction, quantity: str, aim: int) -> int:
 class Chooser:
     """Chooses caps for a population. `rng` is for histograms only."""
 
-    def __init__(self, population: Population, caps: tuple[int, ...], rng: np.random.Generator) -> None:
+    def __init__(self, population: CountedClients, caps: tuple[int, ...], rng: np.random.Generator) -> None:
         self.caps = caps
         self._above = clients_above(population.sizes, self.caps[:-1])
         self._uniform = rng.random((2, 4096, len(self._above)))  # 4,096 histograms

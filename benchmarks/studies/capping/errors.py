@@ -30,7 +30,8 @@ from harness.postprocessing.thresholds.search import (
     best_mixed_rules,
     task_for,
 )
-from harness.reweighing.formulas import BALANCED, FLOOR, weights_of_counts
+from harness.reweighing.formulas import weights_of_counts
+from harness.reweighing.intervals import FLOOR
 from protocols.accounting.calibration import NeighboringRelation, Neighbors
 from protocols.arrays import Bools, Floats, Integers
 from protocols.mechanisms.count_tree import CountTree, best_tree
@@ -40,8 +41,8 @@ MOST = 1000  # records of a synthetic client
 
 
 @dataclass(frozen=True, eq=False)
-class Population:
-    """Clients of two groups, with records of label 0 and 1."""
+class CountedClients:
+    """Clients of two groups, each with its numbers of records of label 0 and of label 1."""
 
     name: str
     group: Integers  # shape (clients,): 0 or 1
@@ -57,9 +58,9 @@ class Population:
         """Return the records by group and label, shape (2, 2)."""
         return self._by_group(self.records)
 
-    def part(self, clients: Bools) -> "Population":
-        """Return the population of some of the clients."""
-        return Population(self.name, self.group[clients], self.records[clients])
+    def part(self, clients: Bools) -> "CountedClients":
+        """Return some of the clients."""
+        return CountedClients(self.name, self.group[clients], self.records[clients])
 
     def missing(self, cap: int) -> int:
         """Return how many records a cap leaves out."""
@@ -82,7 +83,7 @@ class Population:
         return np.stack([records[self.group == g].sum(axis=0) for g in range(GROUPS)])
 
 
-def zipf(clients: int, exponent: float, seed: int) -> Population:
+def zipf(clients: int, exponent: float, seed: int) -> CountedClients:
     """Draw clients with n records, 1 to 1000, in proportion to n^-exponent."""
     rng = np.random.default_rng([seed, clients, round(1000 * exponent)])
     weights = np.arange(1, MOST + 1) ** -exponent
@@ -90,14 +91,14 @@ def zipf(clients: int, exponent: float, seed: int) -> Population:
     return _drawn(f"Zipf {exponent:g}, {clients:,} clients", drawn, rng)
 
 
-def lognormal(clients: int, spread: float, seed: int) -> Population:
+def lognormal(clients: int, spread: float, seed: int) -> CountedClients:
     """Draw clients with e^X records, 1 to 1000, X normal around ln 10 with this deviation."""
     rng = np.random.default_rng([seed, clients, round(1000 * spread), 1])
     drawn = np.rint(10 * np.exp(spread * rng.standard_normal(clients))).astype(np.int64)
     return _drawn(f"lognormal {spread:g}, {clients:,} clients", drawn.clip(1, MOST), rng)
 
 
-def _drawn(name: str, sizes: Integers, rng: np.random.Generator) -> Population:
+def _drawn(name: str, sizes: Integers, rng: np.random.Generator) -> CountedClients:
     """Draw groups and labels that depend on the number of records, so that caps bias counts."""
     activity = np.log(sizes) / np.log(MOST)  # from 0 to 1
 
@@ -106,15 +107,15 @@ def _drawn(name: str, sizes: Integers, rng: np.random.Generator) -> Population:
 
     group = (rng.random(len(sizes)) < between(0.5, 0.3)).astype(np.int64)
     ones = rng.binomial(sizes, np.where(group == 0, between(0.4, 0.6), between(0.4, 0.3)))
-    return Population(name, group, np.stack([sizes - ones, ones], axis=1))
+    return CountedClients(name, group, np.stack([sizes - ones, ones], axis=1))
 
 
-def movielens(path: Path) -> Population:
+def movielens(path: Path) -> CountedClients:
     """Return MovieLens' users by gender (F, M), with label 1 for 4 or 5 stars."""
     ratings = load_movielens(path)
     users = ratings.table.groupby("user", sort=True)
     ones = users["liked"].sum().to_numpy(dtype=np.int64)
-    return Population(
+    return CountedClients(
         ratings.name if ratings.whole else f"{ratings.name}, in part",
         np.asarray(users["gender"].first() == "M", dtype=np.int64),
         np.stack([users.size().to_numpy(dtype=np.int64) - ones, ones], axis=1),
@@ -176,14 +177,14 @@ def _gap_errors(tables: Floats, truth: Floats) -> Floats:
 
 def weight_errors(tables: Floats, truth: Floats) -> Floats:
     """Return the mean absolute logarithm of balanced weights over the true ones."""
-    ratios = weights_of_counts(tables, BALANCED) / weights_of_counts(truth, BALANCED)
+    ratios = weights_of_counts(tables, "balanced") / weights_of_counts(truth, "balanced")
     return np.asarray(np.abs(np.log(ratios)).mean(axis=(-2, -1)))
 
 
 class ExpectedErrors:
     """Errors for a population's capped records and noise, drawn once."""
 
-    def __init__(self, population: Population, caps: Sequence[int], rng: np.random.Generator) -> None:
+    def __init__(self, population: CountedClients, caps: Sequence[int], rng: np.random.Generator) -> None:
         self.population, self.caps = population, tuple(caps)
         self._capped = [population.capped_tables(cap, CHOICES, rng) for cap in caps]
         self._uniform = rng.random((2, NOISES, *population.table.shape))
@@ -222,7 +223,7 @@ def tree_of_curves() -> CountTree:
 class ScoredClients:
     """A population's records with scores, whose distribution depends on the client's activity."""
 
-    def __init__(self, population: Population, rng: np.random.Generator) -> None:
+    def __init__(self, population: CountedClients, rng: np.random.Generator) -> None:
         level = np.floor(np.log2(population.sizes)).astype(np.int64)
         levels = np.unique(level)
         self._levels = [population.part(level == one_level) for one_level in levels]
@@ -262,7 +263,7 @@ def _distributions(activity: float) -> Floats:
 class ExpectedCurveErrors:
     """As `ExpectedErrors`, of curves."""
 
-    def __init__(self, population: Population, caps: Sequence[int], rng: np.random.Generator) -> None:
+    def __init__(self, population: CountedClients, caps: Sequence[int], rng: np.random.Generator) -> None:
         self.caps, tree = tuple(caps), tree_of_curves()
         self._scored = ScoredClients(population, rng)
         self._truth = cumulative(self._scored.histogram)

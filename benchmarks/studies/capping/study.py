@@ -42,14 +42,14 @@ from benchmarks.studies.capping.errors import (
     MOST,
     NOISES,
     QUANTITIES,
+    CountedClients,
     ExpectedCurveErrors,
     ExpectedErrors,
-    Population,
 )
-from benchmarks.studies.outcome import Outcome, Row, grouped, rounded
+from benchmarks.studies.outcome import Row, StudyResult, grouped, rounded
 from harness.releases.base import RATIOS
-from harness.releases.contribution_cap import CAP_SHARE
-from harness.releases.score_curves import CURVE_RATIOS
+from harness.releases.cap.statistic import CAP_SHARE
+from harness.releases.thresholds.statistic import CURVE_RATIOS
 from harness.views.palette import COLOURS, MARKERS
 from harness.views.parts import Bad, Good, Part
 from protocols.mechanisms.above_threshold import best_cap, caps_up_to
@@ -66,10 +66,10 @@ Errors = dict[tuple[Setting, str], pd.DataFrame]  # expected errors by setting a
 
 
 def study(
-    populations: Sequence[Population],
-    held_out: Sequence[Population] = (),
+    populations: Sequence[CountedClients],
+    held_out: Sequence[CountedClients] = (),
     detail: Callable[[str], None] = lambda _: None,
-) -> Outcome:
+) -> StudyResult:
     """Study each population, also those held out from all choices."""
     about, caps, tried, by_cap = list[Row](), list[Row](), list[Row](), list[pd.DataFrame]()
     drawn: dict[str, Callable[[], Figure]] = {}
@@ -120,7 +120,7 @@ def study(
         len(populations),
         ", ".join(f"{float(epsilon):g}" for epsilon in EPSILONS),
     )
-    return Outcome(
+    return StudyResult(
         {
             "seed": SEED,
             "epsilons": [str(epsilon) for epsilon in EPSILONS],
@@ -143,7 +143,7 @@ def study(
 _OF = ("population", "epsilon", "models", "quantity")
 
 
-def _study_of(population: Population, held_out: bool) -> tuple[Errors, list[Row]]:
+def _study_of(population: CountedClients, held_out: bool) -> tuple[Errors, list[Row]]:
     seed = [SEED, *population.table.ravel()]  # independent of other populations
     rng = np.random.default_rng(seed)
     expected = ExpectedErrors(population, CAPS, rng)
@@ -164,7 +164,7 @@ def _study_of(population: Population, held_out: bool) -> tuple[Errors, list[Row]
 
 
 def _caps(
-    population: Population, setting: Setting, quantity: str, errors: pd.DataFrame, chosen: Sequence[Row]
+    population: CountedClients, setting: Setting, quantity: str, errors: pd.DataFrame, chosen: Sequence[Row]
 ) -> Row:
     # The paper's rule, from the contributions themselves: it is not private.
     rule = best_cap(population.sizes, CAPS, target(setting.left(Fraction(0)), quantity, 1))

@@ -21,7 +21,7 @@ from benchmarks.studies.gaps.published import (
     published_r,
     repaired_r,
 )
-from benchmarks.studies.local_simulation import Population, simulate
+from benchmarks.studies.local_simulation import ClientValues, simulate
 from benchmarks.studies.outcome import Row
 from harness.views.palette import COLOURS, GREY
 from protocols.arrays import Floats
@@ -157,7 +157,7 @@ def figure4(runs: int, rng: np.random.Generator) -> list[Row]:
     """
     printed = gaps()["figure4"]
     size, other = printed["sizes"]
-    population = Population(
+    population = ClientValues(
         (VALUES_OF_FIGURE_4, np.zeros(1)),
         (np.ones(size, dtype=np.int64), np.array([other], dtype=np.int64)),
     )

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from benchmarks.papers import gaps, rounds_to
-from benchmarks.studies.local_simulation import Population, PublishedL, Simulable, Simulated, simulate
+from benchmarks.studies.local_simulation import ClientValues, PublishedL, Simulable, Simulated, simulate
 from benchmarks.studies.outcome import Row
 from protocols.arrays import Floats
 from protocols.local_dp.estimators import gap_weights, half_width
@@ -181,13 +181,13 @@ def _cell_of_table1(mechanism: str, clients: int, alpha: float, printed: str | N
     }
 
 
-def resampled(values: tuple[Floats, ...], sizes: tuple[int, ...]) -> Population:
+def resampled(values: tuple[Floats, ...], sizes: tuple[int, ...]) -> ClientValues:
     """Return groups of these sizes, with equally many clients per value."""
     clients = [
         size // len(of_group) + (np.arange(len(of_group)) < size % len(of_group)).astype(np.int64)
         for of_group, size in zip(values, sizes, strict=True)
     ]
-    return Population(values, tuple(clients))
+    return ClientValues(values, tuple(clients))
 
 
 def table2(source: str, values: tuple[Floats, ...], runs: int, rng: np.random.Generator) -> list[Row]:
@@ -207,7 +207,7 @@ def table2(source: str, values: tuple[Floats, ...], runs: int, rng: np.random.Ge
 def _cell_of_table2(
     mechanism: str,
     row: dict[str, dict[str, str]],
-    population: Population,
+    population: ClientValues,
     runs: int,
     rng: np.random.Generator,
 ) -> Row:

@@ -16,7 +16,7 @@ from sklearn.preprocessing import Normalizer
 from benchmarks.papers import gaps, rounds_to
 from benchmarks.studies.gaps.figures import claims, figure4, figure_1
 from benchmarks.studies.gaps.published import table1, table2
-from benchmarks.studies.outcome import Outcome, Row, grouped, rounded
+from benchmarks.studies.outcome import Row, StudyResult, grouped, rounded
 from data.activity import READINGS, load_activity
 from harness.errors import DataSetError
 from harness.views.parts import Bad, Good, Part, Stacked, Table
@@ -148,7 +148,7 @@ def reproduce(
     extent: Mapping[str, int],
     begin: Callable[[str], None] = lambda _: None,
     detail: Callable[[str], None] = lambda _: None,
-) -> Outcome:
+) -> StudyResult:
     """Return every number beside the published one."""
     of_table2, of_figure4 = np.random.default_rng(SEED).spawn(2)
     rates = (
@@ -181,7 +181,7 @@ def reproduce(
         }
         for name, (value, deviation) in rates.figures.items()
     ]
-    return Outcome(
+    return StudyResult(
         {"population": rates.about, "seed": SEED, "extent": extent, "paper": gaps()["paper"]},
         _plain(result | {"caveats": gaps()["caveats"]}),
         view(result),

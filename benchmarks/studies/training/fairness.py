@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.measure.samples import SAMPLES
-from benchmarks.studies.outcome import SUMMARY, Outcome
+from benchmarks.studies.outcome import SUMMARY, StudyResult
 from benchmarks.studies.training.models import Scheme, Trained, judged, train
 from benchmarks.studies.training.people import People, movielens, randhie, wagepan
 from benchmarks.studies.training.study import (
@@ -28,8 +28,8 @@ from benchmarks.studies.training.study import (
     NONE,
     ONE,
     RIGHTED,
+    Draw,
     Key,
-    Run,
     drawn_and_split,
     rows_of,
     runs_of,
@@ -60,7 +60,7 @@ def main(step: str, directory: Path, films: Path, results: Path) -> None:
                 **{part: getattr(training, part) for part in ("features", "label", "group", "client")},
             )
         return
-    wanted: dict[Key, Callable[[], Run]] = {
+    wanted: dict[Key, Callable[[], Draw]] = {
         (people.name, JOINT, ONE, seed): partial(beside, people, directory / f"{name}.json", seed)
         for name, (people, seed) in splits.items()
     }
@@ -68,7 +68,7 @@ def main(step: str, directory: Path, films: Path, results: Path) -> None:
         wanted[sets[0].name, CHOICE, epsilon, seed] = partial(tried, sets[0], epsilon, seed)
     rows = rows_of(runs_of(wanted, results / SAMPLES))
     command = "; ".join(line.strip() for line in (__doc__ or "").splitlines() if line.startswith(" " * 4))
-    Outcome(
+    StudyResult(
         {"seeds": len(SEEDS), "declearn": json.loads((directory / "declearn.json").read_text())},
         rows,
         (),
@@ -76,24 +76,24 @@ def main(step: str, directory: Path, films: Path, results: Path) -> None:
     ).write(results, command, time.monotonic() - started)
 
 
-def tried(people: People, epsilon: float, seed: int) -> Run:
+def tried(people: People, epsilon: float, seed: int) -> Draw:
     """Train with each candidate for FairGrad's parameters."""
     models = {}
     for scheme in TRIED:
         rng = np.random.default_rng(seed)
         training, tests = drawn_and_split(people, rng)
         models[scheme.name] = judged(tests, train(training, scheme, epsilon, rng), rng)
-    return Run(people.name, CHOICE, epsilon, seed, models)
+    return Draw(people.name, CHOICE, epsilon, seed, models)
 
 
-def beside(people: People, theirs: Path, seed: int) -> Run:
+def beside(people: People, theirs: Path, seed: int) -> Draw:
     """Train our models, and judge these and a file's."""
     rng = np.random.default_rng(seed)
     training, tests = drawn_and_split(people, rng)
     models = {scheme.name: train(training, scheme, ONE, rng) for scheme in (NONE, ALONE, RIGHTED, FAIR)}
     models[f"{FAIR.name}, ε = {MORE:g}"] = train(training, FAIR, MORE, rng)
     models |= {name: Trained(np.array(of)) for name, of in json.loads(theirs.read_text()).items()}
-    return Run(
+    return Draw(
         people.name, JOINT, ONE, seed, {name: judged(tests, model, rng) for name, model in models.items()}
     )
 

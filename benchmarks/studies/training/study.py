@@ -15,7 +15,7 @@ from scipy.stats import sem, t as students
 from benchmarks.figures import GRID, Mark, Panel, draw, level, line, note, shown
 from benchmarks.measure.samples import append, load_lines
 from benchmarks.papers import table3
-from benchmarks.studies.outcome import SUMMARY, Outcome, Row, rounded
+from benchmarks.studies.outcome import SUMMARY, Row, StudyResult, rounded
 from benchmarks.studies.training.models import (
     CHOSEN,
     DELTA,
@@ -38,7 +38,7 @@ from benchmarks.studies.utility.curves import cumulative, curves_of, histogram_o
 from harness.inputs.record_schema import even_grid
 from harness.postprocessing.thresholds.rules import ThresholdRule
 from harness.postprocessing.thresholds.search import ACCURACY
-from harness.reweighing.formulas import BALANCED, KAMIRAN_CALDERS, weights_of_counts
+from harness.reweighing.formulas import weights_of_counts
 from harness.views.palette import COLOURS, GREY
 from harness.views.parts import Bad, Good, Heading, Part, Table
 from protocols.accounting.calibration import PrivacyUnit
@@ -52,8 +52,8 @@ STOPPED = "PrivFairFL Pre, stopping early"
 SCHEMES = (
     NONE := Scheme("no DP", private=False),
     ALONE := Scheme("training alone"),
-    BALANCE := Scheme("balanced weights", weights=BALANCED, largest_weight=3.0),
-    RIGHTED := Scheme("Kamiran–Calders weights", weights=KAMIRAN_CALDERS, largest_weight=1.25),
+    BALANCE := Scheme("balanced weights", weights="balanced", largest_weight=3.0),
+    RIGHTED := Scheme("Kamiran–Calders weights", weights="kamiran-calders", largest_weight=1.25),
     THRESHOLDS := Scheme("thresholds", thresholds=True),
 )
 BY_PAPER, BY_WORDS, JOINT = "paper", "paper, one microbatch", "joint"
@@ -74,8 +74,8 @@ QUICK: Row = {
 
 
 @dataclass(frozen=True)
-class Run:
-    """One draw of clients, split and noise, with each scheme's figures."""
+class Draw:
+    """A draw of clients, split and noise, with the figures of each scheme."""
 
     data: str
     way: str
@@ -84,12 +84,12 @@ class Run:
     models: Mapping[str, Mapping[str, float | None]]
 
 
-Key = tuple[str, str, float, int]  # of a run: data, way, epsilon and seed
+Key = tuple[str, str, float, int]  # a draw: its data, way, epsilon and seed
 
 A_DRAW = "a draw of the study of training"
 
 
-def go_on(sets: Sequence[People], path: Path, extent: Row, count: Callable[[int, int], object]) -> list[Run]:
+def go_on(sets: Sequence[People], path: Path, extent: Row, count: Callable[[int, int], object]) -> list[Draw]:
     """Carry out the runs that the file lacks, and return all."""
     seeds = {JOINT: extent["judged"], BY_PAPER: extent["seeds"], BY_WORDS: extent["seeds"]}
     return runs_of(
@@ -107,11 +107,13 @@ def go_on(sets: Sequence[People], path: Path, extent: Row, count: Callable[[int,
 
 
 def runs_of(
-    wanted: Mapping[Key, Callable[[], Run]], path: Path, count: Callable[[int, int], object] = lambda *_: None
-) -> list[Run]:
+    wanted: Mapping[Key, Callable[[], Draw]],
+    path: Path,
+    count: Callable[[int, int], object] = lambda *_: None,
+) -> list[Draw]:
     """Carry out those of these runs that the file lacks, and return all."""
     path.touch()
-    done = {(run.data, run.way, run.epsilon, run.seed): run for run in load_lines(path, Run, A_DRAW)}
+    done = {(run.data, run.way, run.epsilon, run.seed): run for run in load_lines(path, Draw, A_DRAW)}
     for number, (key, carry_out) in enumerate(wanted.items()):
         count(number, len(wanted))
         if key not in done:
@@ -120,13 +122,13 @@ def runs_of(
     return [done[key] for key in wanted]
 
 
-def carried_out(people: People, way: str, epsilon: float, seed: int, extent: Row) -> Run:
+def carried_out(people: People, way: str, epsilon: float, seed: int, extent: Row) -> Draw:
     """Draw by the seed, alike for all ways, and train by each scheme."""
     rng = np.random.default_rng(seed)
     training, tests = drawn_and_split(people, rng)
     by = recipe_of(people, way, extent)
     trained = jointly(training, epsilon, rng) if way == JOINT else by_recipe(training, epsilon, rng, by)
-    return Run(people.name, way, epsilon, seed, {name: judged(tests, model, rng) for name, model in trained})
+    return Draw(people.name, way, epsilon, seed, {name: judged(tests, model, rng) for name, model in trained})
 
 
 def recipe_of(people: People, way: str, extent: Row) -> Row:
@@ -151,7 +153,10 @@ def by_recipe(
         yield FL, Trained(federated(people, equal[:, np.newaxis], rng, private=False, recipe=by)[0])
     exact = people.counted(people.group, len(people.groups))
     reported = local_counts(people, epsilon, rng), exact + rng.laplace(0, 1 / epsilon, exact.shape)
-    weights = [equal, *(weights_of_counts(table, BALANCED)[people.group, people.label] for table in reported)]
+    weights = [
+        equal,
+        *(weights_of_counts(table, "balanced")[people.group, people.label] for table in reported),
+    ]
     plain, local, pre = federated(people, np.stack(weights, axis=1), rng, private=True, recipe=by)
     if epsilon == ONE:
         yield DP_SGD, Trained(plain)
@@ -207,7 +212,7 @@ def shown_mean(row: Row, figure: str, percent: bool = False) -> str:
     return f"{factor * row[figure]:.{digits}f} ± {factor * row[f'{figure}, half']:.{digits}f}"
 
 
-def rows_of(runs: Sequence[Run]) -> list[Row]:
+def rows_of(runs: Sequence[Draw]) -> list[Row]:
     """Return the rows of `summary.csv`."""
     cells: dict[tuple[str, str, float, str], list[Mapping[str, float | None]]] = {}
     for run in runs:
@@ -241,7 +246,7 @@ TARGETS = (
 )
 
 
-def judged_targets(runs: Sequence[Run]) -> list[Row]:
+def judged_targets(runs: Sequence[Draw]) -> list[Row]:
     """Return each target, the mean over seeds, and whether it is met."""
     rows = list[Row]()
     for data, scheme, figure, bound, less_no_dp in TARGETS:
@@ -275,11 +280,11 @@ def spent(scheme: str, epsilon: float, records: int, by: Row) -> float:
     return epsilon_of_gaussians(by["noise"] / moved, steps) + times * epsilon
 
 
-def outcome(runs: Sequence[Run], sets: Sequence[People], extent: Row) -> Outcome:
+def outcome(runs: Sequence[Draw], sets: Sequence[People], extent: Row) -> StudyResult:
     """Return means, intervals, targets and pictures."""
     rows, targets = rows_of(runs), judged_targets(runs)
     swept = rows_of([run for run in runs if run.seed < extent["swept"]])
-    return Outcome(
+    return StudyResult(
         {
             "data": {
                 people.name: {"records": len(people.label), "clients": people.clients} for people in sets

@@ -15,7 +15,7 @@ from harness.inputs.record_schema import Grid, bins_of, even_grid
 from harness.postprocessing.curves import CurveNoise, GroupCurves, OperatingPoints, exact_curves
 from harness.postprocessing.thresholds.choose import choose_thresholds
 from harness.postprocessing.thresholds.rules import ThresholdRule
-from harness.releases.score_curves import curve_map
+from harness.releases.thresholds.statistic import curve_map
 from protocols.accounting.calibration import (
     NeighboringRelation,
     Neighbors,

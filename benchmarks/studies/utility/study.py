@@ -25,7 +25,7 @@ from benchmarks.figures import (
     shown,
     ticks,
 )
-from benchmarks.studies.outcome import SUMMARY, Outcome, Row, grouped, rounded
+from benchmarks.studies.outcome import SUMMARY, Row, StudyResult, grouped, rounded
 from benchmarks.studies.utility.curves import (
     CONSTRAINT,
     DELTA,
@@ -99,7 +99,7 @@ def study(
     suite: Sequence[Setting],
     repetitions: int,
     progress: Callable[[int, int], None],
-) -> Outcome:
+) -> StudyResult:
     """Measure every method in every setting, on the same records."""
     total = sum(1 + len(setting.epsilons) * len(METHODS) for setting in suite)
     outcomes = list[Row]()
@@ -122,7 +122,7 @@ def study(
     # By records, of two groups; then more groups and real data, after two groups with as many records.
     of_two = (table["population"] == "synthetic") & (table["groups"] == 2)
     others = ~of_two | (table["records"] == table["records"][~of_two].max())
-    return Outcome(
+    return StudyResult(
         {
             "seed": SEED,
             "repetitions": repetitions,

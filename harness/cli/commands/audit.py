@@ -20,8 +20,8 @@ from harness.request.base import DEFAULT_DELTA, JOINT, distribution_of
 from harness.request.readers import parse_delta
 from harness.request.releases import NoiseRequest
 from harness.system.result_files import default_out, new_directory, write_json
+from harness.views import noise as noise_view
 from harness.views.audit import audit as view
-from harness.views.releases import noise as noise_view
 from harness.views.rendering.html import write_page
 from harness.views.run import results
 from protocols.accounting.calibration import NeighboringRelation

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from harness.cli import terminal as cli
-from harness.errors import OptionError, cannot
+from harness.errors import OptionError, cannot, named
 from harness.hosts.inventory import Host, default_model, hosts_for, read_hosts
 from harness.security_models import SecurityModel
 from harness.system.documents import SMALL
@@ -25,7 +25,7 @@ def chosen_hosts(path: Path, model: SecurityModel | None) -> tuple[list[Host], S
 def read_fingerprints(path: Path) -> list[str]:
     """Read fingerprints in OpenSSL's notation, or raise OptionError."""
     try:
-        with cannot(f"read --fingerprints {path}", OptionError, "name a file of fingerprints"):
+        with cannot(f"read {named('fingerprints')} {path}", OptionError, "name a file of fingerprints"):
             lines = read_bounded(path, SMALL.size).decode().splitlines()
     except UnicodeDecodeError:
         lines = []

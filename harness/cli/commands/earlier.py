@@ -3,21 +3,22 @@
 from pathlib import Path
 from typing import Any
 
+from harness.cli.commands.choices import read_fingerprints
 from harness.cli.report import present
-from harness.cli.user_commands import ReleaseOptions
 from harness.pipeline.earlier_results import add_up, choose_again, read_curves
 from harness.privacy.manifest import (
     FILE as MANIFEST,
     ChoiceManifest,
     SumManifest,
-    manifest_to_json,
     opened_by,
 )
 from harness.releases.files import files_to_json
-from harness.releases.score_curves import ThresholdsStatistic
+from harness.releases.thresholds.statistic import ThresholdsStatistic
+from harness.releases.thresholds.view import chosen_again
+from harness.releases.weights.view import chain, signed_by
+from harness.request.commands import ReleaseOptions
+from harness.system.documents import as_json
 from harness.system.result_files import default_out, write_files
-from harness.views.releases.thresholds import chosen_again
-from harness.views.releases.weights import chain
 from harness.views.run import in_short, privacy, view_of
 
 
@@ -29,17 +30,19 @@ def again(options: ReleaseOptions) -> None:
     task = request.task
     target = options.call.where.out or default_out(task)
     if earlier.add:
-        from harness.hosts.signed_results import verify  # slow to load
+        from harness.hosts.signed_results import signers_of  # slow to load
 
-        found, own, files = add_up([*map(Path, earlier.add)], verify)
-        notes = chain(own)
+        known = read_fingerprints(earlier.fingerprints) if earlier.fingerprints else None
+        total = add_up([*map(Path, earlier.add)], signers_of, known)
+        found, own, files = total.weights, total.manifest, total.files
+        notes = [*chain(own), *signed_by(signed=total.signed, compared=total.compared)]
     else:
         assert earlier.curves is not None
         curves = read_curves(earlier.curves)
         asked = ThresholdsStatistic.of(request)
         found, own, files = choose_again(curves, asked.choice, asked.curves.positive)
         notes = [chosen_again(curves.run)]
-    write_files(target, {**files_to_json(files), MANIFEST: manifest_to_json(own)})
+    write_files(target, {**files_to_json(files), MANIFEST: as_json(own)})
     manifest = opened_by(own)
     present(
         options.plot,

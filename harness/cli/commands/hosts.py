@@ -19,7 +19,7 @@ from harness.cli.options import (
 )
 from harness.engines.registry import choose_model
 from harness.errors import HostUnfitError, OptionError, SignatureError
-from harness.hosts.fleet import check_hosts, clean_up, leftover_runs, set_up
+from harness.hosts.fleet import Finding, check_hosts, clean_up, leftover_runs, set_up
 from harness.hosts.host_log import FILE as LOG, read_log
 from harness.hosts.inventory import default_model, hosts_for, read_hosts
 from harness.hosts.local_host import turn_at
@@ -46,7 +46,6 @@ from harness.views import hosts as view
 from harness.views.run import results
 from protocols.accounting.calibration import NeighboringRelation
 from protocols.guarantee import Guarantee
-from protocols.json_values import JsonValue
 
 
 def check(options: HostsCheckOptions) -> None:
@@ -55,12 +54,26 @@ def check(options: HostsCheckOptions) -> None:
     with cli.steps(view.CHECK_STEPS) as begin:
         findings = check_hosts(hosts, chosen, begin)
     rows = [finding.to_json() for finding in findings]
-    cli.show_or_print(rows, *view.findings(rows, [finding.marks() for finding in findings], chosen.name))
+    cli.show_or_print(rows, *view.findings([checked(finding) for finding in findings], chosen.name))
     wrong = sum(bool(finding.faults) for finding in findings)
     if wrong:
         raise HostUnfitError(
             f"{wrong} of {len(hosts)} hosts cannot take their part in a run of model {chosen.name} yet."
         )
+
+
+def checked(finding: Finding) -> view.CheckedHost:
+    """Return what is shown of a finding."""
+    facts = finding.facts
+    return view.CheckedHost(
+        party=finding.host.party,
+        address=finding.host.address,
+        marks=finding.marks(),
+        faults=[*finding.faults.values()],
+        notices=facts.notices if facts else [],
+        party_can=[protection.value for protection in facts.unprotected] if facts else [],
+        engine_version=(facts.engine_version or "") if facts else "",
+    )
 
 
 def setup(options: HostsSetupOptions) -> None:
@@ -137,7 +150,7 @@ def policy(options: HostsPolicyOptions) -> None:
             **rules.to_json(),
             "spent": {population.name: as_json(state_loss(population.spent)) for population in spent},
         },
-        *view.policy(directory, rules.to_json(), spent),
+        *view.policy(directory, rules.host_rules, rules.notices, spent),
     )
 
 
@@ -146,10 +159,15 @@ def log(options: HostsLogOptions) -> None:
     if not (options.directory / FILE).exists():
         raise _no_host(options.directory)
     found = read_log(options.directory)
-    events = [asdict(line) for line in found.lines]
     cli.show_or_print(
-        {"events": events, "unreadable": found.unreadable, "open_to_others": found.is_open},
-        *view.log(options.directory / LOG, events, options.last, found.unreadable, is_open=found.is_open),
+        {
+            "events": [asdict(line) for line in found.lines],
+            "unreadable": found.unreadable,
+            "open_to_others": found.is_open,
+        },
+        *view.log(
+            options.directory / LOG, found.lines, options.last, found.unreadable, is_open=found.is_open
+        ),
     )
 
 
@@ -180,22 +198,23 @@ def verify(options: VerifyOptions) -> None:
     """Check the signatures of a run's results."""
     known = read_fingerprints(options.fingerprints) if options.fingerprints else None
     signers = verified(options.results, known)
-    hosts: list[dict[str, JsonValue]] = [
-        {"party": statement.ran.party, "sha256": text, "ended": statement.ended}
-        for statement, text in signers
-    ]
+    hosts = [view.Signer(statement.ran.party, text, statement.ended) for statement, text in signers]
     first = signers[0][0]
     epsilon, delta = first.spent
     refusal = Refusal(SignatureError, str(options.results), "what the hosts signed", "fetch it again")
-    ran = as_json(first.inputs(refusal)) | as_json(what_hosts_ran(first.ran))
+    inputs = first.inputs(refusal)
+    ran = what_hosts_ran(first.ran)
     if cli.output.json:
-        cli.print_json({"signed_by": hosts, "epsilon": epsilon, "delta": delta, **ran})
+        signed_by = [as_json(host) for host in hosts]
+        spent = {"epsilon": epsilon, "delta": delta}
+        cli.print_json({"signed_by": signed_by, **spent, **as_json(inputs), **as_json(ran)})
         return
     cli.show(
         *view.signers(
             hosts,
             "{task} in model {security}".format(**first.ran.asked),
             spent=Guarantee(Fraction(epsilon), Fraction(delta)),
+            inputs=inputs,
             ran=ran,
             source=SOURCES[first.ran.source],
             compared=known is not None,

@@ -1,21 +1,27 @@
-"""`security`, `test` and `docs`."""
+"""`security`, `check`, `test` and `docs`."""
 
 import shlex
 import sys
 
 from harness.cli import terminal
-from harness.cli.options import DocsOptions, SecurityOptions, TestOptions
+from harness.cli.module_checks import check as check_path
+from harness.cli.options import CheckOptions, DocsOptions, SecurityOptions, TestOptions
 from harness.cli.project_checks import build_docs, run_checks
 
 
 def security(_options: SecurityOptions) -> None:
     """Print which models can run here."""
-    # Slow to load, and the other two commands need neither.
+    # Slow to load, and the other commands need neither.
     from harness.engines.registry import security_models
     from harness.views import run as view
 
     rows = security_models()
     terminal.show_or_print(rows, *view.security_models(rows))
+
+
+def check(options: CheckOptions) -> None:
+    """Run the checks and tests of one file or folder, and exit with their code."""
+    sys.exit(check_path(options.path, fix=options.fix, everything=options.all))
 
 
 def test(options: TestOptions) -> None:

@@ -29,9 +29,10 @@ from harness.pipeline.run import RunSettings, run_release
 from harness.pipeline.sources import RecordsSource
 from harness.postprocessing.noisy_counts import NoisyCounts
 from harness.postprocessing.thresholds.rules import ThresholdRule
-from harness.privacy.manifest import FILE as MANIFEST, manifest_to_json
+from harness.privacy.manifest import FILE as MANIFEST
 from harness.releases.files import files_to_json
-from harness.releases.score_curves import (
+from harness.releases.thresholds.request import ThresholdsRequest
+from harness.releases.thresholds.statistic import (
     CurvesStatistic,
     NoisyCurves,
     ThresholdChoice,
@@ -39,11 +40,12 @@ from harness.releases.score_curves import (
     ThresholdsStatistic,
     noisy_curves,
 )
-from harness.releases.weights import WeightsStatistic
-from harness.request.releases import ThresholdsRequest, WeightsRequest
+from harness.releases.weights.request import WeightsRequest
+from harness.releases.weights.statistic import WeightsStatistic
 from harness.reweighing.formulas import REWEIGHINGS
 from harness.reweighing.sample_weight import WeightsTable
 from harness.security_models import SecurityModel
+from harness.system.documents import as_json
 from harness.system.result_files import default_out, new_directory, write_all
 from harness.views import quickstart as view
 from harness.views.parts import Heading
@@ -126,7 +128,7 @@ def run(model: SecurityModel, spends: Guarantee, out: Path, progress: cli.Steps)
         for task in parts:
             shutil.rmtree(directory / task)
         files = files_to_json([*weights.files, *curves.files])
-        write_all(directory, {**files, MANIFEST: manifest_to_json(manifest)})
+        write_all(directory, {**files, MANIFEST: as_json(manifest)})
         (directory / "evaluation.csv").write_text(evaluation.to_csv(index=False), encoding="utf-8")
         write_page(view.TITLE, shown.subtitle, view.quickstart(shown), directory)
     return shown

@@ -11,7 +11,6 @@ from harness.cli import terminal as cli
 from harness.cli.command_line import OF_RUNS
 from harness.cli.commands.choices import chosen_hosts
 from harness.cli.report import present, tell
-from harness.cli.user_commands import ReleaseOptions
 from harness.clients.sender import check_directory
 from harness.engines.base import Progress
 from harness.errors import OptionError, cannot, named, naming, refuse
@@ -30,15 +29,16 @@ from harness.pipeline.run import Run, RunSettings, run_release
 from harness.pipeline.sources import InvitedSource, SharesSource, Source
 from harness.privacy.ledger.charge import UNCHARGED
 from harness.releases.base import is_of_values, statistic_of
-from harness.releases.contribution_cap import ChosenCap
+from harness.releases.cap import view as cap_view
+from harness.releases.cap.statistic import ChosenCap
 from harness.request.base import Request
+from harness.request.commands import ReleaseOptions
 from harness.request.fields import Options, as_text
 from harness.request.plans import IN_PLAN, Expected
 from harness.request.releases import Invitations, ReleaseCall
 from harness.system.result_files import check_new, default_out
 from harness.views import run as run_view
 from harness.views.ledger import charge
-from harness.views.releases import cap as cap_view
 from protocols.guarantee import Guarantee
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ Made = tuple[Path | str, list[dict[str, Any]]]
 
 # A command up to its refusal, when it begins to read, and its later imports.
 _A_COMMAND = f"""
-import cryptography.hazmat.primitives.ciphers, harness.views.releases.weights, msgspec.json
+import cryptography.hazmat.primitives.ciphers, harness.releases.weights.view, msgspec.json
 from invoke import Collection
 from harness.cli.app import Commands
 from harness.cli.user_commands import COMMANDS
@@ -71,7 +71,7 @@ def release(options: ReleaseOptions) -> None:
     run = released(options, view.steps)
     if run is None:
         return
-    manifest, typed = run.manifest, as_text(request.protect.epsilon)
+    manifest = run.manifest
     # The coordinator's view and power, which the model does not cover.
     at_hosts = [run_view.on_hosts(bool(options.invitations.invite))] if options.hosts else []
     after = [
@@ -87,13 +87,13 @@ def release(options: ReleaseOptions) -> None:
         answer=[*([cut.described(run.found.counts.domain)] if cut else ()), *view.show(run.found, manifest)],
         short=[
             "",
-            run_view.in_short(manifest, typed, not at_hosts),
+            run_view.in_short(manifest, here=not at_hosts),
             *at_hosts,
             *run_view.left_out(manifest),
             *after,
         ],
         full=[
-            *run_view.statement(manifest, view.what, typed),
+            *run_view.statement(manifest, view.what),
             *(at_hosts or [run_view.one_machine(bool(options.call.source.records))]),
             *after,
         ],
@@ -176,7 +176,9 @@ def make_noise(options: Options, steps: Mapping[str, str], make: Callable[[Progr
         )
     with cli.steps({**run_view.HOST_STEPS, **steps}) as begin:
         place, pieces = make(begin)
-    shown = run_view.preprocessed(str(place), pieces)
+    seconds = [piece["mpc_s"] for piece in pieces]
+    sent_bytes = [sum(piece["sent_bytes"]) for piece in pieces]
+    shown = run_view.preprocessed(str(place), seconds, sent_bytes)
     cli.show_or_print({"stock": str(place), "pieces": pieces}, *shown)
 
 

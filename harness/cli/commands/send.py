@@ -39,8 +39,10 @@ def send(options: SendOptions) -> None:
     request, domain = read_terms(invited.terms, invitation)
     form, protect = request.form, request.protect
     assert protect.neighboring_relation is not None  # else the terms would have been refused
+    attempts = invited.terms["attempts"]
+    assert isinstance(attempts, int)  # likewise
     for sentence in (
-        *_sentences(request, invited.terms["attempts"]),
+        *_sentences(request, attempts),
         *_servers(invited.servers, invitation, known),
     ):
         say(plain(sentence))  # before anything is sent

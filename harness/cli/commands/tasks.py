@@ -22,18 +22,26 @@ from harness.inputs.record_schema import RecordKind
 from harness.inputs.records import read_records
 from harness.inputs.shares.client import of_what_is_left, share as share_records
 from harness.inputs.shares.counting import Count, Opener
-from harness.inputs.shares.file_format import SUFFIX, ClientPolicy, copies_of, write_file
-from harness.inputs.shares.keys import FILE, SealingParty, read_party, today
+from harness.inputs.shares.file_format import SUFFIX, ClientPolicy, check_place, copies_of, write_file
+from harness.inputs.shares.keys import (
+    FILE,
+    SealingParty,
+    check_place_of_keys,
+    make_place_of_keys,
+    read_party,
+    today,
+)
 from harness.inputs.shares.party import described, new_uploads, read_lists, write_uploads
 from harness.inputs.shares.task import ADMISSIONS, CERTIFICATE, URLS, Task, read_task
+from harness.pipeline.cluster import on_cluster, unprotected
 from harness.pipeline.release import declared_domain, with_cap
 from harness.pipeline.sources import check_task
 from harness.privacy.ledger.charge import UNCHARGED, chosen_ledger
 from harness.privacy.ledger.populations import spent_text
 from harness.releases.base import kind_of
+from harness.releases.registry import REQUESTS
 from harness.request.base import chosen_form
 from harness.request.readers import parse_choice, parse_delta
-from harness.request.releases import REQUESTS
 from harness.security_models import get_model
 from harness.views.run import STEPS
 from harness.views.uploads import planned
@@ -45,10 +53,12 @@ from protocols.spec import INPUT_FORMS, PATHS, SLOTS
 def keys(options: KeysOptions) -> None:
     """Make a sealing key if a day is given; show all."""
     directory, file = options.directory, options.directory / FILE
+    if directory.is_dir():
+        check_place_of_keys(directory)
     party = read_party(file) if file.exists() else SealingParty(options.name, options.address or "", [])
     if options.until:
+        make_place_of_keys(directory)
         with cannot(f"write a key to {directory}", ShareError):
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             party = party.with_new_key(directory, options.until, options.sealing == "hybrid")
     if not party.keys:
         raise OptionError(f"{directory} holds no keys; make one with --until, the day on which it expires.")
@@ -65,7 +75,9 @@ def task(options: TaskOptions) -> None:
         if options.parties or options.until:
             raise OptionError(f"{options.file} is there, and a task never changes; name another file.")
     else:
-        write_file(options.file, _made(options).text)
+        made = _made(options)
+        check_place(options.file)
+        write_file(options.file, made.text)
     made = read_task(options.file)
     say(_meaning(made))
     if options.plan:
@@ -242,11 +254,15 @@ def uploads(options: UploadsOptions) -> None:
 def aggregate(options: AggregateOptions) -> None:
     """Write a party's input for a run."""
     opener = _opener(options)
+    check_place(options.out)
     agreement = read_lists(options.uploads, opener.task)
+    if options.cluster is not None and (warning := unprotected()) is not None:
+        announce(warning)
     with steps(STEPS) as begin:
         begin("aggregate")
         count = Count(opener, agreement.accepted, options.out.with_name(f"{options.out.name}.partial"))
-        count.add(own(options.shares, options.party), cluster=options.cluster)
+        opened_by = None if options.cluster is None else on_cluster(options.cluster)
+        count.add(own(options.shares, options.party), opened_by=opened_by)
         header = count.write(options.out, agreement.left_out)
     if header.excluded:
         say(f"Uploads left out, by all parties alike: {described(header.excluded)}.")

@@ -8,7 +8,6 @@ from harness.cli.options import TrainOptions
 from harness.cli.report import present
 from harness.engines.base import Progress
 from harness.privacy.ledger.charge import UNCHARGED
-from harness.request.fields import as_text
 from harness.system.result_files import default_out
 from harness.training.features import read_features
 from harness.training.logistic import FILE
@@ -30,10 +29,10 @@ def train(options: TrainOptions) -> None:
         trained_model = trained(
             request, request.source.records, read_features(request.features), target, begin, say=cli.announce
         )
-    typed, manifest = as_text(request.protect.epsilon), trained_model.manifest
+    manifest = trained_model.manifest
     after = [charge(trained_model.charging, request.population == UNCHARGED)]
-    short: list[Part] = ["", run_view.in_short(manifest, typed, here=True), *after]
-    full = [*run_view.statement(manifest, "the model", typed), run_view.one_machine(True), *after]
+    short: list[Part] = ["", run_view.in_short(manifest, here=True), *after]
+    full = [*run_view.statement(manifest, "the model"), run_view.one_machine(True), *after]
     thresholds = trained_model.thresholds.found if trained_model.thresholds else None
     weights = trained_model.weights.found.weights if trained_model.weights else None
     present(

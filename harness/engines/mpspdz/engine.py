@@ -3,10 +3,9 @@
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from harness.engines.base import Job, Prepared
-from harness.engines.engine import Engine, PartyCosts
+from harness.engines.engine import Engine, EnginePart, PartyCosts
 from harness.engines.mpspdz.compiler import (
     Installation,
     compile_options,
@@ -17,6 +16,8 @@ from harness.engines.mpspdz.compiler import (
     libraries_of,
 )
 from harness.engines.mpspdz.peer_certificates import ENVIRONMENT, LIBRARY, asking_library
+from harness.engines.parties.config import Machine
+from harness.engines.parties.layouts import ReplicatedShares
 from harness.engines.program_hash import program_hash
 from harness.errors import CompileError, UnsupportedError
 from harness.security_models import SecurityModel
@@ -24,9 +25,10 @@ from harness.security_models import SecurityModel
 # A machine's own files of shares: their first bytes, and the order of a party's shares in each value, as
 # indices into `harness.inputs.shares.file_format.held_by`.
 _PERSISTENCE = {
-    "ps-rep-ring-party.x": (b"replicated Z2^64", [1, 0]),
-    "rep4-ring-party.x": (b"Z2^64^3", [0, 1, 2]),
+    "ps-rep-ring-party.x": (b"replicated Z2^64", (1, 0)),
+    "rep4-ring-party.x": (b"Z2^64^3", (0, 1, 2)),
 }
+_RING_BITS = 64  # of the ring, which such a file states
 
 
 class MpSpdzEngine(Engine):
@@ -102,16 +104,14 @@ class MpSpdzEngine(Engine):
             fault,
         )
 
-    def _process(self, prepared: Prepared, party: int) -> dict[str, Any]:
+    def _part(self, prepared: Prepared, party: int) -> EnginePart:
         machine, *words = prepared.command
-        return {
-            **(_persistence(prepared.model, party) if prepared.job.replicated else {}),
-            "argv": [machine, "-p", str(party), *words],
-            "links": dict(prepared.links),
-            "reads": [machine, *prepared.links.values(), *libraries_of(machine)],
-            "packages": [],
-            "environment": dict(prepared.environment),
-        }
+        return EnginePart(
+            engine=Machine(argv=(machine, "-p", str(party), *words), environment=dict(prepared.environment)),
+            reads=(machine, *prepared.links.values(), *libraries_of(machine)),
+            links=prepared.links,
+            replicated=_replicated_shares(prepared.model),
+        )
 
     def _costs(self, lines: Sequence[str]) -> PartyCosts:
         seconds, sent, phases = (
@@ -133,16 +133,14 @@ def _options(model: SecurityModel) -> tuple[str, ...]:
     return (*(("-N", "2") if model.parties == 2 else ()), *model.run_options)
 
 
-def _persistence(model: SecurityModel, party: int) -> dict[str, Any]:
-    name, order = _PERSISTENCE[str(model.virtual_machine)]
-    kind = name + (64).to_bytes(4, "little")
-    return {
-        "persistence": {
-            "file": f"Persistence/Transactions-P{party}.data",
-            "head": (len(kind).to_bytes(8, "little") + kind).hex(),
-            "order": order,
-        }
-    }
+def _replicated_shares(model: SecurityModel) -> ReplicatedShares | None:
+    """Return how a machine's own file of shares lies, None if the model replicates none."""
+    known = _PERSISTENCE.get(str(model.virtual_machine))
+    if known is None:
+        return None
+    name, order = known
+    kind = name + _RING_BITS.to_bytes(4, "little")
+    return ReplicatedShares(head=len(kind).to_bytes(8, "little") + kind, order=order)
 
 
 def batch_that_works(batch: int, estimate: str) -> int:

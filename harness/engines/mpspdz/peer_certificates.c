@@ -18,7 +18,7 @@
 
 static void end(const char *why)
 {
-    fprintf(stderr, "fairshares: A link between parties %s.\n", why);
+    fprintf(stderr, "fairshares: {\"type\":\"failure\",\"message\":\"A link between parties %s.\"}\n", why);
     _exit(1);
 }
 

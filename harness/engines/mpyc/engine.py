@@ -1,15 +1,14 @@
 """The embedded engine."""
 
-import re
 from collections.abc import Sequence
 from importlib.metadata import version
-from typing import Any
 
 from harness.engines.base import Job, Prepared
-from harness.engines.engine import Engine, PartyCosts
+from harness.engines.engine import Engine, EnginePart, PartyCosts
 from harness.engines.mpyc.installed import fault_of_installation
-from harness.engines.mpyc.party import run_party
+from harness.engines.parties.config import Embedded
 from harness.engines.program_hash import program_hash
+from harness.party_reports import Costs, reports_in
 from harness.security_models import SecurityModel
 from protocols.spec import InputForm, ProtocolSpec
 
@@ -49,21 +48,22 @@ class EmbeddedEngine(Engine):
     def _program(self, job: Job, model: SecurityModel) -> Prepared:
         return Prepared(job, model, self.version(), self.program_hash(job, model))
 
-    def _process(self, prepared: Prepared, party: int) -> dict[str, Any]:  # noqa: ARG002
+    def _part(self, prepared: Prepared, party: int) -> EnginePart:  # noqa: ARG002
         job, model = prepared.job, prepared.model
-        return {
-            "module": run_party.__module__,
-            "program": str(job.source.resolve()),
-            "arguments": [job.spec.name, *job.arguments],
-            "reads": [str(job.source.resolve())],
-            "packages": ["mpyc"],
-            "threshold": model.corruptions,
-            "security_bits": model.statistical_security_bits,
-        }
+        assert model.statistical_security_bits is not None, "the model masks what it compares"
+        source = str(job.source.resolve())
+        return EnginePart(
+            engine=Embedded(
+                program=source,
+                arguments=(job.spec.name, *job.arguments),
+                threshold=model.corruptions,
+                security_bits=model.statistical_security_bits,
+            ),
+            reads=(source,),
+            packages=("mpyc",),
+        )
 
     def _costs(self, lines: Sequence[str]) -> PartyCosts:
-        seconds, sent = (  # the engine's own come last, after lines that a program may print
-            [match[1] for line in lines if (match := re.fullmatch(pattern, line))][-1]
-            for pattern in (r"Time = (\d+\.\d+) seconds", r"Data sent = (\d+) bytes")
-        )
-        return PartyCosts(float(seconds), int(sent))
+        reported = [report for report in reports_in(lines) if isinstance(report, Costs)]
+        last = reported[-1]  # the engine's own, after lines that a program may print
+        return PartyCosts(last.seconds, last.sent_bytes)

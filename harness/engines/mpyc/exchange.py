@@ -6,9 +6,9 @@ our field, as all programs of the portable subset have. All else is refused.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, NoReturn, ParamSpec, TypeVar
 
 from harness.engines.mpyc.connection import Connection, Peers, not_elements
 from harness.engines.mpyc.elements import ELEMENT_BYTES, decode, encode
@@ -53,14 +53,11 @@ class Exchange:
         self._thresha: Splitting = thresha
         runtime.pickle = NoPickle()
         asyncoro.MessageExchanger = self._connection
-        methods: dict[str, Callable[..., Any]] = {
-            "_distribute": self._distribute,
-            "output": self._output,
-            "_reshare": self._reshare,
-            "transfer": self._transfer,
-        }
-        for name, method in methods.items():
-            setattr(self._mpc, name, _coroutine(asyncoro, method))
+        methods = vars(self._mpc)
+        methods["_distribute"] = _coroutine(asyncoro, self._distribute)
+        methods["output"] = _coroutine(asyncoro, self._output)
+        methods["_reshare"] = _coroutine(asyncoro, self._reshare)
+        methods["transfer"] = _coroutine(asyncoro, self._transfer)
         self._mpc._loop.set_exception_handler(self._note_failure)
 
     def run(self, awaited: Awaitable[Result]) -> Result:
@@ -85,7 +82,7 @@ class Exchange:
     def _connection(self, runtime: Runtime, peer_pid: int | None = None) -> Connection:
         return Connection(runtime, self._peers, peer_pid)
 
-    def _note_failure(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:  # noqa: ARG002
+    def _note_failure(self, loop: asyncio.AbstractEventLoop, context: Mapping[str, object]) -> None:  # noqa: ARG002
         """Keep the error of a step that failed; MPyC would print it, with what it computed on.
 
         What a socket had is not a step's: strangers may connect, and leave.
@@ -219,13 +216,16 @@ def _refuse(what: str) -> NoReturn:
     raise UnsupportedFeature(f"{what} is nothing that parties of the embedded engine send each other.")
 
 
-def _coroutine(asyncoro: ModuleType, method: Callable[Parameters, Awaitable[Result]]) -> Callable[..., Any]:
-    """Return a coroutine of MPyC's. A return annotation would be taken for the type of what it returns."""
+def _coroutine(
+    asyncoro: ModuleType, method: Callable[Parameters, Awaitable[Result]]
+) -> Callable[Parameters, Awaitable[Result]]:
+    """Return a coroutine of MPyC's."""
 
-    async def body(*args: Parameters.args, **kwargs: Parameters.kwargs):  # type: ignore[no-untyped-def]
+    async def body(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         return await method(*args, **kwargs)
 
-    coroutine: Callable[..., Any] = asyncoro.mpc_coro(body)
+    body.__annotations__.clear()  # MPyC would take the last for the type of what it returns
+    coroutine: Callable[Parameters, Awaitable[Result]] = asyncoro.mpc_coro(body)
     return coroutine
 
 

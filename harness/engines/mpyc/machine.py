@@ -37,9 +37,9 @@ class Machine:
         self._files: dict[Path, BinaryIO] = {}
         self._words: list[bytes] = []
 
-    def share(self, party: int, read: Callable[..., Integers], *shape: int) -> SecureArray:
-        """Return secret values that `party` reads by `own_elements` or `own_bits`."""
-        own = self.array(read(*shape)) if party == self.mpc.pid else self.array(None, shape)
+    def share(self, party: int, read: Callable[[], Integers], *shape: int) -> SecureArray:
+        """Return secret values of a shape, which `party` reads by `own_elements` or `own_bits`."""
+        own = self.array(read()) if party == self.mpc.pid else self.array(None, shape)
         return self.mpc.input(own, senders=party)
 
     def keep(self, lanes: SecureArray) -> None:

@@ -7,7 +7,8 @@ A program either means the same to MP-SPDZ or ends with UnsupportedFeature.
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NoReturn, Self, TypeAlias
+from functools import partial
+from typing import ClassVar, NoReturn, Protocol, Self, TypeAlias
 
 import numpy as np
 
@@ -199,7 +200,9 @@ class Secret(_Vector, name="sint"):
         """Return that party's next input values, or raise ShareError."""
         if binary is not True:
             raise unsupported("sint.get_input_from without binary=True")
-        return cls._of(cls._machine.share(_party(cls, party), cls._machine.own_elements, _count(size)))
+        count = _count(size)
+        read = partial(cls._machine.own_elements, count)
+        return cls._of(cls._machine.share(_party(cls, party), read, count))
 
     @classmethod
     def write_to_file(cls, shares: ProgramValue) -> None:
@@ -318,7 +321,9 @@ class BitVector(Value, name="sbitvec"):
         if not cls._width:
             raise unsupported("sbitvec.get_input_from without get_type")
         machine = cls._machine
-        rows = machine.share(_party(cls, party), machine.own_bits, cls._width, _count(size))
+        lanes = _count(size)
+        read = partial(machine.own_bits, cls._width, lanes)
+        rows = machine.share(_party(cls, party), read, cls._width, lanes)
         columns = object.__new__(cls)
         columns.v = [Bits._of(rows[j]) for j in range(cls._width)]
         return columns
@@ -331,7 +336,22 @@ class Program(Value, name="program"):
         self.args = list(arguments)
 
 
-def namespace(machine: Machine, arguments: Sequence[str]) -> dict[str, Any]:
+class _PrintsLine(Protocol):
+    """Prints a line; each `%s` in it stands for a value."""
+
+    def __call__(self, text: str = "", *values: ProgramValue) -> None: ...
+
+
+Repeat: TypeAlias = "Callable[[Callable[[_Turn], None]], None]"
+"""Does a function for each turn."""
+
+ProgramName: TypeAlias = (
+    "Program | type[Value] | _PrintsLine | Callable[[], None] | Callable[[ProgramValue], Repeat]"
+)
+"""What a name stands for in a program from the start."""
+
+
+def namespace(machine: Machine, arguments: Sequence[str]) -> dict[str, ProgramName]:
     """Return a program's first names; all its values act on this machine."""
     Value._machine = machine
     return {
@@ -362,7 +382,7 @@ class _Turn:
         return _Turn(self.place + more)
 
 
-def _for_range(times: ProgramValue) -> Callable[[Callable[[_Turn], None]], None]:
+def _for_range(times: ProgramValue) -> Repeat:
     turns = _count(times)
 
     def repeat(body: Callable[[_Turn], None]) -> None:

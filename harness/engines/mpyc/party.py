@@ -9,7 +9,6 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from harness.engines.mpyc.connection import Peers
 from harness.engines.mpyc.exchange import Exchange
@@ -18,6 +17,7 @@ from harness.engines.mpyc.interfaces import Runtime
 from harness.engines.mpyc.machine import Machine, install_fast_splitting
 from harness.engines.mpyc.names import namespace, unsupported
 from harness.engines.parties.certificates import fingerprint
+from harness.engines.parties.config import Embedded, PartyConfig
 from harness.engines.parties.working_directory import DATA, LOOPBACK, MET, certificate_file
 from harness.errors import (
     CompileError,
@@ -26,28 +26,30 @@ from harness.errors import (
     UnsupportedError,
     UnsupportedFeature,
 )
+from harness.party_reports import Costs, line_of
 from protocols import circuits
 
 
-def run_party(config: dict[str, Any]) -> int:
+def run_party(config: PartyConfig, engine: Embedded) -> int:
     """Run one party to the end in the current directory; return its exit code.
 
-    Reveals: prints the program's `OUT` lines, `Time`, and `Data sent` (with MPyC's headers, without TLS's).
+    Reveals: prints the program's `OUT` lines, and a report of costs.
 
     Raises a FairSharesError if the program or a peer is at fault.
     """
-    _lay_out_certificates(config["party"], len(config["addresses"]))
-    mpc = _load_mpyc(config)
-    peers = Peers(mpc._loop, _certificates(len(config["addresses"])))
+    parties = len(config.addresses)
+    _lay_out_certificates(config.party, parties)
+    mpc = _load_mpyc(config, engine)
+    peers = Peers(mpc._loop, _certificates(parties))
     exchange = Exchange(mpc, peers)
     exchange.run(mpc.start())
     _check_peers(mpc, peers)
     started = time.perf_counter()
-    execute(Path(config["program"]), config["arguments"], Machine(mpc, Path(DATA), exchange.run))
+    execute(Path(engine.program), engine.arguments, Machine(mpc, Path(DATA), exchange.run))
     seconds = time.perf_counter() - started
     sent = sum(peer.protocol.nbytes_sent for peer in mpc.parties if peer.pid != mpc.pid)
     exchange.end()
-    print(f"Time = {seconds:.6f} seconds\nData sent = {sent} bytes", flush=True)
+    print(line_of(Costs(seconds=seconds, sent_bytes=sent)), flush=True)
     return 0
 
 
@@ -62,7 +64,7 @@ def _lay_out_certificates(party: int, parties: int) -> None:
     os.environ |= {"SSL_CERT_FILE": str(authority), "SSL_CERT_DIR": os.devnull}
 
 
-def _load_mpyc(config: dict[str, Any]) -> Runtime:
+def _load_mpyc(config: PartyConfig, engine: Embedded) -> Runtime:
     """Import MPyC, which reads options from `sys.argv` and the environment as it loads.
 
     Raises UnsupportedError if the installed MPyC is not the known one.
@@ -71,16 +73,17 @@ def _load_mpyc(config: dict[str, Any]) -> Runtime:
         raise UnsupportedError(fault)
     for name in [name for name in os.environ if name.startswith("MPYC_")]:
         del os.environ[name]
-    sys.argv = [
-        "fairshares", "--no-log", "--no-uvloop", "--ssl", "-K", str(config["security_bits"]),
-        "-T", str(config["threshold"]), "-I", str(config["party"]),
-        *(word for host, port in config["addresses"] for word in ("-P", f"{host}:{port}")),
-    ]  # fmt: skip
+    sys.argv = ["fairshares", "--no-log", "--no-uvloop", "--ssl"]
+    sys.argv += ["-K", str(engine.security_bits)]
+    sys.argv += ["-T", str(engine.threshold)]
+    sys.argv += ["-I", str(config.party)]
+    for host, port in config.addresses:
+        sys.argv += ["-P", f"{host}:{port}"]
     from mpyc import runtime
 
     mpc: Runtime = runtime.mpc
     install_fast_splitting()
-    if all(host == LOOPBACK for host, _ in config["addresses"]):
+    if all(host == LOOPBACK for host, _ in config.addresses):
         listen_on_loopback(mpc._loop)
     return mpc
 

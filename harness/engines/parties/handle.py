@@ -1,7 +1,6 @@
 """Handles of parties' processes."""
 
 import contextlib
-import json
 import os
 import re
 import select
@@ -11,33 +10,38 @@ import subprocess
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO
 
-from harness.engines.base import PROJECT, Job
+from harness.engines.base import PROJECT
 from harness.engines.parties import main as child
 from harness.engines.parties.certificates import fingerprint
+from harness.engines.parties.config import PartyConfig, write_config
 from harness.engines.parties.working_directory import (
     CLAIM,
-    CONFIG,
     DATA,
-    GIVEN_BITS,
     LOG,
     PEERS,
     PIECE,
-    SHARED_BITS,
     certificate_file,
     met,
     open_inside,
     read_inside,
-    values_file,
 )
-from harness.errors import PartyFailedError, ShareError, UsedDirectoryError
-from harness.inputs.encoding import input_bits
-from harness.inputs.rings import RING, XOR
-from harness.system.files import create_file
+from harness.errors import PartyFailedError, UsedDirectoryError
+from harness.party_reports import (
+    LONGEST_LINE,
+    MARK,
+    ClientsFailed,
+    Failure,
+    LostPeer,
+    MalformedReportError,
+    Ready,
+    line_of_failure,
+    report_in,
+)
 from harness.system.processes import is_stopped
 
 _PROCESSES = Path("/proc")
@@ -47,31 +51,86 @@ _VARIABLE = re.compile(
     r"|PYTHON(DONTWRITEBYTECODE|IOENCODING|UTF8)"
 )
 
-# Whole lines of a party's log that may be shown: opened (noisy) outputs, costs and our own messages.
-# Of other lines only a known error text is shown, as MP-SPDZ quotes inputs beside some.
-OWN = "fairshares: "
-REPORT = re.compile(r"OUT |Time = |Data sent = |Global data sent = |Spent |Clients [a-z ]+ = ")  # of a run
-KEPT = re.compile(rf"{REPORT.pattern}|{OWN}")
+# Whole lines of MP-SPDZ and of programs that may be shown: opened (noisy) outputs, and costs. Of other lines
+# only a known error text is shown, as MP-SPDZ quotes inputs beside some.
+_OF_A_RUN = re.compile(r"OUT |Time = |Data sent = |Global data sent = |Spent ")
 _LONGEST = 300
 _MOST_LOG = 1 << 26  # bytes of a party's log that are read, far more than any release's outputs take
 _MOST_KEPT = 1 << 14  # lines of it that are kept
 _WRONG_LINKS = 18  # exit code of a party that ended well, but with links to strangers
 _TOO_MUCH = 19  # the same, but that printed more than is read
-LOST_PEER = re.compile(
-    rf"({OWN})?Connection closed by party \d+ before the computation ended\."
-    r"|[Cc]onnection (reset|refused|closed)[a-z ]*|stream truncated|end of file|Broken pipe"
+_LOST_PEER = re.compile(
+    r"[Cc]onnection (reset|refused|closed)[a-z ]*|stream truncated|end of file|Broken pipe"
 )
-FAILED_CHECK = re.compile(
+_FAILED_CHECK = re.compile(
     r"[Mm]ac ?[Cc]heck [a-zA-Z]+|MAC mismatch|(check )?hash mismatch( for sender (\d+) and backup (\d+))?"
     r"|check failed|[Ii]nconsist[a-z ]+|Invalid Commitment"
 )
 _KNOWN_ERROR = re.compile(
-    rf"{LOST_PEER.pattern}|{FAILED_CHECK.pattern}"
+    rf"{_LOST_PEER.pattern}|{_FAILED_CHECK.pattern}"
     r"|(not enough inputs in|cannot read integer from|failure reading from) [\w./-]+"
     r"|certificate [a-z ]+|handshake [a-z ]+|timed? ?out|Address already in use"
     r"|std::bad_alloc|[Oo]ut of memory|No space left on device"
     r"|(bytecode|schedule|program) [a-z ]+|unknown option|terminated"
 )
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a party ended, from a line that may be shown.
+
+    Attributes:
+        text: Our own process's sentence, or known words of MP-SPDZ.
+        is_ours: Whether our own process says so.
+        is_lost_peer: Whether the party ended because it lost another one.
+        is_of_clients: Whether clients ended the run, as all parties agree.
+    """
+
+    text: str
+    is_ours: bool = False
+    is_lost_peer: bool = False
+    is_of_clients: bool = False
+
+    @property
+    def shown(self) -> str:
+        """The text as messages show it."""
+        return MARK + self.text if self.is_ours else self.text
+
+    @property
+    def failed_check(self) -> re.Match[str] | None:
+        """The words about a check that failed, with a sender and a backup if they are named."""
+        return None if self.is_ours else _FAILED_CHECK.fullmatch(self.text)
+
+
+def reasons_in(lines: Iterable[str]) -> list[Reason]:
+    """Return why a party ended, from lines of its state; lines about a run that goes well say nothing."""
+    found = [_reason_in(line) for line in lines]
+    return [reason for reason in found if reason is not None]
+
+
+def _reason_in(line: str) -> Reason | None:
+    if _OF_A_RUN.match(line):
+        return None
+    try:
+        report = report_in(line)
+    except MalformedReportError:
+        return Reason("It wrote a report that is none.", is_ours=True)
+    if report is None:
+        return Reason(line, is_lost_peer=_LOST_PEER.fullmatch(line) is not None)
+    if isinstance(report, Failure):
+        return Reason(report.message, is_ours=True)
+    if isinstance(report, LostPeer):
+        return Reason(report.message, is_ours=True, is_lost_peer=True)
+    if isinstance(report, ClientsFailed):
+        return Reason(report.message, is_ours=True, is_of_clients=True)
+    return None
+
+
+def _says_ready(line: str) -> bool:
+    try:
+        return isinstance(report_in(line), Ready)
+    except MalformedReportError:
+        return False
 
 
 @dataclass(frozen=True)
@@ -121,28 +180,64 @@ class PartyProcess(ABC):
         """Wait for its end, and release its resources."""
 
 
-class LocalProcess(PartyProcess):
-    """A party on this machine, in a new directory that only its owner reads.
+@dataclass(frozen=True, kw_only=True)
+class PartySetup:
+    """What starts a party on this machine: what its process is told, and the files that it gets.
 
-    `config` is for `harness.engines.parties.main`. Its `links`, and the file `values`, move to the directory.
+    Attributes:
+        config: What its process is told.
+        values: The file of its shares, which moves to its directory as `config.shares` says; None without.
+        links: Files and directories that its directory has links to, by the links' names.
+        takes_noise: The directory with its part of noise made ahead, which moves to its own.
+        keeps_noise: The directory to which noise that it makes is moved once its run has ended.
+        notes_links: Whether its links note whom they accepted.
     """
 
-    def __init__(self, job: Job, config: dict[str, Any], directory: Path, values: Path | None) -> None:
-        self.number: int = config["party"]
+    config: PartyConfig
+    values: Path | None = None
+    links: Mapping[str, str] = field(default_factory=dict)
+    takes_noise: Path | None = None
+    keeps_noise: Path | None = None
+    notes_links: bool = False
+
+
+class LocalProcess(PartyProcess):
+    """A party on this machine, in a new directory that only its owner reads."""
+
+    def __init__(self, setup: PartySetup, directory: Path) -> None:
+        self.number = setup.config.party
         self.name = f"Party {self.number}"
-        self._job, self._config, self._directory = job, config, directory
+        self._setup = setup
+        self._directory = directory
         self.log = directory / LOG  # all that it prints
-        self._has_children = job.sending is not None
-        self._process: Any = None  # a subprocess.Popen[str], once it was started
+        self._started: subprocess.Popen[bytes] | None = None
         self._memory: PeakMemory | None = None
         self._peers: dict[int, str] = {}  # fingerprints of their certificates
-        _lay_out(job, config, directory, values)
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        """Make the party's directory."""
+        directory, setup = self._directory, self._setup
+        for new in (directory, directory / DATA, directory / PEERS):
+            new.mkdir(mode=0o700)
+        if setup.values is not None:
+            setup.config.shares.lay_out(setup.values, self.number, directory)
+        if setup.takes_noise is not None:
+            move_piece(setup.takes_noise, directory)
+        for name, target in setup.links.items():
+            (directory / name).symlink_to(target)
+        write_config(setup.config, directory)
+        self.log.touch(mode=0o600)
+
+    def _module(self) -> str:
+        """Return the module that the party's process runs."""
+        return child.__name__
 
     def start(self) -> None:
         if (self._directory / CLAIM).exists():
             raise UsedDirectoryError(self._used())
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", child.__name__, str(time.time())],
+        self._started = subprocess.Popen(
+            [sys.executable, "-m", self._module(), str(time.time())],
             cwd=self._directory,
             env={
                 **_environment(),
@@ -152,23 +247,36 @@ class LocalProcess(PartyProcess):
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            text=True,
             start_new_session=True,
         )
 
+    @property
+    def _process(self) -> subprocess.Popen[bytes]:
+        assert self._started is not None, "the party was started"
+        return self._started
+
+    @property
+    def _input(self) -> IO[bytes]:
+        assert self._process.stdin is not None, "its standard input is a pipe"
+        return self._process.stdin
+
+    @property
+    def _output(self) -> IO[bytes]:
+        assert self._process.stdout is not None, "its standard output is a pipe"
+        return self._process.stdout
+
     def certificate(self, seconds: float) -> str | None:
-        process = self._process
-        readable, _, _ = select.select([process.stdout], [], [], max(0.0, seconds))
+        readable, _, _ = select.select([self._output], [], [], max(0.0, seconds))
         if not readable:
             return None
-        answer = process.stdout.readline().strip()
-        if answer != child.READY:
-            if process.wait() == child.CLAIMED_EXIT:
+        answer = self._output.readline().decode(errors="replace").strip()
+        if not _says_ready(answer):
+            code = self._process.wait()
+            if code == child.CLAIMED_EXIT:
                 raise UsedDirectoryError(self._used())
-            why = f": {answer.removeprefix(OWN)}" if answer.startswith(OWN) else ""
-            raise PartyFailedError(
-                f"{self.name} ended before it was ready, with exit code {process.returncode}{why}."
-            )
+            said = [reason.text for reason in reasons_in([answer]) if reason.is_ours]
+            why = f": {said[0]}" if said else ""
+            raise PartyFailedError(f"{self.name} ended before it was ready, with exit code {code}{why}.")
         return (self._directory / DATA / certificate_file(self.number)).read_text()
 
     def go(self, certificates: Mapping[int, str]) -> None:
@@ -176,12 +284,12 @@ class LocalProcess(PartyProcess):
             if other != self.number:
                 (self._directory / PEERS / certificate_file(other)).write_text(certificate)
                 self._peers[other] = fingerprint(certificate.encode())
-        self._memory = PeakMemory(self._process.pid, children=self._has_children)
+        self._memory = PeakMemory(self._process.pid, children=self._setup.config.gateway is not None)
         with contextlib.suppress(BrokenPipeError):  # it died, as its exit code will say
-            self._process.stdin.write(child.GO + "\n")
-            self._process.stdin.flush()
-            if "rounds" not in self._config:
-                self._process.stdin.close()
+            self._input.write(f"{child.GO}\n".encode())
+            self._input.flush()
+            if self._setup.config.rounds is None:
+                self._input.close()
 
     def exit_code(self) -> int | None:
         code = self._ended()
@@ -189,7 +297,7 @@ class LocalProcess(PartyProcess):
             self._memory.look_if_due()
         if code != 0:
             return code
-        if self._config.get("notes_links") and not self._met_all():
+        if self._setup.notes_links and not self._met_all():
             return _WRONG_LINKS
         return _TOO_MUCH if _log_size(self._directory) > _MOST_LOG else code
 
@@ -208,16 +316,22 @@ class LocalProcess(PartyProcess):
         return {*met(self._directory)} - own == {*self._peers.values()}
 
     def state(self) -> PartyState:
-        strangers = f"{OWN}Its links accepted other certificates than those of the other parties of this run."
+        lines = list(_kept_lines(self._directory))
+        if self.exit_code() == _WRONG_LINKS:
+            lines.append(
+                line_of_failure(
+                    "Its links accepted other certificates than those of the other parties of this run."
+                )
+            )
         return PartyState(
-            (*_kept_lines(self._directory), *([strangers] if self.exit_code() == _WRONG_LINKS else [])),
+            tuple(lines),
             self._memory.bytes if self._memory is not None else None,
             is_stopped(self._process.pid),
             shutil.disk_usage(self._directory).free < 1 << 16,
         )
 
     def kill(self) -> None:
-        if self._process is not None and self._ended() is None:
+        if self._started is not None and self._ended() is None:
             self._kill_group()
 
     def _ended(self) -> int | None:
@@ -232,28 +346,27 @@ class LocalProcess(PartyProcess):
             if ended is None:
                 return None
             self._kill_group()
-        code: int | None = process.poll()
-        return code
+        return process.poll()
 
     def _kill_group(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        if self._process is not None:
-            with contextlib.suppress(BrokenPipeError), self._process:
-                self._process.wait()
+        if self._started is not None:
+            with contextlib.suppress(BrokenPipeError), self._started:
+                self._started.wait()
 
     def keep(self) -> None:
-        """Move noise that the run made to the job's directory."""
-        if self._job.spec.makes_piece and self._job.pieces is not None:
-            move_piece(self._directory, self._job.pieces[self.number])
+        """Move noise that the run made to where it is kept, if any was made."""
+        if self._setup.keeps_noise is not None:
+            move_piece(self._directory, self._setup.keeps_noise)
 
     def send(self, column: bytes) -> None:
         """Hand it its column of a round, and wait until that is taken."""
         with contextlib.suppress(BrokenPipeError, ValueError):  # it died, as its exit code will say
-            self._process.stdin.buffer.write(column)
-            self._process.stdin.buffer.flush()
+            self._input.write(column)
+            self._input.flush()
 
     def _used(self) -> str:
         return (
@@ -308,41 +421,6 @@ def _read(path: Path) -> bytes:
         return b""
 
 
-def _lay_out(job: Job, config: dict[str, Any], directory: Path, values: Path | None) -> None:
-    data = directory / DATA
-    for new in (directory, data, directory / PEERS):
-        new.mkdir(mode=0o700)
-    i = config["party"]
-    layout = config.pop("persistence", None)
-    if values is not None and layout is not None:
-        place = directory / layout["file"]
-        place.parent.mkdir(mode=0o700)
-        shares = RING.from_bytes(values.read_bytes()).reshape(len(layout["order"]), -1)
-        create_file(place, bytes.fromhex(layout["head"]), RING.to_bytes(shares[layout["order"]].T))
-        values.unlink()
-    elif values is not None and job.spec.slot_bits is not None:
-        arguments = dict(zip(job.spec.arguments, job.arguments, strict=True))
-        words = values.read_bytes()
-        if len(words) != int(arguments["slots"]) * XOR.value_bytes:  # bits left over would become noise
-            raise ShareError(
-                f"Party {i} holds {len(words) // XOR.value_bytes} slots, not the {arguments['slots']} that "
-                "are to be counted."
-            )
-        width, per_lane = job.spec.slot_bits(arguments), int(arguments["per_lane"])
-        create_file(data / SHARED_BITS, input_bits(words, width, per_lane))
-        values.unlink()
-    elif values is not None:
-        shutil.move(values, data / values_file(i))
-    if job.spec.uses_piece and job.pieces is not None:
-        move_piece(job.pieces[i], directory)
-    if job.given_bits is not None:
-        (data / GIVEN_BITS).write_text("\n".join(map(str, job.given_bits[i])))
-    for name, target in config.pop("links", {}).items():
-        (directory / name).symlink_to(target)
-    (directory / CONFIG).write_text(json.dumps(config))
-    (directory / LOG).touch(mode=0o600)
-
-
 def move_piece(source: Path, target: Path) -> None:
     """Move a party's shares of noise, and the key that checks them, from or to the stock.
 
@@ -383,11 +461,13 @@ def _kept_lines(directory: Path) -> Iterator[str]:
     """
     for number, line in enumerate(_read_lines(directory)):
         if number == _MOST_KEPT:
-            yield f"{OWN}It printed more than {_MOST_KEPT:,} lines to be shown, and the others were not read."
+            yield line_of_failure(
+                f"It printed more than {_MOST_KEPT:,} lines to be shown, and the others were not read."
+            )
             return
         yield line
     if _log_size(directory) > _MOST_LOG:
-        yield f"{OWN}It printed more than {_MOST_LOG >> 20} MiB, and the rest was not read."
+        yield line_of_failure(f"It printed more than {_MOST_LOG >> 20} MiB, and the rest was not read.")
 
 
 def _read_lines(directory: Path) -> Iterator[str]:
@@ -400,7 +480,11 @@ def _read_lines(directory: Path) -> Iterator[str]:
         while text := lines.readline(left):
             left -= len(text)
             line = text.decode(errors="replace")
-            if KEPT.match(line):
-                yield line.rstrip() if line.startswith("OUT ") else line.rstrip()[:_LONGEST]
+            if line.startswith("OUT "):
+                yield line.rstrip()
+            elif line.startswith(MARK):
+                yield line.rstrip()[:LONGEST_LINE]
+            elif _OF_A_RUN.match(line):
+                yield line.rstrip()[:_LONGEST]
             elif known := _KNOWN_ERROR.search(line):
                 yield known[0].strip()

@@ -1,15 +1,14 @@
 """One party's process: claims its directory, makes its key, draws its bits or noise, becomes the engine.
 
-It starts in the party's directory with the time in seconds since 1970, prints `ready` when its certificate is
-there, and goes on at `go`, when the others' are. Later output goes to `log`. No other process sees its key,
-bits or noise. Before `ready`, and so before it reads anything of other parties, it shuts itself off from all
-that is not its run's (`sandbox`); the engine inherits that.
+It starts in the party's directory with the time in seconds since 1970. It reports `Ready` when its
+certificate is there, and goes on at `go`, when the others' are. Later output goes to `log`. No other process
+sees its key, bits or noise. Before it reports, and so before it reads anything of other parties, it shuts
+itself off from all that is not its run's (`sandbox`); the engine inherits that.
 """
 
 import contextlib
 import importlib
 import importlib.util
-import json
 import os
 import resource
 import secrets
@@ -18,96 +17,107 @@ import sys
 from collections.abc import Iterable
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
+from msgspec.structs import replace
+
+from harness.clients.gateway_config import GatewayConfig
 from harness.engines.parties import sandbox
 from harness.engines.parties.certificates import expecting, make_key, trust
+from harness.engines.parties.config import Machine, PartyConfig, read_config
+from harness.engines.parties.randomness import Randomness, integers_as_text
 from harness.engines.parties.working_directory import (
     CLAIM,
-    CONFIG,
     DATA,
-    GIVEN_BITS,
     HOSTS,
     LOG,
     PEERS,
-    SHARED_BITS,
     bits_file,
     certificate_file,
     values_file,
 )
-from harness.errors import FairSharesError
+from harness.errors import FairSharesError, LostPeerError
+from harness.party_reports import Ready, line_of, line_of_failure, line_of_lost_peer
 from harness.system.processes import die_with_parent
 
-READY, GO = "ready", "go"
+GO = "go"  # what a party waits for on its standard input
 CLAIMED_EXIT = 17
+# Imported by name, since engines import this package.
+_EMBEDDED_ENGINE = "harness.engines.mpyc.party"
 
 
-def main() -> int:
-    """Run the party of the current directory; return its exit code."""
+def main(randomness: Randomness | None = None) -> int:
+    """Run the party of the current directory; return its exit code.
+
+    Args:
+        randomness: What the party draws from; by default the operating system. Nothing in the directory or
+            the environment changes that.
+    """
     try:
-        return _main()
+        return _main(Randomness() if randomness is None else randomness)
+    except LostPeerError as error:
+        print(line_of_lost_peer(str(error)), flush=True)
     except FairSharesError as error:
-        print("fairshares:", " ".join(str(error).split()), flush=True)
+        print(line_of_failure(str(error)), flush=True)
     except OSError as error:  # most likely its disk is full, and so may be its log
         with contextlib.suppress(OSError):
-            print("fairshares:", error.strerror, flush=True)
+            print(line_of_failure(str(error.strerror)), flush=True)
     return 1
 
 
-def _main() -> int:
+def _main(randomness: Randomness) -> int:
     die_with_parent()
     _dump_no_core()
     os.umask(0o077)
-    config: dict[str, Any] = json.loads(Path(CONFIG).read_text())
+    config = read_config()
     try:
         os.close(os.open(CLAIM, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except FileExistsError:
         return CLAIMED_EXIT
-    data, names, stem = Path(DATA), config["common_names"], f"P{config['party']}"
-    make_key(data, stem, names[config["party"]])
+    make_key(Path(DATA), f"P{config.party}", config.common_names[config.party])
     importlib.import_module("protocols")  # from the project's root, which the sandbox does not read
-    config["addresses"] = [(_numeric(host), port) for host, port in config.get("addresses", [])]
-    if "argv" in config:
-        Path(HOSTS).write_text("".join(f"{host}:{port}\n" for host, port in config["addresses"]))
-    _write_bytecode(config.get("packages", []))
+    config = replace(config, addresses=tuple((_numeric(host), port) for host, port in config.addresses))
+    if isinstance(config.engine, Machine):
+        Path(HOSTS).write_text("".join(f"{host}:{port}\n" for host, port in config.addresses))
+    _write_bytecode(config.packages)
     sandbox.confine(_reach_of(config))
-    if "front" not in config:  # else its gateway ends its virtual machine
+    if config.gateway is None:  # else its gateway ends its virtual machine
         sandbox.signal_only(os.getpid())
-    print(READY, flush=True)
+    print(line_of(Ready()), flush=True)
     if os.read(0, len(GO) + 1).decode().strip() != GO:  # and no more: columns may follow
         return 1
     columns = os.dup(0)
     _redirect_output()
-    for i, name in enumerate(names):
-        trust(Path(DATA if i == config["party"] else PEERS, certificate_file(i)), data, name)
-    if "front" in config:
-        return _run_with_front(config, float(sys.argv[1]))
-    if "rounds" in config:
-        from harness.engines.parties import inputs  # a party of one round should not pay for it
-
-        inputs.begin(config, columns)
+    for party, name in enumerate(config.common_names):
+        place = DATA if party == config.party else PEERS
+        trust(Path(place, certificate_file(party)), Path(DATA), name)
+    if config.gateway is not None and isinstance(config.engine, Machine):
+        return _run_with_gateway(config, config.gateway, config.engine, randomness)
+    if config.rounds is None:
+        _supply_inputs(config, randomness)
     else:
-        _supply_secrets(config)
-    if "argv" in config:
-        _become(config)
-    return int(importlib.import_module(config["module"]).run_party(config))
+        from harness.engines.parties import rounds  # a party of one round should not pay for it
+
+        rounds.begin(config, config.rounds, columns, randomness)
+    if isinstance(config.engine, Machine):
+        _become(config.engine)
+    return int(importlib.import_module(_EMBEDDED_ENGINE).run_party(config, config.engine))
 
 
-def _reach_of(config: dict[str, Any]) -> sandbox.Reach:
+def _reach_of(config: PartyConfig) -> sandbox.Reach:
     """Return what this run needs: its own directory and port, the other parties' ports, and the engine."""
     libraries = map(Path, os.environ.get("LD_LIBRARY_PATH", "").split(":"))
-    ports = [port for _, port in config["addresses"]]
-    own = config["party"]
-    front = config.get("front")
-    of_clients = [] if front is None else [front["port"], front["machine_port"]]
+    ports = [port for _, port in config.addresses]
+    listens = [*ports[config.party : config.party + 1], *config.listens]
+    calls = list(ports)
+    if config.gateway is not None:
+        listens += [config.gateway.port, config.gateway.machine_port]
+        calls.append(config.gateway.machine_port)
     return sandbox.Reach(
         directory=Path.cwd(),
-        reads=(
-            *map(Path, config.get("reads", [])),
-            *(place for place in libraries if place.is_absolute()),
-        ),
-        listens=(*ports[own : own + 1], *of_clients, *config.get("listens", [])),
-        calls=(*ports, *of_clients[1:]),  # a machine of MP-SPDZ has a link to itself
+        reads=(*map(Path, config.reads), *(place for place in libraries if place.is_absolute())),
+        listens=tuple(listens),
+        calls=tuple(calls),  # a machine of MP-SPDZ has a link to itself
     )
 
 
@@ -144,29 +154,38 @@ def _dump_no_core() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0) if hard == 0 else (1, 1))
 
 
-def _run_with_front(config: dict[str, Any], started: float) -> int:
+def _run_with_gateway(
+    config: PartyConfig, gateway: GatewayConfig, engine: Machine, randomness: Randomness
+) -> int:
     """Talk to clients here, with the virtual machine as a child; neither outlives the other."""
-    from harness.clients import gateway as front  # a party without clients should not pay for it
+    from harness.clients.gateway import GatewayPlace, run_gateway  # a party without clients should not pay
 
-    data, party, number = Path(DATA), config["party"], secrets.randbelow(1 << 31)
+    data = Path(DATA)
+    number = secrets.randbelow(1 << 31)
     trust(make_key(data, f"C{number}", f"C{number}"), data, f"C{number}")
-    port = config["front"]["machine_port"] - party  # the virtual machine adds the party's number
     machine = os.fork()
     if machine == 0:
         die_with_parent()
         sandbox.signal_only(os.getpid())
-        _supply_secrets(config)
-        _become(config, str(port), str(number))
+        _supply_inputs(config, randomness)
+        port = gateway.machine_port - config.party  # the virtual machine adds the party's number
+        _become(engine, str(port), str(number))
     sandbox.signal_only(os.getpid(), machine)
-    of_front = {**config["front"], "started": started, "parties": len(config["common_names"])}
-    return front.main(of_front, party, number, data, machine)
+    place = GatewayPlace(
+        party=config.party,
+        parties=len(config.common_names),
+        number=number,
+        data=data,
+        started=float(sys.argv[1]),
+    )
+    return run_gateway(gateway, place, machine)
 
 
-def _become(config: dict[str, Any], *more: str) -> NoReturn:
+def _become(engine: Machine, *more: str) -> NoReturn:
     os.execve(
-        config["argv"][0],
-        [*config["argv"], *more],
-        {**os.environ, **config.get("environment", {}), **expecting(Path(DATA).glob("*.pem"))},
+        engine.argv[0],
+        [*engine.argv, *more],
+        {**os.environ, **engine.environment, **expecting(Path(DATA).glob("*.pem"))},
     )
 
 
@@ -177,27 +196,14 @@ def _redirect_output() -> None:
     os.dup2(log, 2)
 
 
-def _supply_secrets(config: dict[str, Any]) -> None:
-    """Put shares of clients' bits, own bits, and values with own noise in memory for the engine.
-
-    Bits and noise come fresh from the operating system, but for a test program's.
-    """
-    data, party, own = Path(DATA), config["party"], config.get("distributed_noise")
-    shared, file = data / SHARED_BITS, data / GIVEN_BITS
-    given = [int(word) for word in file.read_text().split()] if file.exists() else None
-    if own:
-        from harness.engines.parties import inputs  # a party without distributed noise should not pay for it
-
-        values = data / values_file(party)
-        column = values.read_bytes() if values.exists() else b""
-        _link_to_memory(
-            values, inputs.with_noise(own, column, inputs.noise_of(own) if given is None else given)
-        )
-    bits = given
-    if bits is None or own:
-        bits = [secrets.randbits(width) for width, lanes in config["fair_bits"] for _ in range(lanes)]
-    of_clients = shared.read_bytes() if shared.exists() else b""
-    _link_to_memory(data / bits_file(party), of_clients + "".join(f"{value}\n" for value in bits).encode())
+def _supply_inputs(config: PartyConfig, randomness: Randomness) -> None:
+    """Put values with own noise, shares of clients' bits, and own bits in memory for the engine."""
+    if config.own_noise is not None:
+        column = config.shares.column(config.party)
+        noisy = config.own_noise.with_noise(column, config.own_noise.drawn(randomness))
+        _link_to_memory(Path(DATA, values_file(config.party)), noisy)
+    own_bits = integers_as_text(randomness.integers(config.fair_bits))
+    _link_to_memory(Path(DATA, bits_file(config.party)), config.shares.bits() + own_bits)
 
 
 def _link_to_memory(place: Path, content: bytes) -> None:

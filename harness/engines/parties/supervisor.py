@@ -7,7 +7,7 @@ import shutil
 import signal
 import socket
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
@@ -15,19 +15,17 @@ from itertools import chain
 from pathlib import Path
 from threading import Thread
 from types import MappingProxyType
-from typing import Any, BinaryIO
+from typing import BinaryIO, TypeAlias
 
-from harness.clients.gateway import FAILED
 from harness.clients.session import ClientInputs, Server
 from harness.engines.base import Address, Job, parse_outputs
 from harness.engines.parties.handle import (
-    FAILED_CHECK,
-    LOST_PEER,
-    OWN,
-    REPORT,
     LocalProcess,
     PartyProcess,
+    PartySetup,
     PartyState,
+    Reason,
+    reasons_in,
 )
 from harness.errors import (
     ClientError,
@@ -77,29 +75,34 @@ def _bind(one: socket.socket, port: int) -> bool:
     return False
 
 
+StartsParty: TypeAlias = Callable[[PartySetup, Path], LocalProcess]
+"""Lays a party out in a new directory, from which its process is started."""
+
+
 @contextmanager
 def waiting_parties(
-    job: Job, configs: Sequence[dict[str, Any]], work: Path, timeout_s: float
+    job: Job,
+    setups: Sequence[PartySetup],
+    work: Path,
+    timeout_s: float,
+    lay_out: StartsParty = LocalProcess,
 ) -> Iterator["WaitingParties"]:
-    """Yield a process per config on this machine, each with its inputs; they wait until they may go.
+    """Yield a process per setup on this machine, each with its inputs; they wait until they may go.
 
     Guarantees: afterwards, also after KeyboardInterrupt, all processes have ended and `work`, which must be
     new, is gone.  [test: tests/commands/test_faults.py]
 
     Raises UsedDirectoryError, PartyTimeoutError, or PartyFailedError for the first party to fail.
     """
-    with _laid_out(job, configs, work) as parties, started(parties, timeout_s) as waiting:
-        yield WaitingParties(job, parties, waiting, configs)
+    with _laid_out(setups, work, lay_out) as parties, started(parties, timeout_s) as waiting:
+        yield WaitingParties(job, parties, waiting, setups)
 
 
 @contextmanager
-def _laid_out(job: Job, configs: Sequence[dict[str, Any]], work: Path) -> Iterator[list[LocalProcess]]:
+def _laid_out(setups: Sequence[PartySetup], work: Path, lay_out: StartsParty) -> Iterator[list[LocalProcess]]:
     work.mkdir(mode=0o700, parents=True)
     try:
-        yield [
-            LocalProcess(job, config, work / f"party-{party}", job.values_of(party))
-            for party, config in enumerate(configs)
-        ]
+        yield [lay_out(setup, work / f"party-{setup.config.party}") for setup in setups]
     finally:
         with uninterrupted():
             shutil.rmtree(work, ignore_errors=True)
@@ -239,18 +242,17 @@ class WaitingParties:
     """A job's parties on this machine, which wait until they may go."""
 
     def __init__(
-        self, job: Job, parties: Sequence[LocalProcess], waiting: Waiting, configs: Sequence[dict[str, Any]]
+        self, job: Job, parties: Sequence[LocalProcess], waiting: Waiting, setups: Sequence[PartySetup]
     ) -> None:
         self._job = job
         self._parties = parties
         self._waiting = waiting
-        self._fronts = [
-            (front["host"], front["port"]) for config in configs if (front := config.get("front"))
-        ]
+        gateways = [setup.config.gateway for setup in setups]
+        self._gateways = [(gateway.host, gateway.port) for gateway in gateways if gateway is not None]
 
     def finish(self) -> list[PartyState]:
         """Let the parties go, wait for their end, and keep the noise that they made; return their states."""
-        states = self._waiting.finish(self._job.sending, self._fronts)
+        states = self._waiting.finish(self._job.sending, self._gateways)
         for party in self._parties:
             party.keep()
         return states
@@ -277,7 +279,7 @@ def _watch(parties: Sequence[PartyProcess], deadline: float, timeout_s: float) -
         failed_at = min(failed_at, now) if failed else math.inf
         all_ended = len(codes) == len(parties)
         if failed and (all_ended or now - failed_at > _GRACE_S):
-            errors = [[line for line in party.state().lines if not REPORT.match(line)] for party in parties]
+            errors = [reasons_in(party.state().lines) for party in parties]
             culprits = _culprits(codes, errors, failed)
             if culprits or all_ended or now > min(failed_at + _SEARCH_S, deadline):
                 raise _failure(parties, codes, errors, failed, culprits)
@@ -286,50 +288,49 @@ def _watch(parties: Sequence[PartyProcess], deadline: float, timeout_s: float) -
 def _failure(
     parties: Sequence[PartyProcess],
     codes: Mapping[int, int],
-    errors: Sequence[Sequence[str]],
+    errors: Sequence[Sequence[Reason]],
     failed: Sequence[int],
     culprits: Sequence[int],
 ) -> FairSharesError:
-    for line in chain.from_iterable(errors):
-        if line.startswith(OWN + FAILED):  # because of clients, as all parties agree
-            return ClientError(f"{line.removeprefix(OWN)} The parties were stopped; no result was written.")
+    for reason in chain.from_iterable(errors):
+        if reason.is_of_clients:
+            return ClientError(f"{reason.text} The parties were stopped; no result was written.")
     if not culprits:
-        lines = dict.fromkeys(chain.from_iterable(errors[i] for i in failed))
+        lines = dict.fromkeys(reason.shown for i in failed for reason in errors[i])
         return PartyFailedError(
             f"Connections between the parties were lost (by {', '.join(map(str, sorted(failed)))}), and no "
             "party failed otherwise: look at the network between them. All were stopped and no result was "
             f"written. Last lines: {' | '.join(lines)}"
         )
-    failed_checks = {
-        i: [match for line in errors[i] if (match := FAILED_CHECK.fullmatch(line))] for i in failed
-    }
+    failed_checks = {i: [match for reason in errors[i] if (match := reason.failed_check)] for i in failed}
     checks = {i: matches[0] for i, matches in sorted(failed_checks.items()) if matches}
     if checks and codes[culprits[0]] > 0:
         return PartyFailedError(_one_of(len(errors), checks))
     return PartyFailedError(_end_of(parties, codes, culprits[0], errors))
 
 
-def _culprits(codes: Mapping[int, int], errors: Sequence[Sequence[str]], failed: Sequence[int]) -> list[int]:
+def _culprits(
+    codes: Mapping[int, int], errors: Sequence[Sequence[Reason]], failed: Sequence[int]
+) -> list[int]:
     """Return failed parties that did more than lose a peer, the likeliest first."""
-    lost = LOST_PEER.fullmatch
+    killed = [i for i in failed if codes[i] < 0]
     # A party that lost its peer fails right after it, and may be seen first.
-    return [
-        *(i for i in failed if codes[i] < 0),
-        *(i for i in failed if not any(map(lost, errors[i]))),
-        *(i for i in failed if not all(map(lost, errors[i]))),
-    ]
+    lost_nobody = [i for i in failed if not any(reason.is_lost_peer for reason in errors[i])]
+    did_more = [i for i in failed if not all(reason.is_lost_peer for reason in errors[i])]
+    return killed + lost_nobody + did_more
 
 
 def _end_of(
     parties: Sequence[PartyProcess],
     codes: Mapping[int, int],
     culprit: int,
-    errors: Sequence[Sequence[str]],
+    errors: Sequence[Sequence[Reason]],
 ) -> str:
     code = codes[culprit]
     names = {number.value: number.name for number in signal.Signals}
     how = f"was killed by {names.get(-code, -code)}" if code < 0 else f"ended with exit code {code}"
-    last = f" Its last lines: {' | '.join(errors[culprit][-3:])}" if errors[culprit] else ""
+    shown = [reason.shown for reason in errors[culprit][-3:]]
+    last = f" Its last lines: {' | '.join(shown)}" if shown else ""
     if parties[culprit].state().no_room:
         last = f" There is no room left on the disk.{last}"
     others = ", ".join(f"{i}: {codes.get(i)}" for i in range(len(parties)) if i != culprit)

@@ -11,7 +11,6 @@ LOG = "log"
 PEERS = "peers"  # the others' certificates, as P<i>.pem
 DATA = "Player-Data"  # where engines look for the following
 SHARED_BITS = "shared-bits"  # of clients; this party's own bits are appended
-GIVEN_BITS = "given-bits"  # of a test program, in place of random ones
 PIECE = ("Persistence/Transactions-P*.data", f"{DATA}/*/Player-MAC-Keys-*")  # of noise made ahead
 MET = "met"  # the SHA-256 of each certificate that a link of this party accepted, a line each
 LOOPBACK = "127.0.0.1"  # in `CONFIG`, where all parties are on one machine
@@ -25,6 +24,11 @@ def values_file(party: int) -> str:
 def bits_file(party: int) -> str:
     """Return the file of integers whose bits a party inputs."""
     return f"Input-P{party}-0"
+
+
+def kept_shares_file(party: int) -> str:
+    """Return the file in which a virtual machine keeps shares between programs."""
+    return f"Persistence/Transactions-P{party}.data"
 
 
 def certificate_file(party: int) -> str:

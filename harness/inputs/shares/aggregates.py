@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from harness.errors import ShareError, cannot, refuse
 from harness.inputs.shares.file_format import ClientPolicy, client_policy_from_json, hash_of
@@ -15,6 +15,7 @@ from harness.inputs.shares.identities import IDENTITY_BYTES, MOST_UPLOADS
 from harness.inputs.shares.task import Task
 from harness.system.documents import DECLARATION, Refusal, as_type, parse_json
 from harness.system.files import create_file, open_regular
+from protocols.json_values import JsonFields
 from protocols.spec import SPLIT
 
 SCHEMA = 3
@@ -27,7 +28,7 @@ class Header:
     party: int
     uploads: int
     fingerprint: str
-    policy: dict[str, Any]
+    policy: JsonFields
     task: Task
     excluded: dict[str, int]
     schema: int = SCHEMA

@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -32,10 +31,18 @@ from harness.inputs.shares.keys import unseal
 from harness.inputs.shares.party import CHANGED, OTHER_KEY, OTHER_TASK, UNOPENED, UNREADABLE
 from harness.inputs.shares.task import BOUNDS_BYTES, HEAD_BYTES, Task
 from harness.system.documents import Refusal, as_type, parse_json, read_json
-from harness.system.files import create_file, in_turn, scratch_directory, writable_by_others, write_whole
+from harness.system.files import (
+    create_file,
+    entries_replaceable_by_others,
+    in_turn,
+    scratch_directory,
+    writable_by_others,
+    write_whole,
+)
 from harness.system.progress import tell
 from harness.system.signals import uninterrupted
 from protocols.arrays import Integers, Words
+from protocols.json_values import JsonFields
 from protocols.spec import INPUT_FORMS, InputForm
 
 COUNTED_SCHEMA = 2  # version of the file that counts earlier uploads
@@ -82,8 +89,9 @@ def of_what_is_left(records: ClientRecords, source: Path, file: Path) -> ClientR
 
     The file is written first, so records of an upload that fails count as shared.
     Guarantees: all uploads made with this file, even concurrent ones, together hold at most the domain's
-    bound of a client's records, if there is one, and come from different sources.
-    [test: tests/harness/inputs/test_counted.py]
+    bound of a client's records, if there is one, and come from different sources. Nobody else can put
+    another file in its place.
+    [test: tests/harness/inputs/test_counted.py, tests/harness/inputs/test_places_of_others.py]
     """
     refusal = Refusal(
         RecordsError,
@@ -96,6 +104,12 @@ def of_what_is_left(records: ClientRecords, source: Path, file: Path) -> ClientR
     if not source.is_file():
         raise RecordsError(f"{named('counted')} knows records by their file, and {source} is none; name one.")
     with cannot(f"write {file}", RecordsError, "nothing was shared"):
+        reason = entries_replaceable_by_others(file.parent)
+        if reason is not None:
+            raise RecordsError(
+                f"{reason}, so others could replace {file}, which tells what was shared; nothing was shared. "
+                f"Name another {named('counted')}, or take that right away (chmod go-w)."
+            )
         with source.open("rb") as content:
             digest = hashlib.file_digest(content, "sha256").hexdigest()
         with in_turn(file.parent):
@@ -166,6 +180,9 @@ def seal_upload(task: Task, values: Integers, bounds: ClientPolicy | None) -> tu
 def share(task: Task, records: ClientRecords, out: Path, bounds: ClientPolicy | None = None) -> list[str]:
     """Write all envelopes to `out/party-<i>/`, or none; return the uploads' identities.
 
+    Guarantees: nobody but this user and root can replace an envelope, nor any directory above it.
+    [test: tests/harness/inputs/test_places_of_others.py]
+
     Raises RecordsError or ShareError.  [test: tests/harness/inputs/test_shares_places.py]
     """
     names = [f"party-{i}" for i in range(len(task.parties))]
@@ -190,14 +207,20 @@ def share(task: Task, records: ClientRecords, out: Path, bounds: ClientPolicy | 
 
 
 def _make_places(out: Path, names: Sequence[str]) -> None:
-    """Make each party's directory; raise ShareError if others can change one that is there."""
+    """Make each party's directory; raise ShareError if others can change or replace one."""
     out.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _check_place(entries_replaceable_by_others(out))
     for name in names:
         (out / name).mkdir(mode=0o700, exist_ok=True)
-        if (reason := writable_by_others(out / name)) is not None:
-            raise ShareError(
-                f"{reason}, so others could replace shares; name another {named('out')}, or chmod go-w it."
-            )
+        _check_place(writable_by_others(out / name))
+
+
+def _check_place(reason: str | None) -> None:
+    """Raise ShareError if there is a reason why others could replace what is written somewhere."""
+    if reason is not None:
+        raise ShareError(
+            f"{reason}, so others could replace shares; name another {named('out')}, or chmod go-w it."
+        )
 
 
 def _seal_into(
@@ -278,7 +301,7 @@ def _bounds(stated: bytes) -> ClientPolicy | None:
     fields = parse_json(stated, refusal)
     if fields is None:
         return None
-    return client_policy_from_json(as_type(dict[str, Any], fields, refusal), refusal)
+    return client_policy_from_json(as_type(JsonFields, fields, refusal), refusal)
 
 
 def _identity(task: Task, bound: bytes) -> bytes:

@@ -10,8 +10,8 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor, CancelledError, ProcessPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context
@@ -29,19 +29,42 @@ from harness.inputs.shares.file_format import ClientPolicy, client_policy_from_j
 from harness.inputs.shares.identities import Digests, Identities, digests_in
 from harness.inputs.shares.keys import SealingKey, unseal
 from harness.inputs.shares.party import UNCOVERED, UNSOUND, UploadReport
-from harness.inputs.shares.task import Task
+from harness.inputs.shares.task import Task, task_from_bytes
 from harness.system.documents import Refusal, as_type, parse_json
 from harness.system.files import append
 from harness.system.progress import tell
 from protocols.arrays import Words
+from protocols.json_values import JsonFields, JsonObject, JsonValue
 from protocols.spec import SPLIT
 
 _AT_ONCE = 512  # envelopes per batch
 _BYTES_AT_ONCE = 2**25  # of a batch, unless one envelope is longer
 _CHECKPOINT_S = 30.0
 _AGAIN = "again"  # in place of a reason: its upload was opened before it, in the same batch
-_Batch = tuple[list[str | ClientPolicy | None], Words]
-_Start = Callable[[bytes, bool], Callable[[], _Batch]]  # starts opening envelopes; its result waits for them
+Batch = tuple[list[str | ClientPolicy | None], Words]
+Start = Callable[[bytes, bool], Callable[[], Batch]]  # starts opening envelopes; its result waits for them
+
+
+@dataclass(frozen=True)
+class _DescribedOpener:
+    task: str
+    party: int
+    keys: dict[str, str] = field(repr=False)
+    policy: str  # as JSON
+
+
+def opener_from_json(fields: JsonValue) -> "Opener":
+    """Return the opener that a process of the party's described. Raises ShareError for anything else."""
+    where = "What the process that aggregates says"
+    refusal = Refusal(ShareError, where, "an opener of this version", "run the command again")
+    said = as_type(_DescribedOpener, fields, refusal)
+    stated = parse_json(said.policy.encode(), refusal)
+    policy = client_policy_from_json(stated, refusal) if isinstance(stated, dict) else None
+    keys = {bytes.fromhex(name): bytes.fromhex(key) for name, key in said.keys.items()}
+    return Opener(task_from_bytes(said.task.encode(), where), said.party, keys, policy)
+
+
+Opening = tuple[Start, int]  # and how many results may wait
 
 
 class Part(NamedTuple):
@@ -60,12 +83,21 @@ class Opener:
     keys: dict[bytes, bytes] = field(repr=False)
     policy: ClientPolicy | None = None
 
+    def to_json(self) -> JsonObject:
+        """Return what `opener_from_json` reads, for a process of the party's: secret keys are in it."""
+        return {
+            "task": self.task.text.decode(),
+            "party": self.party,
+            "keys": {name.hex(): key.hex() for name, key in self.keys.items()},
+            "policy": json.dumps(None if self.policy is None else self.policy.to_json()),
+        }
+
     @property
     def summed(self) -> bool:
         """Whether values are added up, or else listed."""
         return self.task.form == SPLIT.name
 
-    def __call__(self, envelopes: bytes, apart: bool = False) -> _Batch:
+    def __call__(self, envelopes: bytes, apart: bool = False) -> Batch:
         """Open envelopes, of each identity only up to the first sound one.
 
         Args:
@@ -117,6 +149,9 @@ class Opener:
         return self.task.ring.total(joined)[:, np.newaxis] if self.summed else joined
 
 
+OpenedBy = Callable[[Opener], AbstractContextManager[Opening]]
+
+
 class _Opening(NamedTuple):
     """Envelopes that are being opened.
 
@@ -130,7 +165,7 @@ class _Opening(NamedTuple):
     identities: Sequence[bytes]
     files: Sequence[bytes]
     apart: bool
-    result: Callable[[], _Batch]
+    result: Callable[[], Batch]
 
 
 class Count:
@@ -195,20 +230,21 @@ class Count:
             self._parts = [self.opener.together(*self._parts)]
         return self._parts[0]
 
-    def add(self, place: Path | str, processes: int | None = None, cluster: str | None = None) -> None:
+    def add(self, place: Path | str, processes: int | None = None, opened_by: OpenedBy | None = None) -> None:
         """Count the uploads in a directory's or an object store's files that end in .share.
 
-        By default a process per processor opens them; 0 uses this one. Workers of a Dask `cluster`, given by
-        its scheduler's address, see the party's keys.
-
+        Args:
+            place: The directory, or the store's address.
+            processes: How many processes open them: by default one for each processor; 0 uses this one.
+            opened_by: What opens them in place of processes here.
         Raises:
-            ShareError: The place, the checkpoint or the cluster failed, or a worker process died.
+            ShareError: The place, the checkpoint or what opens them failed, or a worker process died.
         """
         task, party = self.opener.task, self.opener.party
         total = envelopes_at_most(place, task, party)
         batch = self._at_once
         processes = (os.cpu_count() or 1) * (total > _AT_ONCE) if processes is None else processes
-        with _pool(self.opener, processes, cluster) as (start, most):
+        with _pool(self.opener, processes, opened_by) as (start, most):
             for number, envelope in enumerate(
                 envelopes_in(place, task, party, self.opener.keys, self._left_out)
             ):
@@ -223,7 +259,7 @@ class Count:
             self._open(start)
             self._collect(0)
 
-    def _open(self, start: _Start) -> None:
+    def _open(self, start: Start) -> None:
         """Start to open both batches, the suspects after the envelopes that they may repeat.
 
         Openings are collected in the order in which they started. So when a batch is collected, no other
@@ -353,7 +389,7 @@ class Count:
         digests = digests_in(plain[8:end])
         if (digests[1:] <= digests[:-1]).any() or self._counted(digests).any():
             refusal.say("its uploads are not in order, or there twice")
-        bounds = as_type(dict[str, dict[str, Any]], parse_json(plain[end + size :], refusal), refusal)
+        bounds = as_type(dict[str, JsonFields], parse_json(plain[end + size :], refusal), refusal)
         values = ring.from_bytes(plain[end : end + size]).reshape(columns, rows, ring.words)
         self._take(Part(digests, values))
         for name, bound in bounds.items():
@@ -416,27 +452,10 @@ class Count:
 
 
 @contextmanager
-def _pool(opener: Opener, processes: int, cluster: str | None) -> Iterator[tuple[_Start, int]]:
-    if cluster:
-        from distributed import Client, KilledWorker
-
-        try:
-            # By msgpack results are plain bytes, which are not unpickled.
-            with Client(cluster, serializers=["msgpack"], deserializers=["msgpack"]) as client:
-                # Not Client.get_executor: its futures may never end once the scheduler is gone.
-                submit = partial(client.submit, _packed, opener, pure=False)
-
-                def start(envelopes: bytes, apart: bool) -> Callable[[], _Batch]:
-                    result = submit(envelopes, apart).result
-                    number = len(envelopes) // opener.task.envelope_bytes(opener.party)
-                    return lambda: _unpacked(result(), opener, number, apart)
-
-                yield start, 2 * sum(client.nthreads().values())
-        except (OSError, ValueError, TypeError, KilledWorker, CancelledError) as error:
-            raise ShareError(
-                f"The cluster {cluster} does not answer, or lost its workers: {error}; see that it runs, and "
-                "go on by the same command."
-            ) from None
+def _pool(opener: Opener, processes: int, opened_by: OpenedBy | None) -> Iterator[Opening]:
+    if opened_by is not None:
+        with opened_by(opener) as opening:
+            yield opening
     elif processes:
         context, quiet = get_context("forkserver"), (signal.SIGINT, signal.SIG_IGN)
         try:  # workers ignore interrupts, as this process ends them
@@ -451,7 +470,7 @@ def _pool(opener: Opener, processes: int, cluster: str | None) -> Iterator[tuple
         yield lambda envelopes, apart: partial(opener, envelopes, apart), 0
 
 
-def _packed(opener: Opener, envelopes: bytes, apart: bool) -> bytes:
+def packed(opener: Opener, envelopes: bytes, apart: bool) -> bytes:
     """Return what an opener finds, in a cluster's worker: a length, answers in JSON, and values."""
     answers, values = opener(envelopes, apart)
     stated = [answer.to_json() if isinstance(answer, ClientPolicy) else answer for answer in answers]
@@ -459,24 +478,24 @@ def _packed(opener: Opener, envelopes: bytes, apart: bool) -> bytes:
     return len(text).to_bytes(8, "big") + text + values.astype("<u8").tobytes()
 
 
-def _unpacked(packed: object, opener: Opener, number: int, apart: bool) -> _Batch:
-    """Return what `_packed` packed of so many envelopes, or raise ShareError if it has another form.
+def unpacked(content: object, opener: Opener, number: int, apart: bool) -> Batch:
+    """Return what `packed` packed of so many envelopes, or raise ShareError if it has another form.
 
     Guarantees: nothing of it is unpickled. A worker that lies in this form is not found out.
     [test: tests/harness/inputs/test_counting.py]
     """
     refusal = Refusal(ShareError, "What a worker of the cluster returned", "a count", "see to its version")
-    if not isinstance(packed, bytes):
+    if not isinstance(content, bytes):
         refusal.say("it is not bytes")
-    end = 8 + int.from_bytes(packed[:8], "big")
-    stated = as_type(list[str | dict[str, Any] | None], parse_json(packed[8:end], refusal), refusal)
+    end = 8 + int.from_bytes(content[:8], "big")
+    stated = as_type(list[str | dict[str, Any] | None], parse_json(content[8:end], refusal), refusal)
     answers = [client_policy_from_json(one, refusal) if isinstance(one, dict) else one for one in stated]
     columns, _, words = opener.nothing.values.shape
     sound = sum(not isinstance(answer, str) for answer in answers)
     rows = 1 if opener.summed and not apart else sound
-    if len(answers) != number or len(packed) - end != 8 * columns * rows * words:
+    if len(answers) != number or len(content) - end != 8 * columns * rows * words:
         refusal.say("it is longer or shorter than a count of these envelopes")
     if not {answer for answer in answers if isinstance(answer, str)} <= {*UNSOUND, _AGAIN}:
         refusal.say("it has a reason that this version does not know")
-    values = np.frombuffer(packed, "<u8", offset=end).astype(np.uint64)
+    values = np.frombuffer(content, "<u8", offset=end).astype(np.uint64)
     return answers, values.reshape(columns, rows, words)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from harness.errors import ShareError, cannot
 from harness.system.documents import Refusal, as_type
-from harness.system.files import write_whole
+from harness.system.files import make_own_directory, write_whole
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.guarantee import Guarantee
-from protocols.json_values import JsonObject, JsonValue
+from protocols.json_values import JsonFields, JsonObject
 from protocols.spec import REPLICATED, InputForm
 
 SUFFIX = ".share"
@@ -57,14 +57,14 @@ class ClientPolicy:
             min(self.unit, other.unit),  # alphabetically: "client" before "record"
         )
 
-    def to_json(self) -> dict[str, JsonValue]:
+    def to_json(self) -> JsonFields:
         """Return what `client_policy_from_json` reads."""
-        return {
-            "tasks": list(self.tasks),
-            "epsilon": str(self.total.epsilon),
-            "delta": str(self.total.delta),
-            "unit": str(self.unit),
-        }
+        return JsonFields(
+            tasks=list(self.tasks),
+            epsilon=str(self.total.epsilon),
+            delta=str(self.total.delta),
+            unit=str(self.unit),
+        )
 
 
 def client_policy_from_json(fields: JsonObject, refusal: Refusal) -> ClientPolicy:
@@ -102,6 +102,23 @@ def pieces_of(
 def hash_of(texts: Iterable[str]) -> str:
     """Return a digest of texts."""
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()
+
+
+def check_place(out: Path) -> None:
+    """Raise ShareError if others could replace a file there, which a later command is to trust.
+
+    [test: tests/harness/inputs/test_places_of_others.py]
+
+    Args:
+        out: The file. Its directory is made if need be.
+    """
+    with cannot(f"write {out}", ShareError):
+        reason = make_own_directory(out.parent)
+    if reason is not None:
+        raise ShareError(
+            f"{reason}, so others could replace {out}; nothing was written. Name a file elsewhere, or take "
+            "that right away (chmod go-w)."
+        )
 
 
 def write_file(out: Path, *parts: bytes | Iterable[bytes]) -> None:

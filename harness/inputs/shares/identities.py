@@ -1,7 +1,7 @@
 """Sets of up to a hundred million identities of uploads, at 32 bytes each."""
 
-from collections.abc import Iterable, Iterator, Set as AbstractSet
-from typing import Any, BinaryIO
+from collections.abc import Collection, Iterable, Iterator, Set as AbstractSet
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,22 +19,22 @@ def digests_in(raw: bytes | bytearray) -> Digests:
     return np.frombuffer(raw, f"S{IDENTITY_BYTES}")
 
 
-class Identities(AbstractSet[str]):
-    """A set of identities (64 hexadecimal digits), as sorted digests."""
+class Identities(Collection[str]):
+    """A set of identities (64 hexadecimal digits), as sorted digests.
+
+    It does what sets do with each other, and equals a set of the same identities. It is no `Set` itself, as
+    its union with a set of anything else is not there.
+    """
 
     def __init__(self, digests: Digests) -> None:
         self.digests = digests
 
     @classmethod
-    def of(cls, names: Iterable[Any]) -> "Identities":
+    def of(cls, names: Iterable[str]) -> "Identities":
         """Return the set of these identities."""
         if isinstance(names, Identities):
             return names
         return cls(np.unique(digests_in(b"".join(map(bytes.fromhex, names)))))
-
-    @classmethod
-    def _from_iterable(cls, it: Iterable[Any]) -> AbstractSet[Any]:
-        return cls.of(it)
 
     @classmethod
     def read(cls, file: BinaryIO, number: int) -> "Identities":
@@ -69,17 +69,22 @@ class Identities(AbstractSet[str]):
             same[some] = self.digests[np.minimum(places, len(self) - 1)] == digests[some]
         return same
 
-    def __and__(self, other: AbstractSet[Any]) -> "Identities":
+    def __and__(self, other: Collection[str]) -> "Identities":
         return Identities(self.digests[Identities.of(other).has(self.digests)])
 
-    def __or__(self, other: AbstractSet[Any]) -> "Identities":
+    def __or__(self, other: Collection[str]) -> "Identities":
         more = Identities.of(other) - self  # most often nothing; a sorted copy of all takes 200 bytes each
         return Identities(np.sort(np.concatenate([self.digests, more.digests]))) if more else self
 
-    def __sub__(self, other: AbstractSet[Any]) -> "Identities":
+    def __sub__(self, other: Collection[str]) -> "Identities":
         return Identities(self.digests[~Identities.of(other).has(self.digests)])
 
-    def __le__(self, other: AbstractSet[Any]) -> bool:
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Identities | AbstractSet):
+            return NotImplemented
+        return len(self) == len(other) and self <= other
+
+    def __le__(self, other: Collection[str]) -> bool:
         return bool(Identities.of(other).has(self.digests).all())
 
     def texts(self) -> Iterator[str]:

@@ -26,9 +26,16 @@ from cryptography.hazmat.primitives.hpke import (
     Suite,
 )
 
-from harness.errors import ShareError, named_command
+from harness.errors import ShareError, cannot, named_command
 from harness.system.documents import SMALL, Refusal, as_type, read_json
-from harness.system.files import create_file, read_bounded, write_whole
+from harness.system.files import (
+    changeable_by_others,
+    create_file,
+    make_own_directory,
+    read_bounded,
+    write_whole,
+)
+from protocols.json_values import JsonValue
 
 # In a party's directory of keys: its public description, and its secret signing key.
 FILE, SIGNING = "party.json", "signing.pem"
@@ -190,7 +197,42 @@ class SealingParty:
         return party
 
 
-def has_too_many_keys(party: object) -> bool:
+def check_place_of_keys(directory: Path) -> None:
+    """Raise ShareError if others than this user could replace a party's keys, or what it publishes.
+
+    Clients seal for the keys in `party.json`. Whoever replaces it before the party hands it out reads what
+    they share.
+    [test: tests/harness/inputs/test_places_of_others.py]
+
+    Args:
+        directory: An existing directory of keys.
+    """
+    with cannot(f"read {directory}", ShareError):
+        reason = changeable_by_others(directory)
+    if reason is not None:
+        raise _not_own(reason, directory)
+
+
+def make_place_of_keys(directory: Path) -> None:
+    """Make a directory of keys if need be.
+
+    Raises ShareError as `check_place_of_keys`. Nothing is left then.
+    """
+    with cannot(f"write a key to {directory}", ShareError):
+        reason = make_own_directory(directory)
+    if reason is not None:
+        raise _not_own(reason, directory)
+    check_place_of_keys(directory)
+
+
+def _not_own(reason: str, directory: Path) -> ShareError:
+    return ShareError(
+        f"{reason}, so others could replace the keys in {directory}; take that right away (chmod go-w) if "
+        "they are as you made them, or make others in a directory that only you can change."
+    )
+
+
+def has_too_many_keys(party: JsonValue) -> bool:
     """Return whether a party's description, before it is read as one, lists more than `MOST_KEYS` keys."""
     keys = party.get("keys") if isinstance(party, dict) else None
     return isinstance(keys, list) and len(keys) > MOST_KEYS
@@ -206,7 +248,9 @@ def read_party(path: Path) -> SealingParty:
 
 
 def signing_key(directory: Path) -> ec.EllipticCurvePrivateKey:
-    """Return a directory's signing key, or raise ShareError."""
+    """Return a directory's signing key, or raise ShareError, also if others could replace it."""
+    if directory.is_dir():
+        check_place_of_keys(directory)
     try:
         key = serialization.load_pem_private_key(read_bounded(directory / SIGNING, SMALL.size), None)
         assert isinstance(key, ec.EllipticCurvePrivateKey)
@@ -218,7 +262,12 @@ def signing_key(directory: Path) -> ec.EllipticCurvePrivateKey:
 
 
 def secrets_in(directory: Path) -> dict[bytes, bytes]:
-    """Return a directory's secret sealing keys by ID, or raise ShareError."""
+    """Return a directory's secret sealing keys by ID.
+
+    Raises ShareError if there is none, or others could replace one.
+    """
+    if directory.is_dir():
+        check_place_of_keys(directory)
     secrets = {}
     for path in sorted(directory.glob("*.key")):
         try:

@@ -6,7 +6,7 @@ A client that sends one party something else, or all of them something invalid, 
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
 from operator import and_, or_
@@ -70,8 +70,8 @@ class UploadReport:
 
     party: int
     task: str
-    sound: AbstractSet[str]
-    unsound: Mapping[str, AbstractSet[str]]
+    sound: Collection[str]
+    unsound: Mapping[str, Collection[str]]
     signature: str = field(default="", compare=False)
 
     @property
@@ -95,7 +95,7 @@ class UploadReport:
 class Agreement:
     """The identities that all parties accept, and numbers of others by reason."""
 
-    accepted: AbstractSet[str]
+    accepted: Collection[str]
     left_out: Mapping[str, int]
 
 

@@ -3,13 +3,17 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from cryptography.utils import CryptographyDeprecationWarning
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 _ALGORITHM = ec.ECDSA(hashes.SHA256())
 
@@ -23,7 +27,7 @@ class Signed:
     certificate: str
 
 
-def kind_of(statement: type[Any]) -> str:
+def kind_of(statement: type) -> str:
     """Return the name of a kind of statements, which enters each signature."""
     return statement.__name__.lower()
 
@@ -33,7 +37,7 @@ def signature_of(key: ec.EllipticCurvePrivateKey, kind: str, text: str) -> str:
     return key.sign(_to_sign(kind, text), _ALGORITHM).hex()
 
 
-def signed_by(own: Path, statement: object) -> Signed:
+def signed_by(own: Path, statement: "DataclassInstance") -> Signed:
     """Return a statement, a dataclass, signed by the key beside the certificate in the file `own`."""
     key = serialization.load_pem_private_key(own.with_suffix(".key").read_bytes(), None)
     assert isinstance(key, ec.EllipticCurvePrivateKey)
@@ -41,7 +45,7 @@ def signed_by(own: Path, statement: object) -> Signed:
     return Signed(text, signature_of(key, kind_of(type(statement)), text), own.read_text())
 
 
-def is_signature(signature: str, key: object, kind: str, text: str) -> bool:
+def is_signature(signature: str, key: PublicKeyTypes, kind: str, text: str) -> bool:
     """Return whether a key's holder signed this text of this kind."""
     try:
         assert isinstance(key, ec.EllipticCurvePublicKey)
@@ -51,13 +55,13 @@ def is_signature(signature: str, key: object, kind: str, text: str) -> bool:
     return True
 
 
-def is_signed(one: Signed, kind: str) -> bool:
+def is_signed(signed: Signed, kind: str) -> bool:
     """Return whether the key of its certificate signed a statement, as one of this kind."""
     try:
-        key = x509.load_pem_x509_certificate(one.certificate.encode()).public_key()
+        key = x509.load_pem_x509_certificate(signed.certificate.encode()).public_key()
     except (ValueError, UnsupportedAlgorithm, CryptographyDeprecationWarning, x509.InvalidVersion):
         return False  # the warning is an error where a caller makes it one
-    return is_signature(one.signature, key, kind, one.said)
+    return is_signature(signed.signature, key, kind, signed.said)
 
 
 def _to_sign(kind: str, text: str) -> bytes:

@@ -5,7 +5,6 @@ import json
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -30,6 +29,7 @@ from harness.inputs.shares.keys import (
 )
 from harness.system.documents import DECLARATION, Refusal, as_type, parse_json
 from harness.system.files import read_bounded
+from protocols.json_values import JsonFields
 from protocols.spec import ENFORCED, INPUT_FORMS
 
 SCHEMA = 1
@@ -53,8 +53,8 @@ class Task:
     form: str
     arithmetic: str
     copies: int
-    record_domain: dict[str, Any]
-    policy: dict[str, Any]
+    record_domain: JsonFields
+    policy: JsonFields
     parties: list[SealingParty]
     least_uploads: int
     until: str

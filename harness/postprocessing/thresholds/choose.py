@@ -30,17 +30,28 @@ OBJECTIVES = (ACCURACY, BALANCED_ACCURACY)
 RATES = ("true_positive_rate", "false_positive_rate", "selection_rate")
 
 CONFIDENCE = Fraction(95, 100)
-GOOD_RATIO = 0.1  # of noise to records, that messages suggest
-NEARLY_ALL = 0.98  # of a group, predicted alike: a rule that tells hardly anybody apart
-_MOST_TIMES = 20  # as much epsilon as is worth a hint: no command takes an epsilon above 20
+GOOD_RATIO = 0.1  # ratio of noise to records that messages suggest
+NEARLY_ALL = 0.98  # if this share of a group is predicted alike, the rule tells hardly anybody apart
+_MOST_TIMES = 20  # messages suggest at most so many times the epsilon: no command takes an epsilon above 20
 
 
 @dataclass(frozen=True, eq=False)
 class GroupThresholds:
-    """A decision rule for each group, and its estimated effect.
+    """A decision rule for each group, and the rules' estimated effect.
 
-    All intervals hold at once with probability `confidence`, over noise and sample. `gap` is the largest
-    difference between groups in a constrained rate.
+    Args:
+        constraint: One of `CONSTRAINTS`.
+        objective: One of `OBJECTIVES`.
+        tolerance: The difference between groups that was allowed in each constrained rate.
+        deterministic: Whether rules are single thresholds.
+        rules: By group.
+        rates: The groups' estimated rates, by the rate's name, shape (k,).
+        intervals: Their intervals, by the rate's name, shape (k, 2).
+        objective_value: The estimated objective.
+        gap: The largest estimated difference between groups in a constrained rate.
+        gap_interval: Its interval.
+        confidence: All intervals hold at once with this probability, over the noise and the sample.
+        least_tolerance: Whether the tolerance is the least that leaves a choice, as none was given.
     """
 
     constraint: str
@@ -70,16 +81,17 @@ def choose_thresholds(
     without a grid of rates, the tolerance under equalized odds, and deterministic rules are ours.
     Guarantees: on exact curves at least as good as Fairlearn's, up to the edge case.
     [test: tests/harness/postprocessing/test_thresholds_and_fairlearn.py]
-    Edge cases: under equalized odds, a group below its best curve draws between two thresholds: those within
-    10^-4 of the rates that leave the fewest decisions to chance, else the closest within half a record, else
-    among three. The gap is within the tolerance, or within 2 * 10^-4 or one record's share.
+    Edge cases: under equalized odds, a group whose rates are to be below its best curve draws between two
+    thresholds. Of those that reach the rates within 10^-4, it takes the two that leave the fewest decisions
+    to chance; else the two that come closest, if within half a record; else it draws among three thresholds.
+    So the gap exceeds the tolerance by at most 2 * 10^-4 or one record's share.
 
     Args:
         curves: Exact or noisy.
         constraint: One of `CONSTRAINTS`.
         objective: One of `OBJECTIVES`.
-        tolerance: From 0 to 1. None: 0, or for deterministic rules about the least that leaves more than
-            accepting everybody or nobody.
+        tolerance: From 0 to 1. None is 0; if then deterministic rules could only accept everybody or nobody,
+            None is about the least tolerance that leaves more.
         deterministic: Whether rules are single thresholds.
     Raises:
         OptionError: An argument is out of range.
@@ -87,10 +99,12 @@ def choose_thresholds(
         TooNoisyError: A group's records may all be noise.
         InfeasibleError: Without randomization, only accepting everybody or nobody meets the constraint.
     """
-    chosen, points = tolerance or 0.0, curves.points()
-    for kind, value, known in (("constraint", constraint, CONSTRAINTS), ("objective", objective, OBJECTIVES)):
-        if value not in known:
-            raise OptionError(f"The {kind} must be one of {', '.join(known)}, not {value!r}.")
+    chosen = tolerance or 0.0
+    points = curves.points()
+    if constraint not in CONSTRAINTS:
+        raise OptionError(f"The constraint must be one of {', '.join(CONSTRAINTS)}, not {constraint!r}.")
+    if objective not in OBJECTIVES:
+        raise OptionError(f"The objective must be one of {', '.join(OBJECTIVES)}, not {objective!r}.")
     if not 0 <= chosen <= 1:
         raise OptionError(f"The tolerance must be between 0 and 1, not {chosen:g}.")
     _check_curves(curves, points, constraint, objective)
@@ -116,15 +130,18 @@ def _assessed(
     shares = np.zeros((len(rules), len(task.points.thresholds)))
     for row, rule in zip(shares, rules, strict=True):
         row[np.searchsorted(task.points.thresholds, rule.thresholds)] = rule.probabilities
-    rates, intervals = {}, {}
+    rates = {}
+    intervals = {}
     for name in RATES:
         estimates = (shares * getattr(task.points, name)).sum(axis=1)
         band = (shares[..., np.newaxis] * bands[name]).sum(axis=1)
         # The estimate comes from monotone curves, which noise can put outside what the counts allow.
         band = np.stack([np.fmin(band[:, 0], estimates), np.fmax(band[:, 1], estimates)], axis=1)
-        rates[name], intervals[name] = estimates, np.clip(band, 0, 1)
+        rates[name] = estimates
+        intervals[name] = np.clip(band, 0, 1)
     gaps = np.array([_gap(intervals[name]) for name in task.constrained])
-    tpr, fpr = (np.nan_to_num(rates[name]) for name in RATES[:2])
+    tpr = np.nan_to_num(rates["true_positive_rate"])
+    fpr = np.nan_to_num(rates["false_positive_rate"])
     return GroupThresholds(
         constraint=task.constraint,
         objective=task.objective,
@@ -140,33 +157,37 @@ def _assessed(
 
 
 def _gap(intervals: Floats) -> tuple[float, float]:
-    differences = intervals[:, 1] - intervals[:, np.newaxis, 0]  # of column's highest and row's lowest
+    """Return the interval of the largest difference between groups, from the groups' intervals."""
+    differences = intervals[:, 1] - intervals[:, np.newaxis, 0]  # a column's upper less a row's lower bound
     np.fill_diagonal(differences, -np.inf)
     apart = intervals[:, 0].max() - intervals[:, 1].min()
     return max(float(apart), 0.0), float(differences.max())
 
 
 def _check_curves(curves: GroupCurves, points: OperatingPoints, constraint: str, objective: str) -> None:
-    both = constraint == EQUALIZED_ODDS or objective == BALANCED_ACCURACY
-    needed = {
-        "positives": (points.positives, 1, both or constraint == EQUAL_OPPORTUNITY),
-        "negatives": (points.negatives, 1, both or constraint == FALSE_POSITIVE_RATE_PARITY),
-        "records": (points.positives + points.negatives, 2, True),
-    }
-    error, or_epsilon = 0.0, ""
+    """Raise an error if a total that divides a rate is not above 0, or may be all noise."""
+    needs_both = constraint == EQUALIZED_ODDS or objective == BALANCED_ACCURACY
+    needed = {}  # by what they count: each group's total, and the number of curves that it is the sum of
+    if needs_both or constraint == EQUAL_OPPORTUNITY:
+        needed["positives"] = (points.positives, 1)
+    if needs_both or constraint == FALSE_POSITIVE_RATE_PARITY:
+        needed["negatives"] = (points.negatives, 1)
+    needed["records"] = (points.positives + points.negatives, 2)
+    error = 0.0
+    or_epsilon = ""
     if curves.noise is not None:
         error = float(curves.noise.standard_errors()[-1])
         or_epsilon = ", or spend more epsilon; the budget of this release is spent"
-    for what, (totals, labels, is_needed) in needed.items():
+    for what, (totals, curves_added) in needed.items():
         for group, total in zip(points.groups, totals.tolist(), strict=True):
-            if is_needed and total <= 0:
+            if total <= 0:
                 raise UndefinedRateError(
                     f"By the revealed counts group {group!r} has no {what}, so a rate that {constraint} "
                     f"with {objective} needs is 0/0. Merge the group with another, or gather more of its "
                     f"records{or_epsilon}."
                 )
-            noise = math.sqrt(labels) * error
-            if is_needed and total <= 2 * noise:
+            noise = math.sqrt(curves_added) * error
+            if total <= 2 * noise:
                 more = math.ceil(noise / (GOOD_RATIO * total))
                 times = f", or spend {more} times the epsilon" if more <= _MOST_TIMES else ""
                 raise TooNoisyError(
@@ -191,56 +212,66 @@ def _infeasible(curves: GroupCurves, task: ThresholdTask, tolerance: float) -> I
         message += (
             f" The noise alone moves a rate by {worst:.2g} (standard error, smallest group), in proportion "
             "to 1/(epsilon * records)"
-            + (
-                f": {math.ceil(worst / tolerance)} times either brings that down to the tolerance."
-                if worst > tolerance > 0 and worst / tolerance <= _MOST_TIMES
-                else "."
-            )
         )
+        if worst > tolerance > 0 and worst / tolerance <= _MOST_TIMES:
+            message += f": {math.ceil(worst / tolerance)} times either brings that down to the tolerance."
+        else:
+            message += "."
     return InfeasibleError(message)
 
 
 def constant_prediction(curves: GroupCurves, objective: str) -> float:
-    """Return the better constant prediction's objective."""
-    positives, negatives = (max(float(counts.sum()), 0.0) for counts in (curves.positives, curves.negatives))
-    return max(positives, negatives) / (positives + negatives) if objective == ACCURACY else 0.5
+    """Return the objective of predicting the same label for everybody, the better one of the two."""
+    if objective != ACCURACY:
+        return 0.5
+    positives = max(float(curves.positives.sum()), 0.0)
+    negatives = max(float(curves.negatives.sum()), 0.0)
+    return max(positives, negatives) / (positives + negatives)
 
 
 def cautions(thresholds: GroupThresholds, curves: GroupCurves, positive: str) -> list[str]:
-    """Warn of groups with a nearly constant prediction, or an area under the curve below 1/2.
+    """Warn of groups with a nearly constant prediction, or an area under the curve clearly below 1/2.
 
-    An area is below by two standard errors of sample and noise.
+    Args:
+        thresholds: The chosen rules.
+        curves: What they were chosen by.
+        positive: The positive label's name.
     """
     warnings = []
-    if below := [repr(group) for i, group in enumerate(thresholds.rules) if _below_diagonal(curves, i)]:
+    below = [repr(group) for i, group in enumerate(thresholds.rules) if _below_diagonal(curves, i)]
+    if below:
         warnings.append(
             f"In {_named(below)} higher scores go with the other label more often than with {positive!r}. If "
             f"the scores are for the other label, name it by {named('positive_label')}; it costs no ε."
         )
     selection = thresholds.rates["selection_rate"]
-    extremes = {"hardly anybody": selection <= 1 - NEARLY_ALL, "almost everybody": selection >= NEARLY_ALL}
+    extremes = {"Hardly anybody": selection <= 1 - NEARLY_ALL, "Almost everybody": selection >= NEARLY_ALL}
     for what, alike in extremes.items():
-        if groups := [
-            repr(group) for group, is_alike in zip(thresholds.rules, alike.tolist(), strict=True) if is_alike
-        ]:
+        pairs = zip(thresholds.rules, alike.tolist(), strict=True)
+        groups = [repr(group) for group, is_alike in pairs if is_alike]
+        if not groups:
+            continue
+        warning = (
+            f"{what} of {_named(groups)} is predicted {positive!r}: "
+            f"{in_words(thresholds.objective)} {thresholds.objective_value:.3f}, where predicting one label "
+            f"for everybody has {constant_prediction(curves, thresholds.objective):.3f}."
+        )
+        if thresholds.objective != BALANCED_ACCURACY:
             balanced = named("objective", BALANCED_ACCURACY)
-            other = f" {balanced} weighs both labels alike, and costs no ε."
-            warnings.append(
-                f"{what.capitalize()} of {_named(groups)} is predicted {positive!r}: "
-                f"{in_words(thresholds.objective)} {thresholds.objective_value:.3f}, where predicting "
-                "one label for "
-                f"everybody has {constant_prediction(curves, thresholds.objective):.3f}."
-                + (other if thresholds.objective != BALANCED_ACCURACY else "")
-            )
+            warning += f" {balanced} weighs both labels alike, and costs no ε."
+        warnings.append(warning)
     return warnings
 
 
 def _named(groups: Sequence[str]) -> str:
-    return f"group{'s' * (len(groups) > 1)} {' and '.join(groups)}"
+    noun = "group" if len(groups) == 1 else "groups"
+    return f"{noun} {' and '.join(groups)}"
 
 
 def _below_diagonal(curves: GroupCurves, group: int) -> bool:
-    positives, negatives = float(curves.positives[group]), float(curves.negatives[group])
+    """Return whether an area is below 1/2 by more than two standard errors of sample and noise."""
+    positives = float(curves.positives[group])
+    negatives = float(curves.negatives[group])
     if min(positives, negatives) <= 0:
         return False
     sample = (positives + negatives + 1) / (12 * positives * negatives)

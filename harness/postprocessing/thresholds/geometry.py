@@ -1,7 +1,7 @@
 """The best decision rules under a fairness constraint, as geometry.
 
-One rate is alike in all groups (`*_one_rate`), or both are (`*_two_rates`), within a tolerance. Rules are
-points on or below a group's upper convex hull (`mixed_*`), or given points (`pure_*`).
+Within a tolerance, groups are alike in one rate (`*_one_rate`), or in both (`*_two_rates`). A group's rule is
+a point on or below its upper convex hull (`mixed_*`), or one of its given points (`pure_*`).
 """
 
 from collections.abc import Callable, Sequence
@@ -11,12 +11,18 @@ import numpy as np
 
 from protocols.arrays import Floats, Integers
 
-ROUNDING = 1e-12  # rates that differ by less are the same rate, computed twice
+ROUNDING = 1e-12  # rates that differ by less are taken for the same rate, computed in two ways
 
 
 @dataclass(frozen=True, eq=False)
 class Hull:
-    """The upper convex hull of points, x from 0 to 1: its corners' indices and coordinates."""
+    """The upper convex hull of points whose x are from 0 to 1.
+
+    Args:
+        corners: The indices of those points that are its corners, from left to right.
+        x: The corners' x.
+        y: The corners' y.
+    """
 
     corners: Integers
     x: Floats
@@ -26,18 +32,25 @@ class Hull:
     def over(cls, x: Floats, y: Floats) -> "Hull":
         """Return the hull of points in any order."""
         kept: list[int] = []
-        xs, ys = x.tolist(), y.tolist()
-        for i in np.lexsort((y, x)).tolist():
-            while kept and (
-                xs[kept[-1]] == xs[i]
-                or (
-                    len(kept) > 1
-                    and (ys[kept[-1]] - ys[kept[-2]]) * (xs[i] - xs[kept[-2]])
-                    <= (ys[i] - ys[kept[-2]]) * (xs[kept[-1]] - xs[kept[-2]])
-                )
-            ):
+        xs = x.tolist()
+        ys = y.tolist()
+
+        def is_covered(last: int, new: int) -> bool:
+            """Return whether the last kept point is no corner if a point to the right is new."""
+            if xs[last] == xs[new]:
+                return True
+            if len(kept) < 2:
+                return False
+            before = kept[-2]
+            return bool(
+                (ys[last] - ys[before]) * (xs[new] - xs[before])
+                <= (ys[new] - ys[before]) * (xs[last] - xs[before])
+            )
+
+        for point in np.lexsort((y, x)).tolist():
+            while kept and is_covered(kept[-1], point):
                 kept.pop()
-            kept.append(i)
+            kept.append(point)
         return cls(np.array(kept, dtype=np.int64), x[kept], y[kept])
 
     def at(self, x: Floats | float) -> Floats:
@@ -58,9 +71,10 @@ class Hull:
 
 
 def mixed_one_rate(hulls: Sequence[Hull], tolerance: float) -> Floats:
-    """Return each group's x, all within the tolerance, that maximizes the sum of the hulls' heights.
+    """Return each group's x such that the sum of the hulls' heights is largest.
 
-    The best sum in [c, c + tolerance] is concave and piecewise linear in c.
+    Computes: all x lie in some [c, c + tolerance]. The largest sum there is concave and piecewise linear in
+    c, so that it is enough to try each c at which a corner enters or leaves.
     """
     corners = np.unique(np.concatenate([hull.x for hull in hulls]))
     starts = np.unique(np.clip(np.concatenate([corners, corners - tolerance]), 0, 1 - tolerance))
@@ -72,22 +86,33 @@ def mixed_one_rate(hulls: Sequence[Hull], tolerance: float) -> Floats:
 def mixed_two_rates(
     hulls: Sequence[Hull], gain: Floats, loss: Floats, tolerance: float
 ) -> tuple[Floats, Floats]:
-    """Return each group's x and y, within the tolerance, that maximize the sum of gain y - loss x.
+    """Return each group's x and y such that the sum of gain y - loss x is largest.
 
-    Hulls are of ROC points, from (0, y0) to (1, 1), never falling; gain and loss are not negative. In a
-    window each group's best point has a closed form, and their sum is concave in the window's corner.
+    Computes: all points lie in some window, whose sides are the tolerance and whose lower left corner is
+    (a, b). In a window each group's best point has a closed form. Their sum is concave in the corner.
+
+    Args:
+        hulls: Of each group's ROC points, from (0, y0) to (1, 1), never falling.
+        gain: Of each group, not negative.
+        loss: Of each group, not negative.
+        tolerance: By how much two groups may differ in x, and in y.
     """
-    peaks = [hull.x[np.argmax(g * hull.y - c * hull.x)] for hull, g, c in zip(hulls, gain, loss, strict=True)]
+    peaks = []
+    for hull, group_gain, group_loss in zip(hulls, gain, loss, strict=True):
+        peaks.append(hull.x[np.argmax(group_gain * hull.y - group_loss * hull.x)])
 
     def best_points(a: Floats, b: Floats) -> tuple[Floats, Floats]:
-        xs, ceiling = [], np.minimum(b + tolerance, 1.0)
+        ceiling = np.minimum(b + tolerance, 1.0)
+        xs = []
+        ys = []
         for hull, peak in zip(hulls, peaks, strict=True):
             least = np.maximum(a, hull.first_reach(b))
-            x = np.clip(peak, least, np.minimum(a + tolerance, hull.first_reach(ceiling)))
-            xs.append(np.where(ceiling <= hull.at(a), a, x))  # the window's top left corner is below the hull
-        return np.array(xs), np.array(
-            [np.minimum(hull.at(x), ceiling) for hull, x in zip(hulls, xs, strict=True)]
-        )
+            on_hull = np.clip(peak, least, np.minimum(a + tolerance, hull.first_reach(ceiling)))
+            is_corner_below_hull = ceiling <= hull.at(a)  # the window's upper left corner
+            x = np.where(is_corner_below_hull, a, on_hull)
+            xs.append(x)
+            ys.append(np.minimum(hull.at(x), ceiling))
+        return np.array(xs), np.array(ys)
 
     def value(a: Floats, b: Floats) -> Floats:
         x, y = best_points(a, b)
@@ -103,14 +128,19 @@ def mixed_two_rates(
 
 
 def snapped(shares: Floats) -> Floats:
-    """Return shares within [0, 1], those within 10^-9 of an end on it."""
+    """Return shares held within [0, 1]; a share within 10^-9 of an end becomes that end."""
     return np.where(shares < 1e-9, 0.0, np.where(shares > 1 - 1e-9, 1.0, shares))
 
 
 def pure_one_rate(points: Sequence[tuple[Floats, Floats]], tolerance: float) -> Integers | None:
-    """Return the points with the largest sum of y, one per group and all x within the tolerance, if any.
+    """Return each group's point, such that all x are within the tolerance and the sum of y is largest.
 
-    `points` are each group's sorted x, and its y.
+    Args:
+        points: Each group's x, rising, and its y.
+        tolerance: By how much two groups may differ in x.
+
+    Returns:
+        The index of each group's point; None if no points are within the tolerance.
     """
     starts = np.unique(np.concatenate([x for x, _ in points]))
     best = np.array([_largest(y, *_window(x, starts, tolerance)) for x, y in points])
@@ -124,43 +154,64 @@ def pure_one_rate(points: Sequence[tuple[Floats, Floats]], tolerance: float) -> 
 def pure_two_rates(
     points: Sequence[tuple[Floats, Floats]], gain: Floats, loss: Floats, tolerance: float
 ) -> Integers | None:
-    """Return the points with the largest sum of gain y - loss x, one per group, within the tolerance, if any.
+    """Return each group's point, all within the tolerance, such that the sum of gain y - loss x is largest.
 
-    `points` are each group's x and y, both sorted.
+    Computes: for each window of x, a bound of the sum without regard to y; then, for windows in the order of
+    their bounds, the largest sum over all windows of y, until no further bound exceeds the best sum so far.
+
+    Args:
+        points: Each group's x and y, both rising.
+        gain: Of each group.
+        loss: Of each group.
+        tolerance: By how much two groups may differ in x, and in y.
+
+    Returns:
+        The index of each group's point; None if no points are within the tolerance.
     """
     ys = [y for _, y in points]
-    values = [g * y - c * x for (x, y), g, c in zip(points, gain, loss, strict=True)]
+    values = [
+        group_gain * y - group_loss * x
+        for (x, y), group_gain, group_loss in zip(points, gain, loss, strict=True)
+    ]
     starts = np.unique(np.concatenate([x for x, _ in points]))
-    windows = _narrowed(ys, np.array([_window(x, starts, tolerance) for x, _ in points]), tolerance)
-    at_best = _total(values, [_largest(v, *window) for v, window in zip(values, windows, strict=True)])
-    best, chosen = -np.inf, None
-    for i in np.argsort(-at_best, kind="stable").tolist():
-        if at_best[i] <= best + ROUNDING:
+    windows_of_x = np.array([_window(x, starts, tolerance) for x, _ in points])
+    windows = _narrowed(ys, windows_of_x, tolerance)
+    best_in_windows = [
+        _largest(group_values, low, high) for group_values, (low, high) in zip(values, windows, strict=True)
+    ]
+    bounds = _total(values, best_in_windows)
+    best = -np.inf
+    chosen = None
+    for window in np.argsort(-bounds, kind="stable").tolist():
+        if bounds[window] <= best + ROUNDING:
             break
-        ends = windows[..., i].tolist()
-        bottoms = np.unique(np.concatenate([y[a : b + 1] for y, (a, b) in zip(ys, ends, strict=True)]))
+        ends = windows[..., window].tolist()
+        ys_in_window = [y[low : high + 1] for y, (low, high) in zip(ys, ends, strict=True)]
+        bottoms = np.unique(np.concatenate(ys_in_window))
         indices = []
-        for y, worth, (low, high) in zip(ys, values, ends, strict=True):
+        for y, group_values, (low, high) in zip(ys, values, ends, strict=True):
             first, last = _window(y, bottoms, tolerance)
-            indices.append(_largest(worth, np.maximum(first, low), np.minimum(last, high)))
-        value = _total(values, indices)
-        if value.max() > best + ROUNDING:
-            best, chosen = float(value.max()), np.array(indices)[:, np.argmax(value)]
+            indices.append(_largest(group_values, np.maximum(first, low), np.minimum(last, high)))
+        sums = _total(values, indices)
+        if sums.max() > best + ROUNDING:
+            best = float(sums.max())
+            chosen = np.array(indices)[:, np.argmax(sums)]
     return chosen
 
 
 def _narrowed(ys: Sequence[Floats], windows: Integers, tolerance: float) -> Integers:
-    """Leave out of windows of x the points whose y is near no other group's."""
+    """Leave out of windows of x the points at either end whose y is not near every other group's."""
     lows = [y[np.minimum(first, len(y) - 1)] for y, (first, _) in zip(ys, windows, strict=True)]
     highs = [y[last] for y, (_, last) in zip(ys, windows, strict=True)]
-    floor, ceiling = np.max(lows, axis=0) - tolerance, np.min(highs, axis=0) + tolerance
+    floor = np.max(lows, axis=0) - tolerance
+    ceiling = np.min(highs, axis=0) + tolerance
     low = [np.searchsorted(y, floor - ROUNDING, side="left") for y in ys]
     high = [np.searchsorted(y, ceiling + ROUNDING, side="right") - 1 for y in ys]
     return np.stack([np.maximum(windows[:, 0], low), np.minimum(windows[:, 1], high)], axis=1)
 
 
 def _largest(values: Floats, low: Integers, high: Integers) -> Integers:
-    """Return the first index of the largest of values[low..high], for many ranges, or -1."""
+    """Return, for each range low..high, the first index of its largest value; -1 for an empty range."""
     order = np.lexsort((-np.arange(len(values)), values))
     rank = np.append(np.argsort(order), -1)  # with an end for ranges that go up to the last value
     best = np.maximum.reduceat(rank, np.column_stack([low, high + 1]).ravel())[::2]
@@ -168,24 +219,36 @@ def _largest(values: Floats, low: Integers, high: Integers) -> Integers:
 
 
 def _window(values: Floats, starts: Floats, width: float) -> tuple[Integers, Integers]:
-    low = np.searchsorted(values, starts - ROUNDING, side="left")
-    return low, np.searchsorted(values, starts + width + ROUNDING, side="right") - 1
+    """Return the first and the last index of rising values in each [start, start + width]."""
+    first = np.searchsorted(values, starts - ROUNDING, side="left")
+    last = np.searchsorted(values, starts + width + ROUNDING, side="right") - 1
+    return first, last
 
 
 def _total(values: Sequence[Floats], indices: Sequence[Integers] | Integers) -> Floats:
     """Return the sum of each group's values at its indices; minus infinity for -1."""
     pairs = zip(values, indices, strict=True)
-    return np.asarray(sum(np.where(index < 0, -np.inf, of_group[index]) for of_group, index in pairs))
+    at_indices = [np.where(index < 0, -np.inf, group_values[index]) for group_values, index in pairs]
+    return np.asarray(sum(at_indices))
 
 
 def _best(value: Floats, spread: Floats) -> int:
+    """Return the index of the largest value; among equal ones, of the least spread."""
     return int(np.argmin(np.where(value >= value.max() - ROUNDING, spread, np.inf)))
 
 
 def _maximise(
     function: Callable[[Floats], Floats], low: Floats, high: Floats, points: int = 33, rounds: int = 11
 ) -> Floats:
-    """Return where concave functions are largest."""
+    """Return where concave functions are largest, by a grid that gets finer each round.
+
+    Args:
+        function: Many functions at once, each along the first axis.
+        low: Where each begins.
+        high: Where each ends.
+        points: Of the grid.
+        rounds: How often the grid gets finer.
+    """
     steps = np.linspace(0, 1, points).reshape(-1, *[1] * low.ndim)
     middle = low
     for _ in range(rounds):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -16,14 +16,14 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
 
 from harness.errors import RecordsError, ResultFileError, ThresholdRuleError, UnseenGroupError
-from harness.inputs.columns import as_names
+from harness.inputs.columns import Name, Names, as_names
 from harness.inputs.record_schema import shown
 from harness.postprocessing.thresholds.rules import ThresholdRule, rule_from_json
 from harness.system.result_files import SCHEMA, read_result, result_path, write_json
 from protocols.arrays import Floats
 
 if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame, IntoSeries
+    from narwhals.stable.v2.typing import IntoDataFrame, IntoFrame, IntoSeries
 
 Samples: TypeAlias = "npt.ArrayLike | IntoFrame | IntoSeries"
 """Values of samples: an array, or a frame or series that narwhals knows."""
@@ -70,7 +70,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         estimator: Estimator | None = None,
         unseen_group: str | float = ERROR,
         positive_label: str | None = None,
-        labels: Sequence[Any] | None = None,
+        labels: Sequence[Name] | None = None,
     ) -> None:
         self.rules = rules
         self.estimator = estimator
@@ -130,7 +130,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return True
 
     @property
-    def classes_(self) -> npt.NDArray[Any]:
+    def classes_(self) -> Names:
         """The sorted classes: the estimator's, or the labels."""
         labels = np.sort(np.array((0, 1) if self.labels is None else self.labels))
         return np.asarray(getattr(self.estimator, "classes_", labels))
@@ -141,7 +141,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return int(getattr(self.estimator, _NUMBER_OF_FEATURES))
 
     @property
-    def feature_names_in_(self) -> npt.NDArray[Any]:
+    def feature_names_in_(self) -> Names:
         """The estimator's names of features."""
         return np.asarray(getattr(self.estimator, _NAMES_OF_FEATURES))
 
@@ -151,7 +151,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         *,
         sensitive_features: Samples,
         random_state: Randomness = None,
-    ) -> npt.NDArray[Any]:
+    ) -> Names:
         """Predict each sample's class, one of `classes_`.
 
         Args:
@@ -214,7 +214,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
             )
         return names.index(self.positive_label)
 
-    def _by_rule(self, groups: pd.Series) -> Iterator[tuple[npt.NDArray[np.int64], ThresholdRule]]:
+    def _by_rule(self, groups: pd.Series[str]) -> Iterator[tuple[npt.NDArray[np.int64], ThresholdRule]]:
         for group in groups.unique().tolist():
             rows = np.flatnonzero(groups == group)
             if group in self.rules:
@@ -233,7 +233,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
                 )
 
 
-def _collected(given: Samples) -> Samples | nw.DataFrame[Any] | nw.Series[Any]:
+def _collected(given: Samples) -> Samples | nw.DataFrame[IntoDataFrame] | nw.Series[IntoSeries]:
     """Return a frame or series in memory; anything else as it is."""
     known = nw.from_native(given, allow_series=True, pass_through=True)
     return known.collect() if isinstance(known, nw.LazyFrame) else known
@@ -259,7 +259,7 @@ def _scores(given_scores: Samples) -> Floats:
     return scores
 
 
-def _groups(given: Samples, index: pd.Index | None, samples: int) -> pd.Series:
+def _groups(given: Samples, index: pd.Index[Name] | None, samples: int) -> pd.Series[str]:
     groups = _collected(given)
     if isinstance(groups, nw.DataFrame):
         if groups.shape[1] != 1:
@@ -267,7 +267,7 @@ def _groups(given: Samples, index: pd.Index | None, samples: int) -> pd.Series:
                 f"sensitive_features has {groups.shape[1]} columns; cross them into one, as the groups were."
             )
         groups = groups[:, 0]
-    values: pd.Series | npt.NDArray[Any]
+    values: pd.Series[Name] | Names
     if isinstance(groups, nw.Series):
         of_rows = nw.maybe_get_index(groups)
         if isinstance(index, pd.Index) and of_rows is not None and not index.equals(of_rows):

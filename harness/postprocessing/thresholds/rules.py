@@ -70,7 +70,11 @@ class ThresholdRule:
 
 
 class StatedRule(Struct, frozen=True, kw_only=True):
-    """A rule in `thresholds.json`: one threshold, two with the probability of the other, or lists of more."""
+    """A rule in `thresholds.json`, in one of three forms.
+
+    It states one threshold; or two thresholds, and the probability of the second; or lists of thresholds and
+    of their probabilities.
+    """
 
     threshold: float | UnsetType = UNSET
     threshold_alt: float | UnsetType = UNSET
@@ -79,7 +83,11 @@ class StatedRule(Struct, frozen=True, kw_only=True):
     probabilities: list[Probability] | UnsetType = UNSET
 
     def rule(self, where: str) -> ThresholdRule:
-        """Return the rule; ThresholdRuleError, which names `where`, if there is none."""
+        """Return the rule.
+
+        Raises:
+            ThresholdRuleError: The fields state no rule. The message begins with `where`.
+        """
         parts = self._parts
         if parts is None:
             raise ThresholdRuleError(
@@ -91,22 +99,22 @@ class StatedRule(Struct, frozen=True, kw_only=True):
     @property
     def _parts(self) -> tuple[list[float], list[float]] | None:
         """The thresholds and their probabilities; None unless the fields are one of the three forms."""
-        one = self.threshold
-        other = self.threshold_alt
+        first = self.threshold
+        second = self.threshold_alt
         probability = self.probability_alt
-        if isinstance(one, UnsetType):
+        if isinstance(first, UnsetType):
             if isinstance(self.thresholds, UnsetType) or isinstance(self.probabilities, UnsetType):
                 return None
-            if isinstance(other, UnsetType) and isinstance(probability, UnsetType):
+            if isinstance(second, UnsetType) and isinstance(probability, UnsetType):
                 return self.thresholds, self.probabilities
             return None
         if not isinstance(self.thresholds, UnsetType) or not isinstance(self.probabilities, UnsetType):
             return None
-        if isinstance(other, UnsetType) and isinstance(probability, UnsetType):
-            return [one], [1.0]
-        if isinstance(other, UnsetType) or isinstance(probability, UnsetType):
+        if isinstance(second, UnsetType) and isinstance(probability, UnsetType):
+            return [first], [1.0]
+        if isinstance(second, UnsetType) or isinstance(probability, UnsetType):
             return None
-        return [one, other], [1 - probability, probability]
+        return [first, second], [1 - probability, probability]
 
 
 def _mixture_at(where: str, thresholds: list[float], probabilities: list[float]) -> ThresholdRule:
@@ -121,16 +129,23 @@ def _mixture_at(where: str, thresholds: list[float], probabilities: list[float])
 
 
 def mixture(parts: Iterable[tuple[float, float]]) -> ThresholdRule:
-    """Return the rule of (threshold, probability) pairs, merged, without zeros."""
+    """Return the rule that draws among pairs of a threshold and its probability.
+
+    Equal thresholds are merged, and thresholds of probability 0 left out.
+    """
     merged: dict[float, float] = {}
     for threshold, probability in parts:
         merged[threshold] = merged.get(threshold, 0.0) + probability
-    kept = sorted((threshold, p) for threshold, p in merged.items() if p != 0)
-    return ThresholdRule(tuple(t for t, _ in kept), tuple(p for _, p in kept))
+    thresholds = sorted(threshold for threshold, probability in merged.items() if probability != 0)
+    return ThresholdRule(tuple(thresholds), tuple(merged[threshold] for threshold in thresholds))
 
 
 def rule_from_json(fields: JsonValue, where: str) -> ThresholdRule:
-    """Return a rule in `thresholds.json`; ThresholdRuleError, which names `where`, without one."""
+    """Return a rule from the fields of `thresholds.json`.
+
+    Raises:
+        ThresholdRuleError: The fields state no rule. The message begins with `where`.
+    """
     known = fields if isinstance(fields, dict) else {}
     if not set(known) <= set(StatedRule.__struct_fields__):
         known = {}  # so that it has none of the forms

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 
@@ -127,7 +128,11 @@ def least_tolerance(task: ThresholdTask) -> float:
     return high
 
 
-def _best_points(task: ThresholdTask, tolerance: float, among: slice) -> list[int] | None:
+_Points: TypeAlias = "slice[int | None, int | None, None]"
+"""Points of each curve, from one to before another."""
+
+
+def _best_points(task: ThresholdTask, tolerance: float, among: _Points) -> list[int] | None:
     if any(len(curve.thresholds[among]) == 0 for curve in task.curves):
         return None
     if task.constraint == EQUALIZED_ODDS:

@@ -1,4 +1,4 @@
-"""Every guarantee, recomputed from the noise's distribution and a protocol's linear map.
+"""Audits: every guarantee is computed again, from the noise's distribution and a protocol's linear map.
 
 Imports: `releases.registry`, `protocols`. Start with `samplers`, then `releases`.
 """

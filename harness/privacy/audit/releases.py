@@ -1,6 +1,7 @@
 """Audits of releases for `./inv audit`."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, partial, reduce
 from math import lcm
@@ -17,17 +18,20 @@ from harness.privacy.audit.samplers import (
     audit_truncated,
 )
 from harness.releases.base import fitting, statistic_class
-from harness.request.base import WITH_DISTRIBUTED_NOISE, no_place
-from harness.request.releases import REQUESTS
+from harness.releases.registry import REQUESTS, with_distributed_noise
+from harness.request.base import no_place
 from protocols.accounting.calibration import (
     AboveThreshold,
+    LinearQueries,
     NeighboringRelation,
     Neighbors,
+    NoisePlan,
     PrivacyUnit,
     plan_distributed_noise,
     plan_noise,
 )
 from protocols.accounting.exact_privacy import (
+    PrivacyCurve,
     amounts_moved,
     composed,
     curve_of_coins,
@@ -37,26 +41,44 @@ from protocols.accounting.exact_privacy import (
     values_moved,
 )
 from protocols.accounting.losses import LossDistribution, loss_distribution
-from protocols.circuits.coins import exp_bounds
+from protocols.circuits.coins import Coin, exp_bounds
 from protocols.guarantee import Guarantee
 from protocols.noise.added import BITS, NoiseDistribution
 from protocols.noise.truncated import log_upper_bound
 from protocols.published_baselines import composed_laplace, protocol_4
 from protocols.spec import ProtocolSpec, declared_release
 
-PAPERS_THRESHOLDS, PAPERS_GROUPS = 1001, 2
+PAPERS_THRESHOLDS = 1001
+PAPERS_GROUPS = 2
 
 DEFAULT_CAP = 10  # records of a client, where clients are zeroed out
 
 _MAX_CELLS = 10**6
 _JOINT_VALUES = 3  # the joint distribution of more values has too many likelihood ratios
 
-_STEPS = 8000  # of the loss, in epsilon: finer than those by which the noise's table was chosen
-_MOST_SPREADS = 12  # records of a client, which can spread in 77 ways
+_STEPS = 8000  # steps of the loss within epsilon: finer than those by which the noise's table was chosen
+_MOST_SPREADS = 12  # the most records of a client; as many can spread in 77 ways
 
 
 RELEASES = {name: target for task in REQUESTS for name, target in statistic_class(task).audited.items()}
-_protocol_4 = cache(protocol_4)  # of a thousand thresholds, which takes a second
+_protocol_4 = cache(protocol_4)  # a thousand thresholds take a second
+
+
+@dataclass(frozen=True)
+class _Loss:
+    """The privacy loss that an audit found.
+
+    Args:
+        figures: What was found on the way, by name.
+        exact: The guarantee.
+        takes: Begins the sentence that says that it exceeds the claim.
+        joint: The exact privacy of all values together, if there are few enough.
+    """
+
+    figures: Mapping[str, Figure]
+    exact: Guarantee
+    takes: str
+    joint: PrivacyCurve | None = None
 
 
 def audit_release(
@@ -70,53 +92,103 @@ def audit_release(
 ) -> Audited:
     """Audit a release by its declared linear map, see docs/explanation/noise.md#the-audit.
 
-    If values move by more than 1, the worst ratio counts per unit, and each value's outermost atoms one by
-    one. Raises OptionError if no noise reaches epsilon and delta, or no linear map is declared.
+    Computes: if values move by more than 1, the worst likelihood ratio counts once per unit, and each value's
+    outermost atoms count one by one.
+
+    Args:
+        name: What tables call the release.
+        spec: The protocol that makes it.
+        arguments: The protocol's arguments.
+        neighbors: Whom the release protects.
+        epsilon: The requested one.
+        delta: The requested one.
+
+    Raises:
+        OptionError: No noise reaches epsilon and delta, or no linear map is declared.
     """
-    cap, text = neighbors.cap, {name: str(value) for name, value in arguments.items()}
-    index = spec.release(text) if spec.release else None
+    texts = {argument: str(value) for argument, value in arguments.items()}
+    declared = spec.release(texts) if spec.release else None
     with fitting(epsilon, delta):
-        release = index if isinstance(index, AboveThreshold) else declared_release(spec, text)
+        release = declared if isinstance(declared, AboveThreshold) else declared_release(spec, texts)
         plan = plan_noise(release, neighbors, epsilon, delta)
-    one = curve_of_coins(plan.coins)
-    ratio = one.least_ratio(one.impossible)
-    assert ratio is not None  # at that delta it is finite by definition
     parameters: dict[str, str | int] = {**arguments, "neighboring_relation": str(neighbors.relation)}
-    figures: dict[str, Figure]
-    joint = None
     if isinstance(release, AboveThreshold):
-        figures = {"values": release.queries + 1, "values_moved": release.queries}
-        exact = Guarantee(log_upper_bound(ratio**2), one.impossible * (1 + release.queries))
-        takes = f"an index of {release.queries} counts takes"
+        loss = _loss_of_index(release, plan.coins)
     else:
-        moved, by = values_moved(release, neighbors), "units in all"
-        figures = {"values": release.nodes, "values_moved": moved}
-        if release.amounts:
-            moves = amounts_moved(release, neighbors)
-            figures |= {"values_moved": max(map(len, moves)), "units_moved": moved}
-            lost = max(impossible_mass(plan.coins, move) for move in moves)
-            exact = Guarantee(moved * log_upper_bound(ratio), lost)
-        elif cap > 1:
-            ways = 2 if neighbors.malleable_slots else 1  # some counts of a level fall, and others may rise
-            levels, cells = max(map(len, release.columns)), min(ways * cap, release.cells)
-            figures |= {"values_moved": levels * cells, "units_moved": moved}
-            lost = impossible_mass_of_clients(plan.coins, ways * levels, cap)
-            exact = Guarantee(moved * log_upper_bound(ratio), lost)
-        else:
-            by, exact = "values", Guarantee(log_upper_bound(ratio**moved), one.impossible * moved)
-        if moved <= _JOINT_VALUES and cap == 1:
-            joint = composed([one] * moved)
+        loss = _loss_of_values(release, neighbors, plan)
         if plan.unit is PrivacyUnit.CLIENT:
-            parameters["cap"] = cap
-        takes = f"a {plan.unit} moves {moved} {by}, which takes"
-    figures |= {"epsilon": exact.epsilon, "delta": exact.delta}
-    if joint is not None:
-        figures |= {f"epsilon_at_{at}": joint.least_epsilon(least) for at, least in DELTAS.items()}
+            parameters["cap"] = neighbors.cap
+    exact = loss.exact
+    figures = {**loss.figures, "epsilon": exact.epsilon, "delta": exact.delta}
+    if loss.joint is not None:
+        for at, at_delta in DELTAS.items():
+            figures[f"epsilon_at_{at}"] = loss.joint.least_epsilon(at_delta)
     fault = None
     if exact.epsilon > plan.exact.epsilon or exact.delta > plan.exact.delta:
-        fault = f"{takes} more than the ε and δ that are claimed"
-    subject = f"{spec.name}.{neighbors.relation}" + ".active" * neighbors.malleable_slots
-    return Audited(subject, name, Guarantee(epsilon, delta), parameters, figures, joint, True, fault)
+        fault = f"{loss.takes} more than the ε and δ that are claimed"
+    return Audited(
+        subject=f"{spec.name}.{neighbors.relation}{_active(neighbors)}",
+        name=name,
+        requested=Guarantee(epsilon, delta),
+        parameters=parameters,
+        figures=figures,
+        curve=loss.joint,
+        claimed=True,
+        fault=fault,
+    )
+
+
+def _active(neighbors: Neighbors) -> str:
+    """Return how a subject's name ends."""
+    return ".active" if neighbors.malleable_slots else ""
+
+
+def _worst_ratio(single: PrivacyCurve) -> Fraction:
+    """Return the largest finite likelihood ratio of a value that moves by 1."""
+    ratio = single.least_ratio(single.impossible)
+    assert ratio is not None  # at that delta it is finite by definition
+    return ratio
+
+
+def _loss_of_index(release: AboveThreshold, coins: tuple[Coin, ...]) -> _Loss:
+    single = curve_of_coins(coins)
+    return _Loss(
+        figures={"values": release.queries + 1, "values_moved": release.queries},
+        exact=Guarantee(
+            log_upper_bound(_worst_ratio(single) ** 2), single.impossible * (1 + release.queries)
+        ),
+        takes=f"an index of {release.queries} counts takes",
+    )
+
+
+def _loss_of_values(release: LinearQueries, neighbors: Neighbors, plan: NoisePlan) -> _Loss:
+    cap = neighbors.cap
+    single = curve_of_coins(plan.coins)
+    ratio = _worst_ratio(single)
+    moved = values_moved(release, neighbors)
+    moved_what = "units in all"
+    figures: dict[str, Figure] = {"values": release.nodes, "values_moved": moved}
+    if release.amounts:
+        moves = amounts_moved(release, neighbors)
+        figures |= {"values_moved": max(map(len, moves)), "units_moved": moved}
+        lost = max(impossible_mass(plan.coins, move) for move in moves)
+        exact = Guarantee(moved * log_upper_bound(ratio), lost)
+    elif cap > 1:
+        ways = 2 if neighbors.malleable_slots else 1  # some counts of a level fall, and others may rise
+        levels = max(map(len, release.columns))
+        cells = min(ways * cap, release.cells)
+        figures |= {"values_moved": levels * cells, "units_moved": moved}
+        lost = impossible_mass_of_clients(plan.coins, ways * levels, cap)
+        exact = Guarantee(moved * log_upper_bound(ratio), lost)
+    else:
+        moved_what = "values"
+        exact = Guarantee(log_upper_bound(ratio**moved), single.impossible * moved)
+    return _Loss(
+        figures=figures,
+        exact=exact,
+        takes=f"a {plan.unit} moves {moved} {moved_what}, which takes",
+        joint=composed([single] * moved) if moved <= _JOINT_VALUES and cap == 1 else None,
+    )
 
 
 def audit_distributed_noise(
@@ -131,12 +203,26 @@ def audit_distributed_noise(
     parties: int,
     tolerated: int,
 ) -> Audited:
-    """Audit a release with distributed noise, without the tolerated parties' part.
+    """Audit a release with distributed noise, without the noise of the parties that may be corrupt.
 
-    It tries all ways in which a client's records spread. Raises OptionError for impossible noise, or a client
-    with over 12 records.
+    Computes: the largest delta over all ways in which a client's records spread.
+
+    Args:
+        name: What tables call the release.
+        spec: The protocol that makes it.
+        arguments: The protocol's arguments.
+        neighbors: Whom the release protects.
+        epsilon: The requested one.
+        delta: The requested one.
+        distribution: Of each party's noise.
+        parties: Their number.
+        tolerated: How many of them may be corrupt.
+
+    Raises:
+        OptionError: No noise reaches epsilon and delta, or a client has over 12 records.
     """
-    relation, cap = neighbors.relation, neighbors.cap
+    relation = neighbors.relation
+    cap = neighbors.cap
     if cap > _MOST_SPREADS:
         raise OptionError(
             f"An audit of distributed noise lists how records spread: {named('cap', _MOST_SPREADS)} at most."
@@ -144,35 +230,31 @@ def audit_distributed_noise(
     release = declared_release(spec, {key: str(value) for key, value in arguments.items()})
     with fitting(epsilon, delta):
         plan = plan_distributed_noise(release, neighbors, epsilon, delta, distribution, parties, tolerated)
-    noise, claim = plan.own, plan.exact
+    noise = plan.own
+    claim = plan.exact
     assert noise is not None
     moved = values_moved(release, neighbors)
     if release.amounts:
         moves = amounts_moved(release, neighbors)
     else:
-        moves = {tuple(spread) * (moved // cap) for spread in _spreads(cap, cap)}
+        values_per_record = moved // cap
+        moves = {tuple(spread) * values_per_record for spread in _spreads(cap, cap)}
     scale = 1 << BITS * noise.honest
-    atoms = {x: Fraction(mass, scale) for x, mass in enumerate(noise.summed(noise.honest))}
-    pairs = {s: curve_of_distribution(atoms, [s]) for s in {*sum(moves, ())}}
+    masses = {value: Fraction(mass, scale) for value, mass in enumerate(noise.summed(noise.honest))}
+    curves = {amount: curve_of_distribution(masses, [amount]) for move in moves for amount in move}
     if distribution is NoiseDistribution.LAPLACE:
-        deltas = {s: curve.delta(exp_bounds(claim.epsilon * s / moved)[0]) for s, curve in pairs.items()}
-        delta_found = max(sum((deltas[s] for s in move), Fraction(0)) for move in moves)
+        delta_found = _delta_of_shares(curves, moves, claim.epsilon / moved)
     else:
-        step = Fraction(max(1, round(claim.epsilon * 10**9 / _STEPS)), 10**9)
-        distributions = {s: _losses(curve.pairs[0], step) for s, curve in pairs.items()}
-        delta_found = max(
-            reduce(LossDistribution.composed, [distributions[s] for s in move]).delta(claim.epsilon)
-            for move in moves
-        )
+        delta_found = _delta_of_losses(curves, moves, claim.epsilon)
     fault = None
     if delta_found > claim.delta or claim.epsilon > epsilon:
         fault = (
             f"its δ at ε = {float(claim.epsilon):g} is {float(delta_found):.3g}, not {float(claim.delta):.3g}"
         )
     return Audited(
-        f"{spec.name}.own.{distribution}.{relation}" + ".active" * neighbors.malleable_slots,
-        name,
-        Guarantee(epsilon, delta),
+        subject=f"{spec.name}.own.{distribution}.{relation}{_active(neighbors)}",
+        name=name,
+        requested=Guarantee(epsilon, delta),
         parameters={
             **arguments,
             "neighboring_relation": str(relation),
@@ -196,6 +278,29 @@ def audit_distributed_noise(
     )
 
 
+def _delta_of_shares(
+    curves: Mapping[int, PrivacyCurve], moves: Iterable[tuple[int, ...]], epsilon_per_unit: Fraction
+) -> Fraction:
+    """Return the largest sum of the moved values' deltas, each at its share of epsilon."""
+    deltas = {}
+    for amount, curve in curves.items():
+        deltas[amount] = curve.delta(exp_bounds(epsilon_per_unit * amount)[0])
+    return max(sum((deltas[amount] for amount in move), Fraction(0)) for move in moves)
+
+
+def _delta_of_losses(
+    curves: Mapping[int, PrivacyCurve], moves: Iterable[tuple[int, ...]], epsilon: Fraction
+) -> Fraction:
+    """Return the largest delta of the moved values' losses together."""
+    step = Fraction(max(1, round(epsilon * 10**9 / _STEPS)), 10**9)
+    losses = {amount: _losses(curve.pairs[0], step) for amount, curve in curves.items()}
+    deltas = []
+    for move in moves:
+        together = reduce(LossDistribution.composed, [losses[amount] for amount in move])
+        deltas.append(together.delta(epsilon))
+    return max(deltas)
+
+
 def audit_command(
     name: str,
     sizes: Mapping[str, int],
@@ -206,19 +311,32 @@ def audit_command(
     cap: int | None = None,
     distributed: tuple[NoiseDistribution, int, int] | None = None,
 ) -> Audited:
-    """Audit the release of a command, with the `sizes` that differ from its defaults.
+    """Audit the release of a command.
 
-    `cap` is by default 10, or 1 if a client has one value. `distributed` holds the distribution, the number
-    of parties, and of corrupt ones. Raises OptionError for impossible noise, or over a million cells.
+    Args:
+        name: A key of `RELEASES`.
+        sizes: Those that differ from the command's defaults.
+        relation: The neighboring relation.
+        epsilon: The requested one.
+        delta: The requested one.
+        cap: Records of a client that count; None is 10, or 1 if a client has one value.
+        distributed: For distributed noise its distribution, the number of parties, and how many of them may
+            be corrupt; None for joint noise.
+
+    Raises:
+        OptionError: No noise reaches epsilon and delta, there are over a million cells, or the command has
+            no such release.
     """
     release = RELEASES[name]
     chosen = {**release.sizes, **sizes}
-    if (cells := release.cells(chosen)) > _MAX_CELLS:
+    cells = release.cells(chosen)
+    if cells > _MAX_CELLS:
         raise OptionError(f"An audit lists all cells, here {cells}; at most {_MAX_CELLS}.")
     if relation not in release.relations:
         raise OptionError(f"{name} is released under {' or '.join(release.relations)}, not {relation}.")
     if cap is None:
-        cap = DEFAULT_CAP if relation is _ZERO_OUT and release.counts_records else 1
+        are_clients = relation is NeighboringRelation.ZERO_OUT_ONE
+        cap = DEFAULT_CAP if are_clients and release.counts_records else 1
     with fitting(epsilon, delta):
         neighbors = Neighbors(relation, cap, release.malleable_slots)
         spec, arguments = release.declared(
@@ -243,14 +361,17 @@ def audit_command(
 
 
 def audit_protocol_4(epsilon: Fraction, relation: NeighboringRelation) -> Audited:
-    """Audit Protocol 4's release: Laplace noise of scale 1 / epsilon on each count at each threshold.
+    """Audit Protocol 4's release: each count at each threshold gets Laplace noise of scale 1 / epsilon.
 
-    The epsilon at a small delta is a numerical bound for ideal noise.
+    Its epsilon at a small delta is a numerical bound for ideal noise.
     """
     moved = values_moved(_protocol_4(PAPERS_GROUPS, PAPERS_THRESHOLDS), Neighbors(relation))
     at = composed_laplace(float(epsilon), moved, float(DELTAS["1e-6"]))
+    subject = "pi_roc.published"
+    if relation is NeighboringRelation.REPLACE_ONE:
+        subject += ".replace_one"
     return Audited(
-        "pi_roc.published" + (".replace_one" if relation is NeighboringRelation.REPLACE_ONE else ""),
+        subject,
         "thresholds as published",
         Guarantee(epsilon, Fraction(0)),
         parameters={
@@ -263,7 +384,7 @@ def audit_protocol_4(epsilon: Fraction, relation: NeighboringRelation) -> Audite
 
 
 def _spreads(units: int, most: int) -> Iterator[list[int]]:
-    """Yield all ways to write `units` as a sum of parts up to `most`."""
+    """Yield all ways to write `units` as a sum of falling parts, none above `most`."""
     if not units:
         yield []
     for first in range(min(units, most), 0, -1):
@@ -273,63 +394,76 @@ def _spreads(units: int, most: int) -> Iterator[list[int]]:
 
 def _losses(pair: tuple[tuple[Fraction, Fraction], ...], step: Fraction) -> LossDistribution:
     total = lcm(*(mass.denominator for masses in pair for mass in masses))
-    return loss_distribution([(int(p * total), int(q * total)) for p, q in pair], total, step, 4 * _STEPS)
+    outcomes = [(int(p * total), int(q * total)) for p, q in pair]
+    return loss_distribution(outcomes, total, step, 4 * _STEPS)
 
 
-_ONE, _DELTA = Fraction(1), DELTAS["2^-40"]
-_ADD, _REPLACE, _ZERO_OUT = NeighboringRelation
+_EPSILON_1 = Fraction(1)
+_DELTA = DELTAS["2^-40"]
 
 
 def _papers_sizes(name: str) -> dict[str, int]:
-    return {"thresholds": PAPERS_THRESHOLDS} if "thresholds" in RELEASES[name].sizes else {}
+    if "thresholds" in RELEASES[name].sizes:
+        return {"thresholds": PAPERS_THRESHOLDS}
+    return {}
+
+
+def _published_samplers() -> Iterator[Callable[[], Audited]]:
+    for epsilon, log, rounded, end in (
+        (_EPSILON_1, "ideal", False, "raw"),
+        (_EPSILON_1, "ideal", True, "rounded"),
+        (_EPSILON_1, "mp-spdz", False, "raw.mp_spdz"),
+        (_EPSILON_1, "mp-spdz", True, "rounded.mp_spdz"),
+        (Fraction(1, 10), "ideal", False, "raw.1_10"),
+        (Fraction(1, 10), "ideal", True, "rounded.1_10"),
+    ):
+        yield partial(audit_published, epsilon, log, rounded=rounded, subject=f"pi_lap.published.{end}")
+
+
+def _commands_with_joint_noise() -> Iterator[Callable[[], Audited]]:
+    for name, release in RELEASES.items():
+        for relation in release.relations:
+            yield partial(
+                audit_command, name, _papers_sizes(name), relation, epsilon=_EPSILON_1, delta=_DELTA
+            )
+
+
+def _commands_with_distributed_noise() -> Iterator[Callable[[], Audited]]:
+    """Yield audits with three parties, one of which may be corrupt."""
+    for name in with_distributed_noise():
+        if not RELEASES[name].counts_records:  # at this ε other values are too wide for any table
+            continue
+        for distribution in NoiseDistribution:
+            yield partial(
+                audit_command,
+                name,
+                _papers_sizes(name),
+                RELEASES[name].relations[0],
+                epsilon=_EPSILON_1,
+                delta=_DELTA,
+                distributed=(distribution, 3, 1),
+            )
 
 
 # Add an audit here to have it among the defaults of `./inv audit` and its tests.
 _REFERENCE: tuple[Callable[[], Audited], ...] = (
-    partial(audit_sampler, _ONE, _DELTA, subject="pi_lap.default.1"),
+    partial(audit_sampler, _EPSILON_1, _DELTA, subject="pi_lap.default.1"),
     partial(audit_sampler, Fraction(1, 2), _DELTA, subject="pi_lap.default.1_2"),
     partial(audit_sampler, Fraction(1, 3), _DELTA, subject="pi_lap.default.1_3"),
-    *(
-        partial(audit_published, epsilon, log, rounded=rounded, subject=f"pi_lap.published.{end}")
-        for epsilon, log, rounded, end in (
-            (_ONE, "ideal", False, "raw"),
-            (_ONE, "ideal", True, "rounded"),
-            (_ONE, "mp-spdz", False, "raw.mp_spdz"),
-            (_ONE, "mp-spdz", True, "rounded.mp_spdz"),
-            (Fraction(1, 10), "ideal", False, "raw.1_10"),
-            (Fraction(1, 10), "ideal", True, "rounded.1_10"),
-        )
-    ),
+    *_published_samplers(),
     audit_truncated,
-    *(
-        partial(audit_command, name, _papers_sizes(name), relation, epsilon=_ONE, delta=_DELTA)
-        for name, release in RELEASES.items()
-        for relation in release.relations
-    ),
-    *(  # three parties, one of which may be corrupt
-        partial(
-            audit_command,
-            name,
-            _papers_sizes(name),
-            RELEASES[name].relations[0],
-            epsilon=_ONE,
-            delta=_DELTA,
-            distributed=(distribution, 3, 1),
-        )
-        for name in WITH_DISTRIBUTED_NOISE
-        if RELEASES[name].counts_records  # at this ε other values are too wide for any table
-        for distribution in NoiseDistribution
-    ),
-    partial(audit_protocol_4, _ONE, _ADD),
-    partial(audit_protocol_4, _ONE, _REPLACE),
-    partial(audit_m_r, "1_1", _ONE, repaired=False),
-    partial(audit_m_r, "repaired_1", _ONE, repaired=True),
-    partial(audit_m_l, "k1", _ONE, 1),
-    partial(audit_m_l, "k2", _ONE, 2),
+    *_commands_with_joint_noise(),
+    *_commands_with_distributed_noise(),
+    partial(audit_protocol_4, _EPSILON_1, NeighboringRelation.ADD_OR_REMOVE_ONE),
+    partial(audit_protocol_4, _EPSILON_1, NeighboringRelation.REPLACE_ONE),
+    partial(audit_m_r, "1_1", _EPSILON_1, repaired=False),
+    partial(audit_m_r, "repaired_1", _EPSILON_1, repaired=True),
+    partial(audit_m_l, "k1", _EPSILON_1, 1),
+    partial(audit_m_l, "k2", _EPSILON_1, 2),
 )
 
 
 def reference_set() -> Iterator[Audited]:
     """Yield the default audits of `./inv audit`."""
-    for one in _REFERENCE:
-        yield one()
+    for audit in _REFERENCE:
+        yield audit()

@@ -33,13 +33,13 @@ from protocols.published_baselines import (
     mp_spdz_log,
 )
 
-Figure = Fraction | int | str | None  # None: no finite value has the property; str: exact, "p/q"
+Figure = Fraction | int | str | None  # a text is an exact p/q; None says that no finite value will do
 
 DELTAS = {"1e-6": Fraction(1, 10**6), "1e-9": Fraction(1, 10**9), "2^-40": Fraction(1, 2**40)}
-EMULATED = " (MP-SPDZ)"  # in the names of what was audited with MP-SPDZ's own logarithm
+EMULATED = " (MP-SPDZ)"  # ends the names of audits with MP-SPDZ's own logarithm
 LOGARITHMS = {"ideal": ideal_log, "mp-spdz": mp_spdz_log}
 CONFIDENCE = 1 - Fraction(1, 10**9)  # of empirical figures
-_GROUPS = 2
+_GROUPS = 2  # in audits of local mechanisms
 _PARAMETERS: dict[str, str | int] = {"groups": _GROUPS, "neighboring_relation": "replace_one"}
 _FAR = 10  # an output, in the scale from -1 to 1, at which an unbounded ratio is shown
 
@@ -48,7 +48,15 @@ _FAR = 10  # an output, in the scale from -1 to 1, at which an unbounded ratio i
 class Audited:
     """One audited sampler or release.
 
-    A row's name is `subject` and a name in `figures`. `fault` says why a `claimed` guarantee fails.
+    Args:
+        subject: Begins the names of its rows.
+        name: What tables call it.
+        requested: The epsilon and delta that its noise was made for.
+        parameters: Its further parameters.
+        figures: What was found, by a name that ends a row's name.
+        curve: Its delta as a function of epsilon, if that is known.
+        claimed: Whether the project claims the guarantee; published mechanisms are audited without a claim.
+        fault: Why a claimed guarantee fails; None if it holds.
     """
 
     subject: str
@@ -61,12 +69,11 @@ class Audited:
     fault: str | None = None
 
     def rows(self) -> list[dict[str, JsonValue]]:
-        """Return a row per figure, with bounds rounded up."""
-        parameters = {
-            "epsilon": str(self.requested.epsilon),
-            **({"delta": power_of_two(self.requested.delta)} if self.requested.delta else {}),
-            **self.parameters,
-        }
+        """Return a row for each figure, with fractions rounded up."""
+        parameters: dict[str, JsonValue] = {"epsilon": str(self.requested.epsilon)}
+        if self.requested.delta:
+            parameters["delta"] = power_of_two(self.requested.delta)
+        parameters |= self.parameters
         return [
             {
                 "subject": f"{self.subject}.{end}",
@@ -90,21 +97,39 @@ def audit_coins(
     sensitivity: int = 1,
     subject: str = "pi_lap.default",
 ) -> Audited:
-    """Audit our sampler's coins against a claim."""
-    curve, spent = curve_of_coins(coins, sensitivity), cost(coins)
+    """Audit our sampler's coins against a claim.
+
+    Args:
+        coins: The coins.
+        requested: The epsilon and delta that the coins were made for.
+        claim: The guarantee that they should have.
+        sensitivity: The most by which a count moves.
+        subject: Begins the names of the rows.
+    """
+    curve = curve_of_coins(coins, sensitivity)
+    gates = cost(coins)
     figures: dict[str, Figure] = {
         **_curve_figures(curve, requested.epsilon, claim.delta),
         "largest_noise": noise.largest_noise(coins),
         "mean_square_error": noise.mean_square_error(coins),
-        "ands": spent.ands,
-        "and_depth": spent.depth,
+        "ands": gates.ands,
+        "and_depth": gates.depth,
         "fair_bits": fair_bits_per_sample(coins),
     }
     delta = curve.delta(exp_bounds(claim.epsilon)[0])
     fault = None
     if delta > claim.delta:
         fault = f"its δ at ε = {float(claim.epsilon):g} is {float(delta):.3g}, not {float(claim.delta):.3g}"
-    return Audited(subject, "default", requested, {"sensitivity": sensitivity}, figures, curve, True, fault)
+    return Audited(
+        subject=subject,
+        name="default",
+        requested=requested,
+        parameters={"sensitivity": sensitivity},
+        figures=figures,
+        curve=curve,
+        claimed=True,
+        fault=fault,
+    )
 
 
 def audit_sampler(
@@ -112,10 +137,14 @@ def audit_sampler(
 ) -> Audited:
     """Design our sampler for counts that move by up to `sensitivity`, and audit it.
 
-    Atoms grow by e^(epsilon / sensitivity) inwards, so the outermost `sensitivity` of them weigh at most
-    e^epsilon times as many outermost ones.
+    Computes: from one value to the next further in, the probability grows by e^(epsilon / sensitivity) at
+    most. So each of the outermost `sensitivity` values has at most e^epsilon times the probability of the
+    outermost.
     """
-    bits = bits_at_most(delta / (sensitivity * (exp_bounds(epsilon)[1] if sensitivity > 1 else 1)))
+    outermost_values = Fraction(sensitivity)  # their mass at most, in units of the outermost one's
+    if sensitivity > 1:
+        outermost_values *= exp_bounds(epsilon)[1]
+    bits = bits_at_most(delta / outermost_values)
     requested = Guarantee(epsilon, delta)
     with fitting(epsilon, delta):
         coins = design_coins(epsilon / sensitivity, bits)
@@ -126,8 +155,14 @@ def audit_sampler(
 def audit_published(epsilon: Fraction, log: str, *, rounded: bool, subject: str) -> Audited:
     """Audit π_LAP as published, with 16 fractional bits, for counts that move by 1.
 
-    `rounded` noise becomes an integer inside the computation. Raises OptionError for an epsilon that
-    overflows.
+    Args:
+        epsilon: 1 / the noise's scale.
+        log: A key of `LOGARITHMS`.
+        rounded: Whether the noise becomes an integer inside the computation.
+        subject: Begins the names of the rows.
+
+    Raises:
+        OptionError: The epsilon is so small that the published sampler overflows.
     """
     try:
         distribution = laplace_distribution(1 / epsilon, LOGARITHMS[log], rounded=rounded)
@@ -136,20 +171,24 @@ def audit_published(epsilon: Fraction, log: str, *, rounded: bool, subject: str)
             f"{named('epsilon', exact_text(epsilon))} is too small for the published sampler: {error}."
         ) from None
     unit = 1 if rounded else ONE
+    revealed = "rounded" if rounded else "raw"
+    name = f"published, {revealed}"
+    if log == "mp-spdz":
+        name += EMULATED
     curve = curve_of_distribution(distribution, [unit])
     return Audited(
         subject,
-        f"published, {'rounded' if rounded else 'raw'}{EMULATED if log == 'mp-spdz' else ''}",
+        name,
         Guarantee(epsilon, Fraction(0)),
         parameters={
             "sensitivity": 1,
             "fraction_bits": FRACTION_BITS,
             "logarithm": log,
-            "revealed": "rounded" if rounded else "raw",
+            "revealed": revealed,
         },
         figures={
-            **_curve_figures(curve, epsilon, Fraction(0)),  # the paper claims epsilon alone
-            "largest_noise": Fraction(max(abs(x) for x in distribution), unit),
+            **_curve_figures(curve, epsilon, Fraction(0)),  # the paper claims a delta of 0
+            "largest_noise": Fraction(max(abs(value) for value in distribution), unit),
             "mean_square_error": second_moment(distribution) / unit**2,
         },
         curve=curve,
@@ -157,9 +196,9 @@ def audit_published(epsilon: Fraction, log: str, *, rounded: bool, subject: str)
 
 
 def audit_truncated() -> Audited:
-    """Estimate from below the loss of π_LAP as published, raw, under MP-SPDZ's default truncation.
+    """Bound from below the delta of π_LAP as published, not rounded, under MP-SPDZ's default truncation.
 
-    Its distribution is unknown, so the estimate is from a recorded tally.
+    The distribution of this truncation is unknown. So the bound follows from recorded samples.
     """
     requested = Guarantee(Fraction(1), Fraction(0))
     estimate = estimate_delta(TRUNCATED, float(requested.epsilon), float(CONFIDENCE))
@@ -186,11 +225,14 @@ def audit_truncated() -> Audited:
 
 def audit_m_r(end: str, epsilon: Fraction, *, repaired: bool) -> Audited:
     """Audit M_R, repaired or as published, at epsilon_1 = epsilon_2 = epsilon."""
-    as_published = MechanismR.with_budgets(_GROUPS, epsilon, epsilon)
-    exact = epsilon_of_r(MechanismR.private(_GROUPS, epsilon) if repaired else as_published)
+    if repaired:
+        mechanism = MechanismR.private(_GROUPS, epsilon)
+    else:
+        mechanism = MechanismR.with_budgets(_GROUPS, epsilon, epsilon)
+    exact = epsilon_of_r(mechanism)
     return Audited(
         f"ldp.m_r.{end}",
-        f"M_R, {'repaired' if repaired else 'as published'}",
+        "M_R, repaired" if repaired else "M_R, as published",
         Guarantee(epsilon, Fraction(0)),
         _PARAMETERS,
         {"epsilon": exact, "epsilon_claimed": epsilon},
@@ -207,7 +249,8 @@ def audit_m_l(end: str, epsilon: Fraction, k: int) -> Audited:
     claimed = k == 2
     if claimed:
         mechanism = MechanismL.private(_GROUPS, epsilon)
-        grr, epsilon_1 = mechanism.grr, epsilon / 2
+        grr = mechanism.grr
+        epsilon_1 = epsilon / 2
         assert mechanism.epsilon_2 == epsilon
     else:
         epsilon_1 = Fraction(log(2 / k)).limit_denominator(10**9) + epsilon * (1 - Fraction(1, k))
@@ -239,6 +282,6 @@ def _curve_figures(curve: PrivacyCurve, epsilon: Fraction, delta: Fraction) -> d
 
 
 def power_of_two(delta: Fraction) -> str:
-    """Return 2^-n for a power of two, else p/q."""
+    """Return a delta as text: 2^-n for a power of two, else p/q."""
     n = delta.denominator.bit_length() - 1
     return f"2^-{n}" if delta == Fraction(1, 1 << n) else str(delta)

@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # slow to load
     import numpy.typing as npt
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
+    from matplotlib.typing import LineStyleType
 
     from harness.postprocessing.curves import GroupCurves
     from harness.postprocessing.thresholds.choose import GroupThresholds
@@ -243,7 +244,7 @@ def _spent(populations: Sequence[Population], names: Sequence[str], axes: Axes) 
     _finish(axes, entries, names)
 
 
-def _look(i: int) -> tuple[str, str, Any]:
+def _look(i: int) -> tuple[str, str, LineStyleType]:
     n = len(COLOURS)
     return COLOURS[i % n], MARKERS[(i + i // n) % n], STYLES[i % len(STYLES)]
 

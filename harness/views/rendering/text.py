@@ -1,6 +1,7 @@
 """Renders views on a terminal."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rich import table
 from rich.cells import cell_len
@@ -66,47 +67,88 @@ def _say(text: Text, console: Console) -> None:
 
 
 def _table(part: Table, console: Console) -> None:
-    kept = every = list(range(len(part.columns)))
-    if (widths := _widths(part, kept, console.width)) is None:
-        kept = [k for k in every if part.columns[k] not in part.if_wide]
-        widths = _widths(part, kept, console.width)
+    """Print a table, without some columns where the terminal has no room for all, or else as a list."""
+    columns = list(range(len(part.columns)))
+    widths = _widths(part, columns, console.width)
     if widths is None:
-        kept = every
+        columns = [place for place in columns if part.columns[place] not in part.if_wide]
+        widths = _widths(part, columns, console.width)
+    if widths is None:
         _rows(part, console)
     else:
-        shown = table.Table(title=Text(printable(part.title)) if part.title else None)
-        for k, width in zip(kept, widths, strict=True):
-            shown.add_column(
-                Text(printable(part.columns[k])),
-                justify="right" if part.aligned[k] == "r" else "left",
-                width=width,
-            )
-        for row in part.rows:
-            if row:
-                shown.add_row(*(_cell(row[k]) for k in kept))
-            else:
-                shown.add_section()
-        console.print(shown)
+        console.print(_as_table(part, columns, widths))
     if part.caption:
         _say(Text(printable(part.caption)), console)
-    if len(kept) < len(part.columns):
+    if widths is not None and len(columns) < len(part.columns):
         _say(Text(f"A wider terminal shows also: {', '.join(part.if_wide)}."), console)
 
 
-def _widths(part: Table, kept: Sequence[int], room: int) -> list[int] | None:
-    """Return columns' widths, at least their longest words'; None without room."""
-    columns = [
-        [line for cell in (part.columns[k], *(row[k] for row in part.rows if row)) for line in _lines(cell)]
-        for k in kept
-    ]
-    widths = [max(cell_len(word) for line in lines for word in (*line.split(), "")) for lines in columns]
-    spare = room - 3 * len(kept) - 1 - sum(widths)
-    for first in (1, 0):  # rows before headers, and small needs first, so that most cells have no breaks
-        whole = [max(map(cell_len, lines[first:]), default=0) for lines in columns]
-        for k in sorted(range(len(kept)), key=lambda k: whole[k] - widths[k]):
-            more = max(min(whole[k] - widths[k], spare), 0)
-            widths[k], spare = widths[k] + more, spare - more
-    return widths if spare >= 0 else None
+def _as_table(part: Table, columns: Sequence[int], widths: Sequence[int]) -> table.Table:
+    """Return Rich's table of some columns."""
+    shown = table.Table(title=Text(printable(part.title)) if part.title else None)
+    for place, width in zip(columns, widths, strict=True):
+        shown.add_column(
+            Text(printable(part.columns[place])),
+            justify="right" if part.aligned[place] == "r" else "left",
+            width=width,
+        )
+    for row in part.rows:
+        if row:
+            shown.add_row(*(_cell(row[place]) for place in columns))
+        else:
+            shown.add_section()
+    return shown
+
+
+@dataclass(frozen=True)
+class _Needs:
+    """The room that a column needs, in characters of a terminal.
+
+    Attributes:
+        longest_word: Below it a word would be broken.
+        in_rows: From it on no row has a break.
+        in_all: From it on the header has none, either.
+    """
+
+    longest_word: int
+    in_rows: int
+    in_all: int
+
+
+def _needs(part: Table, place: int) -> _Needs:
+    header = _lines(part.columns[place])
+    lines: list[str] = []
+    for row in part.rows:
+        if row:
+            lines += _lines(row[place])
+    words = [word for line in (*header, *lines) for word in line.split()]
+    in_rows = max(map(cell_len, lines), default=0)
+    return _Needs(
+        longest_word=max(map(cell_len, words), default=0),
+        in_rows=in_rows,
+        in_all=max(in_rows, *map(cell_len, header)),
+    )
+
+
+def _widths(part: Table, columns: Sequence[int], room: int) -> list[int] | None:
+    """Return columns' widths, at least their longest words'; None without room.
+
+    Rich shares out the room by how wide columns are, and breaks words and numbers where there is too little.
+    """
+    needs = [_needs(part, place) for place in columns]
+    widths = [need.longest_word for need in needs]
+    borders = 3 * len(columns) + 1
+    spare = room - borders - sum(widths)
+    if spare < 0:
+        return None
+    # Rows before headers, and small needs first, so that most cells have no breaks.
+    for wanted in ([need.in_rows for need in needs], [need.in_all for need in needs]):
+        lacking = [most - width for most, width in zip(wanted, widths, strict=True)]
+        for column in sorted(range(len(columns)), key=lacking.__getitem__):
+            more = min(max(lacking[column], 0), spare)
+            widths[column] += more
+            spare -= more
+    return widths
 
 
 def _rows(part: Table, console: Console) -> None:

@@ -18,7 +18,7 @@ from benchmarks.studies.capping.errors import (
     total_error,
 )
 from harness.inputs.record_schema import RecordDomain
-from harness.releases.contribution_cap import CapTarget
+from harness.releases.cap.statistic import CapTarget
 from protocols.guarantee import Guarantee
 
 

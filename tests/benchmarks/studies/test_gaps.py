@@ -19,7 +19,7 @@ from benchmarks.studies.gaps.study import (
     QUICK,
     reproduce,
 )
-from benchmarks.studies.outcome import Outcome, Row
+from benchmarks.studies.outcome import Row, StudyResult
 from protocols.local_dp.estimators import gap_weights, variance
 from protocols.local_dp.randomizers import MechanismL, MechanismR
 
@@ -30,7 +30,7 @@ def first() -> list[Row]:
 
 
 @pytest.fixture(scope="module")
-def outcome() -> Outcome:
+def outcome() -> StudyResult:
     return reproduce(None, QUICK)
 
 
@@ -63,7 +63,7 @@ def test_table1_is_as_published(first: list[Row]) -> None:
     assert sum(cell["reproduced"] is None for cell in first) == 6
 
 
-def test_table2_alphas_are_as_published_by_the_codes_reading_only(outcome: Outcome) -> None:
+def test_table2_alphas_are_as_published_by_the_codes_reading_only(outcome: StudyResult) -> None:
     cells = outcome.json["table2"]
     assert len(cells) == 8 and all(cell["agrees"] for cell in cells)
     assert not any(rounds_to(cell["alpha_of_the_text"], cell["published"]["alpha"]) for cell in cells)

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from benchmarks.studies.local_simulation import Population, simulate
+from benchmarks.studies.local_simulation import ClientValues, simulate
 from protocols.local_dp.estimators import Tally, estimate_gaps, estimate_means
 from protocols.local_dp.randomizers import MechanismL, MechanismR, ValueRange
 
@@ -14,7 +14,7 @@ R, L = MechanismR.private(3, Fraction(4), RATES), MechanismL.private(3, Fraction
 
 
 def test_estimates_are_those_of_the_library() -> None:
-    population = Population(
+    population = ClientValues(
         (np.array([0.5, 0.9]), np.array([0.1]), np.array([0.6])),
         (np.array([7, 8]) * 1000, np.array([9000]), np.array([8000])),
     )

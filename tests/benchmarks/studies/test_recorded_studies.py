@@ -23,8 +23,8 @@ from benchmarks.studies.trust import MODELS, NEEDED, Setting
 from benchmarks.studies.utility.curves import METHODS, NOISE_FREE
 from benchmarks.studies.utility.study import settings
 from harness.evaluation.before_after import UNMITIGATED
-from harness.releases.weights import WeightsStatistic
-from harness.request.releases import WeightsRequest
+from harness.releases.weights.request import WeightsRequest
+from harness.releases.weights.statistic import WeightsStatistic
 from harness.reweighing.formulas import REWEIGHINGS
 from harness.training.request import TrainRequest
 from protocols.accounting.rounding import float_up

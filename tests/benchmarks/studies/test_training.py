@@ -131,11 +131,11 @@ def test_what_is_there_is_not_run_again(tmp_path: Path, monkeypatch: pytest.Monk
     path.write_bytes(b"".join(lines[:8]) + lines[8][:20])
     done: list[tuple[str, float, int]] = []
 
-    def carried_out(data: People, way: str, epsilon: float, seed: int, extent: Row) -> study.Run:
+    def carried_out(data: People, way: str, epsilon: float, seed: int, extent: Row) -> study.Draw:
         done.append((way, epsilon, seed))
-        return study.Run(data.name, way, epsilon, seed, {})
+        return study.Draw(data.name, way, epsilon, seed, {})
 
     monkeypatch.setattr(study, "carried_out", carried_out)
     again = study.go_on([whole], path, TINY, lambda *_: None)
     assert done == [(way, 10.0, 0) for way in (study.BY_PAPER, study.BY_WORDS)] and again[:8] == runs[:8]
-    assert len(load_lines(path, study.Run, study.A_DRAW)) == 10
+    assert len(load_lines(path, study.Draw, study.A_DRAW)) == 10

@@ -18,7 +18,7 @@ from benchmarks.tampering.attack import (
     Files,
     Kind,
     Message,
-    Outcome,
+    Reaction,
     StockAttack,
     build_interposer,
     changed,
@@ -26,11 +26,11 @@ from benchmarks.tampering.attack import (
 from benchmarks.tampering.operations import NOISE, OPERATIONS, PROGRAMS, Operation
 from benchmarks.tampering.walk import laid_out, sites, tamper
 from harness.engines.parties.working_directory import LOG
+from harness.releases.programs import PROTOCOLS
 from harness.security_models import MODELS
-from protocols.spec import PROTOCOLS
 from tests.support.command import processes_below
 
-NOTICED = {Outcome.ABORTED, Outcome.OPENED, Outcome.SHIFTED}
+NOTICED = {Reaction.ABORTED, Reaction.OPENED, Reaction.SHIFTED}
 WITHSTAND = [name for name, model in MODELS.items() if model.tolerates == "active"]
 MASKED_BYTES = 5 * 8  # of the four ANDs' lanes and those of the tree, when they become integers
 LENGTH_BYTES = 4  # before each message goes one of these, with its length
@@ -68,20 +68,20 @@ def payloads(attack: Attack) -> list[Message]:
 @pytest.mark.parametrize(
     ("codes", "first", "second", "outcome"),
     [
-        ((0, 0, 1), "right", "right", Outcome.RIGHT),
-        ((0, 1, 0), "right", "", Outcome.OPENED),
-        ((1, None, 0), "right", "right", Outcome.OPENED),
-        ((1, None, 0), "", "", Outcome.ABORTED),
-        ((0, 0, 0), "other", "other", Outcome.WRONG),
-        ((0, 0, 0), "right", "other", Outcome.WRONG),
-        ((0, 1, 0), "other", "", Outcome.WRONG),
-        ((0, 1, 0), "", "right", Outcome.WRONG),
-        ((1, 1, 0), "", "other", Outcome.SHIFTED),
-        ((1, None, 0), "right", "other", Outcome.SHIFTED),
+        ((0, 0, 1), "right", "right", Reaction.RIGHT),
+        ((0, 1, 0), "right", "", Reaction.OPENED),
+        ((1, None, 0), "right", "right", Reaction.OPENED),
+        ((1, None, 0), "", "", Reaction.ABORTED),
+        ((0, 0, 0), "other", "other", Reaction.WRONG),
+        ((0, 0, 0), "right", "other", Reaction.WRONG),
+        ((0, 1, 0), "other", "", Reaction.WRONG),
+        ((0, 1, 0), "", "right", Reaction.WRONG),
+        ((1, 1, 0), "", "other", Reaction.SHIFTED),
+        ((1, None, 0), "right", "other", Reaction.SHIFTED),
     ],
 )
 def test_one_honest_party_is_enough_for_a_wrong_result(
-    codes: Sequence[int | None], first: str, second: str, outcome: Outcome, tmp_path: Path
+    codes: Sequence[int | None], first: str, second: str, outcome: Reaction, tmp_path: Path
 ) -> None:
     """Whatever the other one took, or saw; what the third opened, which tampers, does not count."""
     attack = Attack(MODELS["ps-rep-ring"], ALL["input"], 2, tmp_path, tmp_path / "parties")
@@ -114,10 +114,10 @@ def test_all_programs_are_tampered_with() -> None:
     assert tried == set(PROTOCOLS)
 
 
-@pytest.mark.parametrize(("checked", "outcome"), [(False, Outcome.SHIFTED), (True, Outcome.ABORTED)])
+@pytest.mark.parametrize(("checked", "outcome"), [(False, Reaction.SHIFTED), (True, Reaction.ABORTED)])
 @pytest.mark.mpspdz("rep4-ring")
 def test_bits_that_become_integers_are_checked_by_a_check_point_alone(
-    checked: bool, outcome: Outcome, make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    checked: bool, outcome: Reaction, make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One honest party is sent another masked bit than the others, and opens a wrong value without the check.
 
@@ -142,7 +142,7 @@ def test_a_passive_model_takes_what_it_is_sent(operation: str, make: Make) -> No
     """Who changes an opened share there shifts what an honest party takes: the test can fail."""
     attack = make("ring", operation, 2)
     changes = [Change(message, Kind.SHIFT, 0, 1 << 20) for message in payloads(attack)]
-    assert Outcome.WRONG in (attack.run(change)[0] for change in changes)
+    assert Reaction.WRONG in (attack.run(change)[0] for change in changes)
 
 
 @pytest.mark.mpspdz("sy-rep-ring")
@@ -167,7 +167,7 @@ def test_the_known_hole_is_found(make: Make) -> None:
         for message in products
         for i in range(8)
     )
-    assert Outcome.WRONG in tried
+    assert Reaction.WRONG in tried
 
 
 @pytest.mark.parametrize("kind", Kind)
@@ -195,8 +195,8 @@ def test_seeded_messages(tried: Sequence[Operation], most: int, model: str, tmp_
     parties = laid_out([MODELS[model]], tried, tmp_path / "parties", built)
     chosen = random.Random(model).sample(sites(parties, 1), most)
     counted = Counter(tamper(parties, site).outcome for site in chosen)
-    assert counted[Outcome.WRONG] == counted[Outcome.SHIFTED] == 0
-    assert counted[Outcome.ABORTED] > 0 and counted[Outcome.UNTOUCHED] < 6
+    assert counted[Reaction.WRONG] == counted[Reaction.SHIFTED] == 0
+    assert counted[Reaction.ABORTED] > 0 and counted[Reaction.UNTOUCHED] < 6
 
 
 @pytest.fixture
@@ -225,21 +225,21 @@ def test_no_honest_party_takes_noise_that_one_changed(
     model: str, tamperer: int, stored: Callable[[str, int], StockAttack]
 ) -> None:
     """Its share, its MAC, a piece of another run, an old one; after each abort the next piece is as safe."""
-    attack, harmless = stored(model, tamperer), {Outcome.ABORTED, Outcome.OPENED}
-    assert attack.make() is attack.use(attack.stored())[0] is Outcome.RIGHT
+    attack, harmless = stored(model, tamperer), {Reaction.ABORTED, Reaction.OPENED}
+    assert attack.make() is attack.use(attack.stored())[0] is Reaction.RIGHT
     for change in [of_share(attack, place) for place in (1, 2, 3)]:
         attack.make()
-        assert attack.use(changed(attack.stored(), change))[0] in {*harmless, Outcome.RIGHT}
+        assert attack.use(changed(attack.stored(), change))[0] in {*harmless, Reaction.RIGHT}
     for kind in (Kind.SWAP, Kind.REPEAT):
         assert attack.run(Change(Message(0, 0, 8), kind, 0, 1))[0] in harmless, kind
-    assert attack.make() is attack.use(attack.stored())[0] is Outcome.RIGHT
+    assert attack.make() is attack.use(attack.stored())[0] is Reaction.RIGHT
 
 
 @pytest.mark.mpspdz("ring")
 def test_a_passive_model_takes_changed_noise(stored: Callable[[str, int], StockAttack]) -> None:
     attack = stored("ring", 0)
     attack.make()
-    assert attack.use(changed(attack.stored(), of_share(attack, 2)))[0] is Outcome.WRONG
+    assert attack.use(changed(attack.stored(), of_share(attack, 2)))[0] is Reaction.WRONG
 
 
 @pytest.mark.mpspdz("spdz2k")
@@ -248,7 +248,7 @@ def test_the_key_of_one_piece_forges_no_share_of_the_next(
 ) -> None:
     """A check that fails tells the cheater the key, by which it could forge shares of the same piece."""
     attack, keys = stored("spdz2k", 1), []
-    for outcome in (Outcome.WRONG, Outcome.ABORTED):
+    for outcome in (Reaction.WRONG, Reaction.ABORTED):
         attack.make()
         keys.append(sum(mac_key(attack, party) for party in range(2)))
         assert attack.use(forged(attack.stored(), keys[0]))[0] is outcome
@@ -275,4 +275,4 @@ def test_a_piece_that_one_party_did_not_finish_is_kept_by_nobody(tmp_path: Path)
     attack = StockAttack(MODELS["ps-rep-ring"], MAKING, 1, built, tmp_path / "parties")
     attack.lay_out()
     longest = max(attack.messages(), key=lambda message: message.length)
-    assert attack.run(Change(longest, Kind.SHIFT_ALL, 0, 1)) == (Outcome.ABORTED, ())
+    assert attack.run(Change(longest, Kind.SHIFT_ALL, 0, 1)) == (Reaction.ABORTED, ())

@@ -2,19 +2,22 @@
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace as replace_in
 
 from benchmarks.tampering.attack import Change, Kind, Message, build_interposer
 from harness.engines.base import Prepared
+from harness.engines.engine import EnginePart
 from harness.engines.mpspdz.engine import MpSpdzEngine
 from harness.engines.mpspdz.peer_certificates import ENVIRONMENT
+from harness.engines.parties.config import Machine
 from harness.errors import PartyFailedError
+from harness.releases.weights.spec import PI_RW
 from harness.security_models import MODELS
-from protocols.spec import PI_RW
 from tests.support.running import fair_bits, opened_with
 from tests.support.sandboxes import leave_out_sandbox
 
@@ -30,17 +33,20 @@ Opened = Callable[[Change | None], list[int] | None]
 @pytest.fixture
 def opened(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opened:
     """Return what a run opens less its noise, None if it ends, of clients that send; a message is changed."""
-    process, order = MpSpdzEngine._process, [""]
+    part_of, order = MpSpdzEngine._part, [""]
 
-    def tampering(self: MpSpdzEngine, prepared: Prepared, party: int) -> dict[str, Any]:
-        made = process(self, prepared, party)
+    def tampering(self: MpSpdzEngine, prepared: Prepared, party: int) -> EnginePart:
+        part = part_of(self, prepared, party)
+        assert isinstance(part.engine, Machine)
         loaded = {
             "LD_PRELOAD": f"{built}:{ENVIRONMENT['LD_PRELOAD']}",
             "FAIRSHARES_MESSAGES": tmp_path / "messages",
             "FAIRSHARES_TAMPER": order[0],
         }
+        if party != TAMPERER:
+            return part
         words = [f"{name}={value}" for name, value in loaded.items()]
-        return {**made, "argv": ["/usr/bin/env", *words, *made["argv"]]} if party == TAMPERER else made
+        return replace(part, engine=replace_in(part.engine, argv=("/usr/bin/env", *words, *part.engine.argv)))
 
     def run(change: Change | None) -> list[int] | None:
         order[0] = str(change or "")
@@ -57,7 +63,7 @@ def opened(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opene
         return [value - x for value, x in zip(values, noise, strict=True)]
 
     leave_out_sandbox(tmp_path, monkeypatch)  # whoever tampers would not keep it
-    monkeypatch.setattr(MpSpdzEngine, "_process", tampering)
+    monkeypatch.setattr(MpSpdzEngine, "_part", tampering)
     built = build_interposer(tmp_path)
     return run
 

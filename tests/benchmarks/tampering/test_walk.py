@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.commands.tampering import summary
 from benchmarks.tampering import walk
-from benchmarks.tampering.attack import Attack, Change, Kind, Message, Outcome, build_interposer
+from benchmarks.tampering.attack import Attack, Change, Kind, Message, Reaction, build_interposer
 from benchmarks.tampering.operations import NOISE, PROGRAMS
 from benchmarks.tampering.timing import Pair, summary as summary_of_times, watch
 from benchmarks.tampering.walk import Attempt, most_wrong
@@ -23,7 +23,7 @@ from protocols.noise.truncated import probability_mass
 CHANGE = Change(Message(1, 7, 16), Kind.SHIFT_ALL, 8, 1 << 30)
 
 
-def attempt(outcome: Outcome = Outcome.ABORTED, operation: str = "and", turn: int = 0) -> Attempt:
+def attempt(outcome: Reaction = Reaction.ABORTED, operation: str = "and", turn: int = 0) -> Attempt:
     return Attempt("rep4-ring", operation, 2, turn, CHANGE, outcome)
 
 
@@ -63,7 +63,7 @@ def test_opened_noise_is_compared_with_its_distribution_over_all_changes() -> No
 
     def row(opened: np.ndarray) -> dict[str, Any]:
         noise = [dict(Counter(map(str, sample))) for sample in opened.tolist()]
-        return summary([replace(attempt(Outcome.OPENED), noise=counts) for counts in noise])[0]
+        return summary([replace(attempt(Reaction.OPENED), noise=counts) for counts in noise])[0]
 
     assert row(drawn)["noise"] == 10_000 and row(drawn)["distance"] < row(drawn)["by_chance"] < 0.033
     assert row(rigged)["distance"] > row(rigged)["by_chance"]

@@ -33,6 +33,7 @@ from harness.inputs.shares.keys import read_party
 from harness.inputs.shares.party import read_lists
 from harness.inputs.shares.signatures import kind_of, signature_of
 from harness.inputs.shares.task import read_task, task_from_bytes
+from harness.party_reports import ClientsServed, Costs, line_of
 from harness.privacy.ledger.accountants import noise_of
 from harness.request.readers import parse_heads
 from harness.training.features import read_features
@@ -174,7 +175,8 @@ Time = 0.75 seconds
 Data sent = 3.5 MB in ~15 rounds (party 0 only)
 Global data sent = 10.5 MB (all parties)
 """
-LEFT_OUT = b"Clients left out = 1 absent, 0 failed, 2 complained"
+LEFT_OUT = line_of(ClientsServed(sent_bytes=5, received_bytes=6, absent=1, failed=0, complained=2)).encode()
+COSTS = line_of(Costs(seconds=0.5, sent_bytes=100)).encode()
 CERTIFICATES = json.dumps({"schema": SCHEMA, "party": 1, "certificates": {"embedded": "PEM"}}).encode()
 HOSTS = b"""[[host]]
 party = 0
@@ -235,6 +237,6 @@ TARGETS = [
     Target("noise-in-a-ledger", noise, [COINS, DRAWN]),
     Target("lines-of-mp-spdz", file_of(lines, LOG), [LINES]),
     Target("costs-of-mp-spdz", costs, [LINES]),
-    Target("costs-of-mpyc", costs_of_mpyc, [b"Time = 0.5 seconds\nData sent = 100 bytes\n"]),
+    Target("costs-of-mpyc", costs_of_mpyc, [COSTS]),
     Target("left-out", lambda data: left_out_by(0, data.decode(errors="replace").splitlines()), [LEFT_OUT]),
 ]

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 import pytest
 
 from harness.cli import terminal
-from harness.cli.project_checks import BESIDE_TESTS, DEFAULT_ONLY, STATIC_CHECKS, run_checks
+from harness.cli.project_checks import DEFAULT_ONLY, STATIC_CHECKS, TYPES, run_checks
 from harness.errors import HostUnfitError
 from harness.views.parts import Line, Table
 
@@ -54,7 +54,7 @@ def test_nobody_controls_a_terminal_by_names(
         assert json.loads(captured.out) == {name: [name]}
 
 
-STATIC = {**STATIC_CHECKS, **BESIDE_TESTS}
+STATIC = {**STATIC_CHECKS, **TYPES}
 
 
 def played(failing: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
@@ -98,7 +98,7 @@ def test_all_run_and_the_worst_counts(
     assert run_checks(["-k", "some"]) == code
     assert started.keys() == {*STATIC, "pytest"} and started["pytest"][-2:] == ["-k", "some"]
     said = capfd.readouterr().out.splitlines()
-    in_order = [*STATIC_CHECKS, "pytest", *BESIDE_TESTS]
+    in_order = [*STATIC_CHECKS, "pytest", *TYPES]
     assert [line for line in said if line.startswith("--- ")] == [f"--- {name}" for name in in_order]
     early = ", ".join(name for name in STATIC_CHECKS if name in failing)
     assert (f"Failed so far: {early}. The tests run all the same." in said) == bool(early)

@@ -13,6 +13,7 @@ from harness.clients import input_masks as masks, messages as wire
 from harness.clients.gateway import ClientFailure
 from harness.clients.messages import Channel
 from harness.errors import ClientError
+from harness.party_reports import ClientsServed, reports_in
 from tests.support.fronts import VALUES, Run, connect, play, send
 
 MINE, OTHERS = 0, 1  # of the clients: the one that fails, the one that does not
@@ -20,12 +21,13 @@ REST = [0, 0, 0, 0, 7, 0, 1, -1, 3]  # what arrives without the client that fail
 ABSENT, FAILED, COMPLAINED = (1, 0, 0), (0, 1, 0), (0, 0, 1)
 
 
-def reported(out: str) -> set[str]:
-    return {line for line in out.splitlines() if line.startswith("Clients left out")}
+def reported(out: str) -> set[tuple[int, int, int]]:
+    reports = [report for report in reports_in(out.splitlines()) if isinstance(report, ClientsServed)]
+    return {(report.absent, report.failed, report.complained) for report in reports}
 
 
-def says(absent: int, failed: int, complained: int) -> set[str]:
-    return {f"Clients left out = {absent} absent, {failed} failed, {complained} complained"}
+def says(absent: int, failed: int, complained: int) -> set[tuple[int, int, int]]:
+    return {(absent, failed, complained)}
 
 
 async def greeted(run: Run) -> list[Channel]:

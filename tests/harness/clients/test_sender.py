@@ -15,6 +15,7 @@ from harness.clients.sender import Sender, check_directory, invitations, read_in
 from harness.clients.session import Server
 from harness.engines.parties.certificates import make_key
 from harness.errors import BudgetError, ClientError, MaskError, OptionError, WriteError
+from harness.party_reports import ClientsServed, reports_in
 from tests.support.fronts import SECONDS, TERMS, VALUES, Run, connect, play, send, until
 
 
@@ -29,9 +30,12 @@ def test_values_arrive(tmp_path: Path, width: int, capsys: pytest.CaptureFixture
     sent = play(run, script)
     assert run.arrived == {i: [1, 0, 2**31, 0, 7, 0, 1, -1, 3] for i in range(3)}
     assert sent == [4 + 32 + 4 + 24, 4 + 32 + 4 + 48]
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 6 and lines[0].startswith(f"Clients sent = {sum(sent)} bytes, received = ")
-    assert lines[1::2] == ["Clients left out = 0 absent, 0 failed, 0 complained"] * 3
+    reports = reports_in(capsys.readouterr().out.splitlines())
+    assert len(reports) == 3
+    for report in reports:
+        assert isinstance(report, ClientsServed)
+        assert report.sent_bytes == sum(sent) < report.received_bytes
+        assert (report.absent, report.failed, report.complained) == (0, 0, 0)
 
 
 def test_a_front_stays_until_its_machine_has_taken_the_values(tmp_path: Path) -> None:
@@ -95,7 +99,9 @@ def test_a_client_does_not_send_on_a_tampered_mask(
     assert isinstance(first, int) and isinstance(second, MaskError)
     assert "Client 1" in str(second) and "were not sent" in str(second)
     assert list(run.arrived.values()) == [[1, 0, 2**31, 0, 0, 0, 0, 0, 0]] * 3
-    assert capsys.readouterr().out.count("Clients left out = 0 absent, 0 failed, 1 complained\n") == 3
+    reports = reports_in(capsys.readouterr().out.splitlines())
+    served = [report for report in reports if isinstance(report, ClientsServed)]
+    assert [(report.absent, report.failed, report.complained) for report in served] == [(0, 0, 1)] * 3
 
 
 @pytest.mark.parametrize(

@@ -1,46 +1,40 @@
 """Noise of a party's own: drawn by its process from the operating system, into what it inputs alone."""
 
-import json
 import os
-from dataclasses import asdict, replace
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import convert
 
 from harness.engines.base import PROGRAMS, DistributedNoiseInput, MadeUpJob
 from harness.engines.mpyc.engine import EmbeddedEngine
 from harness.engines.parties import main as party
-from harness.engines.parties.inputs import with_noise
+from harness.engines.parties.config import Machine, PartyConfig
+from harness.engines.parties.layouts import Column, NoiseBehindColumn, NoiseTerms, RingName, SumsOfColumn
+from harness.engines.parties.randomness import Randomness
 from harness.engines.parties.working_directory import DATA
 from harness.errors import OptionError, ShareError, UnsupportedError
 from harness.inputs.rings import FIELD, RING, Ring
+from harness.releases.cap.spec import PI_CAP
+from harness.releases.count.spec import PI_COUNT
+from harness.releases.weights.spec import PI_RW
 from harness.security_models import MODELS
 from protocols.noise.added import BITS, DistributedNoise, NoiseDistribution
-from protocols.spec import (
-    PI_CAP,
-    PI_COUNT,
-    PI_LAP,
-    PI_RW,
-    PI_SUM,
-    PRODUCT,
-    with_distributed_noise,
-)
+from protocols.spec import PI_LAP, PI_SUM, PRODUCT, with_distributed_noise
 from tests.support.requests import request_of
 from tests.support.rings import to_integers
 
 NOISE = DistributedNoise(NoiseDistribution.LAPLACE, Fraction(1, 2), 40, 3, 2)
 EACH_OF_FOUR = ((0,), (1,), (2,), (3,))
+RING_NAMES: dict[Ring, RingName] = {RING: "ring64", FIELD: "field127"}
 DOMAINS = pytest.mark.parametrize("domain", [RING, FIELD], ids=lambda domain: domain.name)
 
 
-def told(domain: Ring, **entering: Any) -> dict[str, Any]:
-    """Return what a process reads of its noise, as it stands in its config."""
-    fields = {"noise": NOISE.to_json(), "domain": domain.name, **asdict(DistributedNoiseInput(**entering))}
-    read: dict[str, Any] = json.loads(json.dumps(fields))
-    return read
+TERMS = convert(NOISE.to_json(), NoiseTerms)
 
 
 def column(domain: Ring, values: list[int]) -> bytes:
@@ -51,22 +45,23 @@ def integers(domain: Ring, held: bytes) -> list[int]:
     return to_integers(domain, domain.from_bytes(held))
 
 
+def behind(domain: Ring, values: int) -> NoiseBehindColumn:
+    """Return two noises behind so many values."""
+    return NoiseBehindColumn(ring=RING_NAMES[domain], values=values, samples=2, noise=TERMS)
+
+
 @DOMAINS
 def test_noise_is_in_the_sums_of_a_column(domain: Ring) -> None:
     """Bins 0 to 4 of two histograms, then blocks of up to three from the highest bin down."""
     values = column(domain, [1, 2, 3, 4, 5, -1, 0, 2**40, 0, 7])
     noise = np.array([*range(10), 10, -20, 30, 2**50])
     sums = [3, 12, -1, 2**40 + 7]
-    with_sums = with_noise(
-        told(
-            domain,
-            samples=14,
-            values=10,
-            sums=[*((value,) for value in range(10)), (0, 1), (2, 3, 4), (5, 6), (7, 8, 9)],
-        ),
-        values,
-        noise,
-    )
+    with_sums = SumsOfColumn(
+        ring=RING_NAMES[domain],
+        values=10,
+        sums=(*((value,) for value in range(10)), (0, 1), (2, 3, 4), (5, 6), (7, 8, 9)),
+        noise=TERMS,
+    ).with_noise(values, noise)
     expected = [*[1, 2, 3, 4, 5, -1, 0, 2**40, 0, 7], *sums]
     assert integers(domain, with_sums) == [
         value + x for value, x in zip(expected, noise.tolist(), strict=True)
@@ -76,19 +71,27 @@ def test_noise_is_in_the_sums_of_a_column(domain: Ring) -> None:
 @DOMAINS
 def test_noise_stands_after_other_values_or_alone(domain: Ring) -> None:
     noise = np.array([-3, 4])
-    entered = with_noise(told(domain, samples=2, values=3), column(domain, [7, 8, 9]), noise)
+    entered = behind(domain, 3).with_noise(column(domain, [7, 8, 9]), noise)
     assert integers(domain, entered) == [7, 8, 9, -3, 4]
-    assert integers(domain, with_noise(told(domain, samples=2), b"", noise)) == [-3, 4]
+    assert integers(domain, behind(domain, 0).with_noise(b"", noise)) == [-3, 4]
 
 
 @DOMAINS
 def test_other_numbers_of_values_or_samples_are_refused(domain: Ring) -> None:
     for size in (0, 2, 4):
         with pytest.raises(ShareError, match=f"holds {size} values, not the 3 that are to be counted"):
-            with_noise(told(domain, samples=2, values=3), column(domain, [1] * size), np.array([1, 2]))
-    one = told(domain, samples=1, values=4, sums=EACH_OF_FOUR)
+            behind(domain, 3).with_noise(column(domain, [1] * size), np.array([1, 2]))
+    sums = SumsOfColumn(ring=RING_NAMES[domain], values=4, sums=EACH_OF_FOUR, noise=TERMS)
     with pytest.raises(ShareError, match="This party has 4 sums, and drew noise for 1"):
-        with_noise(one, column(domain, [0, 1, 2, 3]), np.array([7]))
+        sums.with_noise(column(domain, [0, 1, 2, 3]), np.array([7]))
+    with pytest.raises(ShareError, match="holds 3 values, not the 4 that are to be counted"):
+        sums.with_noise(column(domain, [0, 1, 2]), np.zeros(4, dtype=np.int64))
+
+
+def test_sums_that_get_joint_noise_get_none_of_the_partys_own() -> None:
+    sums = SumsOfColumn(ring="ring64", values=2, sums=((0,), (0, 1)), noise=None)
+    entered = sums.with_noise(column(RING, [5, -7]), sums.drawn(Randomness()))
+    assert integers(RING, entered) == [5, -2]
 
 
 @pytest.fixture
@@ -110,12 +113,14 @@ def test_a_party_draws_from_the_operating_system_into_memory(
         return bytes(size)
 
     monkeypatch.setattr(os, "urandom", urandom)  # of zeros: the lowest value of the table
-    config = {
-        "party": 1,
-        "fair_bits": [],
-        "distributed_noise": told(RING, samples=2, values=2, sums=((0,), (1,))),
-    }
-    party._supply_secrets(config)
+    config = PartyConfig(
+        party=1,
+        common_names=("P0", "P1"),
+        engine=Machine(argv=("/bin/false",)),
+        shares=Column(),
+        own_noise=SumsOfColumn(ring="ring64", values=2, sums=((0,), (1,)), noise=TERMS),
+    )
+    party._supply_inputs(config, Randomness())
     assert sizes == [2 * BITS // 8]
     link = Path(DATA, "Input-Binary-P1-0")
     assert integers(RING, link.read_bytes()) == [60, 160]
@@ -143,11 +148,12 @@ def test_the_noise_follows_from_the_programs_arguments_and_the_model() -> None:
         )
     without = MadeUpJob(PI_LAP, PROGRAMS / "pi_lap.mpc", ("3", "2", "1", "40"))
     assert without.distributed_noise(MODELS["ring"]) is None
-    config = EmbeddedEngine()
-    prepared = config.prepared(job(), MODELS["mpyc"])
-    noise = config.config(prepared, 0, [("127.0.0.1", 1)] * 3)["distributed_noise"]
-    assert DistributedNoise.from_json(noise["noise"]) == job().distributed_noise(MODELS["mpyc"])
-    assert (noise["samples"], noise["values"], noise["domain"]) == (4, 0, FIELD.name)
+    engine = EmbeddedEngine()
+    prepared = engine.prepared(job(), MODELS["mpyc"])
+    entry = engine.setup(prepared, 0, [("127.0.0.1", 1)] * 3).config.own_noise
+    assert isinstance(entry, NoiseBehindColumn)
+    assert entry.noise.noise() == job().distributed_noise(MODELS["mpyc"])
+    assert (entry.samples, entry.values, entry.ring) == (4, 0, FIELD.name)
 
 
 @pytest.mark.parametrize(

@@ -3,15 +3,18 @@
 import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
+from msgspec import structs
 
 from harness.engines.base import MadeUpJob
 from harness.engines.parties.certificates import make_key, trust
+from harness.engines.parties.config import Machine
 from harness.engines.parties.handle import LocalProcess
 from harness.engines.parties.supervisor import free_ports
 from harness.engines.registry import engine_of
@@ -49,10 +52,15 @@ def machines(
     with free_ports(model.parties) as ports:
         parties = {}
         for i in sorted({*range(model.parties)} - held.keys()):
-            config = engine.config(prepared, i, [(LOOPBACK, port) for port in ports])
-            config["argv"] += words
-            config["listens"] = [int(word) for word in words[:1]]  # where it waits for its gateway
-            parties[i] = LocalProcess(job, config, at / f"party-{i}", None)
+            setup = engine.setup(prepared, i, [(LOOPBACK, port) for port in ports])
+            machine = setup.config.engine
+            assert isinstance(machine, Machine)
+            config = structs.replace(
+                setup.config,
+                engine=structs.replace(machine, argv=(*machine.argv, *words)),
+                listens=tuple(int(word) for word in words[:1]),  # where it waits for its gateway
+            )
+            parties[i] = LocalProcess(replace(setup, config=config), at / f"party-{i}")
         try:
             for party in parties.values():
                 party.start()

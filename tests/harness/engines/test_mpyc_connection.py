@@ -8,8 +8,9 @@ import pytest
 
 from harness.engines.mpyc import connection
 from harness.engines.mpyc.connection import Connection, Peers, most_unasked
-from harness.engines.parties.handle import LOST_PEER
+from harness.engines.parties.handle import reasons_in
 from harness.errors import FairSharesError, LostPeerError, PeerMessageError
+from harness.party_reports import line_of_lost_peer
 from tests.support.mpyc_peers import KEY_BYTES, Future, Loop, Runtime, Transport
 
 CERTIFICATES = {0: b"zero", 1: b"one", 2: b"two"}
@@ -183,7 +184,8 @@ def test_who_closes_before_the_end_ends_the_run(asked: bool, ending: bool, fails
     assert (link.runtime.parties[0].protocol is None) is not fails
     with pytest.raises(LostPeerError) as lost:
         link.connection.receive(8, 1)
-    assert LOST_PEER.fullmatch(f"fairshares: {lost.value}") and LOST_PEER.fullmatch(str(lost.value))
+    (reason,) = reasons_in([line_of_lost_peer(str(lost.value))])
+    assert reason.is_lost_peer and reason.text == str(lost.value)
 
 
 def test_what_came_before_a_close_is_read() -> None:

@@ -6,6 +6,7 @@ import os
 import ssl
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,17 +14,19 @@ from typing import Any
 
 import pytest
 
-from harness.engines.base import PROGRAMS, MadeUpJob, PrivateJob
+from harness.engines.base import PROGRAMS, PROJECT, MadeUpJob, PrivateJob
 from harness.engines.engine import PartyCosts
 from harness.engines.mpyc import party as mpyc_party
 from harness.engines.mpyc.engine import EmbeddedEngine
 from harness.engines.mpyc.party import listen_on_loopback
 from harness.engines.parties.certificates import make_key
+from harness.engines.parties.config import Embedded, PartyConfig, write_config
 from harness.engines.parties.handle import PartyState
 from harness.engines.parties.supervisor import WaitingParties
 from harness.engines.parties.working_directory import DATA, PEERS
 from harness.engines.program_hash import program_hash
 from harness.errors import LedgerError, OutputError, PartyFailedError
+from harness.party_reports import Costs, Ready, line_of
 from harness.privacy.ledger.charge import Account, Entry
 from harness.privacy.ledger.entries import Ledger
 from harness.security_models import get_model
@@ -34,17 +37,41 @@ from tests.support.running import program_spec
 MPYC = get_model("mpyc")
 
 
+def told(party: int, addresses: Sequence[tuple[str, int]]) -> tuple[PartyConfig, Embedded]:
+    """Return what a party of the embedded engine is told of its peers."""
+    bits = MPYC.statistical_security_bits
+    assert bits is not None
+    engine = Embedded(program="none.mpc", arguments=(), threshold=1, security_bits=bits)
+    names = tuple(f"P{i}" for i in range(len(addresses)))
+    return PartyConfig(party=party, common_names=names, engine=engine, addresses=tuple(addresses)), engine
+
+
 def test_a_program_that_is_not_portable_is_refused() -> None:
     reason = EmbeddedEngine().supports(replace(PI_LAP, portable=False), MPYC, NO_INPUT)
     assert "only MP-SPDZ has" in str(reason)
 
 
+COSTS = line_of(Costs(seconds=0.5, sent_bytes=5))
+
+
 @pytest.mark.parametrize(
-    "lines", [(), ("Time = 0.5 seconds",), ("Data sent = 5 bytes",), ("Time = fast", "Data sent = 5 bytes")]
+    "lines",
+    [
+        (),
+        ("Time = 0.5 seconds", "Data sent = 5 bytes"),
+        (line_of(Ready()),),
+        (COSTS.replace("0.5", '"fast"'),),
+        (COSTS.replace("0.5", "-1"),),
+        (COSTS.replace("0.5", "1e9"),),
+        (COSTS.replace(":5", ":5.5"),),
+        (COSTS.replace('"sent_bytes"', '"bytes"'),),
+        (COSTS.replace("}", ',"more":1}'),),
+        (COSTS, COSTS[:-1]),  # cut off, by a full disk perhaps
+    ],
 )
 def test_a_party_that_does_not_report_its_costs_has_not_ended_well(lines: tuple[str, ...]) -> None:
     engine = EmbeddedEngine()
-    whole = PartyState(("Time = 0.5 seconds", "Data sent = 5 bytes"))
+    whole = PartyState((COSTS,))
     assert engine.costs([whole]) == [PartyCosts(0.5, 5)]
     with pytest.raises(OutputError, match="Party 2 "):
         engine.costs([whole, whole, PartyState(lines)])
@@ -52,7 +79,7 @@ def test_a_party_that_does_not_report_its_costs_has_not_ended_well(lines: tuple[
 
 def test_the_slowest_party_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ended = [
-        PartyState(("OUT noise [4, -4]", f"Time = {seconds} seconds", f"Data sent = {sent} bytes"))
+        PartyState(("OUT noise [4, -4]", line_of(Costs(seconds=seconds, sent_bytes=sent))))
         for seconds, sent in ((0.5, 7), (0.75, 8), (0.25, 9))
     ]
     monkeypatch.setattr(WaitingParties, "finish", lambda _: ended)
@@ -118,30 +145,42 @@ def test_no_program_runs_among_peers_who_are_not_who_they_say(
         exchange = SimpleNamespace(run=lambda started: None)
         monkeypatch.setattr(mpyc_party, "Exchange", lambda mpc, peers, exchange=exchange: exchange)
         monkeypatch.setattr(mpyc_party, "_lay_out_certificates", lambda party, parties: None)
-        monkeypatch.setattr(mpyc_party, "_load_mpyc", lambda config, mpc=mpc: mpc)
+        monkeypatch.setattr(mpyc_party, "_load_mpyc", lambda config, engine, mpc=mpc: mpc)
         with pytest.raises(PartyFailedError, match="Who connected as party 2 has another party's"):
-            mpyc_party.run_party({"party": 0, "addresses": [("a", 1)] * 3})
+            mpyc_party.run_party(*told(0, [("a", 1)] * 3))
 
 
 SHOW_OPTIONS = """
 import json, sys
 from harness.engines.mpyc.party import _load_mpyc
-mpc = _load_mpyc(json.loads(sys.argv[1]))
+from harness.engines.parties.config import read_config
+config = read_config()
+mpc = _load_mpyc(config, config.engine)
 print(json.dumps([mpc.version, mpc.pid, mpc.threshold, mpc.options.sec_param, mpc.options.ssl,
                   mpc.options.no_prss, mpc.SecInt(64).array.__name__,
                   [[peer.host, peer.port] for peer in mpc.parties]]))
 """
 
 
-def test_mpyc_gets_its_options_from_the_model_and_none_from_the_environment() -> None:
-    addresses = [["127.0.0.1", port] for port in (1111, 2222, 3333)]
-    bits = MPYC.statistical_security_bits
-    config = {"party": 2, "threshold": 1, "security_bits": bits, "addresses": addresses}
+def test_mpyc_gets_its_options_from_the_model_and_none_from_the_environment(tmp_path: Path) -> None:
+    addresses = [("127.0.0.1", port) for port in (1111, 2222, 3333)]
+    config, _ = told(2, addresses)
+    write_config(config, tmp_path)
     shown = subprocess.run(
-        [sys.executable, "-c", SHOW_OPTIONS, json.dumps(config)],
-        env={**os.environ, "MPYC_NOPRSS": "1", "MPYC_NONUMPY": "1"},
+        [sys.executable, "-c", SHOW_OPTIONS],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(PROJECT), "MPYC_NOPRSS": "1", "MPYC_NONUMPY": "1"},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert json.loads(shown.stdout) == ["0.11", 2, 1, 61, True, False, "ArraySecInt64", addresses]
+    assert json.loads(shown.stdout) == [
+        "0.11",
+        2,
+        1,
+        61,
+        True,
+        False,
+        "ArraySecInt64",
+        [*map(list, addresses)],
+    ]

@@ -21,7 +21,10 @@ from harness.engines.mpyc.connection import Peers
 from harness.engines.mpyc.exchange import Exchange
 from harness.errors import FairSharesError
 from harness.inputs.rings import FIELD
-mpc = _load_mpyc({"party": 0, "threshold": 0, "security_bits": 61, "addresses": [("127.0.0.1", 1111)]})
+from harness.engines.parties.config import Embedded, PartyConfig
+engine = Embedded(program="none", arguments=(), threshold=0, security_bits=61)
+told = PartyConfig(party=0, common_names=("P0",), engine=engine, addresses=(("127.0.0.1", 1111),))
+mpc = _load_mpyc(told, engine)
 import mpyc.runtime
 from typing import Any
 import numpy as np

@@ -12,9 +12,11 @@ import pytest
 from harness.engines.mpyc import installed
 from harness.engines.mpyc.engine import EmbeddedEngine
 from harness.engines.mpyc.party import _load_mpyc
+from harness.engines.parties.config import Embedded, PartyConfig
 from harness.errors import UnsupportedError
 from harness.security_models import get_model
 
+ENGINE = Embedded(program="none", arguments=(), threshold=1, security_bits=61)
 FIX = r"run `pip install --force-reinstall mpyc==0\.11`, or use a model of MP-SPDZ\."
 
 
@@ -46,7 +48,7 @@ def test_a_changed_mpyc_is_refused_before_anything_is_shared_and_by_each_party(
     reason = EmbeddedEngine().availability(get_model("mpyc"))
     assert reason is not None and reason.startswith("The installed MPyC 0.11 is not as it was released: ")
     with pytest.raises(UnsupportedError, match=FIX):
-        _load_mpyc({})
+        _load_mpyc(PartyConfig(party=0, common_names=("P0",), engine=ENGINE), ENGINE)
 
 
 def test_another_version_is_refused_by_its_number(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:

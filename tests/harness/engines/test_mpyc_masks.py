@@ -1,6 +1,5 @@
 """How many integers a program masks on the embedded engine, and how well each mask hides its integer."""
 
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,9 +9,14 @@ import pytest
 
 from harness.engines.base import PROGRAMS
 from harness.forecast.operation_counts import usage_of
+from harness.releases.cap.spec import PI_CAP
+from harness.releases.confusion.spec import PI_CF
+from harness.releases.count.spec import PI_COUNT
+from harness.releases.programs import PROTOCOLS
+from harness.releases.weights.spec import PI_RW
 from harness.security_models import get_model
 from protocols.circuits.gaussian import JOINT_GAUSSIAN
-from protocols.spec import PI_CAP, PI_CF, PI_COUNT, PI_RW, PROTOCOLS, ProtocolSpec
+from protocols.spec import ProtocolSpec
 from tests.support.one_party import OneParty
 
 BITS = get_model("mpyc").statistical_security_bits or 0
@@ -56,9 +60,13 @@ def test_what_a_program_declares_to_compare_is_what_is_masked(
 
 
 BOUND_OF_MASKS = """
-import json, sys
+import sys
 from harness.engines.mpyc.party import _load_mpyc
-mpc = _load_mpyc(json.loads(sys.argv[1]))
+from harness.engines.parties.config import Embedded, PartyConfig
+bits, *ports = map(int, sys.argv[1:])
+engine = Embedded(program="none", arguments=(), threshold=1, security_bits=bits)
+addresses = tuple(("127.0.0.1", port) for port in ports)
+mpc = _load_mpyc(PartyConfig(party=2, common_names=("",) * 3, engine=engine, addresses=addresses), engine)
 def show(bound):
     print(bound)
     raise SystemExit
@@ -73,10 +81,8 @@ def test_a_mask_hides_what_is_compared_but_for_the_declared_probability() -> Non
     With its 64 random bits that hides a number x but for |x| / (2^64 · bound), and programs compare what is
     less than 2^62 apart.
     """
-    addresses = [("127.0.0.1", port) for port in (1111, 2222, 3333)]
-    config = {"party": 2, "threshold": 1, "security_bits": BITS, "addresses": addresses}
     shown = subprocess.run(
-        [sys.executable, "-c", BOUND_OF_MASKS, json.dumps(config)],
+        [sys.executable, "-c", BOUND_OF_MASKS, str(BITS), "1111", "2222", "3333"],
         capture_output=True,
         text=True,
         check=False,

@@ -6,17 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from harness.engines.base import PROGRAMS, MadeUpJob
+from harness.engines.base import MadeUpJob
 from harness.engines.mpspdz import peer_certificates
 from harness.engines.mpspdz.compiler import Installation, find_installation
 from harness.engines.mpspdz.peer_certificates import asking_library, let_in_by
 from harness.engines.parties.certificates import fingerprint, make_key
-from harness.engines.parties.handle import LocalProcess
+from harness.engines.parties.config import Machine, PartyConfig
+from harness.engines.parties.handle import LocalProcess, PartySetup
 from harness.engines.parties.working_directory import MET
 from harness.engines.registry import engine_of
 from harness.errors import CompileError, UnsupportedError
+from harness.party_reports import line_of_failure
+from harness.releases.weights.spec import PI_RW
 from harness.security_models import MODELS, SecurityModel, get_model
-from protocols.spec import PI_LAP, PI_RW, REPLICATED as REPLICATED_SHARES, SHARES
+from protocols.spec import REPLICATED as REPLICATED_SHARES, SHARES
 from tests.support.running import model_parameters, program_spec, until
 
 ON_MACHINES = [model for model in MODELS.values() if model.virtual_machine]
@@ -155,15 +158,12 @@ def test_a_party_that_met_others_than_its_peers_has_failed(noted: str, code: int
     """Whatever it revealed is signed by no host then."""
     made = {name: make_key(tmp_path, f"P{name}", f"P{name}") for name in "0123"}
     notes = "".join(f"{fingerprint(made[name].read_bytes())}\\n" for name in noted)
-    job = MadeUpJob(PI_LAP, PROGRAMS / "pi_lap.mpc", ())
-    config = {
-        "party": 0,
-        "common_names": ["P0", "P1", "P2"],
-        "fair_bits": [],
-        "notes_links": True,
-        "argv": ["/bin/sh", "-c", f"printf '{notes}' > {MET}"],
-    }
-    party = LocalProcess(job, config, tmp_path / "party", None)
+    config = PartyConfig(
+        party=0,
+        common_names=("P0", "P1", "P2"),
+        engine=Machine(argv=("/bin/sh", "-c", f"printf '{notes}' > {MET}")),
+    )
+    party = LocalProcess(PartySetup(config=config, notes_links=True), tmp_path / "party")
     try:
         party.start()
         assert party.certificate(600)
@@ -171,7 +171,11 @@ def test_a_party_that_met_others_than_its_peers_has_failed(noted: str, code: int
         until(lambda: party.exit_code() is not None)
         assert party.exit_code() == code
         assert [line for line in party.state().lines if "accepted other certificates" in line] == (
-            ["fairshares: Its links accepted other certificates than those of the other parties of this run."]
+            [
+                line_of_failure(
+                    "Its links accepted other certificates than those of the other parties of this run."
+                )
+            ]
             if code
             else []
         )

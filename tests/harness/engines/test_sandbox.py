@@ -17,11 +17,14 @@ import textwrap
 import tracemalloc
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from msgspec import structs
 
 from harness.engines.base import MadeUpJob, Prepared
 from harness.engines.engine import Engine
@@ -32,6 +35,7 @@ from harness.engines.parties.handle import LocalProcess
 from harness.engines.parties.sandbox import CHECKED, REFUSED, Protection, landlock_version, missing
 from harness.engines.parties.supervisor import free_ports
 from harness.engines.parties.working_directory import DATA, LOG, LOOPBACK, MET, met, read_inside
+from harness.party_reports import line_of_failure
 from harness.security_models import SecurityModel, get_model
 from tests.conftest import PROJECT
 from tests.support.coordinators import Agent, agents, agreed, asked, begun, fed, make_hosts
@@ -178,8 +182,9 @@ def test_hostile_code_reaches_its_own_run_alone(
             for i in range(model.parties):
                 values = tmp_path / f"values-{i}"
                 values.write_bytes(bytes(16))
-                config = {**engine.config(ready, i, addresses), "fair_bits": [[1, 8]]}
-                parties.append(LocalProcess(ready.job, config, tmp_path / "work" / f"party-{i}", values))
+                setup = engine.setup(ready, i, addresses, values=values)
+                config = structs.replace(setup.config, fair_bits=((1, 8),))
+                parties.append(LocalProcess(replace(setup, config=config), tmp_path / "work" / f"party-{i}"))
                 parties[i].start()
             certificates = {i: party.certificate(600) or "" for i, party in enumerate(parties)}
             other = parties[-1]
@@ -413,7 +418,7 @@ def test_its_agent_reads_no_more_of_a_log_than_any_run_needs(
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert kept == ["OUT counts 1", "Time = 1 seconds"] and peak < 20 * handle._MOST_LOG
-    assert last == f"{handle.OWN}It printed more than 64 MiB, and the rest was not read."
+    assert last == line_of_failure("It printed more than 64 MiB, and the rest was not read.")
     monkeypatch.setattr(handle, "_MOST_KEPT", 2)
     log.write_text("OUT x 1\n" * 3)
     *kept, last = handle._kept_lines(tmp_path)
@@ -423,8 +428,9 @@ def test_its_agent_reads_no_more_of_a_log_than_any_run_needs(
 def test_a_party_that_printed_too_much_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Though it ended well: what was read of it may not be all."""
     party: Any = handle.LocalProcess.__new__(handle.LocalProcess)
-    party._directory, party._config, party._memory = tmp_path, {}, None
-    party._process = Mock(poll=lambda: 0)
+    party._directory, party._memory = tmp_path, None
+    party._setup = SimpleNamespace(notes_links=False)
+    party._started = Mock(poll=lambda: 0)
     monkeypatch.setattr(handle, "_MOST_LOG", 10)
     (tmp_path / LOG).write_text("OUT x 1\n")
     assert party.exit_code() == 0
@@ -457,11 +463,12 @@ def test_queues_and_semaphores_of_its_owner_are_out_of_reach(tmp_path: Path, fil
 def test_what_a_party_leaves_running_ends_with_it(tmp_path: Path) -> None:
     """Also if it ended well, and its child is in no other group."""
     party: Any = handle.LocalProcess.__new__(handle.LocalProcess)
-    party._directory, party._config, party._memory = tmp_path, {}, None
+    party._directory, party._memory = tmp_path, None
+    party._setup = SimpleNamespace(notes_links=False)
     leaving = (
         "import os, time\nchild = os.fork()\nif child == 0:\n    time.sleep(600)\nprint(child, flush=True)"
     )
-    party._process = subprocess.Popen(
+    party._started = subprocess.Popen(
         [sys.executable, "-c", leaving], stdout=subprocess.PIPE, text=True, start_new_session=True
     )
     child = int(party._process.stdout.readline())

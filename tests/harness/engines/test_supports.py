@@ -1,7 +1,6 @@
 """Which model may run which protocol on which input form: the rule for active models, over all of them."""
 
 from itertools import product
-from pathlib import Path
 
 import pytest
 
@@ -9,14 +8,14 @@ from harness.engines.base import PROGRAMS, MadeUpJob, PrivateJob
 from harness.engines.mpspdz.engine import MpSpdzEngine
 from harness.engines.mpyc.engine import EmbeddedEngine
 from harness.errors import UnsupportedError
+from harness.releases.programs import PROTOCOLS
+from harness.releases.weights.spec import PI_RW
 from harness.security_models import MODELS, SecurityModel
 from protocols.spec import (
     CLIENTS,
     NO_INPUT,
     PI_LAP,
-    PI_RW,
     PRODUCT,
-    PROTOCOLS,
     REPLICATED,
     SHARES,
     SPLIT,
@@ -138,22 +137,6 @@ def test_batches_grow_with_the_noise_within_bounds(name: str, lanes: int, batch:
     assert MODELS[name].batch(lanes) == batch
     assert MODELS[name].batch(0) is None
     assert MODELS["mpyc"].batch(lanes) is None
-
-
-@pytest.mark.parametrize("name", sorted(PROTOCOLS))
-def test_no_production_program_is_given_bits(name: str, tmp_path: Path) -> None:
-    """Under its own path, through a link or a detour; a copy elsewhere is a test's own program."""
-    source = PROGRAMS / f"{name}.mpc"
-    link = tmp_path / source.name
-    link.symlink_to(source)
-    for path in (source, link, PROGRAMS / ".." / "Source" / source.name):
-        with pytest.raises(UnsupportedError, match=f"^{name}.mpc draws its own random bits"):
-            MadeUpJob(PROTOCOLS[name], path, (), given_bits=((1,),))
-        with pytest.raises(UnsupportedError):
-            MadeUpJob(PROTOCOLS[name], path, (), given_bits=())
-    copy = tmp_path / "copy.mpc"
-    copy.write_bytes(source.read_bytes())
-    assert MadeUpJob(PROTOCOLS[name], copy, (), given_bits=((1,),)).given_bits == ((1,),)
 
 
 @pytest.mark.parametrize(

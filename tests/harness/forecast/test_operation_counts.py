@@ -10,9 +10,9 @@ from harness.engines.base import PROGRAMS, Job
 from harness.errors import PlanError
 from harness.forecast import operation_counts as counts
 from harness.forecast.operation_counts import Counts, counts_of, read_estimate, usage_of
+from harness.releases.count.spec import PI_COUNT
 from harness.security_models import MODELS
 from protocols.circuits.coins import design_coins
-from protocols.spec import PI_COUNT
 
 RING = MODELS["ring"]
 CELL: dict[str, str | int] = {

@@ -20,10 +20,10 @@ from harness.forecast.plan import (
 )
 from harness.forecast.unit_costs import COMPILE_S, RECORDED, UnitCosts, read_units
 from harness.inputs.record_schema import RecordKind
-from harness.releases.weights import WeightsStatistic
+from harness.releases.weights.spec import PI_RW
+from harness.releases.weights.statistic import WeightsStatistic
 from harness.security_models import MODELS
 from harness.views import plan as view
-from protocols.spec import PI_RW
 from tests.support.plans import plan_of
 from tests.support.requests import request_of
 

@@ -35,6 +35,7 @@ from harness.hosts.local_host import TURN
 from harness.hosts.messages import Kill, Propose, Removed
 from harness.hosts.policy import LEDGER
 from harness.hosts.setup import Setup
+from harness.party_reports import line_of_failure
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Status
 from tests.support.command import refused, succeed
@@ -284,7 +285,7 @@ def _no_room(_log: HostLog, _line: bytes) -> None:
     raise OSError(28, "No space left on device")
 
 
-FAILED = ["OUT counts 5 7", "Time = 1.5 seconds", "fairshares: Party 0 sent a message.", "Broken pipe"]
+FAILED = ["OUT counts 5 7", "Time = 1.5 seconds", line_of_failure("Party 0 sent a message."), "Broken pipe"]
 
 
 class Failed(Party):

@@ -26,14 +26,16 @@ from harness.hosts.inventory import Host
 from harness.hosts.messages import Forget, HostFacts, Listen, Message, PartyEnd, Reach, answer_type
 from harness.hosts.runner import HostsRunner, HostsSource
 from harness.hosts.signed_results import UPLOADS, Intent, Statement, sign, verify
+from harness.party_reports import ClientsServed, line_of
 from harness.pipeline import run
 from harness.pipeline.run import RunSettings, run_release
 from harness.privacy.ledger.charge import Account
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.manifest import SIGNATURES
-from harness.releases.weights import WeightsStatistic
+from harness.releases.weights.spec import PI_RW
+from harness.releases.weights.statistic import WeightsStatistic
 from harness.system.result_files import write_all
-from protocols.spec import PI_RW, SHARES
+from protocols.spec import SHARES
 from tests.support.command import files_below
 from tests.support.coordinators import MODEL, as_sent, hosts_runner, make_hosts
 from tests.support.hostile import check_refuses, spoilt
@@ -273,16 +275,19 @@ def test_a_host_of_which_any_facts_are_told(said: list[Answers]) -> None:
 def test_digits_that_are_no_number_are_no_cost(engine: Any, digits: str) -> None:
     for seconds, sent in ((digits, "1"), ("1.0", digits)):
         spent = f"Spent {digits} seconds (1 MB, 1 rounds) on the online phase and {digits} seconds (1 MB)"
-        of_data = (f"Data sent = {sent} bytes", f"Data sent = {sent} MB in ~1 rounds")
-        lines = (f"Time = {seconds} seconds", *of_data, spent)
+        report = f'fairshares: {{"type":"costs","seconds":{seconds},"sent_bytes":{sent}}}'
+        lines = (f"Time = {seconds} seconds", f"Data sent = {sent} MB in ~1 rounds", spent, report)
         with pytest.raises(OutputError, match="Party 0 ended well but did not report its time and traffic"):
             engine.costs([PartyState(lines)])
+
+
+SERVED = line_of(ClientsServed(sent_bytes=1, received_bytes=1, absent=0, failed=5, complained=0))
 
 
 @pytest.mark.parametrize("digits", ["9" * 19, "9" * 5000, "\u0661", "-1"])
 def test_digits_that_are_no_number_are_no_clients(digits: str) -> None:
     with pytest.raises(OutputError, match="Party 0 ended well but did not report its clients' traffic"):
-        left_out_by(0, [f"Clients left out = 0 absent, {digits} failed, 0 complained"])
+        left_out_by(0, [SERVED.replace("5", digits)])
 
 
 RUN = "0a" * 16

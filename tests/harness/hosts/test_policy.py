@@ -18,7 +18,7 @@ from harness.hosts.decision import Contact, Release, Rule, allowed, decide
 from harness.hosts.inventory import Host, default_model, hosts_for, read_hosts
 from harness.hosts.policy import FILE, checked_policy, first_policy, read_policy, write_policy
 from harness.hosts.setup import set_up_here
-from harness.request.releases import REQUESTS
+from harness.releases.registry import REQUESTS
 from harness.security_models import get_model
 from tests.support.coordinators import RULE
 

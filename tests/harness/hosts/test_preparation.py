@@ -27,10 +27,11 @@ from harness.inputs.synthetic import Federation
 from harness.pipeline.sources import BENCHMARK_TERMS, read_terms
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.stock import Stock
-from harness.request.releases import WeightsRequest
+from harness.releases.weights.request import WeightsRequest
+from harness.releases.weights.spec import PI_RW
 from harness.security_models import get_model
 from harness.system.files import PREFIX
-from protocols.spec import CLIENTS, PI_RW
+from protocols.spec import CLIENTS
 from tests.support.command import refused, succeed
 from tests.support.coordinators import (
     ANY_PORT,

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.cli.commands.hosts import checked
 from harness.engines.parties.sandbox import Protection
 from harness.errors import HostUnfitError
 from harness.hosts import local_host
@@ -36,7 +37,7 @@ def test_a_host_tells_what_its_partys_process_could_do(
     finding = Finding(Host(0, "10.0.0.1", str(hosts[0]), "/srv/FairShares", 12000), facts=facts)
     row = finding.to_json()
     assert row["party_can"] == [protection.value for protection in lacks] and row["fit"]
-    shown = [part for part in findings([row], [finding.marks()], MODEL.name) if isinstance(part, str)]
+    shown = [part for part in findings([checked(finding)], MODEL.name) if isinstance(part, str)]
     said = [part for part in shown if part.startswith("Party 0 (10.0.0.1): code that took over its process")]
     assert len(said) == bool(lacks)
     assert all(protection.value in said[0] for protection in lacks)

@@ -28,7 +28,7 @@ from harness.inputs.shares.signatures import Signed
 from harness.inputs.shares.task import BOUNDS_BYTES, read_task
 from harness.pipeline.run import RunSettings, run_release
 from harness.privacy.ledger.charge import Account
-from harness.releases.weights import WeightsStatistic
+from harness.releases.weights.statistic import WeightsStatistic
 from harness.request.base import Request
 from harness.security_models import MODELS, SecurityModel
 from protocols.spec import REPLICATED, SPLIT

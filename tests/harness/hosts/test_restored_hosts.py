@@ -26,7 +26,7 @@ from harness.pipeline.run import RunSettings, run_release
 from harness.privacy.ledger.charge import Account
 from harness.privacy.ledger.entries import Ledger, next_head
 from harness.privacy.ledger.populations import Status
-from harness.releases.weights import WeightsStatistic
+from harness.releases.weights.statistic import WeightsStatistic
 from harness.security_models import get_model
 from protocols.spec import SPLIT
 from tests.support import coordinators

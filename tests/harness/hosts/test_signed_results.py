@@ -11,9 +11,9 @@ import pytest
 from harness.engines.parties.certificates import fingerprint, make_key
 from harness.errors import SignatureError
 from harness.hosts.signed_results import AGGREGATE, SCHEMA, UPLOADS, Intent, Statement, sign, verify
-from harness.pipeline.planning import privacy_of
 from harness.pipeline.sources import request_of_run
 from harness.privacy.manifest import SIGNATURES
+from harness.privacy.statement import state_privacy
 from harness.releases.base import statistic_of
 from harness.releases.files import files_to_json
 from harness.system.documents import as_json
@@ -40,7 +40,7 @@ def results(tmp_path: Path, keys: list[Path]) -> Path:
     release = request_of_run(asked())
     statistic = statistic_of(release)
     prepared = statistic.prepare(release, DOMAIN)
-    stated = privacy_of(prepared, 0).stated
+    stated = state_privacy(prepared, 0).stated
     weights = prepared.read({"counts": tuple(COUNTS)}, 50)
     for name, fields in files_to_json(weights.files(stated)).items():
         write_json(made / name, fields)

@@ -10,8 +10,9 @@ from harness.errors import FairSharesError
 from harness.hosts.runner import HostsSource
 from harness.pipeline.run import RunSettings, run_release
 from harness.privacy.ledger.charge import Account
-from harness.releases.weights import WeightsStatistic
+from harness.releases.weights.statistic import WeightsStatistic
 from harness.security_models import get_model
+from protocols.json_values import JsonFields
 from protocols.spec import SPLIT
 from tests.support.coordinators import hosts_runner, make_hosts
 from tests.support.envelopes import POLICY, counts, made_task, upload
@@ -33,7 +34,7 @@ def run(hosts: list[Path], out: Path, epsilon: int) -> list[float]:
 
 def test_hosts_count_the_same_uploads_or_none(tmp_path: Path) -> None:
     hosts = make_hosts(tmp_path, clients=0, model=MODEL)
-    task = replace(made_task(tmp_path / "task"), policy={**POLICY, "epsilon": "1"})
+    task = replace(made_task(tmp_path / "task"), policy=JsonFields({**POLICY, "epsilon": "1"}))
     names = [upload(task, [ROWS, 2 * ROWS, 0, 5 * ROWS], tmp_path / "task" / "shares") for _ in range(2)]
     made = counts(task, tmp_path / "task")
     for count, host in zip(made, hosts, strict=True):

@@ -44,11 +44,12 @@ from harness.inputs.shares.file_format import ClientPolicy
 from harness.inputs.shares.party import LONGEST_LIST, UNCOVERED, UNREADABLE, WRONG_SIZE
 from harness.inputs.shares.signatures import Signed
 from harness.privacy.ledger.entries import Ledger
-from harness.request.releases import WeightsRequest
+from harness.releases.weights.request import WeightsRequest
+from harness.releases.weights.spec import PI_RW
 from harness.system.files import PREFIX
 from harness.system.processes import birth
 from protocols.accounting.calibration import PrivacyUnit
-from protocols.spec import PI_RW, SLOTS, SPLIT
+from protocols.spec import SLOTS, SPLIT
 from tests.support.coordinators import (
     ANY_PORT,
     DOMAIN,

@@ -36,6 +36,7 @@ from harness.inputs.shares.party import (
     write_uploads,
 )
 from harness.inputs.shares.task import Task
+from harness.pipeline.cluster import on_cluster
 from tests.support.envelopes import (
     CAPPED,
     changed,
@@ -292,7 +293,7 @@ def test_a_cluster_counts_as_one_process_does(
     one, two = (Count(opener(task, 0, tmp_path)) for _ in range(2))
     one.add(place, 0)
     do_midway(monkeypatch, lambda: os.kill(pid, befalls))
-    two.add(place, cluster=cluster.scheduler_address)
+    two.add(place, opened_by=on_cluster(cluster.scheduler_address))
     assert one.identities == two.identities and len(one.identities) == 40
     assert np.array_equal(one.values, two.values)
 
@@ -323,16 +324,17 @@ def test_a_count_goes_on_once_a_killed_scheduler_is_started_again(
     place, own, checkpoint = tmp_path / "shares" / "party-0", opener(task, 0, tmp_path), tmp_path / "partial"
     one = Count(own)
     one.add(place, 0)
-    with free_ports(1) as (port,), dask.config.set({"distributed.comm.timeouts.connect": "5s"}):
+    monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "5s")
+    with free_ports(1) as (port,):
         address = f"tcp://{HOST}:{port}"
         with scheduler(port) as first:
             do_midway(monkeypatch, first.kill)
             with pytest.raises(ShareError, match="does not answer"):
-                Count(own, None, checkpoint).add(place, cluster=address)
+                Count(own, None, checkpoint).add(place, opened_by=on_cluster(address))
         again = Count(own, None, checkpoint)
         assert 0 < len(again.identities) < 40
         with scheduler(port):
-            again.add(place, cluster=address)
+            again.add(place, opened_by=on_cluster(address))
     assert one.identities == again.identities and np.array_equal(one.values, again.values)
 
 
@@ -343,20 +345,20 @@ def test_what_a_worker_returns_is_checked(task: Task, tmp_path: Path) -> None:
     envelope = (tmp_path / "shares" / "party-0" / f"{name}.share").read_bytes()
     two = envelope + changed(envelope, 99)
     for apart in (False, True):
-        packed = counting._packed(own, two, apart)
-        answers, values = counting._unpacked(packed, own, 2, apart)
+        packed = counting.packed(own, two, apart)
+        answers, values = counting.unpacked(packed, own, 2, apart)
         assert answers == [None, UNOPENED] or answers == [None, "again"]
         assert np.array_equal(values, own(two, apart)[1])
         for wrong in (packed[:-1], packed + bytes(8), b"", b"x" * 100, packed.replace(b"null", b"true")):
             with pytest.raises(ShareError, match="is not a count"):
-                counting._unpacked(wrong, own, 2, apart)
+                counting.unpacked(wrong, own, 2, apart)
         for other in (None, (answers, values), packed.decode("latin-1")):
             with pytest.raises(ShareError, match="it is not bytes"):
-                counting._unpacked(other, own, 2, apart)
+                counting.unpacked(other, own, 2, apart)
         with pytest.raises(ShareError, match="longer or shorter"):
-            counting._unpacked(packed, own, 3, apart)
-    unknown = counting._packed(own, changed(envelope, 99), False).replace(
+            counting.unpacked(packed, own, 3, apart)
+    unknown = counting.packed(own, changed(envelope, 99), False).replace(
         UNOPENED.encode(), b"x" * len(UNOPENED)
     )
     with pytest.raises(ShareError, match="reason that this version"):
-        counting._unpacked(unknown, own, 1, False)
+        counting.unpacked(unknown, own, 1, False)

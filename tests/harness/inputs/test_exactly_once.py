@@ -218,7 +218,7 @@ class Agreement(RuleBasedStateMachine):
             taken = frozenset()
         honest = [i for i in range(3) if i != self.liar]
         openable = set.intersection(*({*opened[i].identities} for i in honest))
-        assert taken <= openable and (self.liar is not None or taken == openable)
+        assert {*taken} <= openable and (self.liar is not None or taken == openable)
         final = counts(self.task, self.place, taken)
         for i in honest:
             assert {*final[i].identities} == taken

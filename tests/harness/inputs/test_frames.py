@@ -182,7 +182,7 @@ def test_bins_are_found_by_comparing(frame: str) -> None:
         ]
         table = table_at(FRAMES[frame]({"row": list(range(len(scores))), "score": scores}), ["row", "score"])
         counted = table.counted(["row"], ["score"], grid)
-        bin_of = dict(zip(map(int, counted.values["row"]), counted.bins[:, 0].tolist(), strict=True))
+        bin_of = dict(zip(map(int, counted.texts["row"]), counted.bins[:, 0].tolist(), strict=True))
         assert [bin_of[row] for row in range(len(scores))] == bins_of(np.array(scores), grid).tolist()
 
 
@@ -197,7 +197,7 @@ def test_what_is_no_score_is_told_from_none(frame: str) -> None:
         columns: dict[str, list[Any]] = {"group": list(range(len(scores))), "label": scores}
         table = table_at(FRAMES[frame](columns), ["group", "label"])
         counted = table.counted(["group"], ["label"], (0.0, 0.1, 1.0))
-        by_row = dict(zip(map(int, counted.values["group"]), counted.bins[:, 0].tolist(), strict=True))
+        by_row = dict(zip(map(int, counted.texts["group"]), counted.bins[:, 0].tolist(), strict=True))
         assert [by_row[row] for row in range(len(scores))] == bins
 
 

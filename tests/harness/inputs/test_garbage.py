@@ -35,6 +35,7 @@ from harness.inputs.shares.party import (
     common_uploads,
 )
 from harness.inputs.shares.task import HEAD_BYTES, Task
+from harness.pipeline.cluster import on_cluster
 from harness.system.stores import File
 from tests.support.envelopes import counts, made_task, opener, resealed, revealed, upload
 from tests.support.servers import HOST
@@ -295,7 +296,7 @@ def expected(files: Sequence[Sequence[Chunk]], honest: set[bytes]) -> tuple[dict
 
 
 @contextmanager
-def late(opener: Opener, processes: int, cluster: object) -> Iterator[Any]:
+def late(opener: Opener, processes: int, opened_by: object) -> Iterator[Any]:
     """Open batches only when their results are asked for, with `processes` of them waiting."""
     yield lambda envelopes, apart: lambda: opener(envelopes, apart), processes
 
@@ -384,7 +385,7 @@ def test_processes_and_a_cluster_count_among_garbage_as_one_process_does(
     one.add(place, 0)
     two.add(place, 2)
     with LocalCluster(2, threads_per_worker=1, dashboard_address=f"{HOST}:0", host=HOST) as cluster:
-        three.add(place, cluster=cluster.scheduler_address)
+        three.add(place, opened_by=on_cluster(cluster.scheduler_address))
     assert set(one.identities) == {name.hex() for name, _ in uploads} and one.repeated == 120
     for other in (two, three):
         assert other.identities == one.identities and np.array_equal(other.values, one.values)

@@ -13,9 +13,11 @@ from harness.inputs.shares.file_format import SALT_BYTES, held_by
 from harness.inputs.shares.party import CHANGED, NOT_THE_SAME, SAYS, common_uploads
 from harness.inputs.shares.task import BOUNDS_BYTES
 from harness.pipeline.sources import SharesSource
+from harness.releases.gap.spec import PI_GAP_SLOTS
+from harness.releases.weights.spec import PI_RW
 from harness.security_models import MODELS, SecurityModel
 from protocols.noise.added import NoiseDistribution
-from protocols.spec import PI_GAP_SLOTS, PI_RW, REPLICATED, SLOTS, SPLIT, InputForm
+from protocols.spec import REPLICATED, SLOTS, SPLIT, InputForm
 from tests.support.envelopes import counts, resealed, revealed
 from tests.support.requests import request_of
 from tests.support.sharing import context, share, trial

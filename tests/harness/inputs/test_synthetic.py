@@ -13,18 +13,11 @@ from harness.inputs.shares import client
 from harness.inputs.shares.file_format import copies_of, held_by
 from harness.inputs.synthetic import Federation
 from harness.pipeline.sources import share_and_add_up
+from harness.releases.gap.spec import PI_GAP
+from harness.releases.thresholds.spec import PI_ROC, PI_ROC_RECORDS
+from harness.releases.weights.spec import PI_RW, PI_RW_SLOTS
 from harness.security_models import MODELS
-from protocols.spec import (
-    PI_GAP,
-    PI_ROC,
-    PI_ROC_RECORDS,
-    PI_RW,
-    PI_RW_SLOTS,
-    REPLICATED,
-    SHARES,
-    InputForm,
-    InputPath,
-)
+from protocols.spec import REPLICATED, SHARES, InputForm, InputPath
 from tests.support.rings import to_integers
 
 OF_COUNTS = Federation(7, 23, 2, 3)

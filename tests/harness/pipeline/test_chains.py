@@ -31,8 +31,8 @@ from harness.privacy.ledger.charge import SPENT, Account
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.manifest import SIGNATURES, Inputs
 from harness.releases.base import statistic_of
-from harness.releases.weights import Weights
-from harness.request.releases import WeightsRequest
+from harness.releases.weights.request import WeightsRequest
+from harness.releases.weights.statistic import Weights
 from harness.reweighing.formulas import REWEIGHINGS
 from harness.security_models import MODELS, SecurityModel
 from protocols.accounting.calibration import PrivacyUnit
@@ -109,7 +109,7 @@ def counts(run: Run[Weights]) -> list[float]:
     return exact
 
 
-def no_hosts(_: Path) -> None:
+def no_hosts(_: Path) -> list[str]:
     raise AssertionError("nothing was signed")
 
 
@@ -123,7 +123,9 @@ def test_runs_count_what_is_new_for_one_charge_and_add_up(place: Place) -> None:
     assert place.spent == [first.manifest.privacy.exact.epsilon]
     assert second.manifest.privacy == first.manifest.privacy
     assert second.manifest.inputs.excluded_because == {COUNTED: 5}
-    total, manifest, files = add_up([first.out, second.out], no_hosts)
+    added = add_up([first.out, second.out], no_hosts)
+    total, manifest, files = added.weights, added.manifest, added.files
+    assert not added.signed
     (one,) = singles(first.found.counts.noise)
     assert total.counts.noise == Several((one, one))
     assert mean_square_error(total.counts.noise) == 2 * mean_square_error(one)
@@ -251,7 +253,7 @@ def test_a_run_adds_up_once_and_what_hosts_signed_is_verified(place: Place) -> N
         add_up([copy, copy], no_hosts)
     (copy / SIGNATURES).write_text("{}")
 
-    def refuse(directory: Path) -> None:
+    def refuse(directory: Path) -> list[str]:
         raise SignatureError(str(directory))
 
     with pytest.raises(SignatureError, match="moved"):

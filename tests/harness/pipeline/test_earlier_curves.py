@@ -12,7 +12,6 @@ import pytest
 from msgspec import UNSET
 
 from harness.cli.commands.releases import release as releasing
-from harness.cli.user_commands import RELEASES
 from harness.engines.base import EngineResult, PrivateJob, times_of
 from harness.errors import InfeasibleError, OptionError, RecordDomainError, ResultFileError
 from harness.inputs.record_schema import WEIGHT_SLOTS, Cap, RecordDomain, RecordKind, as_grid
@@ -21,21 +20,22 @@ from harness.pipeline.run import Run, RunSettings, run_release
 from harness.pipeline.sources import PartyInputs, Source
 from harness.postprocessing.curves import exact_curves
 from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
-from harness.privacy.manifest import manifest_to_json
 from harness.releases.files import files_to_json
-from harness.releases.score_curves import (
+from harness.releases.registry import RELEASES
+from harness.releases.thresholds.spec import PI_ROC, PI_ROC_RECORDS
+from harness.releases.thresholds.statistic import (
     CurvesStatistic,
     ThresholdChoice,
     Thresholds,
     ThresholdsStatistic,
 )
+from harness.releases.thresholds.view import another_choice
 from harness.security_models import MODELS, SecurityModel
 from harness.system.documents import as_json
 from harness.system.result_files import write_files
-from harness.views.releases.thresholds import another_choice
 from protocols import reference
 from protocols.accounting.calibration import PrivacyUnit
-from protocols.spec import KEYS, PI_ROC, PI_ROC_RECORDS, ProtocolSpec
+from protocols.spec import KEYS, ProtocolSpec
 from tests.support.command import read_json
 from tests.support.requests import request_of
 from tests.support.runners import StandInRunner
@@ -87,7 +87,7 @@ class Given(Source):
 def write_again(out: Path, *choice: Any) -> None:
     """Choose on released curves again, and write what comes of it."""
     _, manifest, files = choose_again(*choice)
-    write_files(out, {**files_to_json(files), "manifest.json": manifest_to_json(manifest)})
+    write_files(out, {**files_to_json(files), "manifest.json": as_json(manifest)})
 
 
 def a_run(
@@ -128,7 +128,7 @@ def test_the_same_choice_gives_the_same_files(spec: ProtocolSpec, tmp_path: Path
     assert again["privacy"] == as_json(run.manifest.privacy)
     assert run.manifest.inputs.records is UNSET  # of which each is a key: a client's would show
     assert "number of records of each upload" not in run.manifest.privacy.public
-    assert again["curves_of"] == {"run": str(tmp_path / "run"), "manifest": manifest_to_json(run.manifest)}
+    assert again["curves_of"] == {"run": str(tmp_path / "run"), "manifest": as_json(run.manifest)}
     assert not {"mpc_s", "rounds", "sent_bytes", "program_hash", "engine"} & set(again)
 
 
@@ -226,6 +226,28 @@ def test_damaged_files(
     for stem, fields in files.items():
         (tmp_path / f"{stem}.json").write_text(json.dumps(fields))
     with pytest.raises(ResultFileError, match=message):
+        read_curves(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("field", "stated"),
+    [
+        ("end_to_end", "It holds end to end."),
+        ("epsilon", 19.5),
+        ("mpc_statistical_security_bits", 60),
+        ("made_ahead", False),
+        ("distribution", "laplace"),
+    ],
+)
+def test_what_no_run_states_is_refused_although_both_files_say_it(
+    field: str, stated: Any, intact: Path, tmp_path: Path
+) -> None:
+    """What follows from other fields of a statement is worked out again, and compared."""
+    for stem in ("curves", "manifest"):
+        fields = read_json(intact / f"{stem}.json")
+        fields["privacy"][field] = stated
+        (tmp_path / f"{stem}.json").write_text(json.dumps(fields))
+    with pytest.raises(ResultFileError, match=NOT_AS_WRITTEN):
         read_curves(tmp_path)
 
 

@@ -20,7 +20,6 @@ from harness.pipeline.manifests import manifest_of
 from harness.privacy.manifest import (
     Inputs,
     Manifest,
-    manifest_to_json,
     opened_by,
     read_manifest,
     read_statement,
@@ -29,8 +28,11 @@ from harness.privacy.statement import (
     HONEST_CLIENTS,
     PrivacyStatement,
     bounds_shown,
-    state_privacy,
+    together,
 )
+from harness.releases.count.spec import PI_COUNT
+from harness.releases.gap.spec import PI_GAP
+from harness.releases.weights.spec import PI_RW
 from harness.security_models import MODELS, SecurityModel
 from harness.stated_privacy import StatedLoss
 from harness.system.documents import as_json
@@ -49,7 +51,8 @@ from protocols.accounting.rounding import digits_up, float_up, interval_shown
 from protocols.guarantee import Guarantee
 from protocols.noise.added import NoiseDistribution
 from protocols.noise.truncated import guarantee
-from protocols.spec import CLIENTS, PI_COUNT, PI_GAP, PI_RW, PRODUCT, SHARES, SPLIT, InputForm, InputPath
+from protocols.spec import CLIENTS, PRODUCT, SHARES, SPLIT, InputForm, InputPath
+from tests.support.stated import statement_of
 
 DELTA = Fraction(1, 2**40)
 EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
@@ -75,7 +78,7 @@ def stated(
     form: InputForm = SPLIT,
     inferred: bool = False,
 ) -> PrivacyStatement:
-    return state_privacy(PI_RW, form, model, plan(epsilon, relation), inferred)
+    return statement_of(PI_RW, form, model, plan(epsilon, relation), inferred, asked=epsilon)
 
 
 @EVERY_RELATION
@@ -83,7 +86,7 @@ def stated(
 def test_printed_bounds_are_above_the_exact_ones(epsilon: Fraction, relation: NeighboringRelation) -> None:
     """As floats and as text, within one float of them; the exact ones are the coins'."""
     chosen = plan(epsilon, relation)
-    shown = state_privacy(PI_RW, SPLIT, MODELS["mpyc"], chosen, False).stated
+    shown = statement_of(PI_RW, SPLIT, MODELS["mpyc"], chosen, False, asked=epsilon).stated
     units = 2 if relation is NeighboringRelation.REPLACE_ONE else 1
     exact = guarantee(chosen.coins, units)
     again = json.loads(json.dumps(as_json(shown)))
@@ -142,7 +145,7 @@ def a_manifest(epsilon: Fraction) -> Manifest:
 
 
 def test_manifest() -> None:
-    manifest: dict[str, Any] = manifest_to_json(a_manifest(Fraction(1)))
+    manifest: dict[str, Any] = as_json(a_manifest(Fraction(1)))
     assert set(manifest) >= MANIFEST and json.loads(json.dumps(manifest, allow_nan=False)) == manifest
     same = {
         "schema": SCHEMA, "task": "weights", "security": "ring", "engine": "mp-spdz", "ledger": None,
@@ -173,7 +176,7 @@ def test_what_an_active_party_can_change_is_said(model: SecurityModel, path: Inp
 def test_statement_of_every_model_and_relation(model: SecurityModel, relation: NeighboringRelation) -> None:
     privacy = stated(model, Fraction(1), relation)
     text = " ".join(privacy.in_full())
-    assert all(word in text for word in (*PI_RW.revealed, *privacy.public, f"{model.parties} parties"))
+    assert all(word in text for word in (*PI_RW.revealed, *privacy.stated.public, f"{model.parties} parties"))
     changed = {
         "add_or_remove_one": "one record of a client added or removed",
         "replace_one": "one record of a client replaced by another",
@@ -197,7 +200,9 @@ def test_statement_of_every_model_and_relation(model: SecurityModel, relation: N
 def test_one_record_each_and_only_its_existence_protected(epsilon: Fraction) -> None:
     """Then what a record says costs twice: a replaced record moves two counts."""
     asked = plan(epsilon)
-    text = " ".join(state_privacy(PI_RW, SPLIT, MODELS["ring"], asked, False, max_count=1).in_full())
+    text = " ".join(
+        statement_of(PI_RW, SPLIT, MODELS["ring"], asked, False, asked=epsilon, max_count=1).in_full()
+    )
     shown = re.search(r"For what it says it is ε = ([0-9.e+-]+) and δ = ([0-9.e+-]+);", text)
     assert shown is not None
     two_counts = guarantee(asked.coins, 2)
@@ -205,7 +210,7 @@ def test_one_record_each_and_only_its_existence_protected(epsilon: Fraction) -> 
         assert exact <= Fraction(value) <= exact * (1 + Fraction(1, 1000))
     replaced = plan(epsilon, NeighboringRelation.REPLACE_ONE)
     for chosen, most in ((replaced, 1), (asked, 2)):
-        statement = state_privacy(PI_RW, SPLIT, MODELS["ring"], chosen, False, max_count=most)
+        statement = statement_of(PI_RW, SPLIT, MODELS["ring"], chosen, False, asked=epsilon, max_count=most)
         assert "exists" not in " ".join(statement.in_full())
 
 
@@ -214,7 +219,9 @@ def test_what_a_replaced_value_costs(epsilon: Fraction) -> None:
     """Two sums move by as much as one does if a client comes or goes."""
     relation = NeighboringRelation.ADD_OR_REMOVE_ONE
     asked = plan_noise(sums_from_ends(2, 10), Neighbors(relation), epsilon, DELTA)
-    privacy = state_privacy(PI_GAP, PI_GAP.input_forms["split"], MODELS["ring"], asked, False, max_count=1)
+    privacy = statement_of(
+        PI_GAP, PI_GAP.input_forms["split"], MODELS["ring"], asked, False, asked=epsilon, max_count=1
+    )
     statement = privacy.stated
     moved = amounts_moved(sums_from_ends(2, 10), Neighbors(NeighboringRelation.REPLACE_ONE))
     uncovered = max(impossible_mass(asked.coins, move) for move in moved)
@@ -271,7 +278,7 @@ def test_intervals_as_they_are_shown() -> None:
 def test_what_a_run_assumes_of_clients_is_said(model: SecurityModel) -> None:
     chosen = plan(Fraction(1))
     for spec, assumed in ((PI_COUNT, model.name == "mpyc"), (PI_RW, False)):
-        statement = state_privacy(spec, SPLIT, model, chosen, False)
+        statement = statement_of(spec, SPLIT, model, chosen, False, asked=Fraction(1))
         text = " ".join(statement.in_full())
         assert (HONEST_CLIENTS in text) is ("assumed" in as_json(statement.stated)) is assumed
 
@@ -280,9 +287,11 @@ def test_what_a_run_assumes_of_clients_is_said(model: SecurityModel) -> None:
 def test_masks_fail_one_by_one_and_checks_once_a_run(model: SecurityModel) -> None:
     """Who passes a check by chance has passed the first one; of masks each may be the one that fails."""
     for compared, bits in ((0, None), (1, 61), (2, 60), (3, 59), (4, 59), (5, 58), (400 * 19, 48)):
-        statement = state_privacy(PI_COUNT, SPLIT, model, plan(Fraction(1)), False, compared=compared)
+        statement = statement_of(
+            PI_COUNT, SPLIT, model, plan(Fraction(1)), False, asked=Fraction(1), compared=compared
+        )
         expected = {"mpyc": bits, "spdz2k": 40, "ps-rep-ring": 40}.get(model.name)
-        assert statement.security_bits == model.security_bits(compared) == expected
+        assert statement.stated.mpc_statistical_security_bits == model.security_bits(compared) == expected
         failing = digits_up(Fraction(1, 2**expected), 2) if expected else "0"
         assert f"where η = {failing} is the engine's chance to fail" in statement.in_full()[-1]
         if bits:  # no more than their sum, and the next power of 2 would be less
@@ -294,7 +303,7 @@ def test_releases_on_the_same_people_add_up() -> None:
     second_part = with_privacy(second_part, revealed=["something else"])
     parts = {"first": first_part, "second": second_part}
     total = report.combined_manifest("both", parts)
-    shown = manifest_to_json(total)
+    shown = as_json(total)
     assert set(shown) >= MANIFEST
     assert set(as_json(total.privacy)) == set(as_json(first_part.privacy))
     for name in ("epsilon", "delta"):
@@ -340,24 +349,32 @@ def test_a_manifest_says_all_that_was_stated(
         each_cell_once(4), Neighbors(relation), Fraction(1), DELTA, NoiseDistribution.LAPLACE, 3, 1
     )
     for noise, most in ((plan(Fraction(1), relation), 1), (own, 2)):
-        one = state_privacy(
-            PI_COUNT, SPLIT.by(CLIENTS), model, noise, True, cap=cap, max_count=most, compared=3
+        one = statement_of(
+            PI_COUNT,
+            SPLIT.by(CLIENTS),
+            model,
+            noise,
+            True,
+            asked=Fraction(1),
+            cap=cap,
+            max_count=most,
+            compared=3,
         )
         made = manifest_of(
             "count", replace(RESULT, model=model), one.stated, NOBODY, None, wall_s=4.0, share_s=0.0
         )
-        (tmp_path / "manifest.json").write_text(json.dumps(manifest_to_json(made)))
+        (tmp_path / "manifest.json").write_text(json.dumps(as_json(made)))
         again = read_manifest(tmp_path)
         assert again == made and read_statement(opened_by(again)) == one
         both = report.combined_manifest("both", {"first": made, "second": made})
-        assert read_statement(both).stated == both.privacy == one.plus(one).stated
+        assert read_statement(both).restated == both.privacy == together([one, one]).stated
         assert read_statement(both).releases == 2
 
 
 def test_an_offline_time_below_0_is_read(tmp_path: Path) -> None:
     """As version 1.0 wrote it, from two clocks of MP-SPDZ."""
     made = structs.replace(a_manifest(Fraction(1)), offline_s=-2.1e-05)
-    (tmp_path / "manifest.json").write_text(json.dumps(manifest_to_json(made)))
+    (tmp_path / "manifest.json").write_text(json.dumps(as_json(made)))
     assert read_manifest(tmp_path) == made
 
 

@@ -14,13 +14,13 @@ from harness.engines.base import PROGRAMS, DistributedNoiseInput, EngineResult, 
 from harness.engines.registry import engine_of
 from harness.errors import PartyFailedError
 from harness.inputs.record_schema import RecordDomain
-from harness.pipeline.planning import privacy_of
 from harness.pipeline.preprocessing import joint_noise_of, noise_job, preprocess, taken, terms_of
 from harness.privacy.ledger.entries import Ledger
+from harness.privacy.statement import state_privacy
 from harness.privacy.stock import Piece, Stock
 from harness.releases.base import PreparedRelease
-from harness.releases.weights import WeightsStatistic
-from harness.request.releases import WeightsRequest
+from harness.releases.weights.request import WeightsRequest
+from harness.releases.weights.statistic import WeightsStatistic
 from harness.security_models import MODELS, SecurityModel
 from protocols.noise.truncated import probability_mass
 from protocols.spec import PI_SUM_OFFLINE
@@ -108,10 +108,10 @@ def test_noise_is_for_one_model_domain_and_guarantee() -> None:
 def test_failures_of_all_runs_count() -> None:
     """Of the release, and of each attempt to make its noise."""
     prepared = prepared_by(MODELS["spdz2k"])
-    assert privacy_of(prepared, 0, 3).failure == 4 * privacy_of(prepared, 0).failure > 0
-    full = " ".join(privacy_of(prepared, 0, 3).in_full())
-    assert "made before the run" in full and privacy_of(prepared, 0, 3).stated.made_ahead
-    assert "made before the run" not in " ".join(privacy_of(prepared, 0).in_full())
+    assert state_privacy(prepared, 0, 3).failure == 4 * state_privacy(prepared, 0).failure > 0
+    full = " ".join(state_privacy(prepared, 0, 3).in_full())
+    assert "made before the run" in full and state_privacy(prepared, 0, 3).stated.made_ahead
+    assert "made before the run" not in " ".join(state_privacy(prepared, 0).in_full())
 
 
 def test_what_fails_leaves_nothing_but_that_it_was_begun(

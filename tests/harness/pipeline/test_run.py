@@ -13,7 +13,7 @@ from harness.clients.session import MAX_CONNECTIONS, ClientInputs, Upload
 from harness.errors import OptionError, ShareError, UnsupportedError
 from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, ValueGrid
 from harness.inputs.records import ClientRecords
-from harness.pipeline.planning import event_of, privacy_of
+from harness.pipeline.planning import event_of
 from harness.pipeline.run import RunSettings, run_release
 from harness.pipeline.sources import (
     MAX_SENT,
@@ -30,11 +30,14 @@ from harness.privacy.manifest import Inputs
 from harness.privacy.statement import SHIFTED, state_privacy
 from harness.privacy.stock import Piece
 from harness.releases.base import Statistic, statistic_of
-from harness.releases.gaps import GapStatistic
-from harness.releases.score_curves import CurvesStatistic
-from harness.releases.weights import WeightsStatistic
+from harness.releases.gap.spec import PI_GAP_SLOTS
+from harness.releases.gap.statistic import GapStatistic
+from harness.releases.registry import request_from_json
+from harness.releases.thresholds.spec import PI_ROC, PI_ROC_RECORDS
+from harness.releases.thresholds.statistic import CurvesStatistic
+from harness.releases.weights.spec import PI_RW, PI_RW_SLOTS
+from harness.releases.weights.statistic import WeightsStatistic
 from harness.request.base import Request
-from harness.request.releases import request_from_json
 from harness.security_models import MODELS, SecurityModel, get_model
 from harness.system.documents import as_json
 from protocols.accounting.calibration import (
@@ -46,22 +49,10 @@ from protocols.accounting.calibration import (
     sums_from_ends,
 )
 from protocols.noise.added import NoiseDistribution
-from protocols.spec import (
-    CLIENTS,
-    KEYS,
-    PI_GAP_SLOTS,
-    PI_ROC,
-    PI_ROC_RECORDS,
-    PI_RW,
-    PI_RW_SLOTS,
-    PRODUCT,
-    SCORED_SPLIT,
-    SLOTS,
-    SPLIT,
-    InputForm,
-)
+from protocols.spec import CLIENTS, KEYS, PRODUCT, SCORED_SPLIT, SLOTS, SPLIT, InputForm
 from tests.support.requests import request_of
 from tests.support.sharing import context
+from tests.support.stated import statement_of
 
 
 def test_a_protocol_without_a_declared_release_does_not_run(tmp_path: Path) -> None:
@@ -113,7 +104,7 @@ def test_noise_is_for_exchanged_records_where_a_party_can_change_slots(
         each_cell_once(4), Neighbors(zero_out, 3, malleable_slots), Fraction(20), Fraction(1, 2**40)
     )
     assert plan.changed == (6 if malleable_slots else 3) and plan.exact.epsilon <= 20
-    stated = state_privacy(spec, form, model, plan, False, cap=TABLE.cap)
+    stated = statement_of(spec, form, model, plan, False, asked=Fraction(20), cap=TABLE.cap)
     privacy = as_json(stated.stated)
     assert privacy["neighboring_relation"] == zero_out
     said = "The noise is for replaced records, twice that for left-out ones, as a party can move a record"
@@ -189,7 +180,7 @@ def test_a_ledger_has_the_noise_of_values_that_move_by_one_alone(
 
 
 def test_clients_are_told_of_the_distribution_and_of_who_can_shift_the_result() -> None:
-    terms = terms_of(release(SPLIT.by(CLIENTS)), DOMAIN)
+    terms: dict[str, Any] = terms_of(release(SPLIT.by(CLIENTS)), DOMAIN)
     read, _ = read_terms(terms, "Terms")
     assert read.randomness.distribution is NoiseDistribution.GAUSSIAN
     assert any("own (gaussian)" in sentence and SHIFTED in sentence for sentence in _sentences(read))
@@ -204,14 +195,16 @@ def test_clients_are_told_of_the_distribution_and_of_who_can_shift_the_result() 
 def test_clients_are_told_of_all_attempts_to_make_the_noise(tmp_path: Path) -> None:
     asked = release(SPLIT.by(CLIENTS), None).but(offline=True)
     source, run = InvitedSource(DOMAIN, tmp_path, 2), context(asked, tmp_path)
-    sending = source.deliver(run, source.describe(run), Piece("piece", (), 2, {})).sending
+    sending = source.deliver(run, source.describe(run), Piece("piece", (), 2)).sending
     assert sending is not None
     read, _ = read_terms(sending.terms, "Terms")
-    said = " ".join(_sentences(read, sending.terms["attempts"]))
+    attempts = sending.terms["attempts"]
+    assert isinstance(attempts, int)
+    said = " ".join(_sentences(read, attempts))
     assert "made before the run" in said and "begun 2 times" in said and "fail counts 3 times" in said
-    for attempts in (0, "2"):
+    for other in (0, "2"):
         with pytest.raises(ShareError, match="does not say how often making its noise was begun"):
-            read_terms({**sending.terms, "attempts": attempts}, "Terms")
+            read_terms({**sending.terms, "attempts": other}, "Terms")
 
 
 def test_hosts_are_asked_for_a_distribution_not_for_a_table() -> None:
@@ -228,7 +221,7 @@ def test_hosts_are_asked_for_a_distribution_not_for_a_table() -> None:
 @pytest.mark.parametrize("form", [SPLIT, SPLIT.by(CLIENTS)], ids=["shares", "clients"])
 def test_the_statement_says_it_and_what_shares_allow_anyway(form: InputForm) -> None:
     prepared = WeightsStatistic().prepare(release(form), DOMAIN)
-    stated = privacy_of(prepared, 0)
+    stated = state_privacy(prepared, 0)
     privacy = as_json(stated.stated)
     assert (privacy["noise"], privacy["distribution"], privacy["honest_parties"]) == (
         "distributed",
@@ -238,7 +231,7 @@ def test_the_statement_says_it_and_what_shares_allow_anyway(form: InputForm) -> 
     alike = "as it can by its shares" if form is SPLIT else "with joint noise it could not"
     assert privacy["shifted"] == f"{SHIFTED}; {alike}"
     assert f"{SHIFTED}; {alike}." in " ".join(stated.in_full()) and SHIFTED in stated.in_short()[2]
-    joint = as_json(privacy_of(WeightsStatistic().prepare(release(form, None), DOMAIN), 0).stated)
+    joint = as_json(state_privacy(WeightsStatistic().prepare(release(form, None), DOMAIN), 0).stated)
     assert not {"noise", "distribution", "honest_parties", "shifted"} & set(joint)
 
 

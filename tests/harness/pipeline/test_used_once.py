@@ -21,9 +21,10 @@ from harness.privacy.ledger.entries import Ledger
 from harness.privacy.manifest import given
 from harness.privacy.stock import Stock, shares_of
 from harness.releases.base import statistic_of
-from harness.releases.weights import WeightsStatistic
+from harness.releases.count.request import CountRequest
+from harness.releases.weights.request import WeightsRequest
+from harness.releases.weights.statistic import WeightsStatistic
 from harness.request.base import Request
-from harness.request.releases import CountRequest, WeightsRequest
 from harness.security_models import MODELS, SecurityModel
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.reference import shifted_log

@@ -12,7 +12,7 @@ import pytest
 from harness.errors import InfeasibleError, OptionError, TooNoisyError, UndefinedRateError
 from harness.postprocessing.curves import CurveNoise, GroupCurves
 from harness.postprocessing.thresholds.choose import CONSTRAINTS, GroupThresholds, _gap, choose_thresholds
-from harness.releases.score_curves import state_thresholds
+from harness.releases.thresholds.statistic import state_thresholds
 from harness.system.documents import as_json
 from protocols.circuits.coins import design_coins
 

@@ -10,9 +10,12 @@ from harness.errors import OptionError
 from harness.privacy.audit import releases
 from harness.privacy.audit.releases import audit_distributed_noise
 from harness.privacy.audit.samplers import Audited
+from harness.releases.gap.spec import PI_GAP
+from harness.releases.thresholds.spec import PI_ROC
+from harness.releases.weights.spec import PI_RW
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, NoisePlan, plan_distributed_noise
 from protocols.noise.added import NoiseDistribution
-from protocols.spec import PI_GAP, PI_ROC, PI_RW, ProtocolSpec
+from protocols.spec import ProtocolSpec
 
 ADD, REPLACE, ZERO_OUT = NeighboringRelation
 DELTA = Fraction(1, 2**40)

@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from harness.releases.confusion.spec import PI_CF
+from harness.releases.thresholds.spec import PI_ROC
+from harness.releases.weights.spec import PI_RW
 from protocols import reference
 from protocols.accounting.calibration import (
     LinearQueries,
@@ -18,7 +21,7 @@ from protocols.accounting.calibration import (
 )
 from protocols.accounting.exact_privacy import values_moved
 from protocols.published_baselines import protocol_4
-from protocols.spec import PI_CF, PI_ROC, PI_RW, ProtocolSpec, declared_release
+from protocols.spec import ProtocolSpec, declared_release
 
 ADD, REPLACE, _ = NeighboringRelation
 Record = TypeVar("Record")

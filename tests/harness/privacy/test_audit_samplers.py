@@ -10,23 +10,19 @@ import pytest
 from harness.errors import OptionError
 from harness.privacy.audit.releases import RELEASES, audit_command, audit_release, reference_set
 from harness.privacy.audit.samplers import Audited, audit_coins
-from harness.request.base import WITH_DISTRIBUTED_NOISE
+from harness.releases.cap.spec import PI_CAP
+from harness.releases.confusion.spec import PI_CF_SLOTS
+from harness.releases.count.spec import PI_COUNT
+from harness.releases.gap.spec import PI_GAP_SLOTS
+from harness.releases.programs import PROTOCOLS
+from harness.releases.registry import with_distributed_noise
+from harness.releases.weights.spec import PI_RW, PI_RW_SLOTS
 from protocols.accounting.calibration import NeighboringRelation, Neighbors
 from protocols.accounting.exact_privacy import curve_of_coins
 from protocols.circuits.coins import design_coins, exp_bounds
 from protocols.guarantee import Guarantee
 from protocols.noise.added import NoiseDistribution
-from protocols.spec import (
-    NO_INPUT,
-    PI_CAP,
-    PI_CF_SLOTS,
-    PI_COUNT,
-    PI_GAP_SLOTS,
-    PI_RW,
-    PI_RW_SLOTS,
-    PROTOCOLS,
-    ProtocolSpec,
-)
+from protocols.spec import NO_INPUT, ProtocolSpec
 
 ADD, REPLACE, ZERO_OUT = NeighboringRelation
 TWO_BY_TWO = {"groups": 2, "labels": 2}
@@ -147,7 +143,7 @@ def test_every_protocol_that_noises_records_is_in_the_reference_set(rows: Mappin
             dearer = changeable and spec is not PI_CAP  # an index costs the same
             assert (f"{spec.name}.{ZERO_OUT}.active.epsilon" in rows) == dearer
     own = [name for name in rows if ".own." in name and name.endswith(".epsilon")]
-    assert len(own) == (len(WITH_DISTRIBUTED_NOISE) - 1) * len(
+    assert len(own) == (len(with_distributed_noise()) - 1) * len(
         NoiseDistribution
     )  # all but gaps, which are too wide
 

@@ -1,6 +1,7 @@
 """Theorem 7: noise and engine in one sentence; the worst engines, by enumeration, and what is printed."""
 
 import re
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -10,13 +11,16 @@ import pytest
 from harness.engines.base import EngineResult
 from harness.pipeline.manifests import combined_manifest, manifest_of
 from harness.privacy.manifest import Inputs
-from harness.privacy.statement import HONEST_CLIENTS, PrivacyStatement, failure_of
+from harness.releases.count.spec import PI_COUNT
+from harness.releases.weights.spec import PI_RW
 from harness.security_models import MODELS, SecurityModel
-from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from harness.stated_privacy import StatedPrivacy
+from protocols.accounting.calibration import NeighboringRelation, Neighbors, each_cell_once, plan_noise
 from protocols.circuits.clients import CHECKS
 from protocols.circuits.coins import exp_bounds
 from protocols.guarantee import Guarantee
-from protocols.spec import CLIENTS, SHARES
+from protocols.spec import CLIENTS, SHARES, SPLIT, InputPath, ProtocolSpec
+from tests.support.stated import statement_of
 
 EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 Distribution = tuple[Fraction, ...]
@@ -54,28 +58,19 @@ def test_no_engine_exceeds_the_joint_bound_and_one_meets_it(eta: Fraction, delta
 
 
 def privacy(
-    model: SecurityModel, epsilon: Fraction, path: str = SHARES.described, **more: Any
-) -> PrivacyStatement:
-    return PrivacyStatement(
-        model=model,
-        exact=Guarantee(epsilon, Fraction(1, 10**12)),
-        epsilon_requested=epsilon,
-        relation=NeighboringRelation.ADD_OR_REMOVE_ONE,
-        unit=PrivacyUnit.RECORD,
-        failure=failure_of(model.security_bits(compared=6)),
-        input_form="split",
-        input_path=path,
-        revealed=(),
-        public=(),
-        **more,
-    )
+    model: SecurityModel, epsilon: Fraction, path: InputPath = SHARES, spec: ProtocolSpec = PI_RW
+) -> StatedPrivacy:
+    exact = Guarantee(epsilon, Fraction(1, 10**12))
+    neighbors = Neighbors(NeighboringRelation.ADD_OR_REMOVE_ONE)
+    plan = replace(plan_noise(each_cell_once(4), neighbors, Fraction(1), Fraction(1, 2**40)), exact=exact)
+    return statement_of(spec, SPLIT.by(path), model, plan, False, asked=epsilon, compared=6).stated
 
 
 @EVERY_MODEL
 @pytest.mark.parametrize("path", [SHARES, CLIENTS], ids=["shares", "clients"])
 @pytest.mark.parametrize("epsilon", [Fraction(1, 1000), Fraction(997, 1000), Fraction(20), Fraction(200)])
 def test_the_sentence_is_rounded_up_and_close(model: SecurityModel, path: Any, epsilon: Fraction) -> None:
-    text = privacy(model, epsilon, path.described).end_to_end
+    text = privacy(model, epsilon, path).end_to_end
     shown = SHOWN.search(text)
     assert shown is not None and f"one of {model.parties} parties" in text and text.count(". ") == 0
     bits = {"spdz2k": 40, "ps-rep-ring": 40, "mpyc": 58}.get(model.name)
@@ -92,14 +87,14 @@ def test_the_sentence_is_rounded_up_and_close(model: SecurityModel, path: Any, e
 
 def test_what_it_assumes_of_clients_is_in_it() -> None:
     model = MODELS["mpyc"]
-    said = [privacy(model, Fraction(1), assumed=assumed).end_to_end for assumed in (None, HONEST_CLIENTS)]
+    said = [privacy(model, Fraction(1), spec=spec).end_to_end for spec in (PI_RW, PI_COUNT)]
     assert ["that share true counts" in text for text in said] == [False, True]
 
 
 def test_of_several_runs_all_that_may_fail_adds_up() -> None:
     """The sentence of both is made from both; that of the last run alone would say too little."""
     for name, failures in (("spdz2k", 2), ("rep4-ring", 1)):
-        one = privacy(MODELS[name], Fraction(1), CLIENTS.described).stated
+        one = privacy(MODELS[name], Fraction(1), CLIENTS)
         result = EngineResult(
             model=MODELS[name], outputs={}, engine="mp-spdz", engine_version="rigged", program_hash=""
         )

@@ -8,7 +8,7 @@ import pytest
 from harness.errors import OptionError
 from harness.inputs.record_schema import RecordDomain, RecordKind
 from harness.postprocessing.noisy_counts import NoisyCounts
-from harness.releases.confusion import ConfusionStatistic, confusion
+from harness.releases.confusion.statistic import ConfusionStatistic, confusion
 from harness.request.base import Request
 from harness.security_models import MODELS
 from protocols.accounting.calibration import NeighboringRelation

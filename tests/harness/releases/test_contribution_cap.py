@@ -18,13 +18,14 @@ from harness.inputs.records import ClientRecords
 from harness.pipeline.jobs import make_job
 from harness.pipeline.sources import PartyInputs
 from harness.privacy.audit.releases import audit_command
-from harness.releases.contribution_cap import (
+from harness.releases.cap.request import CapRequest
+from harness.releases.cap.spec import PI_CAP
+from harness.releases.cap.statistic import (
     CapStatistic,
     CapTarget,
     comparison_noise,
 )
 from harness.request.base import Request
-from harness.request.releases import CapRequest
 from harness.security_models import MODELS, SecurityModel
 from protocols.accounting.calibration import (
     AboveThreshold,
@@ -42,7 +43,7 @@ from protocols.mechanisms.above_threshold import (
     clients_above,
 )
 from protocols.noise.truncated import probability_mass
-from protocols.spec import PI_CAP, SLOTS
+from protocols.spec import SLOTS
 from tests.support.requests import request_of
 from tests.support.stated import only_file
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pytest
 
 from harness.releases import base as errors
-from harness.reweighing.formulas import REWEIGHINGS
+from harness.reweighing.formulas import REWEIGHINGS, weighting_of
 from protocols.circuits.coins import design_coins
 from protocols.noise.added import simulated_noise
 from protocols.noise.truncated import mean_square_error
@@ -24,25 +24,13 @@ WITHIN = 0.05
 COUNTS = np.array([[400.0, 300.0], [250.0, 600.0], [900.0, 200.0]])
 
 
-def weights(counts: Floats, reweighing: str) -> Floats:
-    """Return the weights of tables of counts, the last two axes: the formulas of the README."""
-    total = counts.sum(axis=(-2, -1), keepdims=True)
-    label, group = counts.sum(axis=-2, keepdims=True), counts.sum(axis=-1, keepdims=True)
-    k, m = counts.shape[-2:]
-    formulas: dict[str, Floats] = {
-        "balanced": total / (k * m * counts),
-        "label": total / (m * label) + 0 * counts,
-        "kamiran-calders": group * label / (total * counts),
-    }
-    return formulas[reweighing]
-
-
 @pytest.mark.parametrize("reweighing", REWEIGHINGS)
 def test_weights_are_as_far_off_as_simulated(reweighing: str) -> None:
+    weighting = weighting_of(reweighing)
     noise = simulated_noise(COINS, np.random.default_rng(1), (DRAWS, *COUNTS.shape))
-    relative = weights(COUNTS + noise, reweighing) / weights(COUNTS, reweighing) - 1
+    relative = weighting.of_counts(COUNTS + noise) / weighting.of_counts(COUNTS) - 1
     simulated = np.sqrt((relative**2).mean(axis=0))
-    predicted = NOISE * errors.weight_errors(COUNTS, reweighing)
+    predicted = NOISE * weighting.relative_errors(COUNTS)
     assert predicted == pytest.approx(simulated, rel=WITHIN)
     assert not np.allclose(1.2 * predicted, simulated, rtol=WITHIN)
 
@@ -51,7 +39,7 @@ def test_a_balanced_weight_of_even_counts_is_off_by_hand() -> None:
     # N = 4 C: ln W = ln N - ln C changes by 1/N - 1/C for its own count, by 1/N for the three others.
     counts = np.full((2, 2), 100.0)
     expected = math.sqrt((1 / 400 - 1 / 100) ** 2 + 3 / 400**2)
-    assert errors.weight_errors(counts, "balanced") == pytest.approx(np.full((2, 2), expected))
+    assert weighting_of("balanced").relative_errors(counts) == pytest.approx(np.full((2, 2), expected))
 
 
 def test_rates_of_predictions_are_as_far_off_as_simulated() -> None:

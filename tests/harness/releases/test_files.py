@@ -11,7 +11,7 @@ import pytest
 import fairshares as fs
 from harness.releases.base import statistic_class
 from harness.releases.files import file_to_json, needed_file, read_file
-from harness.releases.weights import WeightsFile
+from harness.releases.weights.statistic import WeightsFile
 from tests.conftest import PROJECT
 
 GOLDEN = PROJECT / "tests" / "golden" / "1.0"

@@ -11,7 +11,7 @@ from harness.errors import RecordDomainError, RecordsError
 from harness.inputs.encoding import columns_of, count_columns
 from harness.inputs.record_schema import MAX_STEPS, RecordDomain, RecordKind, ValueGrid, domain_from_json
 from harness.inputs.records import read_records
-from harness.releases.gaps import GapStatistic, clients_for, gaps
+from harness.releases.gap.statistic import GapStatistic, clients_for, gaps
 from harness.request.base import Request
 from harness.security_models import MODELS
 from protocols.accounting.calibration import NeighboringRelation, NoisePlan

@@ -15,13 +15,19 @@ from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, as_grid
 from harness.inputs.records import read_records
 from harness.inputs.synthetic import Federation
 from harness.postprocessing.curves import exact_curves
-from harness.releases.score_curves import CurvesStatistic, ThresholdChoice, state_thresholds, thresholds_on
+from harness.releases.thresholds.spec import PI_ROC_RECORDS
+from harness.releases.thresholds.statistic import (
+    CurvesStatistic,
+    ThresholdChoice,
+    state_thresholds,
+    thresholds_on,
+)
+from harness.releases.thresholds.view import thresholds
 from harness.security_models import MODELS
-from harness.views.releases.thresholds import thresholds
 from protocols.accounting.calibration import NeighboringRelation
 from protocols.accounting.exact_privacy import values_moved
 from protocols.mechanisms.count_tree import CountTree
-from protocols.spec import PI_ROC_RECORDS, SCORED_SPLIT, declared_release
+from protocols.spec import SCORED_SPLIT, declared_release
 from tests.support.requests import request_of
 
 LABELS = ("cat", "dog", "owl")

@@ -13,7 +13,8 @@ from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, as_grid
 from harness.pipeline.jobs import make_job
 from harness.pipeline.sources import PartyInputs
 from harness.postprocessing.curves import exact_curves
-from harness.releases.score_curves import (
+from harness.releases.thresholds.spec import PI_ROC, PI_ROC_RECORDS
+from harness.releases.thresholds.statistic import (
     CurvesStatistic,
     noisy_curves,
 )
@@ -24,14 +25,7 @@ from protocols.circuits.blocks import block_sizes, block_sums, count_blocks
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample
 from protocols.mechanisms.count_tree import CountTree
-from protocols.spec import (
-    KEYS,
-    PI_ROC,
-    PI_ROC_RECORDS,
-    SCORED_SPLIT,
-    InputForm,
-    declared_release,
-)
+from protocols.spec import KEYS, SCORED_SPLIT, InputForm, declared_release
 from tests.support.requests import request_of
 from tests.support.stated import only_file
 

@@ -11,12 +11,9 @@ import pytest
 from harness.errors import OutputError
 from harness.inputs.record_schema import RecordDomain
 from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
-from harness.releases.weights import Weights
-from harness.reweighing.formulas import (
-    FLOOR,
-    REWEIGHINGS,
-    GroupWeights,
-)
+from harness.releases.weights.statistic import Weights
+from harness.reweighing.formulas import REWEIGHINGS, GroupWeights
+from harness.reweighing.intervals import FLOOR
 from protocols.circuits.coins import Coin, design_coins
 from protocols.noise.truncated import probability_mass
 from tests.support.stated import only_file

@@ -5,13 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from harness.reweighing.formulas import (
-    CONFIDENCE,
-    REWEIGHINGS,
-    count_intervals,
-    noise_of,
-    ratio_interval,
-)
+from harness.reweighing.formulas import REWEIGHINGS, count_intervals
+from harness.reweighing.intervals import CONFIDENCE, noise_of, ratio_interval
 from protocols.circuits.coins import Coin, design_coins
 from protocols.noise.truncated import probability_mass
 

@@ -9,6 +9,7 @@ import pytest
 
 from harness.errors import ResultFileError
 from harness.system.documents import Limits, Refusal, as_type, parse_json
+from protocols.json_values import JsonFields, JsonValue
 
 REFUSAL = Refusal(ResultFileError, "x.json", "a thing", "make it again")
 
@@ -53,6 +54,23 @@ def test_dataclasses_are_made() -> None:
 def test_what_is_wrong_is_said_with_its_place_and_no_value(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(ResultFileError, match=f"^x.json is not a thing: {said}; make it again.$"):
         as_type(Outer, {**GOOD, **changes}, REFUSAL)
+
+
+@dataclass(frozen=True)
+class Carrier:
+    fields: JsonFields
+
+
+def test_fields_that_another_reader_checks_stay_as_they_are() -> None:
+    given: dict[str, JsonValue] = {"a": [1, {"b": None}], "c": "text"}
+    assert as_type(Carrier, {"fields": given}, REFUSAL).fields == given
+
+
+@pytest.mark.parametrize(("value", "kind"), [(3, "int"), ("5ecre7", "str"), ([], "array"), (None, "null")])
+def test_fields_that_another_reader_checks_are_an_object(value: Any, kind: str) -> None:
+    said = f"^x.json is not a thing: expected `object`, got `{kind}` at `fields`; make it again.$"
+    with pytest.raises(ResultFileError, match=said):
+        as_type(Carrier, {"fields": value}, REFUSAL)
 
 
 def test_a_document_of_too_many_values_within_values_is_refused() -> None:

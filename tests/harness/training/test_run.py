@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from msgspec import UNSET
 
 from harness.engines.registry import engine_of
 from harness.errors import BudgetError, OptionError, RecordsError, UnsupportedError, UsedNoiseError
@@ -22,7 +23,7 @@ from harness.privacy.ledger.charge import Account, Entry
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Status
 from harness.privacy.manifest import Inputs, given, read_statement
-from harness.privacy.statement import INFERRED
+from harness.privacy.statement import INFERRED, together
 from harness.privacy.stock import Piece
 from harness.security_models import get_model
 from harness.system.documents import as_json
@@ -199,15 +200,15 @@ def test_failures_of_all_attempts_to_make_its_noise_count(chosen, tmp_path):
     """In a model that may fail: of three attempts and the rounds four times what the rounds alone state."""
     chosen = changed(replace(chosen, weights=None, thresholds=None), security=get_model("spdz2k"))
     of, stated = records(), []
-    for piece in (None, Piece("piece", (), 3, {})):
+    for piece in (None, Piece("piece", (), 3)):
         session = run._session(changed(chosen, offline=piece is not None), of.domain, FEATURES, None, 1)
         session.piece = piece
         examples: Any = SimpleNamespace(clients=CLIENTS)
         manifest = run._own_manifest(chosen, session, examples, Entry(chosen.account), False)
         stated.append(read_statement(manifest))
     assert stated[1].failure == 4 * stated[0].failure > 0
-    assert [one.made_ahead for one in stated] == [False, True]
-    assert stated[1].plus(stated[0]).made_ahead and stated[0].plus(stated[1]).made_ahead
+    assert [one.stated.made_ahead for one in stated] == [UNSET, True]
+    assert together(stated).stated.made_ahead and together(stated[::-1]).stated.made_ahead
 
 
 @pytest.mark.parametrize("unit", PrivacyUnit)

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import fairshares
+from benchmarks.measure.given_numbers import engine_giving
 from harness.engines.base import PrivateJob
 from harness.engines.engine import RoundsShape
 from harness.engines.registry import engine_of
@@ -96,15 +97,15 @@ def with_noise_made_ahead_of(
     job: PrivateJob, session: SumSession, model: SecurityModel, here: Path
 ) -> PrivateJob:
     """Return the job that takes the noise which another one has made of the first one's bits."""
-    piece, engine = shares_of(here / "stock", model.parties), engine_of(model)
+    piece = shares_of(here / "stock", model.parties)
     making = noise_job(session._noise, piece)
     given = bits_of_all_rounds(session, model)
-    making = replace(making, source=copy_of_program("pi_preprocess", here), given_bits=given)
-    run_job(making, model, here / "at first", engine=engine)
+    making = replace(making, source=copy_of_program("pi_preprocess", here))
+    run_job(making, model, here / "at first", given=given)
     spec = with_noise_made_ahead(job.spec, NO_INPUT)
     assert spec is not None
     arguments = (*job.arguments[:3], "0")
-    return replace(job, spec=spec, arguments=arguments, fair_bits=(), given_bits=None, pieces=piece)
+    return replace(job, spec=spec, arguments=arguments, fair_bits=(), pieces=piece)
 
 
 def bits_of_all_rounds(session: SumSession, model: SecurityModel) -> tuple[tuple[int, ...], ...]:
@@ -124,10 +125,11 @@ def bits_of_all_rounds(session: SumSession, model: SecurityModel) -> tuple[tuple
 def test_each_round_opens_the_clear_sum_and_its_noise(noise: str, model: SecurityModel, here: Path) -> None:
     session = SumSession(model.name, **SMALL, noise="distributed" if noise == "distributed" else "joint")
     given, expected = given_noise(session, model)
-    job = replace(session.job, source=copy_of_program("pi_rounds", here), given_bits=given)
+    job = replace(session.job, source=copy_of_program("pi_rounds", here))
+    engine = engine_giving(model, given)
     if noise == "made ahead":
         job = with_noise_made_ahead_of(job, session, model, here)
-    engine = engine_of(model)
+        engine = engine_of(model)
     shape = RoundsShape(ROUNDS, D)
     with (
         engine.prepare_rounds(job, model, here / "at the end", RUN_TIMEOUT_S, shape) as ready,

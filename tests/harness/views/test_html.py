@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from rich.console import Console
 
 from harness.engines.registry import security_models
@@ -21,11 +22,17 @@ from harness.privacy.audit.releases import RELEASES, audit_command
 from harness.privacy.audit.samplers import Audited, audit_m_r, audit_published, audit_sampler
 from harness.privacy.ledger.populations import Charge, Population, Status
 from harness.releases.base import Statistic
-from harness.releases.confusion import ConfusionStatistic
-from harness.releases.contribution_cap import ChosenCap
-from harness.releases.counts import CountStatistic
-from harness.releases.gaps import GapStatistic
-from harness.releases.weights import WeightsStatistic
+from harness.releases.cap import view as cap
+from harness.releases.cap.statistic import ChosenCap
+from harness.releases.confusion import view as confusion
+from harness.releases.confusion.statistic import ConfusionStatistic
+from harness.releases.count import view as counts
+from harness.releases.count.statistic import CountStatistic
+from harness.releases.gap import view as gaps
+from harness.releases.gap.statistic import GapStatistic
+from harness.releases.thresholds import view as thresholds
+from harness.releases.weights import view as weights
+from harness.releases.weights.statistic import WeightsStatistic
 from harness.security_models import MODELS
 from harness.views import ledger as ledger_view, run as run_view
 from harness.views.audit import audit
@@ -43,7 +50,6 @@ from harness.views.parts import (
     Stacked,
     Table,
 )
-from harness.views.releases import cap, confusion, count as counts, gap as gaps, thresholds, weights
 from harness.views.rendering.html import write_page
 from harness.views.rendering.plots import intervals, matrices, with_ends
 from harness.views.rendering.text import render
@@ -88,6 +94,10 @@ def written(title: str, subtitle: str, view: list[Part], directory: Path) -> Pag
     return Page((directory / "report.html").read_text(encoding="utf-8"))
 
 
+def drawn(axes: Axes) -> None:
+    axes.plot([0, 1], "o")
+
+
 def test_a_report_is_well_formed_and_refers_to_nothing_outside(tmp_path: Path) -> None:
     rows = [["a", "1.0"], [], [Good("b"), Stacked("2.0\n3.0")]]
     view: list[Part] = [
@@ -98,8 +108,8 @@ def test_a_report_is_well_formed_and_refers_to_nothing_outside(tmp_path: Path) -
         Sentences(["first", "second"]),
         Table(["group", "weight"], rows, title="a title", caption="a caption"),
         Line("Results", "runs/1"),
-        Picture("curve", lambda axes: axes.plot([0, 1]), "a line", "One line.", 2.0),
-        Picture("dots", lambda axes: axes.plot([1, 2], "o"), "dots", "Two dots.", 2.0),
+        Picture("curve", drawn, "a line", "One line.", 2.0),
+        Picture("dots", drawn, "dots", "Two dots.", 2.0),
     ]
     page = written("Title", "subtitle", view, tmp_path)
     assert page.open == [] and page.tags.count("td") == 5 and page.tags.count("tr") == 4

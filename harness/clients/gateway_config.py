@@ -1,0 +1,35 @@
+"""What a party's gateway is told before clients come."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from harness.bounds import Seconds, Size
+
+Port = Annotated[int, Meta(ge=0, lt=1 << 16)]
+
+
+class GatewayConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a party's gateway serves the clients of one run; `ClientInputs.gateway` makes it.
+
+    Attributes:
+        host: The address at which it listens.
+        port: The port at which it listens.
+        machine_port: Where the party's virtual machine waits for it.
+        uploads: Number of values of each client.
+        certificates: Each client's certificate (PEM).
+        terms: On which clients have to agree, JSON of an object.
+        seconds: Until when clients may come, from the start of the party's process on.
+        seconds_to_send: For the values, once masks are there.
+        most_failures: How many clients may break off after they could detect a cheating party.
+    """
+
+    host: str
+    port: Port
+    machine_port: Port
+    uploads: Annotated[tuple[Annotated[int, Meta(ge=1)], ...], Meta(min_length=1)]
+    certificates: tuple[str, ...]
+    terms: str
+    seconds: Seconds
+    seconds_to_send: Seconds
+    most_failures: Size

@@ -1,0 +1,123 @@
+"""What a party's process is told: `party.json` in its directory.
+
+`Engine.setup` makes it, `handle.LocalProcess` writes it, and `main` reads it. It holds no secret.
+"""
+
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import msgspec
+from msgspec import Meta, Struct
+
+from harness.bounds import Size
+from harness.clients.gateway_config import GatewayConfig, Port
+from harness.engines.parties.layouts import NoShares, OwnNoise, Shares
+from harness.engines.parties.working_directory import CONFIG
+from harness.errors import PartyConfigError
+
+MOST_PARTIES = 64
+PartyNumber = Annotated[int, Meta(ge=0, lt=MOST_PARTIES)]
+Address = tuple[Annotated[str, Meta(min_length=1, max_length=255)], Port]
+"""A host and a port."""
+
+Block = tuple[Annotated[int, Meta(ge=1, le=64)], Size]
+"""Width and lanes of a block of fair bits: so many integers, each of so many bits."""
+
+
+class Machine(Struct, frozen=True, kw_only=True, tag="machine", forbid_unknown_fields=True):
+    """A virtual machine of MP-SPDZ, which the party's process becomes.
+
+    Attributes:
+        argv: The program and its arguments.
+        environment: Variables besides the party's own.
+    """
+
+    argv: Annotated[tuple[str, ...], Meta(min_length=1)]
+    environment: dict[str, str] = {}
+
+
+class Embedded(Struct, frozen=True, kw_only=True, tag="embedded", forbid_unknown_fields=True):
+    """The embedded engine, which runs in the party's process.
+
+    Attributes:
+        program: The file of the program.
+        arguments: Of the program, its name first.
+        threshold: How many parties may collude.
+        security_bits: The statistical security of masks of compared integers.
+    """
+
+    program: str
+    arguments: tuple[str, ...]
+    threshold: PartyNumber
+    security_bits: Annotated[int, Meta(ge=1, le=128)]
+
+
+PartyEngine: TypeAlias = Machine | Embedded
+
+
+class RoundsOfColumns(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A party that gets a column of values for each round, on its standard input.
+
+    Attributes:
+        number: Of rounds.
+        column_bytes: Bytes of a column.
+    """
+
+    number: Size
+    column_bytes: Size
+
+
+class PartyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All that a party's process is told before it waits for the other parties.
+
+    Attributes:
+        party: Its number.
+        common_names: The name in each party's certificate.
+        engine: What computes.
+        addresses: Where each party finds the parties, and this one listens.
+        fair_bits: What the party draws as it starts, or for each round.
+        shares: How its shares of clients' values lie.
+        own_noise: How its own noise enters its input, None without any.
+        rounds: The columns that it gets while it runs, None for a single run.
+        gateway: How clients reach it while it runs, None if none do.
+        reads: Files and directories that the engine reads, besides Python's.
+        packages: Packages of Python that nothing but a party's process imports.
+        listens: Further ports of its own.
+    """
+
+    party: PartyNumber
+    common_names: Annotated[tuple[str, ...], Meta(min_length=1, max_length=MOST_PARTIES)]
+    engine: PartyEngine
+    addresses: Annotated[tuple[Address, ...], Meta(max_length=MOST_PARTIES)] = ()
+    fair_bits: tuple[Block, ...] = ()
+    shares: Shares = NoShares()
+    own_noise: OwnNoise | None = None
+    rounds: RoundsOfColumns | None = None
+    gateway: GatewayConfig | None = None
+    reads: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+    listens: tuple[Port, ...] = ()
+
+
+def write_config(config: PartyConfig, directory: Path) -> None:
+    """Write a party's configuration into its directory."""
+    (directory / CONFIG).write_bytes(msgspec.json.encode(config))
+
+
+def read_config() -> PartyConfig:
+    """Return the configuration of the current directory.
+
+    Raises PartyConfigError if a field is missing, unknown, or out of bounds.
+    """
+    try:
+        config = msgspec.json.decode(Path(CONFIG).read_bytes(), type=PartyConfig)
+    except msgspec.DecodeError as error:
+        raise PartyConfigError(
+            f"The file {CONFIG} of this party is not as this version writes it: {error}; start the run anew."
+        ) from None
+    if config.party >= len(config.common_names):
+        raise PartyConfigError(
+            f"The file {CONFIG} is of party {config.party}, and names {len(config.common_names)} parties; "
+            "start the run anew."
+        )
+    return config

@@ -1,0 +1,179 @@
+"""Has a Dask cluster open uploads, without trusting whoever runs it with more than these uploads.
+
+Dask unpickles what schedulers and workers send, so they run what they like in the process that talks to them.
+That process is one of its own, which shuts itself off from its owner's files and programs before it connects
+(`cluster_client`). It gets the task's sealing keys and the envelopes, as workers do, and returns plain bytes.
+"""
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from typing import IO, NoReturn
+from urllib.parse import urlsplit
+
+from harness.engines.parties.sandbox import missing
+from harness.errors import ShareError, named
+from harness.inputs.shares.counting import Batch, Opener, Opening, Start, unpacked
+from harness.pipeline import cluster_client
+from harness.pipeline.cluster_client import APART, FAILED, HEAD, OPENED, READY, TOGETHER, TOLD
+from harness.system.files import working_directory
+
+PROJECT = Path(__file__).resolve().parents[2]
+SCHEMES, USUAL_PORT = ("tcp", "tls"), 8786
+_MOST_TEXT = 1 << 10  # bytes of a message in words
+_ANSWER_BYTES = 1 << 10  # of an envelope's answer in JSON: a reason, or bounds of at most 192 bytes
+# Variables that a client needs: others may hold the owner's secrets.
+_VARIABLES = ("PATH", "HOME", "LD_LIBRARY_PATH", "TZ", "LANG")
+_PREFIXES = ("LC_", "DASK_", "PYTHON")
+
+
+def on_cluster(address: str) -> Callable[[Opener], AbstractContextManager[Opening]]:
+    """Return what opens envelopes on a cluster, given by its scheduler's address.
+
+    Workers see the sealing keys that the task names for this party, and the envelopes. They can return false
+    values, which nobody finds out.
+    Guarantees: whatever the scheduler and its workers send, no code of theirs reads or writes another file of
+    this user's, or reaches another program of his, as far as `harness.engines.parties.sandbox.missing` has
+    nothing. What comes back is plain bytes of one length, or a text.
+    [test: tests/harness/pipeline/test_hostile_cluster.py]
+
+    Raises ShareError for an address that is none, at once; later if the cluster fails.
+    """
+    parts = urlsplit(address if "://" in address else f"tcp://{address}")
+    try:
+        host, port = parts.hostname, parts.port or USUAL_PORT
+    except ValueError:
+        host, port = None, 0
+    if parts.scheme not in SCHEMES or host is None:
+        raise ShareError(
+            f"{named('cluster')} {address} is no address of a scheduler; name one such as "
+            "tcp://10.0.0.1:8786, or tls://10.0.0.1:8786."
+        )
+
+    @contextmanager
+    def opened_by(opener: Opener) -> Iterator[Opening]:
+        with _client(address) as client:
+            told = {"scheme": parts.scheme, "host": host, "port": port, "opener": opener.to_json()}
+            threads = client.begin(json.dumps(told).encode())
+
+            def start(envelopes: bytes, apart: bool) -> Callable[[], Batch]:
+                number = len(envelopes) // opener.task.envelope_bytes(opener.party)
+                client.send(APART if apart else TOGETHER, envelopes)
+                rows = number if apart or not opener.summed else 1
+                columns, _, words = opener.nothing.values.shape
+                most = 8 + _ANSWER_BYTES * number + 8 * columns * rows * words
+                return lambda: unpacked(client.opened(most), opener, number, apart)
+
+            begun: Start = start
+            yield begun, 2 * threads
+
+    return opened_by
+
+
+def unprotected() -> str | None:
+    """Return a sentence about what whoever runs a cluster can do here, None if nothing beyond its uploads."""
+    lacks = missing()
+    if not lacks:
+        return None
+    can = ", ".join(protection.value for protection in lacks)
+    return (
+        "This kernel cannot shut off the process that talks to the cluster: whoever runs the cluster can "
+        f"{can}. Use a cluster of your own, or a newer kernel."
+    )
+
+
+class _Client:
+    """The process that talks to a cluster, as this process sees it.
+
+    It may run what others sent, so all that it says is bounded.
+    """
+
+    def __init__(self, address: str, process: subprocess.Popen[bytes]) -> None:
+        self._address = address
+        self._process = process
+
+    def begin(self, told: bytes) -> int:
+        """Tell it about the run; return how many threads its cluster has."""
+        self.send(TOLD, told)
+        text = self._received(READY, _MOST_TEXT)
+        if not text.isdigit() or not 0 < len(text) < 6:
+            self._fail("it does not say how many threads it has")
+        return max(1, int(text))
+
+    def send(self, kind: int, content: bytes) -> None:
+        """Send it a message."""
+        pipe = self._pipe(self._process.stdin)
+        try:
+            pipe.write(HEAD.pack(kind, len(content)))
+            pipe.write(content)
+            pipe.flush()
+        except BrokenPipeError:  # it has said why
+            self._received(OPENED, _MOST_TEXT)
+            self._fail("its client has ended")
+
+    def opened(self, most: int) -> bytes:
+        """Return what it found in the envelopes that were sent first of those not asked for yet."""
+        return self._received(OPENED, most)
+
+    def _received(self, kind: int, most: int) -> bytes:
+        pipe = self._pipe(self._process.stdout)
+        head = pipe.read(HEAD.size)
+        if len(head) < HEAD.size:
+            self._fail("its client has ended")
+        said, length = HEAD.unpack(head)
+        if said == FAILED:
+            self._fail(pipe.read(min(length, _MOST_TEXT)).decode(errors="replace"))
+        if said != kind or length > most:
+            self._fail("its client says what does not belong there")
+        content = pipe.read(length)
+        if len(content) < length:
+            self._fail("its client has ended")
+        return content
+
+    def _fail(self, why: str) -> NoReturn:
+        shown = "".join(letter if letter.isprintable() else " " for letter in why)
+        raise ShareError(
+            f"The cluster {self._address} does not answer, or lost its workers: {shown}; see that it runs, "
+            "and go on by the same command."
+        )
+
+    @staticmethod
+    def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
+        assert pipe is not None, "it was started with pipes"
+        return pipe
+
+
+@contextmanager
+def _client(address: str) -> Iterator[_Client]:
+    """Start a process that talks to a cluster; end it afterwards, with all that it started."""
+    if importlib.util.find_spec("distributed") is None:
+        raise ModuleNotFoundError("No module named 'distributed'", name="distributed")
+    kept = {
+        name: value for name, value in os.environ.items() if name in _VARIABLES or name.startswith(_PREFIXES)
+    }
+    with working_directory(Path(tempfile.gettempdir())) as own:
+        process = subprocess.Popen(
+            [sys.executable, "-m", cluster_client.__name__],
+            cwd=own,
+            env={**kept, "PYTHONPATH": str(PROJECT), "TMPDIR": str(own)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # a terminal would take what others have it print
+            start_new_session=True,
+        )
+        try:
+            yield _Client(address, process)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                with suppress(BrokenPipeError):
+                    _Client._pipe(pipe).close()

@@ -1,0 +1,128 @@
+"""The process that talks to a Dask cluster, as a program; `cluster` starts it and says what it is for.
+
+Before it imports Dask's client, or hears anything of a cluster, it shuts itself off from all of its owner's
+but its own directory, and the scheduler's port. Imports at the top start no thread, which would stay free.
+"""
+
+import importlib
+import json
+import os
+import queue
+import resource
+import socket
+import struct
+import sys
+import threading
+from pathlib import Path
+from typing import Protocol
+
+from harness.engines.parties import sandbox
+from harness.system.processes import die_with_parent
+from protocols.json_values import JsonObject, JsonValue
+
+HEAD = struct.Struct(">BQ")  # of a message: its kind, and how many bytes follow
+TOLD, APART, TOGETHER = 0, 1, 2  # kinds of messages to this process: about the run; envelopes
+READY, OPENED, FAILED = 3, 4, 5  # from it: how many threads the cluster has; what it found; why it failed
+_TLS = ("ca-file", "client.cert", "client.key")  # files that Dask's configuration names
+
+
+class _Found(Protocol):
+    """A result of the cluster, once it is there."""
+
+    def result(self) -> object: ...
+
+
+class Pipes:
+    """What connects this process with the one that started it."""
+
+    def __init__(self) -> None:
+        self._questions = os.fdopen(os.dup(0), "rb")
+        self._answers = os.fdopen(os.dup(1), "wb")
+        nothing = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nothing, 0)
+        os.dup2(nothing, 1)
+
+    def received(self) -> tuple[int, bytes] | None:
+        """Return the next message's kind and content, or None at the end."""
+        head = self._questions.read(HEAD.size)
+        if len(head) < HEAD.size:
+            return None
+        kind, length = HEAD.unpack(head)
+        return kind, self._questions.read(length)
+
+    def send(self, kind: int, content: bytes) -> None:
+        """Send a message."""
+        self._answers.write(HEAD.pack(kind, len(content)) + content)
+        self._answers.flush()
+
+
+def main() -> int:
+    """Have a cluster open envelopes until no more come; return the exit code."""
+    die_with_parent()
+    os.umask(0o077)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    pipes = Pipes()
+    first = pipes.received()
+    if first is None or first[0] != TOLD:
+        return 1
+    told: JsonObject = json.loads(first[1])
+    importlib.import_module("protocols")  # from the project's root, which the sandbox does not read
+    try:
+        address = _confined(str(told["scheme"]), str(told["host"]), int(str(told["port"])))
+        _serve(pipes, address, told["opener"])
+    except Exception as error:  # noqa: BLE001  a cluster has Dask raise what it likes
+        pipes.send(FAILED, (str(error) or type(error).__name__).encode()[:1000])
+        return 1
+    return 0
+
+
+def _confined(scheme: str, host: str, port: int) -> str:
+    """Shut this process off, but for the scheduler; return the scheduler's numeric address."""
+    from dask import config  # reads its files, of the owner's own directories; starts no thread
+
+    names = [f"distributed.comm.tls.{name}" for name in _TLS]
+    files = [Path(found) for name in names if (found := config.get(name, None))]
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)  # the sandbox asks no name server
+    family, _, _, _, reached = found[0]
+    numeric = f"[{reached[0]}]" if family == socket.AF_INET6 else str(reached[0])
+    sandbox.confine(sandbox.Reach(directory=Path.cwd(), reads=tuple(files), listens=(), calls=(port,)))
+    sandbox.signal_only(os.getpid())
+    return f"{scheme}://{numeric}:{port}"
+
+
+def _serve(pipes: Pipes, address: str, described: JsonValue) -> None:
+    from distributed import Client  # loads NumPy, which starts threads that would stay free
+
+    from harness.inputs.shares.counting import opener_from_json, packed
+
+    opener = opener_from_json(described)
+    waiting: queue.SimpleQueue[_Found | None] = queue.SimpleQueue()
+    # By msgpack results are plain bytes, which are not unpickled.
+    with Client(address, serializers=["msgpack"], deserializers=["msgpack"]) as client:
+        answering = threading.Thread(target=_answer, args=(pipes, waiting), daemon=True)
+        pipes.send(READY, str(sum(client.nthreads().values())).encode())
+        answering.start()
+        while (message := pipes.received()) is not None:
+            kind, envelopes = message
+            # Not Client.get_executor: its futures may never end once the scheduler is gone.
+            waiting.put(client.submit(packed, opener, envelopes, kind == APART, pure=False))
+        waiting.put(None)
+        answering.join()
+
+
+def _answer(pipes: Pipes, waiting: "queue.SimpleQueue[_Found | None]") -> None:
+    """Send what is found in the order in which it was asked for."""
+    while (found := waiting.get()) is not None:
+        try:
+            content = found.result()
+        except Exception as error:  # noqa: BLE001  as above
+            pipes.send(FAILED, (str(error) or type(error).__name__).encode()[:1000])
+            return
+        if not isinstance(content, bytes):
+            pipes.send(FAILED, b"a worker returned what is not bytes")
+            return
+        pipes.send(OPENED, content)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""π_CAP: the number of a client's records that are to count."""

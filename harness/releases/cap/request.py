@@ -1,0 +1,119 @@
+"""What a run of `cap` is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from harness.errors import OptionError, named, refuse
+from harness.releases.thresholds.request import CAPPED_CURVES, ThresholdsRequest
+from harness.request.base import Protect, Request, Where
+from harness.request.commands import InsteadOfARun, ReleaseOptions
+from harness.request.fields import Part, optional, required, usual
+from harness.request.readers import as_given, in_module, one_of, parse_choice, parse_epsilon, whole
+from harness.request.releases import DeclaredDomain, ReleaseCall
+
+if TYPE_CHECKING:
+    from protocols.spec import ProtocolSpec
+
+COUNTS = "counts"  # of no release here: of records, each in one of several
+
+
+def _releases_with_a_cap() -> tuple[str, ...]:
+    """Return what a contribution bound may be chosen for; the list of releases includes this one."""
+    return (*in_module("harness.releases.registry:capped_releases")()(), COUNTS)
+
+
+class CapRequest(Request):
+    """Choose how many records of a client are to count, with differential privacy (π_CAP)."""
+
+    task = "cap"
+    protocols: ClassVar = {"index": "pi_cap"}
+
+    protect = Part(
+        Protect,
+        without=("neighboring_relation", "cap", "cap_epsilon"),
+        fixed={"privacy_unit": "client"},
+    )
+    release = usual(
+        "weights",
+        one_of(_releases_with_a_cap),
+        "the release that the cap is for: weights (default), confusion, thresholds, or counts of records",
+    )
+    release_epsilon = required(
+        parse_epsilon,
+        "ε of the release that the cap is for; the smaller it is, the more clients may exceed the cap",
+        "1",
+    )
+    counts = optional(
+        whole(1, 10**6),
+        "with --release counts: the number of counts, each record being in one of them; 1 for a single sum",
+    )
+    variant = optional(
+        as_given, "with --release thresholds: histogram (default) or records, as it will be run"
+    )
+    thresholds = optional(
+        whole(2, in_module("harness.inputs.record_schema:MAX_THRESHOLDS")),
+        "with --release thresholds: how many; default: those of --domain, else 101",
+    )
+
+    @property
+    def curves(self) -> ProtocolSpec | None:
+        """The protocol of the curves that the bound is for, if any; raises OptionError for conflicts."""
+        from protocols.accounting.rounding import exact_text
+        from protocols.circuits.coins import MIN_EPSILON
+
+        refuse(
+            OptionError,
+            (
+                (self.release == COUNTS) != bool(self.counts),
+                f"{named('release', COUNTS)} and {named('counts')} (how many; 1 for one sum) go together.",
+            ),
+            (
+                (self.variant or self.thresholds) and self.release != ThresholdsRequest.task,
+                f"{named('variant' if self.variant else 'thresholds')} goes with "
+                f"{named('release', 'thresholds')} only.",
+            ),
+            (
+                self.release_epsilon < MIN_EPSILON,  # also keeps the number of clients within an integer
+                f"{named('release_epsilon', exact_text(self.release_epsilon))} is too small; give at least "
+                f"{exact_text(MIN_EPSILON)}.",
+            ),
+        )
+        if self.release != ThresholdsRequest.task:
+            return None
+        return ThresholdsRequest.specs()[
+            parse_choice("variant", self.variant or CAPPED_CURVES[0], list(CAPPED_CURVES))
+        ]
+
+    def also_needed(self) -> Sequence[Request]:
+        if self.curves is None:
+            return ()
+        return (ThresholdsRequest(epsilon=1, security=self.model.name, variant=self.variant),)
+
+    def with_domain_of(self, file: Path) -> CapRequest:
+        from harness.inputs.record_schema import read_domain
+
+        if self.release != ThresholdsRequest.task:
+            return self
+        return self.but(thresholds=len(read_domain(file).thresholds) or None)
+
+
+class CapCall(ReleaseCall):
+    """A call of `cap`, whose noise is not made ahead."""
+
+    request = Part(CapRequest)
+    declares = Part(
+        DeclaredDomain,
+        without=("range", "steps"),
+        max_count={"help": "most records of one client, and the largest cap, up to 1000"},
+    )
+    where = Part(Where, without=("stock",))
+
+
+class CapOptions(ReleaseOptions):
+    """The options of `cap`, whose noise is not made ahead."""
+
+    call = Part(CapCall)
+    instead = Part(InsteadOfARun, without=("preprocess",))

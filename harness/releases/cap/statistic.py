@@ -1,0 +1,192 @@
+"""π_CAP as a statistic: a client's contribution bound."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Annotated, Any, ClassVar, Literal
+
+from msgspec import Meta, Struct
+
+from harness.bounds import Size
+from harness.errors import OutputError, RecordDomainError, named
+from harness.inputs.record_schema import (
+    DEFAULT_THRESHOLDS,
+    MAX_CAP,
+    RecordDomain,
+    RecordKind,
+    caps_to_choose_from,
+)
+from harness.inputs.records import ClientRecords
+from harness.releases.base import (
+    OF_CLIENTS,
+    AuditTarget,
+    BoundedRelease,
+    Declared,
+    ExpectedCap,
+    Opened,
+    PreparedRelease,
+    Statistic,
+    fitting,
+    plan_release,
+    statistic_class,
+)
+from harness.releases.cap.request import COUNTS, CapRequest
+from harness.releases.cap.spec import PI_CAP
+from harness.releases.files import ResultFile, needed_file
+from harness.request.base import Request
+from harness.stated_privacy import StatedPrivacy
+from protocols.accounting.calibration import NeighboringRelation, Neighbors, NoisePlan
+from protocols.arrays import Floats
+from protocols.guarantee import Guarantee
+from protocols.mechanisms.above_threshold import allowed_above
+from protocols.noise.added import noise_sum
+from protocols.spec import ProtocolSpec
+
+CAP_SHARE = Fraction(1, 5)  # of epsilon and delta, for --cap auto
+CONFIDENCE = Fraction(95, 100)
+
+
+@dataclass(frozen=True)
+class CapTarget:
+    """The release that the bound is for: its name, budget, and curves' thresholds or number of counts.
+
+    With `malleable_slots` its noise is for exchanged records, as in active models.
+    """
+
+    task: str
+    spends: Guarantee
+    thresholds: int = DEFAULT_THRESHOLDS
+    malleable_slots: bool = False
+    counts: int = 1
+
+    def allowed_above(self, domain: RecordDomain) -> int:
+        """Return how many clients should exceed the bound, so that the release errs least.
+
+        Computes: `Statistic.clients_above_cap` of the release; of counts that no release here makes,
+        `above_threshold.allowed_above`.
+        Guarantees: the least error of such a sum, but for ratios.
+        [test: tests/harness/releases/test_contribution_cap.py]
+        """
+        neighbors = Neighbors(NeighboringRelation.ZERO_OUT_ONE, malleable_slots=self.malleable_slots)
+        release = BoundedRelease(domain, self.spends, neighbors, self.thresholds)
+        if self.task == COUNTS:
+            return allowed_above(release.epsilon_of_a_record, self.counts)
+        return statistic_class(self.task).clients_above_cap(release)
+
+
+class CapFile(Struct, frozen=True, kw_only=True):
+    """`cap.json`."""
+
+    file_name: ClassVar[str] = "cap.json"
+    schema: Literal[1] = 1
+    cap: Annotated[int, Meta(ge=1, le=MAX_CAP)]
+    caps: Annotated[list[Annotated[int, Meta(ge=1, le=MAX_CAP)]], Meta(max_length=MAX_CAP)]
+    allowed_above: Size
+    noise: Size
+    privacy: StatedPrivacy
+
+
+@dataclass(frozen=True)
+class ChosenCap:
+    """A contribution bound, as an index into the public candidates.
+
+    At most `above` clients were to exceed it, give or take `noise` with probability `CONFIDENCE`.
+    """
+
+    caps: tuple[int, ...]
+    index: int
+    above: int
+    noise: int
+
+    @property
+    def cap(self) -> int:
+        """The bound."""
+        return self.caps[self.index]
+
+    def files(self, privacy: StatedPrivacy) -> tuple[CapFile]:
+        """Return `cap.json`."""
+        file = CapFile(
+            cap=self.cap, caps=list(self.caps), allowed_above=self.above, noise=self.noise, privacy=privacy
+        )
+        return (file,)
+
+
+def _largest_grid(*_: object) -> Declared:
+    """Return the most candidates; fewer reveal less, and the allowed number does not matter."""
+    return PI_CAP, {"queries": len(caps_to_choose_from(MAX_CAP)) - 1}
+
+
+@dataclass(frozen=True)
+class CapStatistic(Statistic[ChosenCap]):
+    """The least bound that few enough clients exceed, up to noise."""
+
+    target: CapTarget
+    spec: ProtocolSpec = PI_CAP
+    name = "cap"
+    file_types = (CapFile,)
+    kind = RecordKind.SIZE
+    audited: ClassVar = {"cap": AuditTarget({}, lambda _: 1, _largest_grid, OF_CLIENTS)}
+
+    @classmethod
+    def of(cls, request: Request) -> "CapStatistic":
+        assert isinstance(request, CapRequest)
+        target = CapTarget(
+            request.release,
+            Guarantee(request.release_epsilon, request.protect.delta),
+            request.thresholds or DEFAULT_THRESHOLDS,
+            next(iter((request.curves or request.spec).input_forms.values())).exchangeable,
+            request.counts or 1,
+        )
+        return CapStatistic(target, request.spec)
+
+    def allowed_above(self, release: Request, domain: RecordDomain) -> int:
+        """Return how many clients may exceed the bound, or raise OptionError."""
+        malleable = self.target.malleable_slots and release.model.tolerates == "active"
+        with fitting(release.protect.epsilon, release.protect.delta):
+            return replace(self.target, malleable_slots=malleable).allowed_above(domain)
+
+    @classmethod
+    def read_files(cls, files: Sequence[ResultFile]) -> ChosenCap:
+        file = needed_file(files, CapFile)
+        return ChosenCap(tuple(file.caps), file.caps.index(file.cap), file.allowed_above, file.noise)
+
+    def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[ChosenCap]:
+        caps = caps_to_choose_from(domain.max_count)
+        if len(caps) == 1:
+            raise RecordDomainError(
+                f"A client has one record at most: there is no cap to choose; say {named('cap', 1)}."
+            )
+        above = self.allowed_above(release, domain)
+        arguments = {"queries": len(caps) - 1, "above": above}
+        plan = plan_release(self.spec, arguments, release, domain)
+
+        def read(opened: Opened, clients: int) -> ChosenCap:  # noqa: ARG001
+            index = opened["index"]
+            if len(index) != 1 or not 0 <= index[0] < len(caps):
+                raise OutputError("The parties revealed something else than the place of a cap in its grid.")
+            return ChosenCap(caps, index[0], above, comparison_noise(plan))
+
+        return PreparedRelease(self.spec, release, domain, arguments, plan, read)
+
+    def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedCap:  # noqa: ARG002
+        return ExpectedCap(
+            caps_to_choose_from(prepared.domain.max_count),
+            above=int(str(prepared.arguments["above"])),
+            noise=comparison_noise(prepared.plan),
+        )
+
+
+def comparison_noise(plan: NoisePlan) -> int:
+    """Return how many clients noise moves a comparison by at most, with probability `CONFIDENCE`."""
+    return math.ceil(noise_sum(plan.coins, 2).quantile(float(1 - CONFIDENCE) / 2))
+
+
+def sizes_alone(records: ClientRecords) -> ClientRecords:
+    """Return only how many records each client has."""
+    return replace(
+        records, domain=replace(records.domain, kind=RecordKind.SIZE, thresholds=(), cap=None), detail=None
+    )
+
+
+STATISTIC = CapStatistic

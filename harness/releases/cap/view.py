@@ -1,0 +1,125 @@
+"""A chosen contribution bound, and its use."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+from harness.errors import named
+from harness.privacy.manifest import ReleaseManifest
+from harness.releases.cap.request import CapRequest
+from harness.releases.cap.statistic import CONFIDENCE, ChosenCap
+from harness.releases.thresholds.request import CAPPED_CURVES
+from harness.request.fields import typed
+from harness.request.releases import ReleaseCall
+from harness.views import run
+from harness.views.parts import Findings, Line, Part, Table
+from protocols.accounting.calibration import PrivacyUnit
+from protocols.accounting.rounding import exact_text
+from protocols.guarantee import Guarantee
+
+STEPS = {
+    **run.STEPS,
+    "share": "clients: share how many caps they exceed",
+    "aggregate": "parties: put uploads together",
+    "run": "parties: run π_CAP",
+    "read": "read the cap",
+}
+
+
+def cap(found: ChosenCap, clients: int) -> Iterator[Part]:
+    """Show a bound, and what comes next."""
+    yield Findings(
+        [
+            f"The cap is {found.cap:,} of a client's records, out of caps up to {found.caps[-1]:,}.",
+            f"Noise moves the numbers of clients that it was chosen by by up to {found.noise:,}.",
+        ]
+    )
+    yield Table(
+        ["cap", "clients above it, wanted", f"noise, {float(CONFIDENCE):.0%}"],
+        [[f"{found.cap:,}", f"{found.above:,} at most", f"± {found.noise:,}"]],
+        "rrr",
+    )
+    yield f"Caps to choose from: {', '.join(map(str, found.caps))}. " + (
+        "This is the largest: by noisy counts, too many clients exceed each smaller one."
+        if found.index == len(found.caps) - 1
+        else f"This is the smallest that, by noisy counts, {found.above:,} clients or fewer exceed."
+    )
+    yield f"{noise_moves(found.noise)}; another run may choose another cap."
+    yield from doubt_of(found.above, found.noise, clients)
+    yield "What choosing the cap spent adds to what the release spends."
+
+
+def going_on_with(chosen: ChosenCap, clients: int, left: Guarantee) -> Iterator[str]:
+    """Show the first run's bound, whose ε is spent even if the second run, on `left`, fails."""
+    rest = f"{named('cap', chosen.cap)} {named('epsilon', left.epsilon)} {named('delta', left.delta)}"
+    yield (
+        f"Cap: {chosen.cap} of a client's records, by noisy counts; its part of ε is spent. If the run that "
+        f"follows fails, repeat it with {rest}. That keeps to the total if its parties had not started; "
+        "else this ε and δ are spent twice."
+    )
+    yield from doubt_of(chosen.above, chosen.noise, clients)
+
+
+def noise_moves(noise: int) -> str:
+    """Begin a sentence on a choice's noise."""
+    return (
+        f"Noise moves such a comparison by up to {noise:,} clients, with at least "
+        f"{float(CONFIDENCE):.0%} probability"
+    )
+
+
+def doubt_of(above: int, noise: int, clients: int) -> Iterator[str]:
+    """Warn of a bound that is mostly noise."""
+    if above >= clients:
+        yield (
+            f"All {clients:,} clients may exceed the cap, so 1 is best whatever they hold, and any other "
+            "choice is noise alone."
+        )
+    elif noise >= clients:
+        yield f"There are {clients:,} clients, so the cap is mostly noise; a larger ε for it helps."
+
+
+class CapRun(Protocol):
+    """A run that chose a cap."""
+
+    @property
+    def found(self) -> ChosenCap:
+        """The cap."""
+
+    @property
+    def manifest(self) -> ReleaseManifest:
+        """What ran."""
+
+
+def following(call: ReleaseCall, hosts: Path | None, done: CapRun) -> list[Line]:
+    """Return the commands that use a run's cap."""
+    request, cap = call.request, str(done.found.cap)
+    assert isinstance(request, CapRequest)
+    task, curves = request.release, request.curves
+    if task == "counts":
+        return [
+            Line("Next", f"name it where clients are the privacy unit: --privacy-unit client --cap {cap}")
+        ]
+    kept = call.written("security", "population", "ledger")
+    unit = {"epsilon": exact_text(request.release_epsilon), "privacy_unit": str(PrivacyUnit.CLIENT)}
+    form = {}
+    if curves and request.variant and request.variant != CAPPED_CURVES[0]:
+        unit["variant"] = request.variant
+        form = {"input_form": next(iter(curves.input_forms))}
+    if call.source.records:
+        shared = call.written("records", "domain", "groups", "labels", "max_count")
+        return [Line("Next", f"./inv {task}{typed(**shared, **kept, **unit, cap=cap)}")]
+    again = {"records": "FILE", "domain": "FILE", "task": task, "security": done.manifest.security}
+    where = {"hosts": str(hosts)} if hosts else {"shares": "SHARES"}
+    return [
+        Line(
+            "Next, each client, as what it shared for this is a cap's only",
+            f"./inv share{typed(**again, cap=cap, **form)}",
+        ),
+        Line("Then, the parties", f"./inv {task}{typed(**where, **kept, **unit)}"),
+    ]
+
+
+VIEW = run.ReleaseView(
+    STEPS, "the cap", lambda chosen, manifest: cap(chosen, manifest.inputs.clients), following
+)

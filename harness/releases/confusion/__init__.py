@@ -1,0 +1,1 @@
+"""π_CF: a noisy confusion matrix per group."""

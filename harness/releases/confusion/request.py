@@ -1,0 +1,65 @@
+"""What a run of `confusion` is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from harness.request.base import Inputs, Protect, Randomness, Request
+from harness.request.commands import ReleaseOptions
+from harness.request.fields import Part, optional
+from harness.request.readers import as_given, parse_threshold
+from harness.request.releases import ReleaseCall, Source, form_help
+
+if TYPE_CHECKING:
+    from harness.inputs.records import ScoreCut
+
+
+class ConfusionRequest(Request):
+    """Compute a DP confusion matrix per group (π_CF)."""
+
+    task = "confusion"
+    protocols: ClassVar = {"counts": "pi_cf"}
+    slots = "pi_cf_slots"
+
+    protect = Part(Protect)
+    randomness = Part(Randomness)
+    inputs = Part(
+        Inputs,
+        without=("chain",),
+        input_form={"help": form_help("counts per group, label and prediction", "indicators of each record")},
+    )
+    positive_label = optional(
+        as_given,
+        "the label whose rates are shown, and which --threshold predicts; default: the last in order; "
+        "of more than two labels, each one's rates",
+    )
+
+    @property
+    def labels_named(self) -> Sequence[str]:
+        return [self.positive_label] if self.positive_label else []
+
+
+class ConfusionCall(ReleaseCall):
+    """A call of `confusion`, of predictions or of scores that are cut."""
+
+    request = Part(ConfusionRequest)
+    source = Part(
+        Source,
+        records={"help": f"{Source.records.help}; prediction (a label); with --threshold: score"},
+    )
+    threshold = optional(parse_threshold, "predict the positive label from this score on")
+
+    @property
+    def cut(self) -> ScoreCut | None:
+        from harness.inputs.records import ScoreCut
+
+        if self.threshold is None:
+            return None
+        return ScoreCut(self.threshold, self.request.positive_label or "")
+
+
+class ConfusionOptions(ReleaseOptions):
+    """The options of `confusion`."""
+
+    call = Part(ConfusionCall)

@@ -1,0 +1,198 @@
+"""π_CF as a statistic: a noisy confusion matrix per group."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from msgspec import Struct
+
+from harness.bounds import Count, Name, Names, Share
+from harness.inputs.record_schema import RecordDomain, RecordKind, scale_of
+from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
+from harness.releases.base import (
+    RATIOS,
+    AuditTarget,
+    BoundedRelease,
+    ExpectedError,
+    Opened,
+    PreparedRelease,
+    Statistic,
+    by_cell,
+    deviation,
+    expected_gap,
+    plan_release,
+    rate_errors,
+    table_of,
+)
+from harness.releases.confusion.spec import PI_CF, PI_CF_SLOTS
+from harness.releases.files import (
+    EstimatedRates,
+    ResultFile,
+    domain_in,
+    needed_file,
+    rates_in,
+    state_rates,
+    table_in,
+)
+from harness.request.base import Request
+from harness.reweighing.intervals import share_intervals
+from harness.stated_privacy import StatedPrivacy
+from protocols.arrays import Floats
+from protocols.mechanisms.above_threshold import allowed_above
+from protocols.spec import ProtocolSpec
+
+CONFIDENCE = Fraction(95, 100)
+
+
+class ConfusionFile(Struct, frozen=True, kw_only=True):
+    """`confusion.json`. Counts are by group, label and predicted label, rates by group and label."""
+
+    file_name: ClassVar[str] = "confusion.json"
+    schema: Literal[1] = 1
+    groups: Names
+    labels: Names
+    positive_label: Name | None
+    noisy_counts: list[list[list[Count]]]
+    rates: dict[Name, dict[Name, EstimatedRates]]
+    confidence: Share
+    privacy: StatedPrivacy
+
+
+@dataclass(frozen=True, eq=False)
+class Confusion:
+    """Each group's confusion matrix, and each class's rates against the rest.
+
+    Rates, by name, have shape (groups, labels); NaN is 0/0. Each interval holds its rate of the counted
+    records with probability `CONFIDENCE`, over the noise. `positive` is the label whose rates matter; None:
+    all.
+    """
+
+    counts: NoisyCounts
+    rates: Mapping[str, Floats]
+    intervals: Mapping[str, Floats]
+    positive: int | None
+
+    @property
+    def table(self) -> Floats:
+        """The noisy counts of records, or of clients that weigh 1."""
+        return self.counts.table / scale_of(self.counts.domain.cap)
+
+    def files(self, privacy: StatedPrivacy) -> tuple[ConfusionFile]:
+        """Return `confusion.json`."""
+        domain = self.counts.domain
+        rates: dict[Name, dict[Name, EstimatedRates]] = {}
+        for s, group in enumerate(domain.groups):
+            rates[group] = {}
+            for y, label in enumerate(domain.labels):
+                rates[group][label] = state_rates(
+                    {name: values[s, y] for name, values in self.rates.items()},
+                    {name: ends[s, y] for name, ends in self.intervals.items()},
+                )
+        file = ConfusionFile(
+            groups=list(domain.groups),
+            labels=list(domain.labels),
+            positive_label=None if self.positive is None else domain.labels[self.positive],
+            noisy_counts=self.table.tolist(),
+            rates=rates,
+            confidence=float(CONFIDENCE),
+            privacy=privacy,
+        )
+        return (file,)
+
+
+def positive_in(domain: RecordDomain, label: str) -> int | None:
+    """Return the label's index; without a label that of the last of two, and None for more."""
+    return domain.positive(label) if label or len(domain.labels) == 2 else None
+
+
+def confusion(counts: NoisyCounts, positive: int | None = None) -> Confusion:
+    """Derive the rates of each class against the rest.
+
+    Computes: a / (a + b) for sums a, b of disjoint counts; negative sums count as 0.
+    Guarantees: each interval covers its rate of the true counts with probability at least 95 %.
+    [test: tests/statistical/test_intervals.py]
+    """
+    table = counts.table
+    labels = table.shape[1]
+    hit = np.diagonal(table, axis1=1, axis2=2)
+    of_label, predicted, everybody = table.sum(axis=2), table.sum(axis=1), table.sum(axis=(1, 2))[:, None]
+    others = labels - 1
+    pairs = {  # numerator, rest of the denominator, and how many noisy counts each sums
+        "true_positive_rate": (hit, of_label - hit, (1, others)),
+        "false_positive_rate": (
+            predicted - hit,
+            everybody - of_label - predicted + hit,
+            (others, others * others),
+        ),
+        "selection_rate": (predicted, everybody - predicted, (labels, labels * others)),
+    }
+    return Confusion(
+        counts,
+        rates={name: _share(a, b) for name, (a, b, _) in pairs.items()},
+        intervals={name: share_intervals(a, b, cells, counts.noise) for name, (a, b, cells) in pairs.items()},
+        positive=positive,
+    )
+
+
+def _share(a: Floats, b: Floats) -> Floats:
+    a, b = np.maximum(a, 0.0), np.maximum(b, 0.0)
+    return a / np.where(a + b > 0, a + b, np.nan)
+
+
+def _predictions(spec: ProtocolSpec) -> AuditTarget:
+    return replace(table_of(spec), cells=lambda sizes: sizes["groups"] * sizes["labels"] ** 2)
+
+
+@dataclass(frozen=True)
+class ConfusionStatistic(Statistic[Confusion]):
+    """Confusion matrices."""
+
+    spec: ProtocolSpec = PI_CF
+    positive_label: str | None = None
+    name = "confusion"
+    file_types = (ConfusionFile,)
+    kind = RecordKind.PREDICTION
+    audited: ClassVar = {
+        "confusion": _predictions(PI_CF),
+        "confusion-of-clients": _predictions(PI_CF_SLOTS).by_clients,
+        "confusion-of-clients-active": _predictions(PI_CF_SLOTS).in_active_models,
+    }
+
+    @classmethod
+    def clients_above_cap(cls, release: BoundedRelease) -> int:
+        counts = release.cells * len(release.domain.labels)
+        return allowed_above(release.epsilon_of_a_record / RATIOS, counts)
+
+    @classmethod
+    def read_files(cls, files: Sequence[ResultFile]) -> Confusion:
+        file = needed_file(files, ConfusionFile)
+        domain = domain_in(file.groups, file.labels, file.privacy, RecordKind.PREDICTION)
+        counts = table_in(file.noisy_counts, domain.shape) * scale_of(domain.cap)
+        cells = [file.rates[group][label] for group in domain.groups for label in domain.labels]
+        rates, intervals = rates_in(cells, (len(domain.groups), len(domain.labels)))
+        return Confusion(
+            NoisyCounts(domain, counts, ()),
+            rates=rates,
+            intervals=intervals,
+            positive=positive_in(domain, file.positive_label or ""),
+        )
+
+    def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[Confusion]:
+        positive = positive_in(domain, self.positive_label or "")
+        arguments = {"groups": len(domain.groups), "labels": len(domain.labels)}
+        plan = plan_release(self.spec, arguments, release, domain)
+
+        def read(opened: Opened, clients: int) -> Confusion:
+            return confusion(read_counts(opened, domain, clients, plan.noise), positive)
+
+        return PreparedRelease(self.spec, release, domain, arguments, plan, read)
+
+    def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
+        noise, domain = deviation(prepared.plan.noise, prepared.domain), prepared.domain
+        rates = noise * rate_errors(sizes, len(domain.labels))
+        return ExpectedError(noise, "rate", by_cell(domain, rates), expected_gap(rates))
+
+
+STATISTIC = ConfusionStatistic

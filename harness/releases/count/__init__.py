@@ -1,0 +1,1 @@
+"""π_COUNT: noisy counts, with more privacy for larger groups."""

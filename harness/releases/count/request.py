@@ -1,0 +1,63 @@
+"""What a run of `count` is asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from harness.errors import OptionError, named
+from harness.request.base import Protect, Randomness, Request
+from harness.request.commands import ReleaseOptions
+from harness.request.fields import Part, usual
+from harness.request.readers import in_module, parse_share, whole
+from harness.request.releases import ReleaseCall
+
+if TYPE_CHECKING:
+    from protocols.mechanisms.shifted_log import ErrorTarget
+
+_COUNT = whole(1, in_module("protocols.mechanisms.shifted_log:MOST_COUNT"))
+
+
+class CountRequest(Request):
+    """Count records per group and label, with more privacy for larger groups (π_COUNT)."""
+
+    task = "count"
+    protocols: ClassVar = {"logarithms": "pi_count"}
+
+    protect = Part(
+        Protect,
+        without=("cap", "cap_epsilon"),
+        epsilon={
+            "help": "the ε of a record in a small group, which is charged; in larger groups a record's ε is "
+            "smaller"
+        },
+    )
+    randomness = Part(Randomness, without=("noise",))
+    relative_error = usual(
+        "0.1", parse_share, "average relative error of a count: 0.1 (default) is a tenth of it"
+    )
+    error_from = usual("100", _COUNT, "the smallest count that has to keep to --relative-error")
+    error_to = usual("1048576", _COUNT, "the largest")
+
+    @property
+    def target(self) -> ErrorTarget:
+        """The target error; an empty range raises OptionError."""
+        from protocols.mechanisms.shifted_log import ErrorTarget
+
+        low, high = self.error_from, self.error_to
+        if low > high:
+            raise OptionError(
+                f"{named('error_from', low)} is above {named('error_to', high)}; give a range of counts."
+            )
+        return ErrorTarget(self.relative_error, low, high)
+
+
+class CountCall(ReleaseCall):
+    """A call of `count`."""
+
+    request = Part(CountRequest)
+
+
+class CountOptions(ReleaseOptions):
+    """The options of `count`."""
+
+    call = Part(CountCall)

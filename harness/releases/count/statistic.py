@@ -1,0 +1,203 @@
+"""π_COUNT as a statistic: counts with a relative error."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Annotated, Any, ClassVar, Literal
+
+from msgspec import Meta, Struct
+
+from harness.bounds import Names, NotNegative, Share, Size
+from harness.errors import OptionError, named
+from harness.inputs.record_schema import RecordDomain
+from harness.postprocessing.noisy_counts import read_unbiased
+from harness.releases.base import (
+    Declared,
+    ExpectedCount,
+    ExpectedCounts,
+    Opened,
+    PreparedRelease,
+    Statistic,
+    by_cell,
+    plan_release,
+    table_of,
+)
+from harness.releases.count.spec import PI_COUNT
+from harness.releases.files import ResultFile, domain_in, needed_file, table_in
+from harness.request.base import Request
+from harness.stated_privacy import StatedPrivacy
+from protocols.accounting.calibration import NeighboringRelation
+from protocols.accounting.rounding import exact_text, float_up
+from protocols.arrays import Floats
+from protocols.circuits.coins import Coin
+from protocols.mechanisms.shifted_log import (
+    MOST_COUNT,
+    ErrorTarget,
+    ShiftedLog,
+    expected_errors,
+    plan_logarithm,
+)
+from protocols.spec import ProtocolSpec
+
+CONFIDENCE = Fraction(95, 100)
+SIZES = (0, *(10**power for power in range(1, 7)))  # sizes of cells whose privacy is shown
+
+
+Estimate = Annotated[float, Meta(ge=0, le=2 * MOST_COUNT)]
+"""An estimated count of records, or an end of its interval."""
+
+
+class PrivacyOfSize(Struct, frozen=True, kw_only=True):
+    """A record's (ε, δ), added or removed, in a cell of so many records; both are rounded up."""
+
+    records: Size
+    epsilon: NotNegative
+    delta: Share
+
+
+class CountFile(Struct, frozen=True, kw_only=True):
+    """`count.json`. Tables have a row for each group and a column for each label."""
+
+    file_name: ClassVar[str] = "count.json"
+    schema: Literal[1] = 1
+    groups: Names
+    labels: Names
+    counts: list[list[Estimate]]
+    counts_interval: list[list[tuple[Estimate, Estimate]]]
+    confidence: Share
+    relative_error: Annotated[float, Meta(gt=0, le=1)]
+    error_from: Annotated[int, Meta(ge=1, le=MOST_COUNT)]
+    error_to: Annotated[int, Meta(ge=1, le=MOST_COUNT)]
+    offset: Size
+    privacy_by_size: Annotated[list[PrivacyOfSize], Meta(max_length=100)]
+    privacy: StatedPrivacy
+
+
+@dataclass(frozen=True, eq=False)
+class GroupCounts:
+    """Estimated counts, shape (groups, labels), from 0 to the distribution's `most`.
+
+    The intervals all hold at once with probability `CONFIDENCE` over the noise.
+    """
+
+    domain: RecordDomain
+    estimates: Floats
+    intervals: Floats
+    offset: int
+    target: ErrorTarget
+    privacy_by_size: Sequence[PrivacyOfSize]
+
+    def files(self, privacy: StatedPrivacy) -> tuple[CountFile]:
+        """Return `count.json`."""
+        file = CountFile(
+            groups=list(self.domain.groups),
+            labels=list(self.domain.labels),
+            counts=self.estimates.tolist(),
+            counts_interval=self.intervals.tolist(),
+            confidence=float(CONFIDENCE),
+            relative_error=self.target.relative,
+            error_from=self.target.least,
+            error_to=self.target.most,
+            offset=self.offset,
+            privacy_by_size=list(self.privacy_by_size),
+            privacy=privacy,
+        )
+        return (file,)
+
+
+def privacy_by_size(distribution: ShiftedLog, coins: tuple[Coin, ...]) -> list[PrivacyOfSize]:
+    """Return a record's (ε, δ), added or removed, by the number of records in its cell."""
+    stated = []
+    for size in SIZES:
+        if size <= distribution.most:
+            guarantee = distribution.guarantee_at(size, coins)
+            epsilon = float_up(guarantee.epsilon)
+            stated.append(PrivacyOfSize(records=size, epsilon=epsilon, delta=float_up(guarantee.delta)))
+    return stated
+
+
+def _logarithms(sizes: Mapping[str, int], *_: object) -> Declared:
+    """Return any offset and largest count: all have the same first step, which is charged."""
+    return PI_COUNT, {**sizes, "offset": 16, "most": 1000}
+
+
+@dataclass(frozen=True)
+class CountStatistic(Statistic[GroupCounts]):
+    """Counts whose expected relative error keeps to a target."""
+
+    target: ErrorTarget
+    spec: ProtocolSpec = PI_COUNT
+    name = "count"
+    file_types = (CountFile,)
+    audited: ClassVar = {
+        "count": replace(
+            table_of(PI_COUNT),
+            declared=_logarithms,
+            relations=(NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE),
+        )
+    }
+
+    @classmethod
+    def read_files(cls, files: Sequence[ResultFile]) -> GroupCounts:
+        file = needed_file(files, CountFile)
+        domain = domain_in(file.groups, file.labels, file.privacy)
+        return GroupCounts(
+            domain,
+            estimates=table_in(file.counts, domain.shape),
+            intervals=table_in(file.counts_interval, (*domain.shape, 2)),
+            offset=file.offset,
+            target=ErrorTarget(file.relative_error, file.error_from, file.error_to),
+            privacy_by_size=file.privacy_by_size,
+        )
+
+    def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[GroupCounts]:
+        try:
+            distribution, epsilon = plan_logarithm(
+                self.target, release.neighbors_in(domain), release.protect.epsilon, release.protect.delta
+            )
+        except ValueError as error:
+            raise OptionError(
+                f"{named('epsilon', exact_text(release.protect.epsilon))} is not enough: {error}. Allow a "
+                f"larger {named('epsilon')}, {named('relative_error')} or {named('error_from')}."
+            ) from None
+        arguments = {
+            "groups": len(domain.groups),
+            "labels": len(domain.labels),
+            "offset": distribution.offset,
+            "most": distribution.most,
+        }
+        plan = plan_release(self.spec, arguments, release, domain, epsilon)
+
+        def read(opened: Opened, clients: int) -> GroupCounts:
+            most = distribution.highest(clients * domain.max_count)
+            values = read_unbiased(opened["logarithms"], "logarithms", domain.cells, most, plan.coins)
+            table = values.reshape(domain.shape)
+            return GroupCounts(
+                domain,
+                estimates=distribution.estimate(table),
+                intervals=distribution.interval(table, plan.coins, (1 - CONFIDENCE) / domain.cells),
+                offset=distribution.offset,
+                target=self.target,
+                privacy_by_size=privacy_by_size(distribution, plan.coins),
+            )
+
+        return PreparedRelease(self.spec, release, domain, arguments, plan, read)
+
+    def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedCounts:
+        distribution = ShiftedLog(*(int(str(prepared.arguments[name])) for name in ("offset", "most")))
+        coins, errors = prepared.plan.coins, {}
+        for name, size in by_cell(prepared.domain, sizes).items():
+            if size > distribution.most:
+                raise OptionError(
+                    f"{named('error_to', distribution.most)} is below the {size:,.0f} records of {name}, and "
+                    "no count is estimated above it; give a larger one."
+                )
+            errors[name] = ExpectedCount(
+                records=size,
+                error=float(expected_errors(distribution, size, coins)) / size,
+                guarantee=distribution.guarantee_at(int(size), coins),
+            )
+        return ExpectedCounts(errors, distribution, self.target)
+
+
+STATISTIC = CountStatistic

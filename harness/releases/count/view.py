@@ -1,0 +1,69 @@
+"""Counts with a relative error."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+
+from harness.releases.base import by_cell
+from harness.releases.count.statistic import CONFIDENCE, GroupCounts
+from harness.views import run
+from harness.views.parts import Findings, Part, Table, from_least_to_most
+from harness.views.rendering.plots import intervals, with_ends
+from protocols.accounting.rounding import digits_up, interval_shown
+
+STEPS = {**run.STEPS, "run": "parties: run π_COUNT", "read": "derive counts from the noisy logarithms"}
+
+
+def counts(estimated: GroupCounts) -> Iterator[Part]:
+    """Show counts, errors, and privacy by size."""
+    estimates = by_cell(estimated.domain, estimated.estimates)
+    yield from_least_to_most("Counts go from", estimates, 0)
+    yield intervals(
+        "counts",
+        list(estimates),
+        {"": np.maximum(with_ends(estimated.estimates, estimated.intervals), 1)},
+        "estimated count",
+        "Counts, with intervals for the noise; what is below 1 is drawn there.",
+        logarithmic=True,
+    )
+    target = estimated.target
+    most = digits_up(Fraction(str(target.relative)), 2)
+    yield Findings(
+        [f"A count from {target.least:,} to {target.most:,} errs by {most} of it on average, at most."]
+    )
+    yield Table(
+        ["group", "label", "estimated count", f"{float(CONFIDENCE):.0%} interval"],
+        [
+            [
+                *(group, label, f"{estimated.estimates[s, y]:,.0f}"),
+                interval_shown(estimated.intervals[s, y, 0], estimated.intervals[s, y, 1], 0),
+            ]
+            for s, group in enumerate(estimated.domain.groups)
+            for y, label in enumerate(estimated.domain.labels)
+        ],
+        "llrr",
+        caption=f"A count from {target.least:,} to {target.most:,} errs by {most} of it on average, at "
+        "most; smaller ones by more. Intervals hold all counts with at least that probability.",
+    )
+    yield Table(
+        ["records in a cell", "ε of one of them", "δ"],
+        [
+            [f"{cell.records:,}", *guarantee(Fraction(cell.epsilon), Fraction(cell.delta))]
+            for cell in estimated.privacy_by_size
+        ],
+        "rrr",
+        caption="The more records a cell has, the smaller the ε of each, added or removed. Cell sizes stay "
+        "secret, so the run is charged the ε of the smallest cell, and no more of the requested ε "
+        "than the error takes. A replaced record has the sum of two ε: its own cell's, and that of the cell "
+        "that it might have been in. A client that shares negative numbers can reduce the protection of "
+        "others in a cell to that of the smallest cell.",
+    )
+
+
+def guarantee(epsilon: Fraction, delta: Fraction) -> tuple[str, str]:
+    """Return a record's ε and δ as texts."""
+    return digits_up(epsilon, 3), digits_up(delta, 2)
+
+
+VIEW = run.ReleaseView(STEPS, "counts", lambda estimated, _: counts(estimated))

@@ -1,0 +1,1 @@
+"""π_GAP: noisy gaps between groups' mean performance values."""

@@ -1,0 +1,297 @@
+"""π_GAP as a statistic: gaps between groups' means, from noisy sums."""
+
+import math
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import combinations
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from msgspec import Meta, Struct
+
+from harness.bounds import Count, Name, Names, Share, Size
+from harness.inputs.record_schema import DEFAULT_STEPS, MAX_STEPS, RecordDomain, RecordKind, ValueGrid
+from harness.postprocessing.noisy_counts import read_unbiased
+from harness.releases.base import (
+    AuditTarget,
+    ExpectedError,
+    Opened,
+    PreparedRelease,
+    Statistic,
+    deviation,
+    expected_gap,
+    mean_errors,
+    plan_release,
+)
+from harness.releases.files import ResultFile, needed_file, table_in
+from harness.releases.gap.spec import PI_GAP, PI_GAP_SLOTS
+from harness.request.base import Request
+from harness.reweighing.intervals import DIFFERENCE_FAILURE, difference_bound, share_intervals
+from harness.stated_privacy import StatedPrivacy
+from protocols.accounting.calibration import NoisePlan
+from protocols.arrays import Floats
+from protocols.noise.added import Noise, error_bound
+from protocols.spec import ProtocolSpec
+
+CONFIDENCE = Fraction(95, 100)
+USEFUL = 0.1  # of the range: a useful accuracy of gaps
+
+
+class StatedGrid(Struct, frozen=True, kw_only=True):
+    """The declared range of performance values, and its steps on each side of the center."""
+
+    low: float
+    high: float
+    steps: Annotated[int, Meta(ge=1, le=MAX_STEPS)]
+
+
+class StatedMean(Struct, frozen=True, kw_only=True):
+    """A mean of performance values, in their unit."""
+
+    estimate: float | None
+    interval: tuple[float, float]
+    says_something: bool
+
+
+class StatedGap(StatedMean, frozen=True, kw_only=True):
+    """The first group's mean minus the second's."""
+
+    groups: tuple[Name, Name]
+
+
+class GapFile(Struct, frozen=True, kw_only=True):
+    """`gap.json`. Lists are in the order of the groups."""
+
+    file_name: ClassVar[str] = "gap.json"
+    schema: Literal[1] = 1
+    groups: Names
+    values: StatedGrid
+    noisy_sizes: list[Count]
+    near_zero: list[bool]
+    means: dict[Name, StatedMean]
+    gaps: list[StatedGap]
+    confidence: Share
+    clients_per_group_for_a_tenth_of_the_range: Size
+    privacy: StatedPrivacy
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate in the range's unit, or NaN, and whether its interval excludes any possible value."""
+
+    estimate: float
+    low: float
+    high: float
+    says_something: bool
+
+    @property
+    def stated(self) -> StatedMean:
+        """The mean as files state it."""
+        return StatedMean(
+            estimate=self._estimate, interval=(self.low, self.high), says_something=self.says_something
+        )
+
+    def state_gap(self, groups: tuple[str, str]) -> StatedGap:
+        """Return the gap of two groups as files state it."""
+        return StatedGap(
+            groups=groups,
+            estimate=self._estimate,
+            interval=(self.low, self.high),
+            says_something=self.says_something,
+        )
+
+    @property
+    def _estimate(self) -> float | None:
+        return None if math.isnan(self.estimate) else self.estimate
+
+    @classmethod
+    def of(cls, stated: StatedMean) -> "Interval":
+        """Return the mean or the gap that a file states."""
+        estimate = math.nan if stated.estimate is None else stated.estimate
+        low, high = stated.interval
+        return Interval(estimate, low, high, stated.says_something)
+
+
+@dataclass(frozen=True, eq=False)
+class Gaps:
+    """Groups' noisy sizes in clients, which may be 0 if `near_zero`, means, and gaps of pairs.
+
+    `useful` clients in each of two groups determine their gap to a tenth of the range.
+    """
+
+    domain: RecordDomain
+    sizes: Floats
+    near_zero: tuple[bool, ...]
+    means: tuple[Interval, ...]
+    gaps: Mapping[tuple[int, int], Interval]
+    useful: int
+
+    @property
+    def values(self) -> ValueGrid:
+        """The declared grid."""
+        return grid_of(self.domain)
+
+    def files(self, privacy: StatedPrivacy) -> tuple[GapFile]:
+        """Return `gap.json`."""
+        groups, values = self.domain.groups, self.values
+        file = GapFile(
+            groups=list(groups),
+            values=StatedGrid(low=values.low, high=values.high, steps=values.steps),
+            noisy_sizes=self.sizes.tolist(),
+            near_zero=list(self.near_zero),
+            means={group: mean.stated for group, mean in zip(groups, self.means, strict=True)},
+            gaps=[gap.state_gap((groups[a], groups[b])) for (a, b), gap in self.gaps.items()],
+            confidence=float(CONFIDENCE),
+            clients_per_group_for_a_tenth_of_the_range=self.useful,
+            privacy=privacy,
+        )
+        return (file,)
+
+
+def grid_of(domain: RecordDomain) -> ValueGrid:
+    """Return the grid that a domain of performance values declares."""
+    assert domain.values is not None
+    return domain.values
+
+
+def gaps(opened: Floats, domain: RecordDomain, plan: NoisePlan) -> Gaps:
+    """Derive means and gaps from unbiased sums of steps + v and steps - v per group, shape (2 groups,).
+
+    Computes: with the sums p, q of distances from either end, mean = (p - q) / (p + q), cut to the range. Its
+    interval is that of the share p / (p + q); a gap's is what the four noises allow. Each mean adds half a
+    step for clients' rounding. A group that may be empty gets the whole range.
+    Guarantees: each interval holds its mean or gap of the clients' values with probability at least 95 %,
+    over the noise.
+    [test: tests/statistical/test_gaps.py]
+    """
+    values, noise = grid_of(domain), plan.noise
+    from_below, from_above = opened[::2], opened[1::2]
+    sizes, rounding = from_below + from_above, 0.5 / values.steps
+    ends, boxes = (
+        2 * share_intervals(from_below, from_above, (1, 1), noise, failure) - 1
+        for failure in (float(1 - CONFIDENCE), (float(1 - CONFIDENCE) - DIFFERENCE_FAILURE) / 2)
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        uncut = np.where(sizes > 0, (from_below - from_above) / sizes, np.nan)
+    estimates = np.clip(uncut, -1, 1)
+    near_zero = sizes - 2 * float(error_bound(noise, (1 - CONFIDENCE) / 2)) < 2 * values.steps
+    means = [
+        Interval(float(estimate), low - rounding, high + rounding, True)
+        for estimate, (low, high) in zip(estimates, ends, strict=True)
+    ]
+    intervals = {}
+    for a, b in combinations(range(len(means)), 2):
+        gap, low, high = float(estimates[a] - estimates[b]), -np.inf, np.inf
+        if not (near_zero[a] or near_zero[b]):
+            both = [a, b]
+            off = difference_bound(noise, uncut[both], sizes[both], boxes[both]) + 2 * rounding
+            off += abs(float(uncut[a] - uncut[b]) - gap)  # if estimates were cut
+            low, high = gap - off, gap + off
+        intervals[a, b] = _in_range(Interval(gap, low, high, False), values, 2.0, 0.0)
+    return Gaps(
+        domain,
+        sizes / (2 * values.steps),
+        tuple(near_zero.tolist()),
+        tuple(_in_range(mean, values, 1.0, values.center) for mean in means),
+        intervals,
+        clients_for(2 * USEFUL, noise, values.steps),
+    )
+
+
+@lru_cache(maxsize=64)
+def clients_for(error: float, noise: Noise, steps: int) -> int:
+    """Return the size of two groups whose gap's interval reaches at most `error` to either side, within 2 %.
+
+    Means at opposite ends of the range are the worst case.
+    [test: tests/harness/releases/test_gaps.py]
+    """
+    failure = (float(1 - CONFIDENCE) - DIFFERENCE_FAILURE) / 2
+
+    def clients(power: int) -> int:
+        return math.ceil(1.02**power)
+
+    def certain(power: int) -> bool:
+        size = 2.0 * steps * clients(power)
+        share = share_intervals(np.array([size]), np.zeros(1), (1, 1), noise, failure)
+        means = np.concatenate([2 * share - 1, 1 - 2 * share[:, ::-1]])
+        off = difference_bound(noise, (1.0, -1.0), (size, size), means) + 1 / steps
+        return bool(off <= max(error, 2 / steps))
+
+    return clients(bisect_left(range(1500), True, key=certain))
+
+
+def _in_range(interval: Interval, values: ValueGrid, most: float, center: float) -> Interval:
+    low, high = (min(max(float(end), -most), most) for end in (interval.low, interval.high))
+    estimate, low_end, high_end = (center + values.radius * x for x in (interval.estimate, low, high))
+    return Interval(estimate, low_end, high_end, low > -most or high < most)
+
+
+def _sums(spec: ProtocolSpec) -> AuditTarget:
+    sizes = {"groups": 2, "steps": DEFAULT_STEPS}
+    return AuditTarget(sizes, lambda chosen: 8 * chosen["groups"] ** 3, lambda chosen, *_: (spec, {**chosen}))
+
+
+@dataclass(frozen=True)
+class GapStatistic(Statistic[Gaps]):
+    """Gaps between groups' mean performance values."""
+
+    spec: ProtocolSpec = PI_GAP
+    name = "gap"
+    file_types = (GapFile,)
+    kind = RecordKind.VALUE
+    audited: ClassVar = {
+        "gap": _sums(PI_GAP),
+        "gap-of-clients": _sums(PI_GAP_SLOTS).by_clients,
+        "gap-of-clients-active": _sums(PI_GAP_SLOTS).in_active_models,
+    }
+
+    @classmethod
+    def read_files(cls, files: Sequence[ResultFile]) -> Gaps:
+        file = needed_file(files, GapFile)
+        groups = file.groups
+        values = ValueGrid(file.values.low, file.values.high, file.values.steps)
+        between = {}
+        for gap in file.gaps:
+            first, second = gap.groups
+            between[groups.index(first), groups.index(second)] = Interval.of(gap)
+        if list(between) != list(combinations(range(len(groups)), 2)):
+            raise ValueError("a result has the gap of each pair of groups")
+        if len(file.near_zero) != len(groups):
+            raise ValueError("a result says of each group whether it may be empty")
+        return Gaps(
+            domain=RecordDomain(tuple(groups), (), 1, kind=RecordKind.VALUE, values=values),
+            sizes=table_in(file.noisy_sizes, (len(groups),)),
+            near_zero=tuple(file.near_zero),
+            means=tuple(Interval.of(file.means[group]) for group in groups),
+            gaps=between,
+            useful=file.clients_per_group_for_a_tenth_of_the_range,
+        )
+
+    def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[Gaps]:
+        arguments = {"groups": len(domain.groups), "steps": grid_of(domain).steps}
+        plan = plan_release(self.spec, arguments, release, domain)
+
+        def read(opened: Opened, clients: int) -> Gaps:
+            (values,) = opened.values()
+            sums = read_unbiased(values, "sums", domain.cells, clients * domain.max_contribution, plan.noise)
+            return gaps(sums, domain, plan)
+
+        return PreparedRelease(self.spec, release, domain, arguments, plan, read)
+
+    def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
+        domain, steps = prepared.domain, grid_of(prepared.domain).steps
+        noise = deviation(prepared.plan.noise, domain) / math.sqrt(2)
+        means = noise * mean_errors(sizes, steps)
+        return ExpectedError(
+            count=noise / steps,
+            what="mean, share of the range",
+            each=dict(zip(domain.groups, means[:, 0].tolist(), strict=True)),
+            gap=expected_gap(means),
+            counted="of a group's clients",
+        )
+
+
+STATISTIC = GapStatistic

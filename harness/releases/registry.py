@@ -1,0 +1,63 @@
+"""All releases: the list to which a new one is added. All else finds them by it.
+
+A release is a folder beside this file, with the name of its task: `request.py` (what is asked for, which
+imports nothing that is slow to load), `spec.py` (its programs), `statistic.py` and `view.py`.
+"""
+
+from collections.abc import Mapping
+
+from harness.errors import OptionError
+from harness.releases.cap.request import CapOptions
+from harness.releases.confusion.request import ConfusionOptions
+from harness.releases.count.request import CountOptions
+from harness.releases.gap.request import GapOptions
+from harness.releases.thresholds.request import ThresholdsOptions
+from harness.releases.weights.request import WeightsOptions
+from harness.request.base import Request
+from harness.request.commands import ReleaseOptions
+from harness.request.fields import as_text
+from harness.request.releases import ReleaseCall
+
+_ALL: tuple[type[ReleaseOptions], ...] = (
+    WeightsOptions,
+    ConfusionOptions,
+    ThresholdsOptions,
+    GapOptions,
+    CountOptions,
+    CapOptions,
+)  # in the order of lists that users read
+
+RELEASES: Mapping[str, type[ReleaseOptions]] = {options.task(): options for options in _ALL}
+CALLS: Mapping[str, type[ReleaseCall]] = {task: options.call.kind for task, options in RELEASES.items()}
+REQUESTS: Mapping[str, type[Request]] = {task: call.request.kind for task, call in CALLS.items()}
+
+
+def capped_releases() -> tuple[str, ...]:
+    """Return the tasks whose releases take a contribution bound."""
+    return tuple(task for task, kind in REQUESTS.items() if "cap" in kind.declared)
+
+
+def with_distributed_noise() -> tuple[str, ...]:
+    """Return the tasks whose releases have a place for noise that each party makes by itself."""
+    return tuple(task for task, kind in REQUESTS.items() if "noise" in kind.declared)
+
+
+def request_from_json(fields: object) -> Request:
+    """Return the request that `Request.to_json` wrote, or raise OptionError."""
+    given = dict(fields) if isinstance(fields, Mapping) else {}
+    task = given.pop("task", None)
+    try:
+        kind = REQUESTS[str(task)]
+        for name, text in given.items():
+            if name not in kind.declared or not isinstance(text, str):
+                raise OptionError("a field that no such request has")
+            if kind.declared[name].parse is None and text != as_text(True):
+                raise OptionError("a switch that is neither left out nor on")
+        request = kind(**given)
+        _ = request.form
+    except (KeyError, OptionError):
+        raise OptionError(
+            f"The run that is asked for ({str(task)[:20]}) is none that this version knows; both machines "
+            "need the same commit."
+        ) from None
+    return request

@@ -1,0 +1,100 @@
+"""What a run of `thresholds` is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from harness.request.base import Inputs, Protect, Randomness, Request
+from harness.request.commands import Earlier, ReleaseOptions
+from harness.request.fields import Part, optional, switch, usual
+from harness.request.readers import as_given, in_module, one_of, parse_grid, parse_tolerance
+from harness.request.releases import ReleaseCall, Source
+
+if TYPE_CHECKING:
+    from harness.inputs.record_schema import Grid
+    from protocols.spec import ProtocolSpec
+CAPPED_CURVES = ("histogram", "records")  # variants with a contribution bound, the default first
+
+
+class ThresholdsRequest(Request):
+    """Compute DP score curves per group and thresholds that treat groups alike (π_ROC)."""
+
+    task = "thresholds"
+    protocols: ClassVar = {
+        "histogram": "pi_roc",
+        "records": "pi_roc_records",
+    }
+
+    protect = Part(Protect)
+    randomness = Part(Randomness)
+    inputs = Part(Inputs, without=("chain",), input_form={"help": "follows from --variant: split or keys"})
+    variant = usual(
+        "histogram",
+        one_of(lambda: ThresholdsRequest.protocols),
+        "histogram (default: clients count their records per bin of scores) or records (a key per record, "
+        "which the parties count; not with mpyc)",
+    )
+    constraint = usual(
+        "equalized_odds",
+        one_of(in_module("harness.postprocessing.thresholds.choose:CONSTRAINTS")),
+        "the fairness constraint: equalized_odds (default), equal_opportunity, false_positive_rate_parity or "
+        "demographic_parity",
+    )
+    objective = usual(
+        "accuracy_score",
+        one_of(in_module("harness.postprocessing.thresholds.choose:OBJECTIVES")),
+        "what to maximize under the constraint: accuracy_score (default) or balanced_accuracy_score",
+    )
+    tolerance = optional(
+        parse_tolerance,
+        "largest difference between groups that the constraint allows; default: 0, with --deterministic "
+        "the least achievable",
+    )
+    deterministic = switch("one threshold per group, no randomization")
+    positive_label = optional(as_given, "the label that counts as positive; default: the last in order")
+    blocks = usual(
+        "tree",
+        one_of(lambda: ("tree", "flat")),
+        "tree (default: counts in blocks of bins, for the least error) or flat (counts in single bins)",
+    )
+
+    @property
+    def labels_named(self) -> Sequence[str]:
+        return [self.positive_label] if self.positive_label else []
+
+    @property
+    def spec(self) -> ProtocolSpec:
+        return self.specs()[self.variant]
+
+
+class ThresholdsCall(ReleaseCall):
+    """A call of `thresholds`, which may declare where scores are cut."""
+
+    request = Part(ThresholdsRequest)
+    source = Part(
+        Source,
+        records={
+            "help": f"{Source.records.help}; score (from 0 to 1, of records that the model was not trained "
+            "on)"
+        },
+    )
+    thresholds = optional(
+        parse_grid,
+        "where scores are cut: how many thresholds, evenly from 0 to 1, or these, for example 0.3,0.5; "
+        "default: those of --domain, else 101",
+    )
+
+    @property
+    def grid(self) -> Grid:
+        from harness.inputs.record_schema import grid_from_json
+
+        return grid_from_json(self.thresholds) if self.thresholds else ()
+
+
+class ThresholdsOptions(ReleaseOptions):
+    """The options of `thresholds`."""
+
+    again = ("constraint", "objective", "tolerance", "deterministic", "positive_label")
+    call = Part(ThresholdsCall, epsilon={"unless": "curves"})
+    earlier = Part(Earlier, without=("add", "fingerprints"))

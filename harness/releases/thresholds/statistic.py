@@ -1,0 +1,601 @@
+"""π_ROC as a statistic: score curves, and thresholds."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from msgspec import UNSET, Meta, Struct, UnsetType, structs
+
+from harness.bounds import Count, Deviation, Name, Names, Share
+from harness.errors import (
+    FairSharesError,
+    InfeasibleError,
+    RecordDomainError,
+    TooNoisyError,
+    UndefinedRateError,
+)
+from harness.inputs.encoding import count_columns
+from harness.inputs.record_schema import (
+    DEFAULT_THRESHOLDS,
+    MAX_THRESHOLDS,
+    Cap,
+    RecordDomain,
+    RecordKind,
+    cap_from_json,
+    scale_of,
+    shown,
+)
+from harness.postprocessing.curves import CurveNoise, GroupCurves
+from harness.postprocessing.noisy_counts import read_unbiased
+from harness.postprocessing.thresholds.choose import GroupThresholds, cautions, choose_thresholds
+from harness.postprocessing.thresholds.rules import StatedRule
+from harness.releases.base import (
+    AuditTarget,
+    BoundedRelease,
+    Declared,
+    ExpectedError,
+    Opened,
+    PreparedRelease,
+    Statistic,
+    by_cell,
+    curve_errors,
+    expected_gap,
+    fitting,
+    plan_release,
+    table_of,
+)
+from harness.releases.files import EstimatedRates, ResultFile, file_in, needed_file, rates_in, state_rates
+from harness.releases.thresholds.request import ThresholdsRequest
+from harness.releases.thresholds.spec import PI_ROC, PI_ROC_RECORDS
+from harness.request.base import Request
+from harness.stated_privacy import StatedPrivacy
+from protocols.accounting.calibration import Neighbors
+from protocols.arrays import Floats
+from protocols.circuits.coins import MAX_COINS, Coin
+from protocols.mechanisms.above_threshold import allowed_above
+from protocols.mechanisms.count_tree import MAX_LEVELS, CountTree, best_tree, square_root_error
+from protocols.noise.added import (
+    MAX_COIN_BITS,
+    MAX_EDGE,
+    MAX_PARTIES,
+    DistributedNoise,
+    Noise,
+    NoiseDistribution,
+)
+from protocols.spec import ProtocolSpec
+
+CURVES = "curves.json"
+SQUARE_ROOT = "square-root factorization"  # of the matrix of cumulative sums; not built here
+CURVE_RATIOS = 16  # as `RATIOS`, of curves
+
+
+class StatedCurves(Struct, frozen=True, kw_only=True):
+    """One label's curves: counts by group and threshold, and the groups' totals."""
+
+    true_positives: list[list[Count]]
+    false_positives: list[list[Count]]
+    positives: list[Count]
+    negatives: list[Count]
+
+
+class StatedNoise(Struct, frozen=True, kw_only=True):
+    """The noise that each party adds; see `DistributedNoise`."""
+
+    distribution: NoiseDistribution
+    rate: Fraction
+    edge: Annotated[int, Meta(ge=1, le=MAX_EDGE)]
+    parties: Annotated[int, Meta(ge=1, le=MAX_PARTIES)]
+    honest: Annotated[int, Meta(ge=1, le=MAX_PARTIES)]
+
+
+class CurvesFile(StatedCurves, frozen=True, kw_only=True):
+    """`curves.json`. `others` has the curves of each other label, if there are more than two."""
+
+    file_name: ClassVar[str] = CURVES
+    schema: Literal[1] = 1
+    groups: Names
+    positive_label: Name
+    negative_label: Name
+    thresholds: Annotated[list[float], Meta(max_length=MAX_THRESHOLDS)]
+    others: dict[Name, StatedCurves] | UnsetType = UNSET
+    standard_error: Annotated[list[Deviation], Meta(max_length=MAX_THRESHOLDS)]
+    blocks: Annotated[
+        list[Annotated[int, Meta(ge=1, le=MAX_THRESHOLDS)]], Meta(min_length=1, max_length=MAX_LEVELS)
+    ]
+    coins: Annotated[
+        list[tuple[int, Annotated[int, Meta(ge=1, le=MAX_COIN_BITS)]]], Meta(max_length=MAX_COINS)
+    ]
+    distributed_noise: StatedNoise | UnsetType = UNSET
+    privacy: StatedPrivacy
+
+
+class StatedThresholds(Struct, frozen=True, kw_only=True):
+    """One label's rules by group, and their estimated effect."""
+
+    constraint: Name
+    objective: Name
+    tolerance: Share
+    tolerance_is_the_least: bool
+    deterministic: bool
+    thresholds: dict[Name, StatedRule]
+    rates: dict[Name, EstimatedRates]
+    objective_value: Share
+    gap: Share
+    gap_interval: tuple[Share, Share]
+    confidence: Share
+
+
+class ThresholdsFile(StatedThresholds, frozen=True, kw_only=True):
+    """`thresholds.json` of a run. `others` has the rules of each other label, if there are more than two."""
+
+    file_name: ClassVar[str] = "thresholds.json"
+    schema: Literal[1] = 1
+    positive_label: Name
+    others: dict[Name, StatedThresholds | None] | UnsetType = UNSET
+    cautions: list[str]
+    privacy: StatedPrivacy
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyCurves:
+    """Public score curves of each group's positives and negatives, from nodes with this noise.
+
+    `blocks` are bins per opened block of each level. With more than two labels there is no negative label,
+    and `others` has each other label's curves by its own scores.
+    """
+
+    positive: str
+    negative: str
+    blocks: tuple[int, ...]
+    noise: Noise
+    curves: GroupCurves
+    others: Mapping[str, GroupCurves] = field(default_factory=dict)
+
+    def file(self, privacy: StatedPrivacy) -> CurvesFile:
+        """Return `curves.json`."""
+        curves, noise = self.curves, self.noise
+        assert curves.noise is not None, "released curves have noise"
+        coins: list[tuple[int, int]] = []
+        if isinstance(noise, tuple):
+            coins = [(coin.numerator, coin.bits) for coin in noise]
+        return CurvesFile(
+            groups=list(curves.groups),
+            positive_label=self.positive,
+            negative_label=self.negative,
+            thresholds=curves.thresholds.tolist(),
+            true_positives=curves.tp.tolist(),
+            false_positives=curves.fp.tolist(),
+            positives=curves.positives.tolist(),
+            negatives=curves.negatives.tolist(),
+            others={name: _state_curves(of) for name, of in self.others.items()} if self.others else UNSET,
+            standard_error=curves.noise.standard_errors()[:-1].tolist(),
+            blocks=list(self.blocks),
+            coins=coins,
+            distributed_noise=_state_noise(noise) if isinstance(noise, DistributedNoise) else UNSET,
+            privacy=privacy,
+        )
+
+    def files(self, privacy: StatedPrivacy) -> tuple[CurvesFile]:
+        """Return `curves.json`, a run's only file if it chooses no thresholds."""
+        return (self.file(privacy),)
+
+    def for_positive(self, label: str) -> "NoisyCurves":
+        """Return the curves with another positive label, or raise RecordDomainError."""
+        if label in ("", self.positive):
+            return self
+        if label in self.others:
+            every = {**self.others, self.positive: self.curves}
+            others = {name: every[name] for name in sorted(every) if name != label}
+            return replace(self, positive=label, curves=every[label], others=others)
+        if label != self.negative:
+            labels = ", ".join(map(shown, sorted((self.positive, *(self.others or (self.negative,))))))
+            raise RecordDomainError(f"The positive label {label!r} is not declared (declared: {labels}).")
+        was = self.curves
+        swapped = replace(was, tp=was.fp, fp=was.tp, positives=was.negatives, negatives=was.positives)
+        return replace(self, positive=label, negative=self.positive, curves=swapped)
+
+
+def _state_curves(curves: GroupCurves) -> StatedCurves:
+    return StatedCurves(
+        true_positives=curves.tp.tolist(),
+        false_positives=curves.fp.tolist(),
+        positives=curves.positives.tolist(),
+        negatives=curves.negatives.tolist(),
+    )
+
+
+def _state_noise(noise: DistributedNoise) -> StatedNoise:
+    return StatedNoise(
+        distribution=noise.distribution,
+        rate=noise.rate,
+        edge=noise.edge,
+        parties=noise.parties,
+        honest=noise.honest,
+    )
+
+
+def _noise_in(file: CurvesFile) -> Noise:
+    """Return the noise of a file's nodes, or raise ValueError."""
+    stated = file.distributed_noise
+    if isinstance(stated, UnsetType):
+        return tuple(Coin(numerator, bits) for numerator, bits in file.coins)
+    return DistributedNoise(stated.distribution, stated.rate, stated.edge, stated.parties, stated.honest)
+
+
+def _histograms(groups: int, labels: int) -> dict[str, int]:
+    """Return the histograms' sizes; with more than two labels each (score, group) is a group."""
+    if labels == 2:
+        return {"groups": groups, "labels": labels}
+    return {"groups": groups * labels, "labels": 2, "score_columns": labels}
+
+
+def _scored(spec: ProtocolSpec) -> AuditTarget:
+    def declared(
+        sizes: Mapping[str, int],
+        neighbors: Neighbors,
+        epsilon: Fraction,
+        delta: Fraction,
+        distribution: NoiseDistribution | None,
+    ) -> Declared:
+        bins, table = sizes["thresholds"], _histograms(sizes["groups"], sizes["labels"])
+        share = table.get("score_columns", 1)
+        blocks = best_tree(bins, neighbors, epsilon / share, delta / share, distribution).blocks
+        return spec, {**table, "bins": bins, "blocks": ".".join(map(str, blocks))}
+
+    table = table_of(spec)
+    return replace(table, sizes={**table.sizes, "thresholds": DEFAULT_THRESHOLDS}, declared=declared)
+
+
+@dataclass(frozen=True)
+class CurvesStatistic(Statistic[NoisyCurves]):
+    """Score curves of each group's positives and negatives; an empty `positive` means the last label.
+
+    `flat` opens single bins instead of the blocks with the least error.
+    """
+
+    flat: bool = False
+    positive: str = ""
+    spec: ProtocolSpec = PI_ROC
+    name = "curves"
+    file_types = (CurvesFile,)
+    kind = RecordKind.SCORE
+    audited: ClassVar = {
+        "thresholds": _scored(PI_ROC),
+        "thresholds-of-records": _scored(PI_ROC_RECORDS),
+        "thresholds-of-clients-active": _scored(PI_ROC_RECORDS).in_active_models,
+    }
+
+    def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[NoisyCurves]:
+        count_columns(domain, next(iter(self.spec.input_forms)))  # raises if the encoding cannot hold it
+        positive = domain.labels[domain.positive(self.positive)]
+        tree = self._tree(release, domain)
+        arguments = {
+            **_histograms(len(domain.groups), len(domain.labels)),
+            "bins": domain.shape[-1],
+            "blocks": ".".join(map(str, tree.blocks)),
+        }
+        plan = plan_release(self.spec, arguments, release, domain)
+
+        def read(opened: Opened, clients: int) -> NoisyCurves:
+            (values,) = opened.values()
+            nodes = read_unbiased(values, "nodes", plan.nodes, clients * domain.max_contribution, plan.noise)
+            return noisy_curves(nodes, domain, positive, tree, plan.noise)
+
+        return PreparedRelease(self.spec, release, domain, arguments, plan, read)
+
+    def _tree(self, release: Request, domain: RecordDomain) -> CountTree:
+        bins = len(domain.thresholds)
+        if self.flat:
+            return CountTree(bins, (1,))
+        neighbors, share = release.neighbors_in(domain), domain.score_columns
+        with fitting(release.protect.epsilon, release.protect.delta):
+            return best_tree(
+                bins,
+                neighbors,
+                release.protect.epsilon / share,
+                release.protect.delta / share,
+                release.randomness.distribution,
+            )
+
+    def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
+        domain = prepared.domain
+        tree = self._tree(prepared.release, domain)
+        noise = curve_noise(tree.bins, tree.blocks, domain.cap, prepared.plan.noise)
+        rates = curve_errors(noise, sizes)
+        count = math.sqrt(float((noise.standard_errors()[:-1] ** 2).mean()))
+        counted = "of records at or above a threshold"
+        return ExpectedError(count, "rate", by_cell(domain, rates), expected_gap(rates), counted)
+
+    @classmethod
+    def clients_above_cap(cls, release: BoundedRelease) -> int:
+        """Return `Statistic.clients_above_cap`, for curves by the best tree for a bound of 1."""
+        thresholds, spends = release.thresholds, release.spends
+        tree = best_tree(thresholds, release.neighbors, spends.epsilon, spends.delta)
+        counts = release.cells * counts_of_curves(tree)
+        return allowed_above(release.epsilon_of_a_record / CURVE_RATIOS, counts, (thresholds + 1) // 2)
+
+    def layout(self, prepared: PreparedRelease[Any]) -> str:
+        return f"blocks of {prepared.arguments['blocks']} bins"
+
+    def errors_elsewhere(self, prepared: PreparedRelease[Any]) -> Mapping[str, float]:
+        domain, request = prepared.domain, prepared.release
+        share = domain.score_columns
+        error = square_root_error(
+            len(domain.thresholds),
+            request.neighbors_in(domain),
+            request.protect.epsilon / share,
+            request.protect.delta / share,
+        )
+        return {SQUARE_ROOT: error}
+
+
+def counts_of_curves(tree: CountTree) -> int:
+    """Return the error of all of a tree's cumulative counts, in units of one count's without a tree."""
+    return math.ceil(tree.bins * len(tree.blocks) * math.sqrt(tree.mean_variance()))
+
+
+def noisy_curves(
+    opened: Floats, domain: RecordDomain, positive: str, tree: CountTree, noise: Noise
+) -> NoisyCurves:
+    """Estimate score curves by least squares from a tree's unbiased block counts.
+
+    Opened are, level by level, each (group, label) pair's blocks from the lowest; with several scores, of one
+    after another, its own label last.
+    """
+    pairs = domain.shape[0] * domain.shape[1]
+    ends = np.cumsum([pairs * count for count in tree.counts])[:-1]
+    nodes = np.concatenate([level.reshape(pairs, -1) for level in np.split(opened, ends)], axis=1)
+    curve = curve_noise(len(domain.thresholds), tree.blocks, domain.cap, noise)
+    counts = (nodes @ curve.linear.T).reshape(domain.score_columns, len(domain.groups), 2, -1)
+
+    def of(number: int, at: int) -> GroupCurves:
+        above, below = counts[number, :, at], counts[number, :, 1 - at]
+        return GroupCurves(
+            domain.groups,
+            thresholds=np.array(domain.thresholds),
+            tp=above[:, :-1],
+            fp=below[:, :-1],
+            positives=above[:, -1],
+            negatives=below[:, -1],
+            noise=curve,
+        )
+
+    at = domain.labels.index(positive)
+    if domain.score_columns == 1:
+        return NoisyCurves(positive, domain.labels[1 - at], tree.blocks, noise, of(0, at))
+    by_label = {label: of(number, 1) for number, label in enumerate(domain.labels)}
+    return NoisyCurves(positive, "", tree.blocks, noise, by_label.pop(positive), by_label)
+
+
+def curves_in(file: CurvesFile) -> NoisyCurves:
+    """Return the curves in a file.
+
+    Guarantees: grid, blocks and noise are of sizes that runs have, as the file's type has these bounds.
+    [test: tests/harness/pipeline/test_earlier_curves.py]
+
+    Raises:
+        ValueError: They are no curves, or their noise is none.
+        RecordDomainError: Their groups or their cap are none.
+    """
+    grid = np.array(file.thresholds, dtype=float)
+    blocks = tuple(file.blocks)
+    node = _noise_in(file)
+    stated_cap = file.privacy.cap
+    cap = None if isinstance(stated_cap, UnsetType) else cap_from_json(stated_cap, CURVES)
+    noise = curve_noise(len(grid), blocks, cap, node)
+
+    def of(counts: StatedCurves) -> GroupCurves:
+        return GroupCurves(
+            tuple(file.groups),
+            grid,
+            tp=np.array(counts.true_positives, dtype=float),
+            fp=np.array(counts.false_positives, dtype=float),
+            positives=np.array(counts.positives, dtype=float),
+            negatives=np.array(counts.negatives, dtype=float),
+            noise=noise,
+        )
+
+    others = {} if isinstance(file.others, UnsetType) else file.others
+    return NoisyCurves(
+        positive=file.positive_label,
+        negative=file.negative_label,
+        blocks=blocks,
+        noise=node,
+        curves=of(file),
+        others={label: of(counts) for label, counts in others.items()},
+    )
+
+
+def state_thresholds(chosen: GroupThresholds) -> StatedThresholds:
+    """Return one label's thresholds as files state them."""
+    rates = {}
+    for i, group in enumerate(chosen.rules):
+        rates[group] = state_rates(
+            {name: values[i] for name, values in chosen.rates.items()},
+            {name: ends[i] for name, ends in chosen.intervals.items()},
+        )
+    return StatedThresholds(
+        constraint=chosen.constraint,
+        objective=chosen.objective,
+        tolerance=chosen.tolerance,
+        tolerance_is_the_least=chosen.least_tolerance,
+        deterministic=chosen.deterministic,
+        thresholds={group: rule.stated for group, rule in chosen.rules.items()},
+        rates=rates,
+        objective_value=chosen.objective_value,
+        gap=chosen.gap,
+        gap_interval=chosen.gap_interval,
+        confidence=float(chosen.confidence),
+    )
+
+
+def _thresholds_in(stated: StatedThresholds) -> GroupThresholds:
+    """Return the thresholds that a file states; KeyError or ThresholdRuleError if there are none."""
+    groups = list(stated.thresholds)
+    rates, intervals = rates_in([stated.rates[group] for group in groups], (len(groups),))
+    return GroupThresholds(
+        constraint=stated.constraint,
+        objective=stated.objective,
+        tolerance=stated.tolerance,
+        deterministic=stated.deterministic,
+        rules={group: rule.rule(group) for group, rule in stated.thresholds.items()},
+        rates=rates,
+        intervals=intervals,
+        objective_value=stated.objective_value,
+        gap=stated.gap,
+        gap_interval=stated.gap_interval,
+        least_tolerance=stated.tolerance_is_the_least,
+    )
+
+
+def curve_map(tree: CountTree) -> Floats:
+    """Return the matrix from a tree's nodes to a curve's counts and, last, their total."""
+    estimator = tree.estimator()
+    return np.concatenate([estimator, estimator[:1]])  # at threshold 0 all are positive
+
+
+def curve_noise(bins: int, blocks: tuple[int, ...], cap: Cap | None, node: Noise) -> CurveNoise:
+    """Return how a curve's counts depend on its nodes, and their noise, or raise ValueError."""
+    # A client that weighs 1 counts as 1, not as its number of slots.
+    return CurveNoise(curve_map(CountTree(bins, blocks)) / scale_of(cap), node)
+
+
+@dataclass(frozen=True)
+class ThresholdChoice:
+    """A choice of thresholds, as for `choose_thresholds`."""
+
+    constraint: str
+    objective: str
+    tolerance: float | None
+    deterministic: bool
+
+    def of(self, curves: GroupCurves) -> GroupThresholds:
+        """Return each group's thresholds on these curves; errors as `choose_thresholds`."""
+        return choose_thresholds(
+            curves, self.constraint, self.objective, self.tolerance, deterministic=self.deterministic
+        )
+
+
+def choice_of(request: ThresholdsRequest) -> ThresholdChoice:
+    """Return the choice that a request asks for."""
+    return ThresholdChoice(request.constraint, request.objective, request.tolerance, request.deterministic)
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Curves with the thresholds chosen on them, also for other labels, or the reason for none."""
+
+    curves: NoisyCurves
+    thresholds: GroupThresholds | None
+    problem: FairSharesError | None = None
+    others: Mapping[str, GroupThresholds | None] = field(default_factory=dict)
+
+    def files(self, privacy: StatedPrivacy) -> tuple[ResultFile, ...]:
+        """Return `curves.json`, and `thresholds.json` if the curves allow any."""
+        curves = self.curves.file(privacy)
+        if self.thresholds is None:
+            return (curves,)
+        others: dict[Name, StatedThresholds | None] = {}
+        for label, chosen in self.others.items():
+            others[label] = None if chosen is None else state_thresholds(chosen)
+        thresholds = ThresholdsFile(
+            positive_label=self.curves.positive,
+            **structs.asdict(state_thresholds(self.thresholds)),
+            others=others or UNSET,
+            cautions=self.cautions,
+            privacy=privacy,
+        )
+        return curves, thresholds
+
+    @cached_property
+    def cautions(self) -> list[str]:
+        """Warnings about these thresholds."""
+        if self.thresholds is None:
+            return []
+        return cautions(self.thresholds, self.curves.curves, self.curves.positive)
+
+
+def thresholds_on(curves: NoisyCurves, choice: ThresholdChoice) -> Thresholds:
+    """Choose thresholds on released curves for each label."""
+    return Thresholds(
+        curves,
+        *_chosen(curves.curves, choice),
+        others={label: _chosen(of, choice)[0] for label, of in curves.others.items()},
+    )
+
+
+def _chosen(
+    curves: GroupCurves, choice: ThresholdChoice
+) -> tuple[GroupThresholds | None, FairSharesError | None]:
+    try:
+        return choice.of(curves), None
+    except (UndefinedRateError, TooNoisyError, InfeasibleError) as error:
+        return None, error
+
+
+@dataclass(frozen=True)
+class ThresholdsStatistic(Statistic[Thresholds]):
+    """Thresholds for each group, and the curves alone if they allow none, as their ε is spent."""
+
+    curves: CurvesStatistic
+    choice: ThresholdChoice
+    name = "thresholds"
+    file_types = (CurvesFile, ThresholdsFile)
+    kind = RecordKind.SCORE
+    audited: ClassVar = CurvesStatistic.audited
+
+    @classmethod
+    def of(cls, request: Request) -> "ThresholdsStatistic":
+        assert isinstance(request, ThresholdsRequest)
+        curves = CurvesStatistic(request.blocks == "flat", request.positive_label or "", request.spec)
+        return ThresholdsStatistic(curves, choice_of(request))
+
+    @property
+    def spec(self) -> ProtocolSpec:  # type: ignore[override]
+        """The protocol that reveals the curves."""
+        return self.curves.spec
+
+    @classmethod
+    def read_files(cls, files: Sequence[ResultFile]) -> Thresholds:
+        curves = curves_in(needed_file(files, CurvesFile))
+        file = file_in(files, ThresholdsFile)
+        if file is None:
+            return Thresholds(curves, None)
+        others: dict[str, GroupThresholds | None] = {}
+        if not isinstance(file.others, UnsetType):
+            for label, stated in file.others.items():
+                others[label] = None if stated is None else _thresholds_in(stated)
+        return Thresholds(curves.for_positive(file.positive_label), _thresholds_in(file), others=others)
+
+    def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[Thresholds]:
+        curves = self.curves.prepare(release, domain)
+
+        def read(opened: Opened, clients: int) -> Thresholds:
+            return thresholds_on(curves.read(opened, clients), self.choice)
+
+        return PreparedRelease(self.spec, release, domain, curves.arguments, curves.plan, read)
+
+    def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
+        return self.curves.expected_error(prepared, sizes)
+
+    @property
+    def measured(self) -> CurvesStatistic:
+        """The curves, on which no choice may be possible."""
+        return self.curves
+
+    @classmethod
+    def clients_above_cap(cls, release: BoundedRelease) -> int:
+        return CurvesStatistic.clients_above_cap(release)
+
+    def layout(self, prepared: PreparedRelease[Any]) -> str:
+        return self.curves.layout(prepared)
+
+    def errors_elsewhere(self, prepared: PreparedRelease[Any]) -> Mapping[str, float]:
+        return self.curves.errors_elsewhere(prepared)
+
+
+STATISTIC = ThresholdsStatistic

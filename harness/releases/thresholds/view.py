@@ -1,0 +1,133 @@
+"""Score curves and thresholds."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from harness.errors import named
+from harness.postprocessing.thresholds.choose import GroupThresholds, constant_prediction
+from harness.postprocessing.thresholds.rules import in_words
+from harness.releases.confusion.view import RATE_COLUMNS, rates_of, rates_shown
+from harness.releases.thresholds.statistic import Thresholds
+from harness.views import run
+from harness.views.parts import Findings, Paragraph, Part, Table
+from harness.views.rendering.plots import intervals, roc
+from protocols.accounting.rounding import interval_shown
+
+STEPS = {
+    **run.STEPS,
+    "share": "clients: split counts per score bin into shares",
+    "run": "parties: run π_ROC",
+    "read": "derive curves and thresholds from the noisy counts",
+}
+
+
+def thresholds(result: Thresholds) -> Iterator[Part]:
+    """Show each group's rule, or else its size, and curves."""
+    curves = result.curves.curves
+    yield Findings([f"Warning: {caution}" for caution in result.cautions])
+    yield roc(curves, result.thresholds)
+    if result.thresholds is None:
+        yield Findings([f"No thresholds follow from these curves. {result.problem or ''}"])
+        yield Table(
+            ["group", "positives", "negatives"],
+            [
+                [group, f"{positives:,.1f}", f"{negatives:,.1f}"]
+                for group, positives, negatives in zip(
+                    curves.groups, curves.positives, curves.negatives, strict=True
+                )
+            ],
+        )
+    else:
+        yield from rules(result.thresholds, constant_prediction(curves, result.thresholds.objective))
+        if result.thresholds.least_tolerance:
+            yield (
+                "With one threshold per group the least difference that can be reached is about "
+                f"{result.thresholds.tolerance:.3f}, and was taken as the tolerance."
+            )
+        for caution in result.cautions:
+            yield Paragraph(f"Warning: {caution}", strong="Warning:")
+    if result.others:
+        rows = [
+            [label, group, rule.described(), f"{chosen.gap:.3f}"]
+            for label, chosen in result.others.items()
+            if chosen
+            for group, rule in chosen.rules.items()
+        ]
+        rows += [
+            [label, "–", "no rule follows", "–"] for label, chosen in result.others.items() if not chosen
+        ]
+        yield Table(
+            ["label", "group", "positive if its score ≥", "difference"],
+            rows,
+            "llll",
+            caption="The other labels, each against the rest by its own scores. All labels share ε.",
+        )
+    assert curves.noise is not None
+    worst = float(curves.noise.standard_errors().max())
+    yield (
+        f"Positive is the label {result.curves.positive}. The curves' counts, at {len(curves.thresholds):,} "
+        f"thresholds per group and label, have a standard error of at most {worst:,.1f} records from the "
+        "noise. Scores have to come from records that the model was not trained on: on training records it "
+        "looks better than it is, and the thresholds come out wrong."
+    )
+
+
+def chosen_again(earlier: str) -> str:
+    """Say that an earlier run's curves were used."""
+    return (
+        f"The curves are those of {earlier}. This choice revealed nothing new and spent no ε, so no ledger "
+        "is charged. The earlier run's guarantee is repeated here."
+    )
+
+
+def another_choice(directory: Path) -> str:
+    """Say how to choose again."""
+    *choices, label, alone = map(
+        named, ("constraint", "objective", "tolerance", "positive_label", "deterministic")
+    )
+    return (
+        f"Another {', '.join(choices)} or {label}, or {alone}, costs no ε: "
+        f"./inv thresholds --curves {directory} chooses again on these curves."
+    )
+
+
+def rules(chosen: GroupThresholds, constant: float) -> Iterator[Part]:
+    """Show each group's rule and rates."""
+    constraint, objective = in_words(chosen.constraint), in_words(chosen.objective)
+    difference = f"{chosen.gap:.3f} ({interval_shown(*chosen.gap_interval, 3)})"
+    value = f"{chosen.objective_value:.3f}; of predicting one label for everybody: {constant:.3f}."
+    yield Findings(
+        [
+            f"Under {constraint} the largest difference between groups is {difference}.",
+            f"{objective.capitalize()} is {value}",
+        ]
+    )
+    rates = {group: rates_of(chosen, i) for i, group in enumerate(chosen.rules)}
+    yield intervals(
+        "rates",
+        RATE_COLUMNS,
+        rates,
+        f"rate, under {constraint}",
+        "What the chosen thresholds do: estimates, and intervals for the noise and the sample.",
+    )
+    yield Table(
+        ["group", "positive if score ≥"],
+        [[group, rule.described()] for group, rule in chosen.rules.items()],
+        "ll",
+        caption=f"Largest difference between groups in what {constraint} compares: {difference}. "
+        f"{objective.capitalize()}: {value}",
+    )
+    yield Table(
+        ["group", *RATE_COLUMNS],
+        [[group, *rates_shown(shown)] for group, shown in rates.items()],
+        caption=f"Estimates, and intervals that hold all at once with {float(chosen.confidence):.0%} "
+        "probability over the noise and the sample.",
+    )
+
+
+VIEW = run.ReleaseView(
+    STEPS,
+    "thresholds",
+    lambda result, _: thresholds(result),
+    lambda _, __, done: [another_choice(done.out)],
+)

@@ -1,0 +1,1 @@
+"""π_RW: sample weights from noisy counts."""

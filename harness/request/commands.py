@@ -1,0 +1,118 @@
+"""The options of a release's command: those of its call, and others that all releases may have."""
+
+import re
+from collections.abc import Mapping
+from typing import ClassVar
+
+from harness.errors import OptionError, named
+from harness.request.base import PLOT, PREPROCESS
+from harness.request.fields import Options, Part, optional
+from harness.request.readers import parse_names, parse_path
+from harness.request.releases import Invitations, ReleaseCall
+
+FILE = "file"  # in place of a number of clients: plan for the given records
+_SIZES = f"({FILE}|[0-9^e]+)(?:,([0-9^e]+))?"
+_MORE = ",(?=(?:network|error|units)=)"
+
+
+def parse_plan(text: str, option: str = "plan") -> dict[str, str]:
+    """Read a plan as texts of the fields of `harness.request.plans.Expected`.
+
+    It begins with clients (`100`), clients and records (`100,300`) or `file`; `network=wan` may follow.
+    """
+    sizes, *more = re.split(_MORE, text)
+    match = re.fullmatch(_SIZES, sizes)
+    if match is None:
+        raise OptionError(
+            f"{named(option)} must be how many clients there would be, and how many records in all if these "
+            f"are more, or {FILE}, for those of {named('records')}; then what else is asked for, as "
+            f"network=wan, error=0.01 or units=DIR: for example 100,300,network=wan; got {text!r}."
+        )
+    return {
+        "clients": "" if match[1] == FILE else match[1],
+        "records": match[2] or "",
+        **dict(part.split("=", 1) for part in more),
+    }
+
+
+class InsteadOfARun(Options):
+    """A plan, or noise for later runs, in place of a run."""
+
+    plan = optional(
+        parse_plan,
+        "say what it would cost and how far off it would be, and run nothing: how many clients there would "
+        "be, as 100, and how many records in all, as 100,300; or file, for those of --records; then "
+        "network=wan (or lan, or 40ms,100Mbit), error=0.01, units=DIR; groups and labels are numbers then, "
+        "or names, with shares of the records if these differ (a:0.7,b:0.3)",
+    )
+    preprocess = PREPROCESS
+
+
+class Earlier(Options):
+    """What earlier runs revealed, with which a command goes on in place of a run."""
+
+    add = optional(
+        parse_names,
+        "instead of --records: the directories of runs of one --chain, as runs/a,runs/b; adds up what "
+        "they counted, for no ε",
+    )
+    fingerprints = optional(
+        parse_path,
+        "with --add: a file with the SHA-256 of each host's certificate, a line each, from the hosts' "
+        "owners, party 0 first; the certificates of keys that they made later follow",
+    )
+    curves = optional(
+        parse_path,
+        "instead of --records: the directory of an earlier run; chooses on its curves again, for no ε",
+    )
+
+
+class ReleaseOptions(Options):
+    """A command's options: those of its call, and others. `again` are those that go with earlier results."""
+
+    again: ClassVar[tuple[str, ...]] = ()
+
+    call = Part(ReleaseCall)
+    invitations = Part(Invitations, without=("invite", "clients"))
+    instead = Part(InsteadOfARun)
+    earlier = Part(Earlier, without=("add", "fingerprints", "curves"))
+    hosts = optional(
+        parse_path,
+        "a file that describes hosts, of which each runs one party on the shares that it has "
+        "(docs/how-to/hosts.md)",
+    )
+    plot = PLOT
+
+    def __init_subclass__(cls, **changes: Mapping[str, object]) -> None:
+        super().__init_subclass__(**changes)
+        cls.also = cls.call.kind.also
+        cls.prints = f"{cls.task()}.json"
+
+    def __init__(self, **given: object) -> None:
+        """Read the options, or refuse a new run's beside earlier results."""
+        if given.get("fingerprints") and not given.get("add"):
+            raise OptionError(f"{named('fingerprints')} goes with {named('add')}, whose runs hosts signed.")
+        earlier = [name for name in type(self).earlier.options if given.get(name)]
+        of_both = (*earlier, *self.again, "out", "plot")
+        of_new_runs = [
+            name
+            for name, text in given.items()
+            if name in self.declared
+            and name not in of_both
+            and text not in ("", False, self.declared[name].default)
+        ]
+        if earlier and of_new_runs:
+            raise OptionError(
+                f"{named(of_new_runs[0])} is for a new run, and {named(earlier[0])} for what earlier runs "
+                "revealed: leave one of them out."
+            )
+        super().__init__(**given)
+
+    @classmethod
+    def task(cls) -> str:
+        """Return the name of the command, and of the release."""
+        return cls.call.kind.request.kind.task
+
+    @classmethod
+    def summary(cls) -> str:
+        return cls.call.kind.request.kind.summary()

@@ -1,0 +1,1 @@
+"""A module per weighting, which `--reweighing` has by its name: `WEIGHTING` is what it computes."""

@@ -1,4 +1,0 @@
-"""A view per release.
-
-Imports: `releases` and below, `views.parts`, `views.run`. Start with `weights`.
-"""
