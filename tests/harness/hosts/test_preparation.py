@@ -362,7 +362,7 @@ def test_a_release_becomes_no_benchmark_run(taking_part: list[Path], stack: Exit
         answered(work, to_go({}))
 
 
-def sending(terms: dict[str, object], *certificates: str) -> Sending:
+def sending(terms: dict[str, Any], *certificates: str) -> Sending:
     """Return clients that send, of whom a host is told these terms."""
     return Sending(terms=terms, certificates=list(certificates), ports=(1, 2), seconds=1.0)
 

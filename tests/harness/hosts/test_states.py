@@ -25,7 +25,8 @@ import pytest
 
 from harness.engines.base import Prepared
 from harness.engines.mpyc.engine import EmbeddedEngine
-from harness.engines.parties.handle import PartyState
+from harness.engines.parties.certificates import check
+from harness.engines.parties.handle import PartySetup, PartyState
 from harness.hosts import host_log, keys, local_host, party_run, policy, signed_results, wire
 from harness.hosts.agent import Agent, Work
 from harness.hosts.messages import (
@@ -39,7 +40,9 @@ from harness.hosts.messages import (
     ReadList,
     limit_s,
 )
+from harness.hosts.party_run import Agreed
 from harness.hosts.policy import LEDGER, STOCK
+from harness.hosts.runs import Made
 from harness.hosts.signed_results import Statement, sign
 from harness.hosts.states import HostState, RunKind, State
 from harness.hosts.trials import Noise, Trial
@@ -152,13 +155,13 @@ class FakeProcess:
 
     waited = 0.0
 
-    def __init__(self, _job: object, config: dict[str, Any], directory: Path, values: Path | None) -> None:
-        self.number: int = config["party"]
+    def __init__(self, setup: PartySetup, directory: Path) -> None:
+        self.number = setup.config.party
         self.name, self.gone, self.started, self.kept = "Party", False, False, False
         self.code: int | None = None
         self._directory = directory
-        if values is not None:
-            values.unlink()  # it moves to the party's directory
+        if setup.values is not None:
+            setup.values.unlink()  # it moves to the party's directory
 
     def start(self) -> None:
         self.started = True
@@ -324,8 +327,11 @@ class Walker:
 
         The others sign as this one does.
         """
-        intent = getattr(self.state, "intent", None) or getattr(self.state, "own", None)
-        if self.state.NAME not in (State.AGREED, State.MADE):
+        if isinstance(self.state, Agreed):
+            intent: Any = self.state.intent
+        elif isinstance(self.state, Made):
+            intent = self.state.own
+        else:
             return [[{field: {}}]]
         signed: dict[str, Any] = {}
         for party in (1, 2):
@@ -428,6 +434,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             hashes[key] = program_hash(self, job, model)
         return hashes[key]
 
+    check_once = cache(check)
     read_policy_once = cache(policy.read_policy)
     memory = Path("/dev/shm")
     place = memory if os.access(memory, os.W_OK) else tmp_path_factory.mktemp("site")
@@ -442,10 +449,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         patch.object(party_run, "read_policy", read_policy_once),
         patch.object(local_host, "environment", lambda: known_environment),
         patch.object(local_host, "machine", lambda: known_machine),
-        patch.object(keys, "check", cache(keys.check)),
-        patch.object(signed_results, "check", cache(signed_results.check)),
-        patch.object(party_run, "check", cache(party_run.check)),
-        patch.object(local_host.threading, "Timer", NoTimer),
+        patch.object(keys, "check", check_once),
+        patch.object(signed_results, "check", check_once),
+        patch.object(party_run, "check", check_once),
+        patch.object(threading, "Timer", NoTimer),
         patch.object(local_host, "git", lambda *_: ""),
         patch.object(local_host, "sources_hash", lambda *_: ""),
     ):
