@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from msgspec import to_builtins
 
@@ -40,6 +40,7 @@ from harness.releases.registry import REQUESTS
 from harness.security_models import MODELS, SecurityModel, get_model
 from harness.system.documents import Refusal
 from harness.system.signals import uninterrupted
+from protocols.json_values import JsonObject
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -142,7 +143,7 @@ def set_up(
     return certificates
 
 
-def leftover_runs(hosts: Sequence[Host], progress: Progress) -> list[dict[str, Any]]:
+def leftover_runs(hosts: Sequence[Host], progress: Progress) -> list[JsonObject]:
     """Return the results of runs whose coordinator went away before it read them, the oldest first.
 
     A run has a statement, the parties whose hosts keep one, and `outputs` if all its hosts signed the same.
@@ -178,7 +179,7 @@ def _kept(connection: Connection) -> list[Statement]:
     return kept
 
 
-def _together(statements: Sequence[Statement]) -> dict[str, Any]:
+def _together(statements: Sequence[Statement]) -> JsonObject:
     first, ran = statements[0], statements[0].ran
     alike = list(map(shared, statements)) == [shared(first)] * get_model(ran.asked["security"]).parties
     return {
@@ -230,7 +231,7 @@ class Finding:
             **dict.fromkeys(self.faults, False),
         }
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Return the entry in `hosts.check --json`."""
         facts = self.facts
         return {

@@ -19,7 +19,8 @@ from harness.engines.base import PrivateJob
 from harness.errors import HostUnfitError, LedgerError
 from harness.hosts import policy
 from harness.hosts.decision import Attempt, Release, Rule
-from harness.hosts.messages import Agree, Fields
+from harness.hosts.json_fields import Fields
+from harness.hosts.messages import Agree
 from harness.hosts.signed_results import Intent, PreparedParty, UploadList
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.shares.file_format import ClientPolicy

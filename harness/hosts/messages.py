@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, ClassVar, Generic, Self, TypeVar, get_args
+from typing import Annotated, ClassVar, Generic, Self, TypeVar, get_args
 
 from msgspec import Meta, Struct
 
@@ -17,6 +17,7 @@ from harness.bounds import Positive, Seconds, Size
 from harness.engines.parties.sandbox import Protection
 from harness.errors import HostUnfitError
 from harness.hosts.inventory import ADDRESS
+from harness.hosts.json_fields import Fields
 from harness.hosts.states import (
     ALL,
     ALL_KINDS,
@@ -35,7 +36,7 @@ from harness.privacy.manifest import Environment
 from harness.system.documents import Refusal, as_type
 from harness.system.files import larger_than
 from harness.system.spelling import similar
-from protocols.json_values import JsonObject, JsonValue
+from protocols.json_values import JsonObject
 
 Asked = TypeVar("Asked", bound="Message[object]")
 
@@ -74,12 +75,6 @@ Texts = Annotated[list[Text], Meta(max_length=1 << 20)]
 
 Request = Annotated[dict[str, str], Meta(max_length=256)]
 """A release, by the fields that `request_from_json` reads and checks."""
-
-if TYPE_CHECKING:
-    Fields = dict[str, JsonValue]
-else:  # msgspec knows no type that contains itself, and `strict_json` has checked what JSON may hold
-    Fields = dict
-"""JSON that another module checks: a domain by `domain_from_json`, clients' terms by `read_terms`."""
 
 SignedByParty = Annotated[dict[str, Signed], Meta(max_length=64)]
 """What parties' hosts signed, by the parties' numbers, which `keys.by_party` reads."""

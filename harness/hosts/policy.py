@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Literal, TypedDict
 
 from harness.errors import PolicyError
 from harness.hosts.decision import ANY, Action, HostRules, Release, Rule, allowed, decide, release_rule
@@ -24,6 +24,7 @@ from harness.system.spelling import similar
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.accounting.rounding import exact_number
 from protocols.guarantee import Guarantee
+from protocols.json_values import JsonObject, JsonValue
 
 DEFAULT_PORT = 12000
 FILE, LEDGER, STOCK = "policy.toml", "ledger.sqlite", "stock"  # in the host's directory
@@ -82,7 +83,7 @@ Table = TypedDict(  # noqa: UP013  # the keys that the file has of a population,
         "upload_tasks": list[str],
     },
 )
-_UNLESS_GIVEN: dict[str, object] = {
+_UNLESS_GIVEN: dict[str, JsonValue] = {
     "epsilon_per_run": "",
     "delta_per_run": "",
     "tasks": [*REQUESTS],
@@ -121,6 +122,23 @@ def _rule(table: Table) -> Rule:
         chains=table["chains"],
         upload_tasks=tuple(table["upload_tasks"]),
     )
+
+
+def _rule_to_json(rule: Rule) -> JsonObject:
+    """Return a table of a policy with all limits of a population."""
+    return {
+        "epsilon_per_run": str(rule.per_run.epsilon),
+        "delta_per_run": str(rule.per_run.delta),
+        "tasks": [*rule.tasks],
+        "security": [*rule.security],
+        "unit": rule.unit,
+        "relation": rule.relation,
+        "chains": rule.chains,
+        "upload_tasks": [*rule.upload_tasks],
+        "name": rule.name,
+        "epsilon": str(rule.total.epsilon),
+        "delta": str(rule.total.delta),
+    }
 
 
 def check_names(what: str, given: Sequence[str], known: Sequence[str]) -> None:
@@ -198,7 +216,7 @@ class Policy:
         """A sentence for each table whose bound of a run exceeds its total."""
         return [rule.notice for rule in self.host_rules.rules if rule.notice]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Return the policy with all limits, by which it works."""
         rules = self.host_rules
         return {
@@ -208,16 +226,7 @@ class Policy:
             "port": self.port,
             "client_port": self.client_port,
             "attempts": self.attempts,
-            "population": [
-                {
-                    **table,
-                    "epsilon": str(rule.total.epsilon),
-                    "delta": str(rule.total.delta),
-                    "epsilon_per_run": str(rule.per_run.epsilon),
-                    "delta_per_run": str(rule.per_run.delta),
-                }
-                for table, rule in zip(self.population, rules.rules, strict=True)
-            ],
+            "population": [_rule_to_json(rule) for rule in rules.rules],
             "notices": self.notices,
         }
 

@@ -11,7 +11,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from msgspec import to_builtins
 
@@ -73,10 +72,11 @@ from harness.hosts.trials import Trial
 from harness.inputs.shares.signatures import Signed
 from harness.pipeline.preprocessing import joint_noise_of, noise_job, what_it_took
 from harness.pipeline.sources import PartyInputs, RunContext, Source, feed_heads
-from harness.releases.base import PreparedRelease
+from harness.releases.base import Answer, PreparedRelease
 from harness.request.base import Request
 from harness.security_models import SecurityModel
 from harness.system.signals import uninterrupted
+from protocols.json_values import JsonObject, JsonValue
 from protocols.spec import CLIENTS, InputForm, ProtocolSpec
 
 _LISTING_S = 3600.0  # for all of a host's list of uploads
@@ -180,8 +180,8 @@ class HostsRunner(Runner):
         at_once(lambda connection: connection.ask(message), self._connections)
 
     def preprocess(
-        self, prepared: PreparedRelease[Any], runs: int, timeout_s: float, progress: Progress
-    ) -> list[dict[str, Any]]:
+        self, prepared: PreparedRelease[Answer], runs: int, timeout_s: float, progress: Progress
+    ) -> list[dict[str, JsonValue]]:
         """Have hosts make the noise of so many runs of a release; return each one's cost.
 
         Each host keeps its part once all have signed that their parties ended well. After an error, finished
@@ -418,7 +418,7 @@ class BenchmarkHosts:
         self.hosts = hosts
         self._open: dict[int, Connection] = {}
         self._seen_at: dict[str, float] = {}  # by the monotonic clock
-        self.seen: dict[str, dict[str, Any]] = {}
+        self.seen: dict[str, JsonObject] = {}
 
     def close(self) -> None:
         """End all agents."""
@@ -479,7 +479,22 @@ class BenchmarkRunner(HostsRunner):
             raise
 
 
-def _look(connections: Sequence[Connection], model: SecurityModel, progress: Progress) -> dict[str, Any]:
+@dataclass(frozen=True)
+class LinkFound:
+    """A link between two hosts, as it was measured.
+
+    Attributes:
+        parties: The hosts' parties.
+        rtt_s: The round-trip time in seconds.
+        bandwidth_bits_per_s: Of the slower direction.
+    """
+
+    parties: tuple[int, int]
+    rtt_s: float
+    bandwidth_bits_per_s: float
+
+
+def _look(connections: Sequence[Connection], model: SecurityModel, progress: Progress) -> JsonObject:
     hosts = [
         {
             "party": found.finding.host.party,
@@ -495,14 +510,14 @@ def _look(connections: Sequence[Connection], model: SecurityModel, progress: Pro
     return {
         "hosts": hosts,
         "network": {
-            "links": links,
-            "measured_rtt_s": max(link["rtt_s"] for link in links),
-            "measured_bandwidth_bits_per_s": min(link["bandwidth_bits_per_s"] for link in links),
+            "links": [{**asdict(link), "parties": list(link.parties)} for link in links],
+            "measured_rtt_s": max(link.rtt_s for link in links),
+            "measured_bandwidth_bits_per_s": min(link.bandwidth_bits_per_s for link in links),
         },
     }
 
 
-def _links(connections: Sequence[Connection], down: bool) -> Iterator[dict[str, Any]]:
+def _links(connections: Sequence[Connection], down: bool) -> Iterator[LinkFound]:
     with ExitStack() as stack:
         stack.callback(_tell, connections, StopListening())
         greetings = at_once(lambda connection: connection.ask(Listen(port=connection.host.port)), connections)
@@ -516,8 +531,4 @@ def _links(connections: Sequence[Connection], down: bool) -> Iterator[dict[str, 
                         f"{connection.host.title} lost {connections[other].host.name} while the link between "
                         "them was measured; look at the network between them."
                     )
-                yield {
-                    "parties": [number, other],
-                    "rtt_s": timed.rtt_s,
-                    "bandwidth_bits_per_s": timed.bits_per_s,
-                }
+                yield LinkFound((number, other), timed.rtt_s, timed.bits_per_s)

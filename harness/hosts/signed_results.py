@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from harness.computation import HostsRun, Preprocessing
 from harness.engines.parties.certificates import RUN_CERTIFICATE_LASTS, check, fingerprint
 from harness.errors import CertificateError, FairSharesError, HostUnfitError, SignatureError
+from harness.hosts.json_fields import Fields
 from harness.inputs.record_schema import domain_from_json
 from harness.inputs.shares.signatures import Signed, is_signed, kind_of, signed_by
 from harness.pipeline.planning import check_kind
@@ -26,6 +27,7 @@ from harness.releases.base import statistic_of
 from harness.releases.files import files_to_json
 from harness.system.documents import Refusal, as_json, as_type, parse_json, read_json
 from harness.system.result_files import SCHEMA as MANIFEST_SCHEMA
+from protocols.json_values import JsonObject
 
 T = TypeVar("T")
 
@@ -67,9 +69,9 @@ class Intent:
     run: str
     started: str
     asked: dict[str, str]
-    domain: dict[str, Any]
+    domain: Fields
     source: str
-    inputs: dict[str, Any]
+    inputs: Fields
     uploads: str
     program_hash: str
     engine_version: str
@@ -339,7 +341,7 @@ def _certificates_of_links(signers: Sequence[tuple[Statement, str]], refusal: Re
         refusal.say("not each of them names the certificate of its key for the run")
 
 
-def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict[str, dict[str, Any]]:
+def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict[str, JsonObject]:
     ran = first.ran
     inputs = first.inputs(refusal)
     if ran.source not in SOURCES:
@@ -361,7 +363,7 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
     privacy = state_privacy(prepared, ran.compared, ran.attempts).stated
     if (str(privacy.epsilon_exact), str(privacy.delta_exact)) != first.spent:
         refusal.say("they signed another ε or δ than this version computes for that run")
-    files = files_to_json(answer.files(privacy))
+    files: dict[str, JsonObject] = {**files_to_json(answer.files(privacy))}
     files[MANIFEST] = {
         "schema": MANIFEST_SCHEMA,
         "task": release.task,
@@ -378,9 +380,9 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
     return files
 
 
-def _compare(path: Path, fields: Mapping[str, Any], *, in_part: bool) -> None:
+def _compare(path: Path, fields: JsonObject, *, in_part: bool) -> None:
     wrong = Refusal(SignatureError, str(path), "what the hosts signed", _WAY_OUT)
-    in_file = as_type(dict[str, Any], read_json(path, wrong), wrong)
+    in_file = as_type(Fields, read_json(path, wrong), wrong)
     for name, value in json.loads(json.dumps(fields)).items():
         if in_file.get(name) != value:
             wrong.say(f"its {name!r} is another")

@@ -142,7 +142,7 @@ def nonces_of(work: Work) -> list[str]:
 def stand_in(work: Work, process: Any = None) -> Any:
     """Have a process, of which nothing runs, be the ready party of a prepared run; return it."""
     state = run_of(work)
-    made = process or Party()
+    made: Any = process or Party()
     made.number = state.prepared.party
     certificate = run_certificate(state.prepared.party, state.place.model)
     work.enter(Ready(state.place, state.planned, state.prepared, made, certificate))

@@ -337,8 +337,8 @@ def answered(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return lambda request, *said: answers.update({request: list(said)})
 
 
-def collected() -> list[dict[str, Any]]:
-    return fleet.leftover_runs(HOSTS, lambda step: None)
+def collected() -> list[Any]:
+    return [*fleet.leftover_runs(HOSTS, lambda step: None)]
 
 
 def test_what_all_hosts_signed_gives_outputs(

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace as msgspec_replace
 
-from harness.errors import FairSharesError, HostUnfitError, PolicyError, ShareError
+from harness.errors import FairSharesError, HostUnfitError, PolicyError, ShareError, StockError
 from harness.hosts.agent import Work
 from harness.hosts.messages import Check, Keep, Preprocess, Propose, RunFacts, RunTrial, Sending, TimeLinks
 from harness.hosts.party_run import PlannedRun, Ready
@@ -166,6 +167,27 @@ def test_a_host_that_lies_about_a_ledger_costs_one_piece(hosts: list[Path], stac
     assert f"from what party 1 says to have seen of it ({HEAD})" in said and "hosts.restored" not in said
     assert "no other party bears that out" in said and f"piece {first[:12]}, was removed" in said
     assert stock.pieces(terms) == rest and spent(hosts[0]) == [] and not work.is_running
+
+
+def test_a_refused_run_takes_no_noise(hosts: list[Path], stack: ExitStack) -> None:
+    """Whatever is refused of its preparation, the piece stays in the stock, and the next request gets it."""
+    stock, coordinator = Stock(hosts[0] / STOCK), proposed(hosts[0], stack)[0]
+    work = coordinator.work
+    terms = run_of(work).inputs.noise_terms
+    keep_marked(stock, terms, 1, 7)
+    (piece,) = stock.pieces(terms)
+    right = to_prepare(0, piece=piece)
+    elsewhere = [("127.0.0.1", 1)] * MODEL.parties
+    for wrong, error, said in (
+        (msgspec_replace(right, addresses=elsewhere), PolicyError, "has port = 0, and it was asked"),
+        (msgspec_replace(right, addresses=elsewhere[1:]), HostUnfitError, "of other parties than its model"),
+        (msgspec_replace(right, piece="b" * 64), StockError, "has no noise for this release"),
+    ):
+        with pytest.raises(error, match=said):
+            answered(work, wrong)
+        assert stock.pieces(terms) == [piece]
+    answered(work, right)
+    assert stock.pieces(terms) == []
 
 
 def test_a_peer_that_went_back_in_time_is_refused(hosts: list[Path], stack: ExitStack) -> None:
@@ -340,7 +362,7 @@ def test_a_release_becomes_no_benchmark_run(taking_part: list[Path], stack: Exit
         answered(work, to_go({}))
 
 
-def sending(terms: dict[str, object], *certificates: str) -> Sending:
+def sending(terms: dict[str, Any], *certificates: str) -> Sending:
     """Return clients that send, of whom a host is told these terms."""
     return Sending(terms=terms, certificates=list(certificates), ports=(1, 2), seconds=1.0)
 

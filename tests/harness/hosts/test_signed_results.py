@@ -23,7 +23,7 @@ from tests.support.coordinators import DOMAIN, MODEL, asked
 COUNTS = [4, 7, 1, 12]
 HASH = "0f" * 32
 RUN, STARTED = "0" * 32, "2026-01-01T00:00:00+00:00"
-INPUTS = {"clients": 50, "uploads": 50, "max_count": DOMAIN.max_count}
+INPUTS: dict[str, Any] = {"clients": 50, "uploads": 50, "max_count": DOMAIN.max_count}
 Change = Callable[[dict[str, Any]], object]
 
 

@@ -25,8 +25,9 @@ import pytest
 
 from harness.engines.base import Prepared
 from harness.engines.mpyc.engine import EmbeddedEngine
+from harness.engines.parties.certificates import check
 from harness.engines.parties.handle import PartySetup, PartyState
-from harness.hosts import host_log, local_host, party_run, wire
+from harness.hosts import host_log, keys, local_host, party_run, policy, signed_results, wire
 from harness.hosts.agent import Agent, Work
 from harness.hosts.messages import (
     CERTIFICATE_S,
@@ -39,7 +40,9 @@ from harness.hosts.messages import (
     ReadList,
     limit_s,
 )
+from harness.hosts.party_run import Agreed
 from harness.hosts.policy import LEDGER, STOCK
+from harness.hosts.runs import Made
 from harness.hosts.signed_results import Statement, sign
 from harness.hosts.states import HostState, RunKind, State
 from harness.hosts.trials import Noise, Trial
@@ -71,6 +74,10 @@ POLICY = (
     f"{ANY_PORT}benchmark = true\nattempts = 1000000\n"
     '[[population]]\nname = "loans"\nepsilon = 1000000\ndelta = 0.5\nepsilon_per_run = 2\n'
 )
+ASKED = asked()
+OF_OTHERS = asked(population="others")
+AHEAD = asked(offline="True")
+TOO_MUCH = asked(offline="True", epsilon="3")
 OF_NOISE = Trial(MODEL.name, noise=Noise(("1", f"1/{2**40}"), 3))
 PARTY_FAILS = "(its party fails)"  # no requests, but what may happen between two
 PARTY_ENDS = "(its party ends well)"
@@ -153,8 +160,8 @@ class FakeProcess:
         self.name, self.gone, self.started, self.kept = "Party", False, False, False
         self.code: int | None = None
         self._directory = directory
-        if values is not None:
-            values.unlink()  # it moves to the party's directory
+        if setup.values is not None:
+            setup.values.unlink()  # it moves to the party's directory
 
     def start(self) -> None:
         self.started = True
@@ -187,6 +194,18 @@ class FakeProcess:
     def seen(self) -> tuple[object, ...]:
         """Return all that it was told."""
         return self.started, self.gone, self.kept, self.code
+
+
+class NoTimer:
+    """Takes the place of what ends a connection after some time, which no test waits for."""
+
+    daemon = False
+
+    def __init__(self, _seconds: float, _act: object) -> None: ...
+
+    def start(self) -> None: ...
+
+    def cancel(self) -> None: ...
 
 
 class Site:
@@ -255,18 +274,26 @@ class Walker:
 
     def variants(self, request: str) -> list[list[dict[str, Any]]]:
         """Return what an honest coordinator sends with a request, in some messages, then what others send."""
+        if request == "agree":
+            agree = self.agree()
+            return [
+                [agree],
+                [{**agree, "nonces": [RUN_NAME] * MODEL.parties}],
+                [{**agree, "started": "2001-01-01T00:00:00Z"}],
+            ]
+        if request in ("go", "keep"):
+            return self.agreements("agreed" if request == "go" else "made")
         aside = [(LOOPBACK, 0)] * MODEL.parties
         prepare = {"run": RUN_NAME, "party": 0, "addresses": aside}
-        of_others = asked(population="others")
         of_request: dict[str, list[list[dict[str, Any]]]] = {
-            "propose": [[{"asked": asked()}], [{"asked": of_others}], [{"asked": {"task": "pi_cf"}}]],
+            "propose": [[{"asked": ASKED}], [{"asked": OF_OTHERS}], [{"asked": {"task": "pi_cf"}}]],
             "preprocess": [
-                [{"asked": asked(offline="True"), "domain": DOMAIN.to_json()}],
-                [{"asked": asked(offline="True", epsilon="3"), "domain": DOMAIN.to_json()}],
+                [{"asked": AHEAD, "domain": DOMAIN.to_json()}],
+                [{"asked": TOO_MUCH, "domain": DOMAIN.to_json()}],
             ],
             "benchmark": [
                 [{"party": 0, "trial": asdict(OF_NOISE)}],
-                [{"party": 0, "trial": asdict(Trial(MODEL.name, asked()))}],
+                [{"party": 0, "trial": asdict(Trial(MODEL.name, ASKED))}],
             ],
             "check": [[{"party": 0, "security": MODEL.name, "port": 0, "client_ports": []}]],
             "listen": [[{"port": 0}], [{"port": 1}]],
@@ -282,14 +309,7 @@ class Walker:
             ],
             "aggregate": [[{"party": 0}], [{"party": 1}]],
             "prepare": [[prepare], [{**prepare, "addresses": aside[:2]}], [{**prepare, "party": 1}]],
-            "agree": [
-                [self.agree()],
-                [{**self.agree(), "nonces": [RUN_NAME] * MODEL.parties}],
-                [{**self.agree(), "started": "2001-01-01T00:00:00Z"}],
-            ],
             "certificate": [[{"seconds": CERTIFICATE_S}], [{"seconds": -1}]],
-            "go": self.agreements("agreed"),
-            "keep": self.agreements("made"),
         }
         return of_request.get(request, [[{}]])
 
@@ -307,8 +327,11 @@ class Walker:
 
         The others sign as this one does.
         """
-        intent = getattr(self.state, "intent", None) or getattr(self.state, "own", None)
-        if self.state.NAME not in (State.AGREED, State.MADE):
+        if isinstance(self.state, Agreed):
+            intent: Any = self.state.intent
+        elif isinstance(self.state, Made):
+            intent = self.state.own
+        else:
             return [[{field: {}}]]
         signed: dict[str, Any] = {}
         for party in (1, 2):
@@ -393,6 +416,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """
     prepared: dict[object, Prepared] = {}
     known_environment, known_machine = environment(), machine()
+    known_version = EmbeddedEngine().version()
     prepare = EmbeddedEngine.prepared
 
     def prepared_once(self: EmbeddedEngine, job: Any, model: Any) -> Prepared:
@@ -401,14 +425,34 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             prepared[key] = prepare(self, job, model)
         return replace(prepared[key], job=job)
 
+    hashes: dict[object, str] = {}
+    program_hash = EmbeddedEngine.program_hash
+
+    def program_hash_once(self: EmbeddedEngine, job: Any, model: Any) -> str:
+        key = (job.spec.name, tuple(job.arguments))
+        if key not in hashes:
+            hashes[key] = program_hash(self, job, model)
+        return hashes[key]
+
+    check_once = cache(check)
+    read_policy_once = cache(policy.read_policy)
     memory = Path("/dev/shm")
     place = memory if os.access(memory, os.W_OK) else tmp_path_factory.mktemp("site")
     with (
         tempfile.TemporaryDirectory(dir=place) as directory,
         patch.object(party_run, "LocalProcess", FakeProcess),
         patch.object(EmbeddedEngine, "prepared", prepared_once),
+        patch.object(EmbeddedEngine, "version", lambda _self: known_version),
+        patch.object(EmbeddedEngine, "program_hash", program_hash_once),
+        patch.object(policy, "read_policy", read_policy_once),
+        patch.object(local_host, "read_policy", read_policy_once),
+        patch.object(party_run, "read_policy", read_policy_once),
         patch.object(local_host, "environment", lambda: known_environment),
         patch.object(local_host, "machine", lambda: known_machine),
+        patch.object(keys, "check", check_once),
+        patch.object(signed_results, "check", check_once),
+        patch.object(party_run, "check", check_once),
+        patch.object(threading, "Timer", NoTimer),
         patch.object(local_host, "git", lambda *_: ""),
         patch.object(local_host, "sources_hash", lambda *_: ""),
     ):
