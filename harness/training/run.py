@@ -59,8 +59,8 @@ from harness.privacy.statement import (
 )
 from harness.releases.base import Answer, Statistic, statistic_of
 from harness.releases.files import files_to_json
-from harness.releases.thresholds.statistic import Thresholds
-from harness.releases.weights.statistic import Weights
+from harness.releases.thresholds.statistic import Thresholds, ThresholdsStatistic
+from harness.releases.weights.statistic import Weights, WeightsStatistic
 from harness.stated_privacy import StatedPrivacy
 from harness.system.documents import as_json
 from harness.system.files import working_directory
@@ -186,7 +186,7 @@ def train(
             weights: Run[Weights] | None = None
             if chosen.weights is not None:
                 weights = _release(
-                    statistic_of(chosen.weights.release),
+                    WeightsStatistic.of(chosen.weights.release),
                     chosen.weights,
                     records,
                     partial,
@@ -204,7 +204,7 @@ def train(
                 scored = split.scored(
                     chosen, probabilities(parameters, with_constant(split.kept_rows(encoded)))
                 )
-                beside = statistic_of(chosen.thresholds.release)
+                beside = ThresholdsStatistic.of(chosen.thresholds.release)
                 thresholds = _release(
                     beside, chosen.thresholds, scored, partial, progress=progress, series=series
                 )

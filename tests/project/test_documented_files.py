@@ -215,7 +215,7 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
         yield "client-<k>.json", json.loads((place / "client-0.json").read_text())
     yield "manifest.json", {"network": to_builtins(LAN.as_measured(0.001, 1e9))}
     run = asked.to_json()
-    counts = {"clients": 1, "uploads": 1}
+    counts: dict[str, JsonValue] = {"clients": 1, "uploads": 1}
     intent = Intent(["n"], 0, "", "", run, domain.to_json(), UPLOADS, counts, "", "", "", 0, {"0": ""})
     intent = replace(intent, seen={"1": "0"}, had=["0"])
     statement = Statement(intent, {"1": ""}, ("1", "0"), {"counts": [1]}, {"why": 1}, "")

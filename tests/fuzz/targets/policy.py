@@ -12,7 +12,6 @@ from harness.hosts import wire
 from harness.hosts.agent import Agent, Work
 from harness.hosts.decision import Benchmark, Release, decide
 from harness.hosts.policy import FILE, checked_policy, first_policy
-from harness.hosts.states import State
 from tests.fuzz.mutate import Target
 
 _PLACE = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
@@ -50,8 +49,6 @@ def _read_lines(data: bytes) -> None:
             json.dumps(answer)
             if "error" in answer and first is None:
                 first = answer["error"]
-            if work.state is not State.NO_RUN and work.run is None:
-                raise AssertionError("a run that is none")
     if first is not None:
         if first[1].startswith("It failed at the request"):
             raise AssertionError(first[1])

@@ -30,6 +30,7 @@ from harness.inputs.shares.keys import (
 )
 from harness.security_models import MODELS
 from harness.system.files import changeable_by_others, make_own_directory
+from protocols.json_values import JsonFields
 from protocols.spec import SPLIT
 from tests.support.command import refused, succeed
 from tests.support.sharing import trial

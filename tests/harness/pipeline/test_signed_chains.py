@@ -83,7 +83,8 @@ def signed_by(keys: Sequence[Path], directory: Path) -> None:
         met = {str(i): fingerprint(other.read_bytes()) for i, other in enumerate(keys) if i != party}
         ended = Statement(intent, met, spent, {"counts": counts}, {}, STARTED)
         signatures.append(sign(ended, key))
-    write_json(directory / SIGNATURES, as_json({"schema": SCHEMA, "signed": signatures}))
+    signed = [as_json(one) for one in signatures]
+    write_json(directory / SIGNATURES, {"schema": SCHEMA, "signed": signed})
 
 
 def test_runs_of_known_hosts_add_up(runs: list[Path], owners: list[Path]) -> None:
