@@ -27,7 +27,7 @@ from harness.privacy.manifest import (
     read_manifest,
     read_statement,
 )
-from harness.releases.base import Answer, statistic_class, statistic_of
+from harness.releases.base import Answer, statistic_class
 from harness.releases.files import ResultFile, domain_in, file_in, needed_file, read_file
 from harness.releases.registry import REQUESTS, request_from_json
 from harness.releases.thresholds.request import ThresholdsRequest
@@ -357,9 +357,9 @@ def _run_in(directory: Path) -> _Run:
         raise refusal
     try:
         request = request_from_json(asked)
-        statistic = statistic_of(request)
-        if not isinstance(statistic, WeightsStatistic):
+        if request.task != manifest.task:
             raise refusal
+        statistic = WeightsStatistic.of(request)
         domain = replace(domain_in(file.groups, file.labels, file.privacy), max_count=max_count)
         plan = statistic.prepare(request, domain).plan
         counts = NoisyCounts(domain, np.array(file.noisy_counts, dtype=np.float64), plan.noise)

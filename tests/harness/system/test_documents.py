@@ -108,7 +108,6 @@ def test_a_schema_is_checked_and_left_out() -> None:
 @pytest.mark.parametrize(
     "module",
     [
-        "harness.engines.parties.main",
         "harness.cli.options",
         "harness.cli.terminal",
         "harness.cli.commands.installation",
@@ -117,6 +116,6 @@ def test_a_schema_is_checked_and_left_out() -> None:
     ],
 )
 def test_nothing_is_imported_before_something_is_read(module: str) -> None:
-    """The library takes time to load, which neither a party nor a command that reads nothing should take."""
+    """The library takes time to load, which a command that reads nothing should not take."""
     code = f"import sys, {module}; sys.exit('msgspec' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
