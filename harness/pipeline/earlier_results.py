@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from msgspec import structs
 
-from harness.errors import FairSharesError, ResultFileError, SignatureError, named
+from harness.errors import FairSharesError, ResultFileError, SignatureError, named, named_command
 from harness.inputs.record_schema import RecordDomain
 from harness.pipeline.manifests import environment
 from harness.postprocessing.noisy_counts import NoisyCounts
@@ -327,7 +327,8 @@ def _check_signers(
             )
         raise SignatureError(
             f"Other hosts signed {directory} than {named('fingerprints')} names, in the order of the "
-            "parties; compare the certificates that ./inv verify shows with what the hosts' owners say."
+            f"parties; compare the certificates that {named_command('verify')} shows with what the hosts' "
+            "owners say."
         )
     return True
 
@@ -357,7 +358,7 @@ def _run_in(directory: Path) -> _Run:
         raise refusal
     try:
         request = request_from_json(asked)
-        if request.task != manifest.task:
+        if request.task != WeightsStatistic.name:
             raise refusal
         statistic = WeightsStatistic.of(request)
         domain = replace(domain_in(file.groups, file.labels, file.privacy), max_count=max_count)
