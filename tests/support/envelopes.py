@@ -49,7 +49,7 @@ def made_task(
     parties = []
     for i in range(model.parties):
         own = directory / f"keys-{i}"
-        own.mkdir(parents=True)
+        own.mkdir(mode=0o700, parents=True)
         parties.append(SealingParty(f"party {i}", "", []).with_new_key(own, UNTIL, hybrid))
     ring, copies = shared_over(kind, model.domain), copies_of(kind, model.parties)
     return Task(security, form, ring.name, copies, domain.to_json(), POLICY, parties, least, UNTIL, ANYONE)

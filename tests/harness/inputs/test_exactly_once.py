@@ -7,6 +7,7 @@ import hashlib
 import os
 import random
 import resource
+import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -159,7 +160,7 @@ class Agreement(RuleBasedStateMachine):
         (self.place / "shares").mkdir()
         for party in range(3):
             (self.place / "shares" / f"party-{party}").mkdir()
-            (self.place / f"keys-{party}").symlink_to(self.keys / f"keys-{party}")
+            shutil.copytree(self.keys / f"keys-{party}", self.place / f"keys-{party}")
         self.seals = ExitStack()
         self.seals.enter_context(patch.object(SealingKey, "seal", _seal))
         self.seals.enter_context(patch.object(envelopes_module, "unseal", _unseal))

@@ -101,6 +101,7 @@ def test_a_run_takes_all_uploads_in_the_order_of_their_identities(
 
 
 def test_modes_do_not_depend_on_the_umask(tmp_path: Path) -> None:
+    (tmp_path / "shares").mkdir(mode=0o700)
     before = os.umask(0)
     try:
         name = share(THREE[0], SPLIT, MODELS["semi2k"], tmp_path / "shares")
