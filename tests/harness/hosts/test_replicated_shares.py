@@ -220,18 +220,28 @@ def test_hosts_charge_at_the_same_time(model: SecurityModel, tmp_path: Path) -> 
     assert len(Site(tmp_path, model).run(dict.fromkeys(range(model.parties), meet))) == DOMAIN.cells
 
 
-def lists(change: Callable[[UploadReport], UploadReport], signer: int = 1) -> Lie:
+def lists(
+    change: Callable[[UploadReport], UploadReport], signer: int = 1, *, counts_its_own: bool = False
+) -> Lie:
     """Return a host that signs something else than it has of uploads.
 
-    Args: change: of its list; signer: the party by whose key.
+    Args: change: of its list; signer: the party by whose key; counts_its_own: whether it then counts by the
+    list as it was, and not by the one that it signed.
     """
 
     def of_site(site: Site) -> After:
+        before: list[tuple[Path, bytes, Any]] = []
+
         def lie(request: str, work: Work, answer: Any) -> Any:
+            if request == "take_list" and counts_its_own:
+                own, content, honest = before[0]
+                own.write_bytes(content)
+                work.state = replace(run_of(work), own=honest)
             if request != "check_uploads":
                 return answer
             state = run_of(work)
             own = state.list_of(state.party)
+            before.append((own, own.read_bytes(), state.own))
             report = _read_list(own)
             own.unlink()
             write_uploads(change(report), own)
@@ -261,7 +271,9 @@ LIES: dict[str, Lied] = {
     ),
     "takes another set than it signed": (
         1,
-        lists(lambda report: replace(report, sound={*report.sound} - {min(report.sound)})),
+        lists(
+            lambda report: replace(report, sound={*report.sound} - {min(report.sound)}), counts_its_own=True
+        ),
         FairSharesError,
         None,
     ),
