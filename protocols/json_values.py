@@ -1,7 +1,7 @@
 """The values that a text of JSON has, before anything is known of them."""
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
 """Parsed JSON, or what becomes JSON. Who reads it checks what it is, most often by `documents.as_type`."""
@@ -9,10 +9,12 @@ JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping
 JsonObject: TypeAlias = Mapping[str, JsonValue]
 """An object of JSON: values by name."""
 
+if TYPE_CHECKING:
+    JsonFields: TypeAlias = dict[str, JsonValue]
+else:  # msgspec knows no type that contains itself, and `strict_json` has checked what JSON may hold
+    JsonFields = dict
+"""An object of JSON within a struct, whose fields somebody else checks later.
 
-class JsonFields(dict[str, JsonValue]):
-    """An object of JSON within a struct, whose fields somebody else checks later.
-
-    A struct that carries a record domain or a policy names the field so. The reader of that domain or policy
-    checks it, and says in its own words what is wrong.
-    """
+A struct that carries a record domain, a policy or clients' terms names the field so. Their reader checks
+them, and says in its own words what is wrong.
+"""

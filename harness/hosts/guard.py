@@ -19,7 +19,6 @@ from harness.engines.base import PrivateJob
 from harness.errors import HostUnfitError, LedgerError
 from harness.hosts import policy
 from harness.hosts.decision import Attempt, Release, Rule
-from harness.hosts.json_fields import Fields
 from harness.hosts.messages import Agree
 from harness.hosts.signed_results import Intent, PreparedParty, UploadList
 from harness.inputs.record_schema import RecordDomain
@@ -37,6 +36,7 @@ from harness.privacy.stock import Piece, Stock
 from harness.releases.base import Answer, PreparedRelease, Statistic, statistic_of
 from harness.request.base import Request
 from protocols.guarantee import Budget
+from protocols.json_values import JsonFields
 from protocols.spec import CLIENTS
 
 
@@ -150,7 +150,7 @@ class Guard:
         check_kind(self.statistic, domain)
         return self.statistic.prepare(self.release, domain)
 
-    def sent(self, terms: Fields, certificates: Sequence[str]) -> PartyInputs:
+    def sent(self, terms: JsonFields, certificates: Sequence[str]) -> PartyInputs:
         """Return the inputs of clients that send; HostUnfitError or ShareError for other terms."""
         _, domain = read_terms(terms, "What clients are told")
         if terms_of(self.release, domain) != terms:

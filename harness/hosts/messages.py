@@ -17,7 +17,6 @@ from harness.bounds import Positive, Seconds, Size
 from harness.engines.parties.sandbox import Protection
 from harness.errors import HostUnfitError
 from harness.hosts.inventory import ADDRESS
-from harness.hosts.json_fields import Fields
 from harness.hosts.states import (
     ALL,
     ALL_KINDS,
@@ -36,7 +35,7 @@ from harness.privacy.manifest import Environment
 from harness.system.documents import Refusal, as_type
 from harness.system.files import larger_than
 from harness.system.spelling import similar
-from protocols.json_values import JsonObject
+from protocols.json_values import JsonFields, JsonObject
 
 Asked = TypeVar("Asked", bound="Message[object]")
 
@@ -406,7 +405,7 @@ class Preprocess(Message[None], tag="preprocess", frozen=True, kw_only=True):
     RUNS = frozenset({RunKind.NONE, RunKind.NOISE})
 
     asked: Request
-    domain: Fields
+    domain: JsonFields
 
 
 class RunTrial(Message[None], tag="benchmark", frozen=True, kw_only=True):
@@ -496,7 +495,7 @@ class Sending(Struct, frozen=True, kw_only=True):
         seconds: For which the gateway waits for them.
     """
 
-    terms: Fields
+    terms: JsonFields
     certificates: Texts
     ports: tuple[Port, Port]
     seconds: Seconds

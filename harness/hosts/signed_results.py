@@ -16,7 +16,6 @@ from typing import TypeVar
 from harness.computation import HostsRun, Preprocessing
 from harness.engines.parties.certificates import RUN_CERTIFICATE_LASTS, check, fingerprint
 from harness.errors import CertificateError, FairSharesError, HostUnfitError, SignatureError
-from harness.hosts.json_fields import Fields
 from harness.inputs.record_schema import domain_from_json
 from harness.inputs.shares.signatures import Signed, is_signed, kind_of, signed_by
 from harness.pipeline.planning import check_kind
@@ -27,7 +26,7 @@ from harness.releases.base import statistic_of
 from harness.releases.files import files_to_json
 from harness.system.documents import Refusal, as_json, as_type, parse_json, read_json
 from harness.system.result_files import SCHEMA as MANIFEST_SCHEMA
-from protocols.json_values import JsonObject
+from protocols.json_values import JsonFields, JsonObject
 
 T = TypeVar("T")
 
@@ -69,9 +68,9 @@ class Intent:
     run: str
     started: str
     asked: dict[str, str]
-    domain: Fields
+    domain: JsonFields
     source: str
-    inputs: Fields
+    inputs: JsonFields
     uploads: str
     program_hash: str
     engine_version: str
@@ -382,7 +381,7 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
 
 def _compare(path: Path, fields: JsonObject, *, in_part: bool) -> None:
     wrong = Refusal(SignatureError, str(path), "what the hosts signed", _WAY_OUT)
-    in_file = as_type(Fields, read_json(path, wrong), wrong)
+    in_file = as_type(JsonFields, read_json(path, wrong), wrong)
     for name, value in json.loads(json.dumps(fields)).items():
         if in_file.get(name) != value:
             wrong.say(f"its {name!r} is another")

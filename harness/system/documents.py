@@ -22,7 +22,7 @@ from harness.errors import FairSharesError, cannot
 from harness.system.files import larger_than, read_bounded
 from harness.system.spelling import similar
 from protocols.exact_numbers import MAX_DIGITS, stated_number
-from protocols.json_values import JsonFields, JsonValue
+from protocols.json_values import JsonValue
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -242,22 +242,11 @@ def as_json(value: "AnyStruct | DataclassInstance | None") -> dict[str, JsonValu
     return fields
 
 
-def _of_json(kind: type, value: TomlValue) -> Fraction | JsonFields:
-    """Return a value as one of the two types of fields that msgspec does not know."""
+def _of_json(kind: type, value: TomlValue) -> Fraction:
+    """Return a value as the one type of fields that msgspec does not know."""
     if kind is Fraction:
         return _fraction(value)
-    if kind is JsonFields:
-        return _json_fields(value)
     raise NotImplementedError(f"no file has a {kind.__name__}")
-
-
-def _json_fields(value: TomlValue) -> JsonFields:
-    import msgspec
-
-    try:
-        return JsonFields(msgspec.convert(value, dict))
-    except msgspec.ValidationError as error:
-        raise ValueError(str(error)) from None  # to which msgspec adds the place
 
 
 def _fraction(value: TomlValue) -> Fraction:
