@@ -103,8 +103,8 @@ def sources(name: str, project: Path) -> list[str]:
         found = [place] if place.suffix in CHECKED or name in SCRIPTS else []
     else:
         found = sorted(file for file in place.rglob("*") if file.suffix in CHECKED and file.is_file())
-    names = [file.relative_to(project) for file in found]
-    return [one.as_posix() for one in names if not any(_is_made(part) for part in one.parts)]
+    paths = [file.relative_to(project) for file in found]
+    return [path.as_posix() for path in paths if not any(map(_is_made, path.parts))]
 
 
 def _is_made(part: str) -> bool:

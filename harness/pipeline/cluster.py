@@ -26,7 +26,8 @@ from harness.pipeline.cluster_client import APART, FAILED, HEAD, OPENED, READY, 
 from harness.system.files import working_directory
 
 PROJECT = Path(__file__).resolve().parents[2]
-SCHEMES, USUAL_PORT = ("tcp", "tls"), 8786
+SCHEMES = ("tcp", "tls")
+USUAL_PORT = 8786  # of a scheduler
 _MOST_TEXT = 1 << 10  # bytes of a message in words
 _ANSWER_BYTES = 1 << 10  # of an envelope's answer in JSON: a reason, or bounds of at most 192 bytes
 # Variables that a client needs: others may hold the owner's secrets.
@@ -48,9 +49,10 @@ def on_cluster(address: str) -> Callable[[Opener], AbstractContextManager[Openin
     """
     parts = urlsplit(address if "://" in address else f"tcp://{address}")
     try:
-        host, port = parts.hostname, parts.port or USUAL_PORT
-    except ValueError:
-        host, port = None, 0
+        host = parts.hostname
+        port = parts.port or USUAL_PORT
+    except ValueError:  # its port is none
+        host = None
     if parts.scheme not in SCHEMES or host is None:
         raise ShareError(
             f"{named('cluster')} {address} is no address of a scheduler; name one such as "

@@ -21,8 +21,14 @@ from harness.system.processes import die_with_parent
 from protocols.json_values import JsonObject, JsonValue
 
 HEAD = struct.Struct(">BQ")  # of a message: its kind, and how many bytes follow
-TOLD, APART, TOGETHER = 0, 1, 2  # kinds of messages to this process: about the run; envelopes
-READY, OPENED, FAILED = 3, 4, 5  # from it: how many threads the cluster has; what it found; why it failed
+# Kinds of messages to this process: about the run, and envelopes to open.
+TOLD = 0
+APART = 1
+TOGETHER = 2
+# Kinds of messages from it: how many threads the cluster has, what it found, and why it failed.
+READY = 3
+OPENED = 4
+FAILED = 5
 _TLS = ("ca-file", "client.cert", "client.key")  # files that Dask's configuration names
 
 

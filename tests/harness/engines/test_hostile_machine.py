@@ -15,14 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from msgspec import structs
 
 from harness.engines.mpspdz.engine import MpSpdzEngine
 from harness.engines.parties import handle
-from harness.engines.parties.handle import LocalProcess
 from harness.engines.parties.sandbox import missing
-from harness.engines.parties.supervisor import free_ports
-from harness.engines.parties.working_directory import DATA, LOG, LOOPBACK
+from harness.engines.parties.working_directory import DATA, LOG
 from harness.security_models import get_model
 from tests.conftest import PROJECT
 from tests.harness.engines.test_sandbox import (
@@ -35,6 +32,7 @@ from tests.harness.engines.test_sandbox import (
     prepared,
     stand_in,
     text_of,
+    waiting_parties,
 )
 from tests.support.running import until
 
@@ -100,58 +98,39 @@ def test_a_hostile_machine_reaches_its_own_run_alone(
     (tmp_path / "compiled" / "program").write_text("code")
     ready = prepared(engine, model, machine, tmp_path / "compiled")
     ready = replace(ready, command=(str(machine), "Programs/attempts"))
-    parties: list[LocalProcess] = []
-    (tmp_path / "work").mkdir()
-    with free_ports(model.parties) as ports:
-        addresses = [(LOOPBACK, port) for port in ports]
-        try:
-            for i in range(model.parties):
-                values = tmp_path / f"values-{i}"
-                values.write_bytes(bytes(16))
-                setup = engine.setup(ready, i, addresses, values=values)
-                config = structs.replace(setup.config, fair_bits=((1, 8),))
-                parties.append(LocalProcess(replace(setup, config=config), tmp_path / "work" / f"party-{i}"))
-                parties[i].start()
-            certificates = {i: party.certificate(600) or "" for i, party in enumerate(parties)}
-            other = parties[-1]
-            of_other = tmp_path / "work" / f"party-{other.number}"
-            key_of_other = str(of_other / DATA / f"P{other.number}.key")
-            keys = [str(tmp_path / "owner" / "keys" / "P0.key"), key_of_other]
-            forbidden = attempts_with(
-                [
-                    *around.forbidden,
-                    *((kind, to) for kind in PROCESS_KINDS for to in ("parent", str(other._process.pid))),
-                    ("read", key_of_other),
-                    ("write", str(of_other / LOG)),
-                    ("write", str(tmp_path / "compiled" / "program")),
-                    ("make", str(tmp_path / "project" / "harness" / "new")),
-                ],
-                keys,
-                as_script=as_script,
-            )
-            forbidden.append(around.moved)
-            own = [
-                *(
-                    ("read", f"{DATA}/{name}")
-                    for name in ("P0.key", "P0.pem", "Input-Binary-P0-0", "Input-P0-0")
-                ),
-                ("read", "Programs/program"),
-                ("make", "new"),
-                ("write", f"{DATA}/P0.pem"),
-                ("remove", "new"),
-            ]
-            tried = [*own, *forbidden]
-            if as_script:
-                machine.write_text(head + text_of(tried))
-            lines = "".join(f"{kind} {target}\n" for kind, target in tried)
-            (tmp_path / "compiled" / "attempts").write_text(lines)
-            parties[0].go(certificates)
-            until(lambda: parties[0].exit_code() is not None)
-            log = parties[0].log.read_text()
-        finally:
-            for party in parties:
-                party.kill()
-                party.close()
+    with waiting_parties(engine, ready, tmp_path) as (parties, certificates):
+        other = parties[-1]
+        of_other = tmp_path / "work" / f"party-{other.number}"
+        key_of_other = str(of_other / DATA / f"P{other.number}.key")
+        keys = [str(tmp_path / "owner" / "keys" / "P0.key"), key_of_other]
+        forbidden = attempts_with(
+            [
+                *around.forbidden,
+                *((kind, to) for kind in PROCESS_KINDS for to in ("parent", str(other._process.pid))),
+                ("read", key_of_other),
+                ("write", str(of_other / LOG)),
+                ("write", str(tmp_path / "compiled" / "program")),
+                ("make", str(tmp_path / "project" / "harness" / "new")),
+            ],
+            keys,
+            as_script=as_script,
+        )
+        forbidden.append(around.moved)
+        own = [
+            *(("read", f"{DATA}/{name}") for name in ("P0.key", "P0.pem", "Input-Binary-P0-0", "Input-P0-0")),
+            ("read", "Programs/program"),
+            ("make", "new"),
+            ("write", f"{DATA}/P0.pem"),
+            ("remove", "new"),
+        ]
+        tried = [*own, *forbidden]
+        if as_script:
+            machine.write_text(head + text_of(tried))
+        lines = "".join(f"{kind} {target}\n" for kind, target in tried)
+        (tmp_path / "compiled" / "attempts").write_text(lines)
+        parties[0].go(certificates)
+        until(lambda: parties[0].exit_code() is not None)
+        log = parties[0].log.read_text()
     answers = answers_in(log.splitlines())
     assert answers.keys() == {*tried}, log
     assert {attempt for attempt in own if not answers[attempt]} == set()

@@ -160,6 +160,30 @@ def prepared(engine: Engine, model: SecurityModel, source: Path, programs: Path)
     return Prepared(job, model, engine.version() or "", "1")
 
 
+@contextmanager
+def waiting_parties(
+    engine: Engine, ready: Prepared, directory: Path
+) -> Iterator[tuple[list[LocalProcess], dict[int, str]]]:
+    """Start all parties of a run, and yield them with their certificates; end what is left of them."""
+    parties: list[LocalProcess] = []
+    (directory / "work").mkdir()
+    with free_ports(ready.model.parties) as ports:
+        addresses = [(LOOPBACK, port) for port in ports]
+        try:
+            for i in range(ready.model.parties):
+                values = directory / f"values-{i}"
+                values.write_bytes(bytes(16))
+                setup = engine.setup(ready, i, addresses, values=values)
+                config = structs.replace(setup.config, fair_bits=((1, 8),))
+                parties.append(LocalProcess(replace(setup, config=config), directory / "work" / f"party-{i}"))
+                parties[i].start()
+            yield parties, {i: party.certificate(600) or "" for i, party in enumerate(parties)}
+        finally:
+            for party in parties:
+                party.kill()
+                party.close()
+
+
 @SECURED
 @pytest.mark.parametrize("engine", [EmbeddedEngine(), MpSpdzEngine()], ids=["embedded", "mp-spdz"])
 def test_hostile_code_reaches_its_own_run_alone(
@@ -174,51 +198,32 @@ def test_hostile_code_reaches_its_own_run_alone(
     (tmp_path / "compiled").mkdir()
     (tmp_path / "compiled" / "program").write_text("code")
     ready = prepared(engine, model, source, tmp_path / "compiled")
-    parties: list[LocalProcess] = []
-    (tmp_path / "work").mkdir()
-    with free_ports(model.parties) as ports:
-        addresses = [(LOOPBACK, port) for port in ports]
-        try:
-            for i in range(model.parties):
-                values = tmp_path / f"values-{i}"
-                values.write_bytes(bytes(16))
-                setup = engine.setup(ready, i, addresses, values=values)
-                config = structs.replace(setup.config, fair_bits=((1, 8),))
-                parties.append(LocalProcess(replace(setup, config=config), tmp_path / "work" / f"party-{i}"))
-                parties[i].start()
-            certificates = {i: party.certificate(600) or "" for i, party in enumerate(parties)}
-            other = parties[-1]
-            of_other = tmp_path / "work" / f"party-{other.number}"
-            forbidden = [
-                *around.forbidden,
-                *((kind, target) for kind in PROCESS_KINDS for target in ("parent", str(_pid(other)))),
-                ("read", str(of_other / DATA / f"P{other.number}.key")),
-                ("read", str(of_other / DATA / f"Input-Binary-P{other.number}-0")),
-                ("write", str(of_other / LOG)),
-                ("write", str(source)),
-                ("make", str(tmp_path / "project" / "harness" / "new")),
-                around.moved,
-            ]
-            own = [
-                *(
-                    ("read", f"{DATA}/{name}")
-                    for name in ("P0.key", "P0.pem", "Input-Binary-P0-0", "Input-P0-0")
-                ),
-                ("read", str(source)),
-                *([("read", "Programs/program")] if is_machine else []),
-                ("make", "new"),
-                ("write", f"{DATA}/P0.pem"),
-                ("remove", "new"),
-            ]
-            source.write_text(head + text_of([*own, *forbidden]))
-            for party in parties if not is_machine else parties[:1]:
-                party.go(certificates)
-            until(lambda: parties[0].exit_code() is not None)
-            log = parties[0].log.read_text()
-        finally:
-            for party in parties:
-                party.kill()
-                party.close()
+    with waiting_parties(engine, ready, tmp_path) as (parties, certificates):
+        other = parties[-1]
+        of_other = tmp_path / "work" / f"party-{other.number}"
+        forbidden = [
+            *around.forbidden,
+            *((kind, target) for kind in PROCESS_KINDS for target in ("parent", str(_pid(other)))),
+            ("read", str(of_other / DATA / f"P{other.number}.key")),
+            ("read", str(of_other / DATA / f"Input-Binary-P{other.number}-0")),
+            ("write", str(of_other / LOG)),
+            ("write", str(source)),
+            ("make", str(tmp_path / "project" / "harness" / "new")),
+            around.moved,
+        ]
+        own = [
+            *(("read", f"{DATA}/{name}") for name in ("P0.key", "P0.pem", "Input-Binary-P0-0", "Input-P0-0")),
+            ("read", str(source)),
+            *([("read", "Programs/program")] if is_machine else []),
+            ("make", "new"),
+            ("write", f"{DATA}/P0.pem"),
+            ("remove", "new"),
+        ]
+        source.write_text(head + text_of([*own, *forbidden]))
+        for party in parties if not is_machine else parties[:1]:
+            party.go(certificates)
+        until(lambda: parties[0].exit_code() is not None)
+        log = parties[0].log.read_text()
     answers = answers_in(log.splitlines())
     assert answers.keys() == {*own, *forbidden}, log
     assert {attempt for attempt in own if not answers[attempt]} == set()
