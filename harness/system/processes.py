@@ -5,9 +5,11 @@ As a program it takes the parent's number and a command.
 
 import ctypes
 import os
+import selectors
 import signal
 import sys
 from pathlib import Path
+from typing import IO
 
 _PR_SET_PDEATHSIG = 1
 
@@ -21,6 +23,19 @@ def die_with_parent() -> None:
 def leashed(*command: str) -> list[str]:
     """Return the command that runs `command` on a leash; the project is on PYTHONPATH."""
     return [sys.executable, "-m", __name__, str(os.getpid()), *command]
+
+
+def has_output_within(seconds: float, pipe: IO[bytes] | IO[str]) -> bool:
+    """Wait for a process to write to a pipe or to close it, for at most `seconds`.
+
+    `select.select` cannot watch a descriptor above 1023, which a process with many open files has.
+
+    Returns:
+        Whether a read would return at once.
+    """
+    with selectors.DefaultSelector() as selector:
+        selector.register(pipe, selectors.EVENT_READ)
+        return bool(selector.select(max(0.0, seconds)))
 
 
 def birth(process: int) -> str:

@@ -1,7 +1,6 @@
 """Links between parties on one machine: loopback, or a relay."""
 
 import os
-import select
 import signal
 import socket
 import statistics
@@ -19,7 +18,7 @@ from harness.computation import EmulatedNetwork
 from harness.engines.emulated_network import relay
 from harness.engines.emulated_network.profiles import Network
 from harness.errors import ClientError, FairSharesError, PartyFailedError, PartyTimeoutError, RelayError
-from harness.system.processes import leashed
+from harness.system.processes import has_output_within, leashed
 from harness.system.signals import uninterrupted
 
 _START_S = 20.0
@@ -85,8 +84,8 @@ def _start(network: Network, reached: Sequence[tuple[int, int, int]]) -> subproc
 
 def _shown_ports(process: subprocess.Popen[str], network: Network, count: int) -> list[int]:
     assert process.stdout is not None
-    readable, _, _ = select.select([process.stdout], [], [], _START_S)
-    ports = [int(word) for word in process.stdout.readline().split()] if readable else []
+    has_written = has_output_within(_START_S, process.stdout)
+    ports = [int(word) for word in process.stdout.readline().split()] if has_written else []
     if len(ports) != count:
         raise RelayError(f"{_relay_of(network)} did not start; no party was started.")
     return ports

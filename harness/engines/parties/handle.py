@@ -3,7 +3,6 @@
 import contextlib
 import os
 import re
-import select
 import shutil
 import signal
 import subprocess
@@ -42,7 +41,7 @@ from harness.party_reports import (
     line_of_failure,
     report_in,
 )
-from harness.system.processes import is_stopped
+from harness.system.processes import has_output_within, is_stopped
 
 _PROCESSES = Path("/proc")
 # Variables of paths, language, threads and memory, and how Python writes.
@@ -266,8 +265,7 @@ class LocalProcess(PartyProcess):
         return self._process.stdout
 
     def certificate(self, seconds: float) -> str | None:
-        readable, _, _ = select.select([self._output], [], [], max(0.0, seconds))
-        if not readable:
+        if not has_output_within(seconds, self._output):
             return None
         answer = self._output.readline().decode(errors="replace").strip()
         if not _says_ready(answer):
