@@ -46,8 +46,8 @@ from harness.hosts.messages import (
 from harness.hosts.party_run import BenchmarkRun, Preparation, ReleaseRun
 from harness.hosts.policy import FILE
 from harness.hosts.states import State
-from harness.inputs.shares.signatures import Signed
 from harness.system.signals import take_interrupts
+from harness.uploads.signatures import Signed
 
 _WAITING = 1  # request beside the one being answered, to save memory
 # Between looks at a party, and at signals. Python may begin to wait right after the signal that

@@ -39,20 +39,6 @@ from harness.hosts.signed_results import (
 )
 from harness.hosts.states import State
 from harness.inputs.record_schema import RecordDomain
-from harness.inputs.shares.aggregates import check_own, extract_values
-from harness.inputs.shares.counting import Count, Opener
-from harness.inputs.shares.file_format import AGGREGATE_SUFFIX, SUFFIX, ClientPolicy
-from harness.inputs.shares.identities import MOST_UPLOADS
-from harness.inputs.shares.party import (
-    LIST_SUFFIX,
-    LONGEST_LIST,
-    UploadReport,
-    new_uploads,
-    read_lists,
-    write_uploads,
-)
-from harness.inputs.shares.signatures import Signed
-from harness.inputs.shares.task import read_task
 from harness.pipeline.jobs import make_job
 from harness.pipeline.planning import check_kind, event_of
 from harness.pipeline.preprocessing import charging_for, joint_noise_of, terms_of as terms_of_noise
@@ -72,6 +58,21 @@ from harness.privacy.ledger.populations import LedgerState, PrivacyEvent, Status
 from harness.privacy.stock import Piece, Stock
 from harness.releases.base import PreparedRelease, statistic_of
 from harness.system.files import append
+from harness.uploads.aggregates import check_own, extract_values
+from harness.uploads.counting import Count, Opener
+from harness.uploads.files import AGGREGATE_SUFFIX, SUFFIX
+from harness.uploads.identities import MOST_UPLOADS
+from harness.uploads.lists import (
+    LIST_SUFFIX,
+    LONGEST_LIST,
+    UploadReport,
+    new_uploads,
+    read_lists,
+    write_uploads,
+)
+from harness.uploads.policy import ClientPolicy
+from harness.uploads.signatures import Signed
+from harness.uploads.task import read_task
 from protocols.guarantee import Budget
 from protocols.spec import CLIENTS, REPLICATED
 

@@ -23,9 +23,9 @@ from harness.hosts.key_histories import (
     read_history,
     write_history,
 )
-from harness.inputs.shares.signatures import Signed
 from harness.security_models import SecurityModel
 from harness.system.files import scratch_directory, write_whole
+from harness.uploads.signatures import Signed
 
 T = TypeVar("T")
 

@@ -19,11 +19,11 @@ from harness.errors import HostUnfitError
 from harness.hosts.inventory import ADDRESS
 from harness.hosts.states import ALL, NOT_RUNNING, State
 from harness.hosts.trials import Trial
-from harness.inputs.shares.signatures import Signed
 from harness.privacy.manifest import Environment
 from harness.system.documents import Refusal, as_type
 from harness.system.files import larger_than
 from harness.system.spelling import similar
+from harness.uploads.signatures import Signed
 from protocols.json_values import JsonObject
 
 Answer = TypeVar("Answer", covariant=True)

@@ -62,7 +62,6 @@ from harness.hosts.signed_results import (
 from harness.hosts.states import State
 from harness.hosts.trials import Trial
 from harness.inputs.record_schema import domain_from_json
-from harness.inputs.shares.signatures import Signed
 from harness.pipeline.preprocessing import joint_noise_of, noise_job, terms_of
 from harness.privacy.ledger.entries import next_head
 from harness.privacy.ledger.populations import Status
@@ -70,6 +69,7 @@ from harness.privacy.stock import Piece, new_name, shares_of
 from harness.security_models import SecurityModel
 from harness.system.files import create_file, scratch_directory, write_whole
 from harness.system.signals import uninterrupted
+from harness.uploads.signatures import Signed
 from protocols.spec import CLIENTS
 
 MAX_SKEW_S = 60.0

@@ -266,7 +266,7 @@ def as_records(
     """Return an entry for each of a table's counted lines; parameters as for `read_records`.
 
     Guarantees: with `say`, all names in client_id are clients, and no other value changes their number or
-    whether this returns.  [test: tests/harness/inputs/test_uploaded_records.py]
+    whether this returns.  [test: tests/harness/uploads/test_uploaded_records.py]
     """
     where = table.where
     if not len(counted.records) and say is None:

@@ -182,7 +182,7 @@ class NoisePlan:
 def nodes_changed(release: LinearQueries, neighbors: Neighbors) -> int:
     """Return the most by which two neighbors' counts differ in all.
 
-    [test: tests/protocols/test_calibration.py, tests/harness/clients/test_exchanged_records.py]
+    [test: tests/protocols/test_calibration.py, tests/harness/online/test_exchanged_records.py]
     """
     return neighbors.cap * max(map(len, release.columns)) * (2 if neighbors.are_replaced else 1)
 
@@ -221,7 +221,7 @@ def plan_noise(
     Computes: epsilon and delta shared evenly among the units by which neighbors differ (theorem 8).
     Guarantees: `exact` is within epsilon and delta; if no coins reach them, ValueError says which bound.
     [test: tests/protocols/test_calibration.py, tests/harness/releases/test_client_unit.py,
-    tests/harness/clients/test_exchanged_records.py]
+    tests/harness/online/test_exchanged_records.py]
     """
     if not 0 < delta < 1:
         raise ValueError("delta must be between 0 and 1")

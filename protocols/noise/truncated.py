@@ -70,7 +70,7 @@ def guarantee_of_clients(coins: tuple[Coin, ...], nodes: int, cap: int) -> Guara
 
     Computes: theorem 9. Exchanged records count on twice as many levels (theorem 10).
     Guarantees: deltas of basic composition, for every way to spread.
-    [test: tests/harness/releases/test_client_unit.py, tests/harness/clients/test_exchanged_records.py]
+    [test: tests/harness/releases/test_client_unit.py, tests/harness/online/test_exchanged_records.py]
     """
     epsilon = nodes * cap * log_upper_bound(worst_ratio(coins))
     return Guarantee(epsilon, nodes * most_uncovered(coins, cap))

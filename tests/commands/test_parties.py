@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from harness.clients.gateway import FAILED
 from harness.engines import base
 from harness.engines.base import PROGRAMS, PROJECT, EngineResult, MadeUpJob, parse_outputs
 from harness.engines.mpyc.engine import EmbeddedEngine
@@ -32,6 +31,7 @@ from harness.errors import (
     UnsupportedError,
     UsedDirectoryError,
 )
+from harness.online.gateway import FAILED
 from harness.security_models import get_model
 from protocols.spec import PI_LAP
 from tests.support.command import processes_below

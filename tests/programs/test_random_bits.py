@@ -9,8 +9,8 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from harness.clients import input_masks as masks, sender as sending
 from harness.engines.base import PROGRAMS
+from harness.online import client as sending, masks
 from harness.security_models import SecurityModel
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample, input_widths

@@ -53,13 +53,13 @@ from harness.hosts.runner import HostsRunner
 from harness.hosts.signed_results import sign
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
-from harness.inputs.shares.party import UploadReport, _read_list
-from harness.inputs.shares.signatures import Signed
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Status
 from harness.request.base import Request
 from harness.request.releases import REQUESTS, WeightsRequest
 from harness.security_models import SecurityModel, get_model
+from harness.uploads.lists import UploadReport, _read_list
+from harness.uploads.signatures import Signed
 from protocols.spec import PI_RW, SHARES, InputPath
 from tests.conftest import PROJECT
 from tests.support.sharing import share, to_hosts

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from harness.clients import input_masks as masks
-from harness.clients.gateway import Front
-from harness.clients.messages import Channel
-from harness.clients.sender import Sender, send_values
-from harness.clients.session import Server
 from harness.engines.parties.certificates import make_key
 from harness.engines.parties.supervisor import free_ports
+from harness.online import masks
+from harness.online.client import Sender, send_values
+from harness.online.gateway import Front
+from harness.online.messages import Channel
+from harness.online.session import Server
 from protocols.circuits.clients import checks
 
 TERMS = {"form": "product", "groups": ["a", "b"]}

@@ -146,7 +146,7 @@ def _dump_no_core() -> None:
 
 def _run_with_front(config: dict[str, Any], started: float) -> int:
     """Talk to clients here, with the virtual machine as a child; neither outlives the other."""
-    from harness.clients import gateway as front  # a party without clients should not pay for it
+    from harness.online import gateway as front  # a party without clients should not pay for it
 
     data, party, number = Path(DATA), config["party"], secrets.randbelow(1 << 31)
     trust(make_key(data, f"C{number}", f"C{number}"), data, f"C{number}")

@@ -19,7 +19,6 @@ from harness.hosts.policy import LEDGER, STOCK
 from harness.hosts.runner import HostsRunner
 from harness.hosts.signed_results import Intent, Statement, sign
 from harness.hosts.trials import Noise, Trial
-from harness.inputs.shares.signatures import Signed
 from harness.inputs.synthetic import Federation
 from harness.pipeline.sources import BENCHMARK_TERMS, read_terms
 from harness.privacy.ledger.entries import Ledger
@@ -27,6 +26,7 @@ from harness.privacy.stock import Stock
 from harness.request.releases import WeightsRequest
 from harness.security_models import get_model
 from harness.system.files import PREFIX
+from harness.uploads.signatures import Signed
 from protocols.spec import CLIENTS, PI_RW
 from tests.support.command import refused, succeed
 from tests.support.coordinators import (

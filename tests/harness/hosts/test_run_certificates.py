@@ -17,9 +17,9 @@ from harness.hosts.agent import Work
 from harness.hosts.messages import GetCertificate, RunTrial, Start
 from harness.hosts.signed_results import BenchmarkIntent, Intent, sign
 from harness.hosts.trials import Trial
-from harness.inputs.shares.signatures import Signed, is_signed, kind_of
 from harness.inputs.synthetic import Federation
 from harness.system.files import PREFIX
+from harness.uploads.signatures import Signed, is_signed, kind_of
 from protocols.json_values import JsonObject
 from tests.support.coordinators import (
     MODEL,
