@@ -16,11 +16,11 @@ from benchmarks.studies.outcome import SUMMARY, Row, StudyResult, rounded
 from benchmarks.studies.plans import run_command
 from harness.forecast.uploads import costs_of
 from harness.inputs.record_schema import RecordDomain
-from harness.inputs.shares.client import seal_upload
-from harness.inputs.shares.counting import Count, Opener
-from harness.inputs.shares.keys import SealingParty, secrets_in, signing_key
-from harness.inputs.shares.party import read_lists, write_uploads
-from harness.inputs.shares.task import ANYONE, Task
+from harness.uploads.client import seal_upload
+from harness.uploads.counting import Count, Opener
+from harness.uploads.keys import SealingParty, secrets_in, signing_key
+from harness.uploads.lists import read_lists, write_uploads
+from harness.uploads.task import ANYONE, Task
 from harness.views.parts import Part, Table
 from harness.views.uploads import planned
 from protocols.json_values import JsonFields

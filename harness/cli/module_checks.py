@@ -3,7 +3,7 @@
 The tests of a module are found by one rule, which is only here. The first of these that finds some decides:
 
 1. `tests/modules.toml`, where the module has an entry.
-2. Test files that import the module, in the nearest folder of tests. For `harness/inputs/shares/keys.py` this
+2. Test files that import the module, in the nearest folder of tests. For `harness/uploads/keys.py` this
    is `tests/harness/inputs/shares`, or `tests/harness/inputs` if that is not there.
 3. All other test files that import the module.
 

@@ -39,7 +39,7 @@ from harness.training.request import TrainRequest
 
 def parse_last_day(text: str, option: str) -> str:
     """Return a day that is not over in UTC."""
-    from harness.inputs.shares.keys import is_date, today  # slow to load
+    from harness.uploads.keys import is_date, today  # slow to load
 
     if not is_date(text):
         raise OptionError(f"{named(option)} must be a day, as 2027-12-31 is; got {text!r}.")
@@ -118,7 +118,7 @@ class TaskOptions(Options):
     until = optional(parse_last_day, "the last day on which clients share, for example 2027-12-31")
     admission = usual(
         "anyone",
-        one_of(in_module("harness.inputs.shares.task:ADMISSIONS")),
+        one_of(in_module("harness.uploads.task:ADMISSIONS")),
         "which clients the parties' servers let upload: anyone (default), certificate (they show one) or "
         "urls (each upload has one of its own); `share --to` refuses without",
     )

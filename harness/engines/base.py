@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TypedDict
 
 from harness.charged import Charged
-from harness.clients.session import ClientInputs
 from harness.computation import EmulatedNetwork, HostsRun, Preprocessing
 from harness.engines.emulated_network.profiles import Network
 from harness.errors import OutputError, UnsupportedError, refuse
+from harness.online.session import ClientInputs
 from harness.security_models import SecurityModel
 from protocols.circuits.noise import input_widths
 from protocols.noise.added import DistributedNoise, NoiseDistribution

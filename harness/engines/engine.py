@@ -11,7 +11,6 @@ from pathlib import Path
 from msgspec import convert
 
 from harness.charged import Charged
-from harness.clients.gateway_config import GatewayConfig
 from harness.engines.base import (
     Address,
     DistributedNoiseInput,
@@ -50,6 +49,7 @@ from harness.engines.parties.supervisor import (
 )
 from harness.engines.parties.working_directory import LOOPBACK
 from harness.errors import OutputError, UnsupportedError, named
+from harness.online.gateway_config import GatewayConfig
 from harness.party_reports import ClientsServed, MalformedReportError, reports_in
 from harness.security_models import SecurityModel
 from protocols.spec import CLIENTS, REPLICATED, InputForm, ProtocolSpec

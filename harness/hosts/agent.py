@@ -48,8 +48,8 @@ from harness.hosts.policy import FILE
 from harness.hosts.runs import noise_proposed, trial_proposed
 from harness.hosts.states import HostState, NoRun, State, Stepping
 from harness.hosts.uploads import release_proposed
-from harness.inputs.shares.signatures import Signed
 from harness.system.signals import take_interrupts, uninterrupted
+from harness.uploads.signatures import Signed
 from protocols.json_values import JsonObject
 
 _WAITING = 1  # request beside the one being answered, to save memory

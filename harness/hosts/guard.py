@@ -22,8 +22,6 @@ from harness.hosts.decision import Attempt, Release, Rule
 from harness.hosts.messages import Agree
 from harness.hosts.signed_results import Intent, PreparedParty, UploadList
 from harness.inputs.record_schema import RecordDomain
-from harness.inputs.shares.file_format import ClientPolicy
-from harness.inputs.shares.party import UploadReport, new_uploads
 from harness.pipeline.jobs import make_job
 from harness.pipeline.planning import check_kind, event_of
 from harness.pipeline.preprocessing import JointNoise, charging_for, joint_noise_of
@@ -35,6 +33,8 @@ from harness.privacy.ledger.populations import LedgerState, PrivacyEvent, Status
 from harness.privacy.stock import Piece, Stock
 from harness.releases.base import Answer, PreparedRelease, Statistic, statistic_of
 from harness.request.base import Request
+from harness.uploads.lists import UploadReport, new_uploads
+from harness.uploads.policy import ClientPolicy
 from protocols.guarantee import Budget
 from protocols.json_values import JsonFields
 from protocols.spec import CLIENTS

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from harness.engines.parties.certificates import fingerprint
 from harness.errors import CertificateError, HostUnfitError
-from harness.inputs.shares.signatures import Signed, is_signed, kind_of, signed_by
 from harness.system.documents import Refusal, as_type, parse_json, read_json
 from harness.system.files import write_whole
+from harness.uploads.signatures import Signed, is_signed, kind_of, signed_by
 
 SCHEMA = 1
 MOST_SUCCESSORS = 100  # of a chain, a century of yearly renewals

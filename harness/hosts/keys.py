@@ -23,9 +23,9 @@ from harness.hosts.key_histories import (
     read_history,
     write_history,
 )
-from harness.inputs.shares.signatures import Signed
 from harness.security_models import SecurityModel
 from harness.system.files import changeable_by_others, make_own_directory, scratch_directory, write_whole
+from harness.uploads.signatures import Signed
 
 T = TypeVar("T")
 
@@ -79,7 +79,7 @@ def make_keys(directory: Path, party: int, *, renew: bool) -> dict[str, str]:
     Guarantees: either all keys are new, each signed by the old key as its successor, or none has changed. The
     certificates of other parties stay. Old keys are removed.  [test: tests/harness/hosts/test_renewal.py]
     No key is made where others could change or replace it.
-    [test: tests/harness/inputs/test_places_of_others.py]
+    [test: tests/harness/uploads/test_places_of_others.py]
 
     Raises HostUnfitError as `own_certificates`, or if others could.
     """

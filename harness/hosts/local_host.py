@@ -37,12 +37,12 @@ from harness.hosts.messages import (
     TimeLinks,
 )
 from harness.hosts.policy import ask_owner, read_policy
-from harness.inputs.shares.signatures import Signed
 from harness.pipeline.manifests import environment, machine
 from harness.security_models import get_model
 from harness.system.documents import Refusal, as_type, read_json
 from harness.system.files import PREFIX, changeable_by_others, held_alone, remove_unless_held, write_whole
 from harness.system.processes import birth
+from harness.uploads.signatures import Signed
 
 PROGRAMS, CODE = "programs and circuits", "code"  # as sentences name them
 # Sources that must be the same everywhere.

@@ -30,11 +30,11 @@ from harness.hosts.states import (
     Stepping,
 )
 from harness.hosts.trials import Trial
-from harness.inputs.shares.signatures import Signed
 from harness.privacy.manifest import Environment
 from harness.system.documents import Refusal, as_type
 from harness.system.files import larger_than
 from harness.system.spelling import similar
+from harness.uploads.signatures import Signed
 from protocols.json_values import JsonFields, JsonObject
 
 Asked = TypeVar("Asked", bound="Message[object]")

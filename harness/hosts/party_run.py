@@ -51,11 +51,11 @@ from harness.hosts.signed_results import (
     sign,
 )
 from harness.hosts.states import HostState, RunKind, State, Step, Stepping
-from harness.inputs.shares.signatures import Signed
 from harness.party_reports import line_of_failure
 from harness.security_models import SecurityModel
 from harness.system.files import scratch_directory
 from harness.system.signals import uninterrupted
+from harness.uploads.signatures import Signed
 
 MAX_SKEW_S = 60.0
 _ARGUMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./^+-]*")  # nothing that a compiler would take for an option

@@ -69,13 +69,13 @@ from harness.hosts.messages import (
 )
 from harness.hosts.signed_results import check_ended, noise_of, verify, what_hosts_ran
 from harness.hosts.trials import Trial
-from harness.inputs.shares.signatures import Signed
 from harness.pipeline.preprocessing import joint_noise_of, noise_job, what_it_took
 from harness.pipeline.sources import PartyInputs, RunContext, Source, feed_heads
 from harness.releases.base import Answer, PreparedRelease
 from harness.request.base import Request
 from harness.security_models import SecurityModel
 from harness.system.signals import uninterrupted
+from harness.uploads.signatures import Signed
 from protocols.json_values import JsonObject, JsonValue
 from protocols.spec import CLIENTS, InputForm, ProtocolSpec
 

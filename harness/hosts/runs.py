@@ -37,13 +37,13 @@ from harness.hosts.signed_results import (
 from harness.hosts.states import HostState, RunKind, State, Step, Stepping
 from harness.hosts.trials import Trial
 from harness.inputs.record_schema import RecordDomain, domain_from_json
-from harness.inputs.shares.signatures import Signed
 from harness.pipeline.preprocessing import JointNoise, noise_job, terms_of
 from harness.pipeline.sources import PartyInputs
 from harness.privacy.ledger.entries import next_head
 from harness.privacy.ledger.populations import Status
 from harness.privacy.stock import new_name, shares_of
 from harness.system.files import create_file, write_whole
+from harness.uploads.signatures import Signed
 
 NO_INPUTS = "It was asked for a run before it had any inputs."
 _PIECE = "piece"  # the directory of a run's noise, in the run's directory

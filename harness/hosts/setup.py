@@ -14,9 +14,9 @@ from harness.hosts import keys, policy, wire
 from harness.hosts.agent import serve
 from harness.hosts.host_log import Event, HostLog
 from harness.hosts.messages import TO_SETUP, Answering, GetSuccessors, Pin, SetUp
-from harness.inputs.shares.signatures import Signed
 from harness.system.documents import SMALL, Refusal, as_type, read_json
 from harness.system.files import write_whole
+from harness.uploads.signatures import Signed
 
 SCHEMA = 1
 

@@ -17,7 +17,6 @@ from harness.computation import HostsRun, Preprocessing
 from harness.engines.parties.certificates import RUN_CERTIFICATE_LASTS, check, fingerprint
 from harness.errors import CertificateError, FairSharesError, HostUnfitError, SignatureError
 from harness.inputs.record_schema import domain_from_json
-from harness.inputs.shares.signatures import Signed, is_signed, kind_of, signed_by
 from harness.pipeline.planning import check_kind
 from harness.pipeline.sources import request_of_run, with_excluded
 from harness.privacy.manifest import FILE as MANIFEST, SIGNATURES, Inputs
@@ -26,6 +25,7 @@ from harness.releases.base import statistic_of
 from harness.releases.files import files_to_json
 from harness.system.documents import Refusal, as_json, as_type, parse_json, read_json
 from harness.system.result_files import SCHEMA as MANIFEST_SCHEMA
+from harness.uploads.signatures import Signed, is_signed, kind_of, signed_by
 from protocols.json_values import JsonFields, JsonObject
 
 T = TypeVar("T")

@@ -27,17 +27,18 @@ from harness.hosts.runs import InvitedInputs, UploadedInputs
 from harness.hosts.signed_results import AGGREGATE, UPLOADS, Intent, UploadList, lists_of_others, sign
 from harness.hosts.states import RunKind, State, Step, Stepping
 from harness.inputs.record_schema import RecordDomain
-from harness.inputs.shares.aggregates import check_own, extract_values
-from harness.inputs.shares.counting import Count, Opener
-from harness.inputs.shares.file_format import AGGREGATE_SUFFIX, SUFFIX, ClientPolicy
-from harness.inputs.shares.identities import MOST_UPLOADS
-from harness.inputs.shares.party import LIST_SUFFIX, LONGEST_LIST, read_lists, write_uploads
-from harness.inputs.shares.signatures import Signed
-from harness.inputs.shares.task import read_task
 from harness.pipeline.preprocessing import joint_noise_of, terms_of
 from harness.pipeline.sources import check_task, inputs_in
 from harness.system.files import append
 from harness.system.signals import uninterrupted
+from harness.uploads.aggregates import check_own, extract_values
+from harness.uploads.counting import Count, Opener
+from harness.uploads.files import AGGREGATE_SUFFIX, SUFFIX
+from harness.uploads.identities import MOST_UPLOADS
+from harness.uploads.lists import LIST_SUFFIX, LONGEST_LIST, read_lists, write_uploads
+from harness.uploads.policy import ClientPolicy
+from harness.uploads.signatures import Signed
+from harness.uploads.task import read_task
 from protocols.spec import CLIENTS, REPLICATED
 
 AGGREGATES = "aggregates"  # in a host's directory, placed by its owner like the next three

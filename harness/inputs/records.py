@@ -279,7 +279,7 @@ def as_records(
     """Return an entry for each of a table's counted lines; parameters as for `read_records`.
 
     Guarantees: with `say`, all names in client_id are clients, and no other value changes their number or
-    whether this returns.  [test: tests/harness/inputs/test_uploaded_records.py]
+    whether this returns.  [test: tests/harness/uploads/test_uploaded_records.py]
     """
     if not len(counted.records) and say is None:
         raise RecordsError(f"{table.where} has no records: there is no row below the header.")

@@ -10,7 +10,7 @@ from harness.inputs.encoding import columns_of, shared_over
 from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, ValueGrid, even_grid
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import Ring
-from harness.inputs.shares.file_format import copies_of, held_by
+from harness.inputs.shares import copies_of, held_by
 from protocols.spec import InputForm
 
 SEED = 20_220_523  # arbitrary; fixed so that all runs of a comparison have the same clients

@@ -20,10 +20,10 @@ from urllib.parse import urlsplit
 
 from harness.engines.parties.sandbox import missing
 from harness.errors import ShareError, named
-from harness.inputs.shares.counting import Batch, Opener, Opening, Start, unpacked
 from harness.pipeline import cluster_client
 from harness.pipeline.cluster_client import APART, FAILED, HEAD, OPENED, READY, TOGETHER, TOLD
 from harness.system.files import working_directory
+from harness.uploads.counting import Batch, Opener, Opening, Start, unpacked
 
 PROJECT = Path(__file__).resolve().parents[2]
 SCHEMES = ("tcp", "tls")

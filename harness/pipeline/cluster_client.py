@@ -99,7 +99,7 @@ def _confined(scheme: str, host: str, port: int) -> str:
 def _serve(pipes: Pipes, address: str, described: JsonValue) -> None:
     from distributed import Client  # loads NumPy, which starts threads that would stay free
 
-    from harness.inputs.shares.counting import opener_from_json, packed
+    from harness.uploads.counting import opener_from_json, packed
 
     opener = opener_from_json(described)
     waiting: queue.SimpleQueue[_Found | None] = queue.SimpleQueue()

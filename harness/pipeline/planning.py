@@ -8,13 +8,13 @@ from typing import Generic, TypeVar
 from harness.engines.base import Progress
 from harness.errors import ShareError, named
 from harness.inputs.record_schema import RecordDomain
-from harness.inputs.shares.file_format import ClientPolicy
 from harness.pipeline.sources import Admission
 from harness.privacy.ledger.accountants import NoiseEvent
 from harness.privacy.ledger.charge import Account
 from harness.privacy.ledger.populations import PrivacyEvent, uncovered
 from harness.releases.base import Answer, PreparedRelease, Statistic
 from harness.request.base import Request
+from harness.uploads.policy import ClientPolicy
 
 R = TypeVar("R", bound=Answer)
 

@@ -10,20 +10,15 @@ from pathlib import Path
 import numpy as np
 from msgspec import UNSET, UnsetType, structs
 
-from harness.clients.sender import Sender, invitations, sending
-from harness.clients.session import MAX_CONNECTIONS, Begin, ClientInputs, Upload, started_elsewhere
 from harness.engines.base import Progress
 from harness.errors import OptionError, ShareError, named
 from harness.inputs.encoding import columns_of, count_columns, count_rows, is_per_record, shared_over
 from harness.inputs.record_schema import RecordDomain, domain_from_json
 from harness.inputs.records import ClientRecords
-from harness.inputs.shares.aggregates import Header, check_aggregates, extract_values, read_uploads
-from harness.inputs.shares.client import in_uploads, split_into_shares
-from harness.inputs.shares.counting import Count, Opener
-from harness.inputs.shares.file_format import ClientPolicy, copies_of, hash_of, held_by, pieces_of
-from harness.inputs.shares.party import common_uploads, new_uploads
-from harness.inputs.shares.task import Task, read_task
+from harness.inputs.shares import copies_of, held_by, in_parts_to_share, split_into_shares
 from harness.inputs.synthetic import Federation
+from harness.online.client import Sender, invitations, sending
+from harness.online.session import MAX_CONNECTIONS, Begin, ClientInputs, Upload, started_elsewhere
 from harness.privacy.manifest import Inputs
 from harness.privacy.stock import Piece
 from harness.releases.registry import request_from_json
@@ -32,6 +27,13 @@ from harness.security_models import SecurityModel
 from harness.system.documents import Refusal
 from harness.system.files import create_file
 from harness.system.progress import part as one_of
+from harness.uploads.aggregates import Header, check_aggregates, extract_values, read_uploads
+from harness.uploads.counting import Count, Opener
+from harness.uploads.envelope import pieces_of
+from harness.uploads.identities import hash_of
+from harness.uploads.lists import common_uploads, new_uploads
+from harness.uploads.policy import ClientPolicy
+from harness.uploads.task import Task, read_task
 from protocols.arrays import Integers, Words
 from protocols.json_values import JsonValue
 from protocols.spec import CLIENTS, InputForm
@@ -424,7 +426,7 @@ def share_and_add_up(
     before, ring = time.monotonic(), shared_over(form, model.domain)
     columns = count_columns(records.domain, form.name)
     shares: list[list[Words]] = [[] for _ in range(model.parties)]  # of each party, in blocks
-    for part in in_uploads(records, form, 64):  # a 64th of an upload fits a processor's cache
+    for part in in_parts_to_share(records, form, 64):  # a 64th of an upload fits a processor's cache
         split = split_into_shares(ring.encode(columns_of(part, form)), ring, model.parties)
         for blocks, (_, share) in zip(shares, split, strict=True):
             blocks.append(share.reshape(columns, -1, ring.words))

@@ -63,7 +63,7 @@ class Invitations(Options):
         "during the run (needs MP-SPDZ)",
     )
     clients = optional(
-        whole(1, in_module("harness.clients.session:MAX_CONNECTIONS")), "how many clients are invited"
+        whole(1, in_module("harness.online.session:MAX_CONNECTIONS")), "how many clients are invited"
     )
 
 

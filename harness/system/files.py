@@ -388,7 +388,7 @@ def changeable_by_others(directory: Path) -> str | None:
         A sentence without its end, or None.
     Raises:
         OSError: It cannot be followed.
-    [test: tests/harness/inputs/test_places_of_others.py]
+    [test: tests/harness/uploads/test_places_of_others.py]
     """
     reason = writable_by_others(directory)
     return entries_replaceable_by_others(directory) if reason is None else reason
@@ -403,7 +403,7 @@ def make_own_directory(directory: Path) -> str | None:
         How others could, as `entries_replaceable_by_others` says it, or None. Nothing new is left then.
     Raises:
         OSError: It cannot be made or followed.
-    [test: tests/harness/inputs/test_places_of_others.py]
+    [test: tests/harness/uploads/test_places_of_others.py]
     """
     new = [place for place in (directory, *directory.parents) if not place.exists()]
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)

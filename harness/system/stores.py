@@ -128,7 +128,7 @@ def within(seconds: float, store: Store | None, act: StoreCall[T]) -> T:
 
     Libraries of stores limit silence, if anything. Those that are asynchronous end the call then. Others go
     on with it in a thread that nobody waits for, and that ends with this process.
-    [test: tests/harness/clients/test_stores.py]
+    [test: tests/harness/uploads/test_stores.py]
     """
     options = {"timeout": seconds} if store is not None and store.async_impl else {}
     ended: Future[T] = Future()
@@ -147,7 +147,7 @@ def store_of(url: str) -> tuple[Store, str]:
     """Return the store of a URL, as fsspec's file system, and the path in it.
 
     Guarantees: an sftp server's key is in `~/.ssh/known_hosts`.
-    [test: tests/harness/clients/test_stores.py]
+    [test: tests/harness/uploads/test_stores.py]
 
     Raises MissingPackageError, or ShareError without such a store or an answer.
     """

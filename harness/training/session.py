@@ -17,7 +17,7 @@ from harness.engines.engine import RoundsShape
 from harness.engines.parties.supervisor import Rounds
 from harness.engines.registry import choose_model, engine_of
 from harness.errors import PYTHON, FairSharesError, OptionError, UnsupportedError, naming
-from harness.inputs.shares.client import split_into_shares
+from harness.inputs.shares import split_into_shares
 from harness.pipeline.preprocessing import JointNoise, charging_for, preprocess, taken
 from harness.privacy.ledger.charge import Account, ChargedElsewhere, Entry, chosen_account, entry
 from harness.privacy.ledger.populations import PrivacyEvent

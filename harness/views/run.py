@@ -14,10 +14,10 @@ from msgspec import UNSET, UnsetType
 
 from harness.computation import Computation
 from harness.errors import named
-from harness.inputs.shares.party import described
 from harness.privacy.manifest import Columns, Manifest, ReleaseManifest, given, read_statement
 from harness.privacy.statement import SHIFTED, bounds_shown
 from harness.request.releases import ReleaseCall
+from harness.uploads.lists import described
 from harness.views.parts import PAGE, Bad, Findings, Good, Heading, Line, Part, Picture, Sentences, Table
 from harness.views.rendering.plots import deltas
 from protocols.accounting.rounding import digits_up

@@ -206,7 +206,7 @@ class NoisePlan:
 def nodes_changed(release: LinearQueries, neighbors: Neighbors) -> int:
     """Return the most by which all counts of two neighbors differ together.
 
-    [test: tests/protocols/test_calibration.py, tests/harness/clients/test_exchanged_records.py]
+    [test: tests/protocols/test_calibration.py, tests/harness/online/test_exchanged_records.py]
     """
     return neighbors.cap * max(map(len, release.columns)) * (2 if neighbors.are_replaced else 1)
 
@@ -260,7 +260,7 @@ def plan_noise(
     Raises:
         ValueError: No coins reach epsilon and delta. The message says which bound they miss.
     [test: tests/protocols/test_calibration.py, tests/harness/releases/test_client_unit.py,
-    tests/harness/clients/test_exchanged_records.py]
+    tests/harness/online/test_exchanged_records.py]
     """
     if not 0 < delta < 1:
         raise ValueError("delta must be between 0 and 1")

@@ -235,7 +235,7 @@ def composed(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
 def values_moved(release: LinearQueries, neighbors: Neighbors) -> int:
     """Return the largest L1 distance between the noisy values of any two neighboring data sets.
 
-    [test: tests/harness/privacy/test_audit_releases.py, tests/harness/clients/test_exchanged_records.py]
+    [test: tests/harness/privacy/test_audit_releases.py, tests/harness/online/test_exchanged_records.py]
     """
     if release.amounts:
         return max(map(sum, amounts_moved(release, neighbors)))

@@ -1,6 +1,6 @@
 """Masked values that clients send to running parties, so that no active party can change them.
 
-A virtual machine's only client is its party's front (`harness/clients/gateway.py`).
+A virtual machine's only client is its party's front (`harness/online/gateway.py`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def columns_of_clients(
     data counts as 0. Each of `parts` equal runs of values is checked on its own.
     Guarantees: if a party alters what clients learn of r modulo 2^64, each of these clients notices, but for
     2^-CHECKS.
-    [test: tests/harness/clients/test_input_masks.py]
+    [test: tests/harness/online/test_masks.py]
     No client, whatever it does, ends the run or has parties compute on different numbers.
     [test: tests/commands/test_clients.py]
     Reveals: digests of what clients sent to all parties; subset sums, uniform by their offsets; to each

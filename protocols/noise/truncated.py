@@ -79,7 +79,7 @@ def guarantee_of_clients(coins: tuple[Coin, ...], nodes: int, cap: int) -> Guara
 
     Computes: theorem 9. For exchanged records, `nodes` is twice as large (theorem 10).
     Guarantees: holds for every way in which a client's records can be spread over cells.
-    [test: tests/harness/releases/test_client_unit.py, tests/harness/clients/test_exchanged_records.py]
+    [test: tests/harness/releases/test_client_unit.py, tests/harness/online/test_exchanged_records.py]
     """
     epsilon = nodes * cap * log_upper_bound(worst_ratio(coins))
     return Guarantee(epsilon, nodes * most_uncovered(coins, cap))

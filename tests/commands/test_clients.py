@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.clients import messages as wire, sender as sending
-from harness.clients.messages import Channel
-from harness.clients.sender import SCHEMA
-from harness.clients.session import Server
 from harness.engines.base import PROGRAMS, EngineResult, PrivateJob
 from harness.engines.parties.certificates import fingerprint, make_key
 from harness.errors import PartyFailedError
+from harness.online import client as sending, messages as wire
+from harness.online.client import SCHEMA
+from harness.online.messages import Channel
+from harness.online.session import Server
 from harness.pipeline.sources import local_clients
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent

@@ -24,9 +24,10 @@ from harness.hosts.local_host import TURN
 from harness.hosts.messages import Forget, Message
 from harness.hosts.policy import FILE, LEDGER
 from harness.inputs.rings import RINGS
-from harness.inputs.shares.file_format import SALT_BYTES, SEED_BYTES
-from harness.inputs.shares.task import BOUNDS_BYTES, read_task
+from harness.inputs.shares import SEED_BYTES
 from harness.system.files import PREFIX
+from harness.uploads.envelope import BOUNDS_BYTES, SALT_BYTES
+from harness.uploads.task import read_task
 from protocols.accounting.calibration import (
     NeighboringRelation,
     Neighbors,

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.clients.uploading import Outcome, send
 from harness.engines.parties.supervisor import free_ports
 from harness.errors import ShareError
-from harness.inputs.shares.counting import Count
-from harness.inputs.shares.task import Task
+from harness.uploads.counting import Count
+from harness.uploads.sending import Outcome, send
+from harness.uploads.task import Task
 from tests.conftest import PROJECT
 from tests.support.envelopes import made_task, opener, upload
 from tests.support.running import until

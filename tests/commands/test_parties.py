@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from benchmarks.measure.given_numbers import Given, engine_giving
-from harness.clients.gateway_config import GatewayConfig
 from harness.engines.base import PROGRAMS, PROJECT, EngineResult, MadeUpJob, parse_outputs
 from harness.engines.mpyc.engine import EmbeddedEngine
 from harness.engines.parties import supervisor as parties
@@ -31,6 +30,7 @@ from harness.errors import (
     PartyTimeoutError,
     UsedDirectoryError,
 )
+from harness.online.gateway_config import GatewayConfig
 from harness.party_reports import ClientsFailed, Ready, line_of, line_of_failure
 from harness.security_models import get_model
 from protocols.spec import PI_LAP

@@ -9,8 +9,8 @@ from unittest.mock import patch
 import pytest
 
 from harness.cli.commands.tasks import _meaning
-from harness.inputs.shares.keys import SealingParty, read_party
-from harness.inputs.shares.party import COUNTED, UNCOVERED, WRONG_SIZE
+from harness.uploads.keys import SealingParty, read_party
+from harness.uploads.reasons import COUNTED, UNCOVERED, WRONG_SIZE
 from tests.support.command import call, files_below, refused, succeed
 from tests.support.envelopes import made_task
 from tests.support.running import QUICKEST

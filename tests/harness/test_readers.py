@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from harness.clients.sender import read_invitation
 from harness.errors import (
     FairSharesError,
     HostsFileError,
@@ -20,12 +19,14 @@ from harness.errors import (
 from harness.forecast.unit_costs import read_units
 from harness.hosts.inventory import read_hosts
 from harness.inputs.record_schema import read_domain
-from harness.inputs.shares.aggregates import read_header
-from harness.inputs.shares.party import OTHER_TASK, UploadReport, read_lists, write_uploads
-from harness.inputs.shares.task import task_from_bytes
+from harness.online.client import read_invitation
 from harness.pipeline.sources import read_terms
 from harness.postprocessing.thresholds.rules import rule_from_json
 from harness.reweighing.sample_weight import read_weights
+from harness.uploads.aggregates import read_header
+from harness.uploads.lists import UploadReport, read_lists, write_uploads
+from harness.uploads.reasons import OTHER_TASK
+from harness.uploads.task import task_from_bytes
 from tests.support.envelopes import VECTORS, made_task
 from tests.support.hostile import SECRET, check_file, check_refuses, spoilt
 

@@ -9,8 +9,8 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from harness.clients import input_masks as masks, sender as sending
 from harness.engines.base import PROGRAMS
+from harness.online import client as sending, masks
 from harness.releases.weights.spec import PI_RW
 from harness.security_models import SecurityModel
 from protocols.circuits.coins import design_coins

@@ -13,7 +13,7 @@ PACKAGES = ("protocols", "harness", "fairshares", "benchmarks")
 
 FORBIDDEN = (
     ("harness.errors", "harness.pipeline.run"),
-    ("harness.inputs.shares.client", "harness.engines.registry"),
+    ("harness.uploads.client", "harness.engines.registry"),
     ("harness.engines.registry", "harness.privacy.ledger.entries"),
     ("harness.postprocessing.curves", "harness.engines.registry"),
     ("harness.releases.weights.statistic", "harness.pipeline.run"),

@@ -12,8 +12,6 @@ import pytest
 from msgspec import to_builtins
 
 import fairshares as fs
-from harness.clients.sender import invitations
-from harness.clients.session import Server
 from harness.engines.emulated_network.profiles import LAN
 from harness.engines.mpspdz.engine import MpSpdzEngine
 from harness.evaluation.metrics import METRICS
@@ -25,11 +23,13 @@ from harness.hosts.setup import exported, set_up_here
 from harness.hosts.signed_results import SCHEMA, UPLOADS, Intent, Statement, sign, what_hosts_ran
 from harness.inputs import record_schema
 from harness.inputs.record_schema import domain_from_json
-from harness.inputs.shares.signatures import Signed
+from harness.online.client import invitations
+from harness.online.session import Server
 from harness.pipeline.sources import terms_of
 from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
 from harness.postprocessing.thresholds.rules import ThresholdRule
 from harness.security_models import get_model
+from harness.uploads.signatures import Signed
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.json_values import JsonValue
 from protocols.spec import SPLIT

@@ -21,13 +21,13 @@ from harness.hosts.keys import RunKeys
 from harness.hosts.policy import read_policy
 from harness.hosts.runner import HostsSource
 from harness.hosts.signed_results import verify
-from harness.inputs.shares.client import share as sealed
-from harness.inputs.shares.task import read_task
 from harness.pipeline.run import RunSettings, run_release
 from harness.privacy.ledger.charge import Account
 from harness.privacy.ledger.entries import Ledger
 from harness.releases.weights.spec import PI_RW
 from harness.releases.weights.statistic import WeightsStatistic
+from harness.uploads.client import share as sealed
+from harness.uploads.task import read_task
 from protocols.guarantee import Budget
 from protocols.spec import SHARES
 from tests.support.command import succeed

@@ -22,9 +22,9 @@ from harness.errors import (
     named_command,
     naming,
 )
-from harness.inputs.shares.task import read_task
 from harness.request.readers import parse_cap
 from harness.system.result_files import new_directory
+from harness.uploads.task import read_task
 from tests.conftest import PROJECT
 
 OF_COMMANDS = ("harness/cli/", "harness/views/", "harness/hosts/")  # which no Python call reaches

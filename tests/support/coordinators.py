@@ -56,8 +56,6 @@ from harness.hosts.signed_results import sign
 from harness.hosts.uploads import Listed, _digest
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
-from harness.inputs.shares.party import UploadReport, _read_list
-from harness.inputs.shares.signatures import Signed
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Status
 from harness.releases.registry import REQUESTS
@@ -65,6 +63,8 @@ from harness.releases.weights.request import WeightsRequest
 from harness.releases.weights.spec import PI_RW
 from harness.request.base import Request
 from harness.security_models import SecurityModel, get_model
+from harness.uploads.lists import UploadReport, _read_list
+from harness.uploads.signatures import Signed
 from protocols.spec import SHARES, InputPath
 from tests.conftest import PROJECT
 from tests.support.sharing import share, to_hosts

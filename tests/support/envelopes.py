@@ -15,14 +15,15 @@ import numpy as np
 
 from harness.inputs.encoding import shared_over
 from harness.inputs.record_schema import Cap, RecordDomain
-from harness.inputs.shares import client as sealing
-from harness.inputs.shares.client import open_envelope, seal_upload
-from harness.inputs.shares.counting import Count, Opener
-from harness.inputs.shares.file_format import copies_of
-from harness.inputs.shares.keys import SealingParty, secrets_in, unseal
-from harness.inputs.shares.party import OTHER_KEY, OTHER_TASK, UNOPENED, UNREADABLE
-from harness.inputs.shares.task import ANYONE, HEAD_BYTES, Task
+from harness.inputs.shares import copies_of
 from harness.security_models import get_model
+from harness.uploads.client import seal_upload
+from harness.uploads.counting import Count, Opener
+from harness.uploads.envelope import HEAD_BYTES, info_of
+from harness.uploads.keys import SealingParty, secrets_in, unseal
+from harness.uploads.opening import open_envelope
+from harness.uploads.reasons import OTHER_KEY, OTHER_TASK, UNOPENED, UNREADABLE
+from harness.uploads.task import ANYONE, Task
 from protocols.arrays import Integers, Words
 from protocols.json_values import JsonFields
 from protocols.spec import INPUT_FORMS, PATHS
@@ -123,13 +124,13 @@ def resealed(task: Task, party: int, envelope: bytes, secrets: Path, at: int) ->
     """Return an envelope of which a client sealed one byte otherwise. Args: secrets: keys; at: where."""
     head, key = envelope[:HEAD_BYTES], task.parties[party].keys[0]
     plain = unsealed(task, party, envelope, secrets)
-    return head + key.seal(changed(plain, at % len(plain)), sealing._info(head, party))
+    return head + key.seal(changed(plain, at % len(plain)), info_of(head, party))
 
 
 def unsealed(task: Task, party: int, envelope: bytes, secrets: Path) -> bytes:
     """Return what is in an envelope, unchecked. Args: secrets: the party's keys."""
     head, key = envelope[:HEAD_BYTES], task.parties[party].keys[0]
-    plain = unseal(secrets_in(secrets)[key.id], envelope[HEAD_BYTES:], sealing._info(head, party))
+    plain = unseal(secrets_in(secrets)[key.id], envelope[HEAD_BYTES:], info_of(head, party))
     assert plain is not None
     return plain
 

@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from harness.clients import input_masks as masks, messages as wire
-from harness.clients.gateway import Front, GatewayPlace
-from harness.clients.gateway_config import GatewayConfig
-from harness.clients.messages import Channel
-from harness.clients.sender import Sender, send_values
-from harness.clients.session import Server
 from harness.engines.parties.certificates import make_key
 from harness.engines.parties.supervisor import free_ports
+from harness.online import masks, messages as wire
+from harness.online.client import Sender, send_values
+from harness.online.gateway import Front, GatewayPlace
+from harness.online.gateway_config import GatewayConfig
+from harness.online.messages import Channel
+from harness.online.session import Server
 from harness.party_reports import line_of
 from protocols.circuits.clients import checks
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import harness.inputs.shares.party as why
-from harness.inputs.shares.file_format import SUFFIX
-from harness.inputs.shares.task import BOUNDS_BYTES, read_task
+import harness.uploads.reasons as why
+from harness.uploads.envelope import BOUNDS_BYTES
+from harness.uploads.files import SUFFIX
+from harness.uploads.task import read_task
 from tests.support.envelopes import changed, resealed
 
 # Does something to an envelope's file, which one party is to have.

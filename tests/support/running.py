@@ -22,8 +22,7 @@ from harness.engines.emulated_network.profiles import Network
 from harness.engines.engine import Engine
 from harness.engines.registry import choose_model
 from harness.inputs.rings import XOR
-from harness.inputs.shares.client import split_into_shares
-from harness.inputs.shares.file_format import held_by
+from harness.inputs.shares import held_by, split_into_shares
 from harness.pipeline.sources import local_clients
 from harness.privacy.ledger.charge import ChargedElsewhere
 from harness.security_models import MODELS, SecurityModel

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
-from harness.inputs.shares.client import share as sealed
-from harness.inputs.shares.file_format import ClientPolicy
-from harness.inputs.shares.task import Task, read_task
 from harness.pipeline.sources import Admission, RunContext
 from harness.request.base import Request
 from harness.security_models import SecurityModel
+from harness.uploads.client import share as sealed
+from harness.uploads.policy import ClientPolicy
+from harness.uploads.task import Task, read_task
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.guarantee import Guarantee
 from protocols.spec import InputForm

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.inputs.rings import XOR
-from harness.inputs.shares.client import split_into_shares
+from harness.inputs.shares import split_into_shares
 from protocols.circuits.slots import cell_of_code, slot_bits
 
 

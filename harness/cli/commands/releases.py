@@ -11,9 +11,9 @@ from harness.cli import terminal as cli
 from harness.cli.command_line import OF_RUNS
 from harness.cli.commands.choices import chosen_hosts
 from harness.cli.report import present, tell
-from harness.clients.sender import check_directory
 from harness.engines.base import Progress
 from harness.errors import OptionError, cannot, named, naming, refuse
+from harness.online.client import check_directory
 from harness.pipeline.preprocessing import joint_noise_of, preprocess
 from harness.pipeline.release import (
     cap_directory,

@@ -7,12 +7,12 @@ from contextlib import contextmanager, suppress
 from harness.cli.commands.choices import read_fingerprints
 from harness.cli.options import SendOptions
 from harness.cli.terminal import announce, plain, say
-from harness.clients.sender import read_invitation
-from harness.clients.session import Server
 from harness.engines.parties.certificates import fingerprint
 from harness.errors import FairSharesError, LedgerError, OptionError, ShareError, named
 from harness.inputs.encoding import as_upload, columns_of
 from harness.inputs.records import read_records
+from harness.online.client import read_invitation
+from harness.online.session import Server
 from harness.pipeline.sources import read_terms
 from harness.privacy.ledger.charge import Entry, chosen_account
 from harness.privacy.ledger.populations import NOTHING_COMPUTED, PrivacyEvent, Status

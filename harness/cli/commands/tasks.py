@@ -13,26 +13,13 @@ from harness.cli.options import (
     UploadsOptions,
 )
 from harness.cli.terminal import announce, plain, say, show, steps
-from harness.clients.uploading import Outcome, send
 from harness.engines.registry import choose_model
 from harness.errors import OptionError, ShareError, UnsupportedError, cannot, named, refuse
 from harness.forecast.uploads import costs_of, recorded
 from harness.inputs.encoding import as_upload, shared_over
 from harness.inputs.record_schema import RecordKind
 from harness.inputs.records import read_records
-from harness.inputs.shares.client import of_what_is_left, share as share_records
-from harness.inputs.shares.counting import Count, Opener
-from harness.inputs.shares.file_format import SUFFIX, ClientPolicy, check_place, copies_of, write_file
-from harness.inputs.shares.keys import (
-    FILE,
-    SealingParty,
-    check_place_of_keys,
-    make_place_of_keys,
-    read_party,
-    today,
-)
-from harness.inputs.shares.party import described, new_uploads, read_lists, write_uploads
-from harness.inputs.shares.task import ADMISSIONS, CERTIFICATE, URLS, Task, read_task
+from harness.inputs.shares import copies_of
 from harness.pipeline.cluster import on_cluster, unprotected
 from harness.pipeline.release import declared_domain, with_cap
 from harness.pipeline.sources import check_task
@@ -43,6 +30,22 @@ from harness.releases.registry import REQUESTS
 from harness.request.base import chosen_form
 from harness.request.readers import parse_choice, parse_delta
 from harness.security_models import get_model
+from harness.uploads.client import share as share_records
+from harness.uploads.counted_records import records_left
+from harness.uploads.counting import Count, Opener
+from harness.uploads.files import SUFFIX, check_place, write_file
+from harness.uploads.keys import (
+    FILE,
+    SealingParty,
+    check_place_of_keys,
+    make_place_of_keys,
+    read_party,
+    today,
+)
+from harness.uploads.lists import described, new_uploads, read_lists, write_uploads
+from harness.uploads.policy import ClientPolicy
+from harness.uploads.sending import Outcome, send
+from harness.uploads.task import ADMISSIONS, CERTIFICATE, URLS, Task, read_task
 from harness.views.run import STEPS
 from harness.views.uploads import planned
 from protocols.accounting.calibration import PrivacyUnit
@@ -218,7 +221,7 @@ def _seal(options: ShareOptions, file: Path, task: Task, meaning: str) -> None:
         assert options.out is not None  # it goes without for --check alone
         begin("share")
         if options.counted:
-            records = of_what_is_left(records, file, options.counted)
+            records = records_left(records, file, options.counted)
         sealed = share_records(task, records, options.out, bounds)
     say(
         f"Sealed {clients} for task {task.name[:16]}: {plain(str(options.out))}/party-<i>/<upload>{SUFFIX}. "

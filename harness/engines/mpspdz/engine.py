@@ -23,7 +23,7 @@ from harness.errors import CompileError, UnsupportedError
 from harness.security_models import SecurityModel
 
 # A machine's own files of shares: their first bytes, and the order of a party's shares in each value, as
-# indices into `harness.inputs.shares.file_format.held_by`.
+# indices into `harness.inputs.shares.held_by`.
 _PERSISTENCE = {
     "ps-rep-ring-party.x": (b"replicated Z2^64", (1, 0)),
     "rep4-ring-party.x": (b"Z2^64^3", (0, 1, 2)),

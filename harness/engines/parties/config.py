@@ -10,10 +10,10 @@ import msgspec
 from msgspec import Meta, Struct
 
 from harness.bounds import Size
-from harness.clients.gateway_config import GatewayConfig, Port
 from harness.engines.parties.layouts import NoShares, OwnNoise, Shares
 from harness.engines.parties.working_directory import CONFIG
 from harness.errors import PartyConfigError
+from harness.online.gateway_config import GatewayConfig, Port
 
 MOST_PARTIES = 64
 PartyNumber = Annotated[int, Meta(ge=0, lt=MOST_PARTIES)]

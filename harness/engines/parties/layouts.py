@@ -107,7 +107,7 @@ class ReplicatedShares(Struct, frozen=True, kw_only=True, tag="replicated", forb
     Attributes:
         head: The first bytes of such a file.
         order: The order of a party's shares in each value, as indices into
-            `harness.inputs.shares.file_format.held_by`.
+            `harness.inputs.shares.held_by`.
     """
 
     head: bytes

@@ -21,7 +21,6 @@ from typing import NoReturn
 
 from msgspec.structs import replace
 
-from harness.clients.gateway_config import GatewayConfig
 from harness.engines.parties import sandbox
 from harness.engines.parties.certificates import expecting, make_key, trust
 from harness.engines.parties.config import Machine, PartyConfig, read_config
@@ -37,6 +36,7 @@ from harness.engines.parties.working_directory import (
     values_file,
 )
 from harness.errors import FairSharesError, LostPeerError
+from harness.online.gateway_config import GatewayConfig
 from harness.party_reports import Ready, line_of, line_of_failure, line_of_lost_peer
 from harness.system.processes import die_with_parent
 
@@ -158,7 +158,7 @@ def _run_with_gateway(
     config: PartyConfig, gateway: GatewayConfig, engine: Machine, randomness: Randomness
 ) -> int:
     """Talk to clients here, with the virtual machine as a child; neither outlives the other."""
-    from harness.clients.gateway import GatewayPlace, run_gateway  # a party without clients should not pay
+    from harness.online.gateway import GatewayPlace, run_gateway  # a party without clients should not pay
 
     data = Path(DATA)
     number = secrets.randbelow(1 << 31)

@@ -17,7 +17,6 @@ from threading import Thread
 from types import MappingProxyType
 from typing import BinaryIO, TypeAlias
 
-from harness.clients.session import ClientInputs, Server
 from harness.engines.base import Address, Job, parse_outputs
 from harness.engines.parties.handle import (
     LocalProcess,
@@ -35,8 +34,9 @@ from harness.errors import (
     UnsupportedError,
     named,
 )
-from harness.inputs.shares.signatures import Signed
+from harness.online.session import ClientInputs, Server
 from harness.system.signals import uninterrupted
+from harness.uploads.signatures import Signed
 
 _POLL_S = 0.005
 _GRACE_S = 0.5  # from the first failure until the others are stopped, so that the culprit is seen

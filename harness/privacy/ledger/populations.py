@@ -18,8 +18,8 @@ from harness.errors import (
     named,
     named_command,
 )
-from harness.inputs.shares.file_format import ClientPolicy
 from harness.privacy.ledger.accountants import Accountant, Loss, NoiseEvent, accountant_of
+from harness.uploads.policy import ClientPolicy
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.accounting.rounding import digits_down, digits_up, exact_text
 from protocols.accounting.rounds import Concentrated

@@ -16,7 +16,6 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 import fairshares as fs
-from harness.clients.sender import read_invitation
 from harness.engines.base import parse_outputs
 from harness.engines.engine import left_out_by
 from harness.engines.mpspdz.engine import MpSpdzEngine
@@ -28,15 +27,16 @@ from harness.hosts.inventory import read_hosts
 from harness.hosts.setup import SCHEMA, read_exported
 from harness.hosts.signed_results import Statement, verify
 from harness.inputs.record_schema import read_domain
-from harness.inputs.shares.aggregates import extract_values, read_header, read_uploads
-from harness.inputs.shares.keys import read_party
-from harness.inputs.shares.party import read_lists
-from harness.inputs.shares.signatures import kind_of, signature_of
-from harness.inputs.shares.task import read_task, task_from_bytes
+from harness.online.client import read_invitation
 from harness.party_reports import ClientsServed, Costs, line_of
 from harness.privacy.ledger.accountants import noise_of
 from harness.request.readers import parse_heads
 from harness.training.features import read_features
+from harness.uploads.aggregates import extract_values, read_header, read_uploads
+from harness.uploads.keys import read_party
+from harness.uploads.lists import read_lists
+from harness.uploads.signatures import kind_of, signature_of
+from harness.uploads.task import read_task, task_from_bytes
 from tests.conftest import PROJECT
 from tests.fuzz.mutate import Target
 

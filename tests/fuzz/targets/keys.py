@@ -13,8 +13,6 @@ from typing import Any
 
 from cryptography.hazmat.primitives import serialization
 
-from harness.clients.sender import read_invitation
-from harness.clients.session import Server
 from harness.engines.parties.certificates import RUN_CERTIFICATE_LASTS, check, fingerprint, make_key
 from harness.errors import CertificateError, HostUnfitError, ShareError
 from harness.hosts import keys
@@ -28,7 +26,9 @@ from harness.hosts.signed_results import (
     run_certificates,
     sign,
 )
-from harness.inputs.shares.signatures import Signed, kind_of, signature_of
+from harness.online.client import read_invitation
+from harness.online.session import Server
+from harness.uploads.signatures import Signed, kind_of, signature_of
 from tests.fuzz.mutate import Target
 
 _NONCES = ["0", "1"]

@@ -11,14 +11,17 @@ from unittest.mock import patch
 import numpy as np
 
 from harness.errors import FairSharesError, ShareError
-from harness.inputs.shares import client, counting, envelope_files
-from harness.inputs.shares.aggregates import check_own, extract_values, read_uploads
-from harness.inputs.shares.client import open_envelope, seal_upload
-from harness.inputs.shares.counting import Count
-from harness.inputs.shares.keys import read_party
-from harness.inputs.shares.party import CHANGED, UploadReport, _read_list, common_uploads, write_uploads
-from harness.inputs.shares.task import HEAD_BYTES, task_from_bytes
 from harness.system.stores import File
+from harness.uploads import counting, envelope_files
+from harness.uploads.aggregates import check_own, extract_values, read_uploads
+from harness.uploads.client import seal_upload
+from harness.uploads.counting import Count
+from harness.uploads.envelope import KEY, TASK, bound_in, identity_of, info_of
+from harness.uploads.keys import read_party
+from harness.uploads.lists import UploadReport, _read_list, common_uploads, write_uploads
+from harness.uploads.opening import open_envelope
+from harness.uploads.reasons import CHANGED
+from harness.uploads.task import task_from_bytes
 from tests.fuzz.mutate import Target
 from tests.support.envelopes import CAPPED, made_task, opener, unsealed
 from tests.support.sharing import allowing
@@ -56,8 +59,8 @@ def _read_plain(data: bytes) -> None:
     """Open what a client may seal: anything, under the identity that it claims."""
     size = len(unsealed(_TASK, 0, _FIRST, _PLACE / "keys-0"))
     plain = data[:size].ljust(size)
-    head = _FIRST[:36] + client._identity(_TASK, plain[: 192 + 32 * 3]) + _FIRST[68:HEAD_BYTES]
-    envelope = head + _TASK.parties[0].keys[0].seal(plain, client._info(head, 0))
+    head = _FIRST[: TASK.stop] + identity_of(_TASK.digest, plain[bound_in(3)]) + _FIRST[KEY]
+    envelope = head + _TASK.parties[0].keys[0].seal(plain, info_of(head, 0))
     opened = open_envelope(_TASK, 0, _OPENER.keys, envelope)
     if isinstance(opened, str):
         raise ShareError(opened)

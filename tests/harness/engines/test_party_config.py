@@ -14,7 +14,6 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from harness.clients.gateway_config import GatewayConfig
 from harness.engines.base import PROGRAMS, PROJECT, DistributedNoiseInput, Job, MadeUpJob
 from harness.engines.engine import EnginePart, _own_noise, _shares_of
 from harness.engines.mpspdz.engine import _replicated_shares
@@ -41,6 +40,7 @@ from harness.engines.parties.layouts import (
 from harness.engines.parties.noise_terms import NoiseTerms
 from harness.engines.parties.working_directory import CONFIG, DATA
 from harness.errors import PartyConfigError, ShareError, UnsupportedError
+from harness.online.gateway_config import GatewayConfig
 from harness.releases.cap.spec import PI_CAP
 from harness.releases.weights.spec import PI_RW
 from harness.security_models import MODELS

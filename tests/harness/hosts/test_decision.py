@@ -32,7 +32,6 @@ from harness.hosts.decision import (
     decide,
 )
 from harness.hosts.policy import FILE, Policy, read_policy
-from harness.inputs.shares.file_format import ClientPolicy
 from harness.privacy.ledger.charge import Account, Entry
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import (
@@ -44,6 +43,7 @@ from harness.privacy.ledger.populations import (
     Use,
 )
 from harness.security_models import MODELS as ALL_MODELS
+from harness.uploads.policy import ClientPolicy
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.guarantee import Budget, Guarantee
 

@@ -15,7 +15,7 @@ import pytest
 from harness.hosts.messages import Aggregate, CheckUploads, Propose
 from harness.hosts.policy import LEDGER
 from harness.hosts.runs import UploadedInputs
-from harness.inputs.shares import counting
+from harness.uploads import counting
 from protocols.spec import SPLIT
 from tests.support.coordinators import (
     ANY_PORT,

@@ -62,7 +62,7 @@ from harness.hosts.messages import (
 from harness.hosts.setup import Setup
 from harness.hosts.states import ALL_KINDS, RunKind, State
 from harness.hosts.trials import Noise, Trial
-from harness.inputs.shares.signatures import Signed
+from harness.uploads.signatures import Signed
 from tests.support.coordinators import MODEL, Coordinator, as_sent, asked
 from tests.support.hostile import check_refuses, spoilt
 from tests.support.type_checks import check_lines
@@ -236,7 +236,7 @@ def test_time_is_for_an_answer_and_for_its_way() -> None:
 BEFORE = """
 from harness.hosts.connection import Connection
 from harness.hosts.messages import Collect, GetCertificate, Go, Listen, RunFacts, Prepare, ReadList
-from harness.inputs.shares.signatures import Signed
+from harness.uploads.signatures import Signed
 
 
 def right(message: ReadList) -> str:

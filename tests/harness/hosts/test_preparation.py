@@ -22,7 +22,6 @@ from harness.hosts.signed_results import Intent, Statement, sign
 from harness.hosts.states import NoRun, RunKind
 from harness.hosts.trials import Noise, Trial
 from harness.hosts.uploads import _noise_ahead
-from harness.inputs.shares.signatures import Signed
 from harness.inputs.synthetic import Federation
 from harness.pipeline.sources import BENCHMARK_TERMS, read_terms
 from harness.privacy.ledger.entries import Ledger
@@ -31,6 +30,7 @@ from harness.releases.weights.request import WeightsRequest
 from harness.releases.weights.spec import PI_RW
 from harness.security_models import get_model
 from harness.system.files import PREFIX
+from harness.uploads.signatures import Signed
 from protocols.spec import CLIENTS
 from tests.support.command import refused, succeed
 from tests.support.coordinators import (

@@ -18,10 +18,10 @@ from harness.hosts.key_histories import History, Successor, first_history, histo
 from harness.hosts.policy import LEDGER, STOCK
 from harness.hosts.setup import exported, set_up_here
 from harness.hosts.signed_results import sign
-from harness.inputs.shares.signatures import Signed, kind_of, signature_of
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.stock import Stock
 from harness.system.files import write_whole
+from harness.uploads.signatures import Signed, kind_of, signature_of
 from tests.harness.hosts.test_preparation import HEAD, begun, preparing
 from tests.harness.hosts.test_restored_hosts import Chain, refusal
 from tests.support.command import refused, succeed

@@ -22,15 +22,16 @@ from harness.hosts.uploads import _digest
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import RING
-from harness.inputs.shares.file_format import SALT_BYTES
-from harness.inputs.shares.party import CHANGED, NOT_THE_SAME, SAYS, UploadReport, _read_list, write_uploads
-from harness.inputs.shares.signatures import Signed
-from harness.inputs.shares.task import BOUNDS_BYTES, read_task
 from harness.pipeline.run import RunSettings, run_release
 from harness.privacy.ledger.charge import Account
 from harness.releases.weights.statistic import WeightsStatistic
 from harness.request.base import Request
 from harness.security_models import MODELS, SecurityModel
+from harness.uploads.envelope import BOUNDS_BYTES, SALT_BYTES
+from harness.uploads.lists import UploadReport, _read_list, write_uploads
+from harness.uploads.reasons import CHANGED, NOT_THE_SAME, SAYS
+from harness.uploads.signatures import Signed
+from harness.uploads.task import read_task
 from protocols.spec import REPLICATED, SPLIT
 from tests.support.coordinators import After, hosts_runner, make_hosts, run_of
 from tests.support.envelopes import resealed

@@ -19,9 +19,9 @@ from harness.hosts.party_run import Started
 from harness.hosts.signed_results import BenchmarkIntent, Intent, sign
 from harness.hosts.states import State
 from harness.hosts.trials import Trial
-from harness.inputs.shares.signatures import Signed, is_signed, kind_of
 from harness.inputs.synthetic import Federation
 from harness.system.files import PREFIX
+from harness.uploads.signatures import Signed, is_signed, kind_of
 from protocols.json_values import JsonObject
 from tests.support.coordinators import (
     MODEL,

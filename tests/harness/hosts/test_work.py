@@ -39,15 +39,16 @@ from harness.hosts.states import State
 from harness.hosts.uploads import CHECKPOINT
 from harness.inputs.record_schema import Cap, RecordDomain
 from harness.inputs.records import ClientRecords
-from harness.inputs.shares import counting
-from harness.inputs.shares.file_format import ClientPolicy
-from harness.inputs.shares.party import LONGEST_LIST, UNCOVERED, UNREADABLE, WRONG_SIZE
-from harness.inputs.shares.signatures import Signed
 from harness.privacy.ledger.entries import Ledger
 from harness.releases.weights.request import WeightsRequest
 from harness.releases.weights.spec import PI_RW
 from harness.system.files import PREFIX
 from harness.system.processes import birth
+from harness.uploads import counting
+from harness.uploads.lists import LONGEST_LIST
+from harness.uploads.policy import ClientPolicy
+from harness.uploads.reasons import UNCOVERED, UNREADABLE, WRONG_SIZE
+from harness.uploads.signatures import Signed
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.spec import SLOTS, SPLIT
 from tests.support.coordinators import (

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from harness.errors import RecordDomainError, RecordsError, ShareError, ThresholdGridError
+from harness.inputs import shares as sharing
 from harness.inputs.encoding import columns_of
 from harness.inputs.record_schema import (
     RecordDomain,
@@ -19,8 +20,7 @@ from harness.inputs.record_schema import (
     grid_to_json,
 )
 from harness.inputs.records import ClientRecords, ScoreCut, read_records
-from harness.inputs.shares import client as sharing
-from harness.inputs.shares.client import in_uploads
+from harness.inputs.shares import in_parts_to_share
 from protocols.json_values import JsonValue
 from protocols.spec import PRODUCT, SPLIT
 
@@ -154,7 +154,7 @@ def test_uploads_hold_as_many_clients_as_a_party_takes(csv: Path, monkeypatch: p
     records = read_records(csv, SCORED, kind=RecordKind.SCORE)
     for most, parts in ((32, 1), (31, 2), (16, 2)):
         monkeypatch.setattr(sharing, "MAX_VALUES", most)
-        assert len(list(in_uploads(records, SPLIT))) == parts
+        assert len(list(in_parts_to_share(records, SPLIT))) == parts
 
 
 def test_a_row_per_record_where_predictions_are_multiplied(tmp_path: Path) -> None:
@@ -169,4 +169,4 @@ def test_more_thresholds_than_an_upload_holds_are_refused() -> None:
     many = many.with_kind(RecordKind.SCORE, even_grid(1001))
     one = np.zeros(1, dtype=np.int64)
     with pytest.raises(ShareError, match="fewer thresholds"):
-        next(in_uploads(ClientRecords(many, np.array(["k"]), one, one, one, one), SPLIT))
+        next(in_parts_to_share(ClientRecords(many, np.array(["k"]), one, one, one, one), SPLIT))

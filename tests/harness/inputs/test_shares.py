@@ -1,250 +1,247 @@
-"""Aggregates, and the columns that are shared: what adds up, and that no damaged or foreign file is used."""
+"""Shares add up to the values, and any r - 1 of them say nothing; the arithmetic against Python's."""
 
-import json
-import os
-import re
+import ast
+import inspect
+import itertools
+import math
+import operator
+import secrets
 from collections.abc import Callable
-from fractions import Fraction
-from pathlib import Path
-from typing import Any
+from functools import cache, reduce
 
 import numpy as np
+import numpy.typing as npt
 import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from hypothesis import given, strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
 
-from harness.errors import RecordsError, ShareError
-from harness.inputs.encoding import columns_of, count_columns
-from harness.inputs.record_schema import RecordDomain
-from harness.inputs.records import ClientRecords, read_records
-from harness.inputs.shares.aggregates import (
-    check_aggregates,
-    check_own,
-    extract_values,
-    read_header,
-    read_uploads,
+from harness.inputs import rings as domain_module, shares as sharing
+from harness.inputs.rings import FIELD, RING, RINGS, XOR, Ring
+from harness.inputs.shares import SEED_BYTES, split_into_shares
+from harness.uploads import client as sealing
+from protocols.arrays import Words
+from tests.support.rings import to_integers
+
+EVERY_DOMAIN = pytest.mark.parametrize("domain", RINGS.values(), ids=RINGS)
+ADDITIVE = pytest.mark.parametrize("domain", [RING, FIELD], ids=lambda domain: domain.name)
+INT64 = np.iinfo(np.int64)
+
+integers = st.one_of(
+    st.integers(int(INT64.min), int(INT64.max)),
+    st.sampled_from([0, 1, -1, int(INT64.min), int(INT64.max), 2**32 - 1, 2**32, -(2**32)]),
 )
-from harness.pipeline.sources import SharesSource
-from harness.security_models import MODELS, SecurityModel
-from protocols.spec import PRODUCT, SPLIT, InputForm
-from tests.support.envelopes import counts, revealed
-from tests.support.requests import request_of
-from tests.support.sharing import context, share, trial
-
-DECLARED = RecordDomain(("a", "b", "c"), ("0", "1"), 90_000)
-FORMS = pytest.mark.parametrize("form", [SPLIT, PRODUCT], ids=lambda form: form.name)
-# Counts that would be recognized in a message.
-CELLS = [[70001, 3], [0, 0], [81234, 5]]
 
 
-def client(name: str, group: int, counts: list[int], declared: RecordDomain = DECLARED) -> ClientRecords:
-    """Make a client's records of one group, so many of each label."""
-    label = np.repeat(np.arange(len(counts)), counts)
-    return ClientRecords(declared, np.array([name]), 0 * label, 0 * label + group, label)
+def elements(domain: Ring) -> st.SearchStrategy[int]:
+    """Draw elements of a domain, often where a carry runs through a word or wraps around."""
+    p = domain.modulus
+    edges = [
+        0,
+        1,
+        2,
+        p - 1,
+        p - 2,
+        p // 2,
+        p // 2 + 1,
+        2**32 - 1,
+        2**32,
+        2**63 - 1,
+        2**63,
+        2**64 - 2,
+        2**64 - 1,
+    ]
+    more = [2**64, 2**64 + 1, 2**96, 2**126, 2**126 - 1, p - 2**64, p - 2**64 + 1, 2**127 - 2**64 - 2]
+    return st.one_of(st.integers(0, p - 1), st.sampled_from([e for e in edges + more if e < p]))
 
 
-THREE = [client("k", 0, CELLS[0]), client("l", 2, CELLS[2]), client("m", 1, [2, 4])]
+def words(values: list[int], domain: Ring) -> Words:
+    """Write integers in [0, 2^(64 words)) as the domain's arrays hold them."""
+    split = [[v >> 64 * i & (2**64 - 1) for i in range(domain.words)] for v in values]
+    return np.array(split, dtype=np.uint64).reshape(-1, domain.words)
 
 
-@FORMS
-def test_columns_of_each_form(form: InputForm) -> None:
-    columns = np.hstack([columns_of(records, form) for records in THREE[:2]])
-    if form is SPLIT:
-        assert count_columns(DECLARED, "split") == 6
-        assert columns.tolist() == [[70001, 0], [3, 0], [0, 0], [0, 0], [0, 81234], [0, 5]]
-    else:
-        assert count_columns(DECLARED, "product") == 4
-        assert columns.tolist() == [[1, 0], [0, 0], [70001, 81234], [3, 5]]
+def integers_of(array: Words) -> list[int]:
+    """Read elements as integers in [0, modulus)."""
+    return [sum(int(word) << 64 * i for i, word in enumerate(e)) for e in array.reshape(-1, array.shape[-1])]
 
 
-def test_a_client_with_two_groups_needs_the_split_form(tmp_path: Path) -> None:
-    mixed = ClientRecords(DECLARED, np.array(["l"]), *np.array([[0, 0], [1, 2], [1, 1]]))
-    with pytest.raises(
-        RecordsError, match=r"^Client 'l' has records of two groups, .*; use --input-form split\.$"
-    ):
-        share(mixed, PRODUCT, MODELS["semi2k"], tmp_path / "product")
-    assert not [*tmp_path.rglob("*.share")]
-    share(mixed, SPLIT, MODELS["semi2k"], tmp_path / "split")
+@given(st.lists(elements(XOR), min_size=1, max_size=20), elements(XOR))
+def test_exclusive_or(values: list[int], other: int) -> None:
+    array = words(values, XOR)
+    combined = XOR.subtract(array, words([other], XOR))
+    assert integers_of(combined) == [value ^ other for value in values]
+    assert integers_of(XOR.add(combined, words([other], XOR))) == values
+    assert integers_of(XOR.total(array)[np.newaxis]) == [reduce(operator.xor, values)]
 
 
-def test_a_client_without_records_shares_zeros(tmp_path: Path) -> None:
-    """Else leaving the client out would tell that it has none."""
-    path = tmp_path / "nobody.csv"
-    path.write_text("client_id,group,label\n")
-    nobody = read_records(path, RecordDomain(("a", "b"), ("0", "1")), say=lambda _: None)
-    assert nobody.clients == 1
-    for form, columns in ((SPLIT, [0, 0, 0, 0]), (PRODUCT, [1, 0, 0])):
-        assert columns_of(nobody, form)[:, 0].tolist() == columns
+@ADDITIVE
+@given(data=st.data())
+def test_subtract_and_add(domain: Ring, data: st.DataObject) -> None:
+    pairs = data.draw(st.lists(st.tuples(elements(domain), elements(domain)), min_size=1, max_size=20))
+    left, right = ([pair[i] for pair in pairs] for i in (0, 1))
+    a, b = words(left, domain), words(right, domain)
+    p = domain.modulus
+    assert integers_of(domain.subtract(a, b)) == [(x - y) % p for x, y in pairs]
+    assert integers_of(domain.add(a, b)) == [(x + y) % p for x, y in pairs]
 
 
-@FORMS
-@pytest.mark.parametrize("model", [MODELS["ring"], MODELS["mpyc"]], ids=lambda model: model.name)
-def test_a_run_takes_all_uploads_in_the_order_of_their_identities(
-    form: InputForm, model: SecurityModel, tmp_path: Path
-) -> None:
-    """Whatever their files are called at a party."""
-    names = {share(records, form, model, tmp_path): columns_of(records, form) for records in THREE}
-    for at, path in enumerate(sorted((tmp_path / "party-1").iterdir(), reverse=True)):
-        path.rename(path.with_name(f"{at}.share"))
-    release = request_of(model, form, Fraction(1), Fraction(1, 2**40))
-    (tmp_path / "scratch").mkdir()
-    run = context(release, tmp_path / "scratch")
-    inputs = SharesSource(tmp_path).describe(run)
-    assert (inputs.clients, inputs.uploads, inputs.excluded) == (3, 3, {})
-    assert inputs.batches == tuple(sorted(names))
-    delivered = SharesSource(tmp_path).deliver(run, inputs, None).values
-    parts = [model.domain.from_bytes(path.read_bytes()) for path in delivered if path]
-    blocks = [names[name] for name in sorted(names)]
-    expected = sum(blocks) if form is SPLIT else np.hstack(blocks)
-    total = parts[0]
-    for part in parts[1:]:
-        total = model.domain.add(total, part)
-    assert np.array_equal(total, model.domain.encode(np.ravel(expected)))
+@ADDITIVE
+@given(data=st.data())
+def test_total(domain: Ring, data: st.DataObject) -> None:
+    rows = data.draw(st.integers(1, 3))
+    columns = data.draw(st.integers(1, 12))
+    values = data.draw(st.lists(elements(domain), min_size=rows * columns, max_size=rows * columns))
+    table = words(values, domain).reshape(rows, columns, domain.words)
+    expected = [sum(values[i * columns : (i + 1) * columns]) % domain.modulus for i in range(rows)]
+    got = domain.total(table)
+    assert got.shape == (rows, domain.words)
+    assert integers_of(got) == expected
 
 
-def test_modes_do_not_depend_on_the_umask(tmp_path: Path) -> None:
-    (tmp_path / "shares").mkdir(mode=0o700)
-    before = os.umask(0)
-    try:
-        name = share(THREE[0], SPLIT, MODELS["semi2k"], tmp_path / "shares")
-        task = trial(DECLARED, SPLIT, MODELS["semi2k"], tmp_path / "shares")
-        made = counts(task, tmp_path / "shares", shares=tmp_path / "shares")[0]
-        made.write(tmp_path / "aggregate", {})
-        extract_values(tmp_path / "aggregate", tmp_path / "values")
-    finally:
-        os.umask(before)
-    share_file = tmp_path / "shares" / "party-0" / f"{name}.share"
-    assert share_file.parent.stat().st_mode & 0o777 == 0o700
-    for path in (share_file, tmp_path / "aggregate", tmp_path / "values"):
-        assert path.stat().st_mode & 0o777 == 0o600
+@ADDITIVE
+def test_total_of_many_largest_elements(domain: Ring) -> None:
+    """10^5 times the largest element, whose 32-bit limbs add up beyond 32 bits."""
+    largest = np.broadcast_to(words([domain.modulus - 1], domain), (100_000, domain.words))
+    assert integers_of(domain.total(largest)) == [-100_000 % domain.modulus]
 
 
-@pytest.fixture
-def aggregates(tmp_path: Path) -> list[Path]:
-    """Three uploads, aggregated by three parties."""
-    for records in THREE:
-        share(records, SPLIT, MODELS["ring"], tmp_path)
-    paths = [tmp_path / f"party-{i}.aggregate" for i in range(3)]
-    made = counts(trial(DECLARED, SPLIT, MODELS["ring"], tmp_path), tmp_path, shares=tmp_path)
-    assert revealed(trial(DECLARED, SPLIT, MODELS["ring"], tmp_path), [count.values for count in made]) == [
-        70001, 3, 2, 4, 81234, 5,
-    ]  # fmt: skip
-    headers = [count.write(path, {}) for count, path in zip(made, paths, strict=True)]
-    assert check_aggregates(paths) == headers[0] and headers[0].uploads == 3
-    return paths
+@EVERY_DOMAIN
+@given(values=arrays(np.int64, array_shapes(max_dims=3, max_side=4), elements=integers))
+def test_encode_keeps_integers_and_shapes(domain: Ring, values: npt.NDArray[np.int64]) -> None:
+    encoded = domain.encode(values)
+    assert encoded.shape == (*values.shape, domain.words)
+    assert integers_of(encoded) == [v % domain.modulus for v in values.ravel().tolist()]
+    assert to_integers(domain, encoded) == values.ravel().tolist()
 
 
-def edit(path: Path, **changes: Any) -> None:
-    """Change an aggregate's header; a change to None takes the key away."""
-    header, _, rest = path.read_bytes().partition(b"\n")
-    fields = {**json.loads(header), **changes}
-    kept = {key: value for key, value in fields.items() if value is not None}
-    path.write_bytes(json.dumps(kept).encode() + b"\n" + rest)
+@EVERY_DOMAIN
+@given(data=st.data())
+def test_reduce_maps_words_to_elements(domain: Ring, data: st.DataObject) -> None:
+    """Field: the low 127 bits, where all ones stand for 0; each element has one preimage, 0 has two."""
+    bits = 64 * domain.words
+    edges = st.sampled_from([0, 2**63, 2**64 - 1, 2**bits - 1, 2**bits // 2 - 1, 2**bits // 2, 2**bits - 2])
+    raw = data.draw(st.lists(st.one_of(st.integers(0, 2**bits - 1), edges), min_size=1))
+    kept = 2 ** domain.modulus.bit_length() if domain is FIELD else domain.modulus
+    assert integers_of(domain.reduce(words(raw, domain))) == [v % kept % domain.modulus for v in raw]
 
 
-def task_of(path: Path) -> dict[str, Any]:
-    fields: dict[str, Any] = json.loads(path.read_bytes().partition(b"\n")[0])["task"]
-    return fields
+@EVERY_DOMAIN
+@given(values=st.lists(integers, min_size=1, max_size=12), parties=st.integers(2, 4))
+def test_recombining_gives_the_values_back(domain: Ring, values: list[int], parties: int) -> None:
+    encoded = domain.encode(np.array(values, dtype=np.int64))
+    before = encoded.copy()
+    *others, (payload, total) = split_into_shares(encoded, domain, parties)
+    assert len(others) == parties - 1 and payload == domain.to_bytes(total)
+    for seed, words in others:
+        assert (words == domain.expand(seed, len(values))).all()
+        total = domain.add(total, words)
+    assert to_integers(domain, total) == values
+    assert (encoded == before).all()
 
 
-def assert_silent(error: ShareError, directory: Path) -> None:
-    """Assert that a message is short and holds no count, no seed and no share."""
-    text = str(error).replace(str(directory), "")
-    assert not re.search(r"7000\d|8123\d|\d{17}|[0-9a-f]{33}", text)
-    assert not re.search(r"Error|Traceback|Header\(", text)
-    assert len(re.findall(r"\.(?: |$)", text)) in (1, 2)
+@EVERY_DOMAIN
+@given(values=st.lists(integers, min_size=1, max_size=5))
+def test_bytes_there_and_back(domain: Ring, values: list[int]) -> None:
+    encoded = domain.encode(np.array(values, dtype=np.int64))
+    raw = domain.to_bytes(encoded)
+    assert raw == b"".join((v % domain.modulus).to_bytes(domain.value_bytes, "little") for v in values)
+    assert (domain.from_bytes(raw) == encoded).all()
 
 
-NO_AGGREGATE = (
-    "not an aggregate of this version: .*; run `aggregate` again|no aggregate that this version knows"
-)
-DAMAGES: dict[str, Callable[[Path], object]] = {
-    "empty": lambda p: p.write_bytes(b""),
-    "text": lambda p: p.write_text("client_id,group,label\n"),
-    "a list": lambda p: p.write_text("[1, 2]\n"),
-    "deep": lambda p: p.write_text("[" * 500_000),
-    "not UTF-8": lambda p: p.write_bytes(b"\xff" + p.read_bytes()),
-    "other version": lambda p: edit(p, schema=2),
-    "unknown key": lambda p: edit(p, more=1),
-    "key missing": lambda p: edit(p, uploads=None),
-    "no uploads": lambda p: edit(p, uploads=0),
-    "half an upload": lambda p: edit(p, uploads=1.5),
-    "party in words": lambda p: edit(p, party="0"),
-    "no such party": lambda p: edit(p, party=3),
-    "no policy": lambda p: edit(p, policy={}),
-    "a key of the task missing": lambda p: edit(p, task={"form": "split"}),
+VECTOR_SEED = bytes(range(32))
+
+
+def test_expand_is_counter_mode_from_0() -> None:
+    """The keystream is what AES makes of the counter's blocks, one at a time: no mode is asked for here."""
+    cipher = Cipher(algorithms.AES(VECTOR_SEED), modes.ECB()).encryptor()  # block by block
+    keystream = b"".join(cipher.update(i.to_bytes(16, "big")) for i in range(300))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(domain_module, "_PIECE", bytes(48))  # what is enciphered at a time, 3 of its blocks
+        for domain in RINGS.values():
+            expected = domain.reduce(domain.from_bytes(keystream)[:260])
+            for values in (0, 1, 5, 6, 7, 260):
+                assert (domain.expand(VECTOR_SEED, values) == expected[:values]).all()
+
+
+def dkw_bound(n: int, false_alarm: float) -> float:
+    """Return t with P(sup |F_n - F| > t) <= false_alarm for every F (Massart 1990)."""
+    return math.sqrt(math.log(2 / false_alarm) / (2 * n))
+
+
+def distance_to_uniform(values: list[int], modulus: int) -> float:
+    """Return sup |F_n - F| against uniform integers in [0, modulus), from above by at most 1/modulus."""
+    n = len(values)
+    points = np.array(sorted(values), dtype=object) / modulus
+    ranks = np.arange(1, n + 1) / n
+    return float(max(np.max(ranks - points), np.max(points - ranks + 1 / n)))
+
+
+N = 20_000
+FALSE_ALARM = 1e-9  # of each comparison; 4 tests make 12 each, so 5e-8 for all
+
+
+def views(columns: list[list[int]], modulus: int) -> list[list[int]]:
+    """Return each share, and the sum of each two: what r - 1 parties of 3 could look at."""
+    pairs = itertools.combinations(columns, 2)
+    return columns + [[(x + y) % modulus for x, y in zip(a, b, strict=True)] for a, b in pairs]
+
+
+def suspicious(columns: list[list[int]], modulus: int) -> int:
+    """Count the views whose high or low bits are not uniform by DKW, n = 20 000, alarm 1e-9 each."""
+    bound = dkw_bound(N, FALSE_ALARM)
+    low = [[value % 2**32 for value in column] for column in views(columns, modulus)]
+    return sum(distance_to_uniform(column, modulus) > bound for column in views(columns, modulus)) + sum(
+        distance_to_uniform(column, 2**32) > bound for column in low
+    )
+
+
+@cache
+def columns_of(domain: Ring, value: int) -> list[list[int]]:
+    encoded = domain.encode(np.full(N, value))
+    return [integers_of(share) for _, share in split_into_shares(encoded, domain, 3)]
+
+
+@EVERY_DOMAIN
+@pytest.mark.parametrize("value", [0, -(2**62)])
+def test_any_two_of_three_shares_are_uniform(domain: Ring, value: int) -> None:
+    """Each share, and each sum of two, whatever the value; 32 random low bits are as uniform as all."""
+    assert suspicious(columns_of(domain, value), domain.modulus) == 0
+
+
+WRONG: dict[str, Callable[[list[list[int]], int], list[list[int]]]] = {
+    "one bit short": lambda c, p: [[x % (p // 2) for x in c[0]], *c[1:]],
+    "low bits short": lambda c, p: [[x & ~0xF0000000 for x in c[0]], *c[1:]],
+    "same seed twice": lambda c, p: [c[0], [(p - x) % p for x in c[0]], c[2]],
+    "value in the clear": lambda c, p: [c[0], c[1], [3] * N],
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_what_is_no_aggregate_is_refused(aggregates: list[Path], damage: str) -> None:
-    DAMAGES[damage](aggregates[0])
-    with pytest.raises(ShareError) as error:
-        read_header(aggregates[0])
-    assert re.search(f"{NO_AGGREGATE}|client's policy", str(error.value))
-    assert_silent(error.value, aggregates[0].parent)
+@EVERY_DOMAIN
+@pytest.mark.parametrize("wrong", WRONG)
+def test_shares_that_are_not_uniform_are_noticed(domain: Ring, wrong: str) -> None:
+    assert suspicious(WRONG[wrong](columns_of(domain, 7), domain.modulus), domain.modulus) > 0
 
 
-MISMATCHES: dict[str, tuple[Callable[[list[Path]], object], str]] = {
-    "swapped": (lambda p: p.reverse(), "is not the aggregate of party 0"),
-    "one missing": (lambda p: p.pop(), "are the aggregates of 2 parties, of a task for 3"),
-    "other party": (lambda p: edit(p[2], party=1), "is not the aggregate of party 2"),
-    "fewer uploads": (
-        lambda p: edit(p[2], uploads=2, fingerprint="0" * 64),
-        "Party 2 has 2 uploads, party 0 has 3",
-    ),
-    "other uploads": (lambda p: edit(p[2], fingerprint="0" * 64), "Party 2 has 3 uploads, party 0 has 3"),
-    "other policy": (
-        lambda p: edit(p[1], policy={"tasks": ["gap"], "epsilon": "1", "delta": "0", "unit": "record"}),
-        "Party 1 has 3",
-    ),
-    "other task": (
-        lambda p: edit(p[1], task={**task_of(p[1]), "least_uploads": 2}),
-        "uploads of another task",
-    ),
-}
+@pytest.mark.parametrize("parties", [2, 3, 4])
+def test_seeds_come_from_the_operating_system(parties: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = []
+
+    def token_bytes(size: int) -> bytes:
+        drawn.append(secrets.randbits(8 * size).to_bytes(size, "little"))
+        return drawn[-1]
+
+    monkeypatch.setattr(secrets, "token_bytes", token_bytes)
+    *others, _ = split_into_shares(RING.encode(np.zeros(3, dtype=np.int64)), RING, parties)
+    seeds = [seed for seed, _ in others]
+    assert seeds == drawn
+    assert [len(seed) for seed in seeds] == [SEED_BYTES] * (parties - 1)
+    assert len(set(seeds)) == parties - 1
 
 
-@pytest.mark.parametrize("mismatch", MISMATCHES)
-def test_aggregates_that_do_not_match_name_the_party(aggregates: list[Path], mismatch: str) -> None:
-    change, message = MISMATCHES[mismatch]
-    change(aggregates)
-    with pytest.raises(ShareError, match=message) as error:
-        check_aggregates(aggregates)
-    assert_silent(error.value, aggregates[0].parent)
-
-
-def test_a_damaged_aggregate_is_not_fed_into_a_run(aggregates: list[Path]) -> None:
-    aggregates[0].write_bytes(aggregates[0].read_bytes()[:-8])
-    with pytest.raises(ShareError, match="is damaged: it does not have 48 bytes of values"):
-        extract_values(aggregates[0], aggregates[0].with_suffix(".values"))
-    assert not aggregates[0].with_suffix(".values").exists()
-    with pytest.raises(ShareError, match="is not the aggregate of party 1"):
-        check_own(aggregates[0], 1)
-
-
-LISTS: dict[str, Callable[[list[bytes]], bytes]] = {
-    "one missing": lambda names: b" ".join(names[:-1]),
-    "one twice": lambda names: b" ".join([*names[:-1], names[0]]),
-    "one more": lambda names: b" ".join([*names, names[0]]),
-    "another order": lambda names: b" ".join(names[::-1]),
-    "none": lambda names: b"",
-    "no text": lambda names: bytes(range(128, 256)),
-}
-
-
-@pytest.mark.parametrize("damage", LISTS)
-def test_a_list_that_is_not_whole_is_refused(damage: str, aggregates: list[Path]) -> None:
-    path = aggregates[0]
-    header, uploads, values = path.read_bytes().split(b"\n", 2)
-    path.write_bytes(b"\n".join([header, LISTS[damage](uploads.split()), values]))
-    with pytest.raises(ShareError, match=re.escape(f"{path} is damaged: its list of uploads is not whole")):
-        read_uploads(path)
-
-
-def test_a_run_has_as_many_uploads_as_the_task_says(aggregates: list[Path]) -> None:
-    """Also where a party wrote fewer: all others have to have the same."""
-    directory = aggregates[0].parent
-    for path in aggregates:
-        edit(path, task={**task_of(path), "least_uploads": 4})
-    release = request_of(MODELS["ring"], SPLIT, Fraction(1), Fraction(1, 2**40))
-    with pytest.raises(ShareError, match="3 uploads can be counted, and a run of this task has 4 at least"):
-        SharesSource(directory).describe(context(release, directory))
+@pytest.mark.parametrize("module", [sharing, sealing, domain_module])
+def test_no_other_source_of_randomness(module: object) -> None:
+    tree = ast.parse(inspect.getsource(module))  # type: ignore[arg-type]
+    named = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    named |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    assert not named & {"random", "default_rng", "urandom", "seed"}

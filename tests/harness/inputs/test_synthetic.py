@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.inputs import shares
 from harness.inputs.encoding import shared_over
 from harness.inputs.record_schema import RecordKind
 from harness.inputs.rings import Ring
-from harness.inputs.shares import client
-from harness.inputs.shares.file_format import copies_of, held_by
+from harness.inputs.shares import copies_of, held_by
 from harness.inputs.synthetic import Federation
 from harness.pipeline.sources import share_and_add_up
 from harness.releases.gap.spec import PI_GAP
@@ -40,7 +40,7 @@ CASES = {
 def test_parties_values_add_up_to_what_clients_share(
     case: str, model: str, path: InputPath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client, "MAX_VALUES", 64 * 40)  # so that some clients are shared at a time
+    monkeypatch.setattr(shares, "MAX_VALUES", 64 * 40)  # so that some clients are shared at a time
     federation, form = CASES[case][0], CASES[case][1].by(path)
     chosen = MODELS[model]
     shared, _ = share_and_add_up(federation.made_up(), form, chosen, tmp_path, lambda _: None)

@@ -23,7 +23,6 @@ from harness.errors import (
 )
 from harness.inputs.record_schema import WEIGHT_ONE, Cap, RecordDomain, cap_from_json
 from harness.inputs.records import ClientRecords
-from harness.inputs.shares.party import COUNTED, UNCOVERED
 from harness.pipeline.earlier_results import add_up
 from harness.pipeline.run import Run, RunSettings, run_release
 from harness.pipeline.sources import SharesSource
@@ -34,6 +33,7 @@ from harness.releases.weights.request import WeightsRequest
 from harness.releases.weights.statistic import Weights, WeightsStatistic
 from harness.reweighing.formulas import REWEIGHINGS
 from harness.security_models import MODELS, SecurityModel
+from harness.uploads.reasons import COUNTED, UNCOVERED
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.guarantee import Budget
 from protocols.noise.added import Several, mean_square_error, offset, singles

@@ -19,11 +19,11 @@ import pytest
 from harness.engines.parties.sandbox import Protection, missing
 from harness.engines.parties.supervisor import free_ports
 from harness.errors import ShareError
-from harness.inputs.shares.counting import Count
-from harness.inputs.shares.keys import SIGNING
 from harness.pipeline import cluster, cluster_client
 from harness.pipeline.cluster import on_cluster, unprotected
 from harness.pipeline.cluster_client import FAILED, HEAD, OPENED, READY
+from harness.uploads.counting import Count
+from harness.uploads.keys import SIGNING
 from tests.conftest import PROJECT
 from tests.harness.engines.test_sandbox import PROCESS_KINDS, SECURED, Surroundings, text_of
 from tests.support.envelopes import made_task, opener, upload
@@ -37,7 +37,7 @@ HOSTILE = """
 import pickle
 
 from distributed import core, protocol, worker
-from harness.inputs.shares import counting
+from harness.uploads import counting
 
 
 class Answer:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from harness.cli.commands.send import _sentences
-from harness.clients.session import MAX_CONNECTIONS, ClientInputs, Upload
 from harness.errors import OptionError, ShareError, UnsupportedError
 from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, ValueGrid
 from harness.inputs.records import ClientRecords
+from harness.online.session import MAX_CONNECTIONS, ClientInputs, Upload
 from harness.pipeline.planning import event_of
 from harness.pipeline.run import RunSettings, run_release
 from harness.pipeline.sources import (

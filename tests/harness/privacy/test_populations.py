@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from harness.errors import BudgetError, FairSharesError, PopulationError, ShareError
-from harness.inputs.shares.file_format import ClientPolicy, client_policy_from_json
 from harness.privacy.ledger.accountants import Loss
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import (
@@ -24,6 +23,7 @@ from harness.privacy.ledger.populations import (
     uncovered,
 )
 from harness.system.documents import Refusal
+from harness.uploads.policy import ClientPolicy, client_policy_from_json
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.guarantee import Budget, Guarantee
 from tests.support.sharing import allowing

@@ -20,7 +20,6 @@ import pytest
 
 import fairshares as fs
 from harness.cli.commands.choices import read_fingerprints
-from harness.clients.sender import read_invitation
 from harness.engines.parties.certificates import make_key
 from harness.errors import FairSharesError
 from harness.hosts.host_log import FILE as LOG, read_log
@@ -31,16 +30,17 @@ from harness.hosts.setup import set_up_here
 from harness.hosts.signed_results import signers_of, verify
 from harness.inputs.record_schema import read_domain
 from harness.inputs.records import ClientRecords, read_records
-from harness.inputs.shares.aggregates import extract_values, read_header, read_uploads
-from harness.inputs.shares.client import of_what_is_left
-from harness.inputs.shares.counting import Count, Opener
-from harness.inputs.shares.keys import read_party, secrets_in, signing_key
-from harness.inputs.shares.party import read_lists
-from harness.inputs.shares.task import read_task
+from harness.online.client import read_invitation
 from harness.pipeline.earlier_results import add_up
 from harness.privacy.ledger.entries import Ledger
 from harness.system.documents import DECLARATION, Refusal, read_toml
 from harness.training.features import read_features
+from harness.uploads.aggregates import extract_values, read_header, read_uploads
+from harness.uploads.counted_records import records_left
+from harness.uploads.counting import Count, Opener
+from harness.uploads.keys import read_party, secrets_in, signing_key
+from harness.uploads.lists import read_lists
+from harness.uploads.task import read_task
 from protocols.exact_numbers import MAX_DIGITS
 from tests.conftest import PROJECT
 from tests.fuzz.mutate import Target, limited_memory, outcome
@@ -105,7 +105,7 @@ def records_of_a_client() -> ClientRecords:
 def counted(path: Path) -> object:
     source = path.with_name("records.csv")
     source.write_text("client_id,group,label\nc,a,0\n")
-    return of_what_is_left(records_of_a_client(), source, path)
+    return records_left(records_of_a_client(), source, path)
 
 
 def aggregate(path: Path) -> object:

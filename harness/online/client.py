@@ -1,0 +1,364 @@
+"""A client's side: learns its masks from the parties, checks them, and sends its values masked."""
+
+import asyncio
+import errno
+import json
+import os
+import secrets
+import socket
+import ssl
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TypeGuard, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.errors import ClientError, MaskError, OptionError, ShareError, WriteError, cannot, named
+from harness.online import masks, messages as wire
+from harness.online.messages import Channel
+from harness.online.session import Server, check_servers
+from harness.system.documents import DECLARATION, Refusal, as_type, read_json
+from harness.system.files import changeable_by_others, create_file, scratch_directory, working_directory
+from harness.system.signals import uninterrupted
+from protocols.circuits.clients import CHECKS, MOST_CHECKS
+from protocols.json_values import JsonFields, JsonObject, JsonValue
+
+T = TypeVar("T")
+
+
+def _no_account() -> None:
+    """Count nothing: this client keeps no account."""
+
+
+@dataclass(frozen=True)
+class Sender:
+    """One client, with values of shape (n,), and a key beside its `certificate` (PEM).
+
+    `charge` is called right before the first message that depends on the values, and may end the sending.
+    """
+
+    number: int
+    certificate: Path
+    values: np.typing.NDArray[np.int64]
+    charge: Callable[[], None] = _no_account
+
+
+async def send_values(sender: Sender, servers: Sequence[Server], expected: JsonObject, seconds: float) -> int:
+    """Send one client's values to the running parties; return the number of bytes that it sent to each.
+
+    Guarantees: nothing that depends on the values is sent unless all parties showed their certificates, agree
+    on the `expected` terms, and passed the check of the masks.  [test: tests/harness/online/test_client.py]
+    Reveals: to each party the values plus masks that are uniform unless all parties collude.
+
+    Raises ClientError if a party is absent, ended the connection or leaves this client out, or terms differ;
+    MaskError if the check fails, which the parties are told.
+    """
+    missing = dict(enumerate(servers))
+    try:
+        async with asyncio.timeout(seconds):
+            return await _converse(sender, servers, expected, missing)
+    except TimeoutError:
+        where = "".join(f" Party {i} did not answer at {one.host}:{one.port}." for i, one in missing.items())
+        raise ClientError(
+            f"Client {sender.number}: the parties were not ready for its values within {seconds:g} s.{where}"
+        ) from None
+
+
+async def _converse(
+    sender: Sender, servers: Sequence[Server], expected: JsonObject, missing: dict[int, Server]
+) -> int:
+    conversation = _Conversation(sender, missing)
+    try:
+        await _all_or_none([conversation.connect(i, server) for i, server in enumerate(servers)])
+        return await conversation.send(expected)
+    except (OSError, asyncio.IncompleteReadError):
+        raise ClientError(
+            f"Client {sender.number}: a party refused or ended the connection; is this client part of the "
+            "run, has it not sent before, and do the parties still run?"
+        ) from None
+    except (wire.WrongLengthError, ValueError):
+        raise ClientError(f"Client {sender.number}: a party speaks another protocol or version.") from None
+    finally:
+        await conversation.close()
+
+
+class _Conversation:
+    """A client's connections to all parties, over which it sends its values once."""
+
+    def __init__(self, sender: Sender, missing: dict[int, Server]) -> None:
+        """Args: missing: the parties' servers; each leaves it when it is connected."""
+        self._sender = sender
+        self._missing = missing
+        # `connect` compares each party's own certificate, too.
+        trusted = "".join(server.certificate for server in missing.values())
+        self._certificate = sender.certificate.read_text()
+        self._context = wire.context(ssl.PROTOCOL_TLS_CLIENT, sender.certificate, trusted)
+        self._channels: list[Channel] = []
+        self._terms: dict[int, JsonObject] = {}
+
+    async def connect(self, party: int, server: Server) -> None:
+        """Connect to a party and take its terms, or raise ClientError or OSError.
+
+        A gateway that is busy with strangers may end a connection before. Then this connects again.
+        """
+        try:
+            terms = None
+            while terms is None:
+                terms = await self._terms_of(server)
+            self._terms[party] = terms
+        except OSError as error:
+            unreachable = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT}
+            if error.errno not in unreachable | {socket.EAI_NONAME, socket.EAI_AGAIN}:
+                raise
+            raise ClientError(
+                f"Client {self._sender.number}: cannot reach party {party} at {server.host}:{server.port}: "
+                f"{error.strerror}."
+            ) from None
+        del self._missing[party]
+
+    async def _terms_of(self, server: Server) -> JsonObject | None:
+        """Connect to a party's gateway; return its terms, or None if it ended the connection before them."""
+        channel = await wire.connected(
+            server.host,
+            server.port,
+            lambda: True,
+            tls=self._context,
+            knocks=wire.knock(server.certificate, self._certificate),
+            handshake_s=30.0,
+        )
+        self._channels.append(channel)
+        if channel.peer_certificate != ssl.PEM_cert_to_DER_cert(server.certificate):
+            raise ConnectionAbortedError("another party's certificate")
+        try:
+            return await channel.receive_terms()
+        except (ConnectionResetError, BrokenPipeError, asyncio.IncompleteReadError):
+            self._channels.remove(channel)
+            channel.close()
+            await channel.wait_closed()
+            await asyncio.sleep(wire.PAUSE_S)
+            return None
+
+    async def send(self, expected: JsonObject) -> int:
+        """Send the values, once the masks are checked; return the bytes sent to each party."""
+        sender = self._sender
+        terms = [self._terms[party] for party in sorted(self._terms)]
+        parts, sums = _check_terms(sender, terms, expected)
+        own = _add_up(await self._told(len(sender.values) * masks.WORD_BYTES))
+        offsets = _add_up(await self._told(sums * parts * masks.WORD_BYTES))
+        seed = secrets.token_bytes(masks.SEED_BYTES)
+        await self._tell(seed)
+        opened = await self._told(sums * parts * masks.WORD_BYTES)
+        try:
+            check_masks(sender.number, own, offsets, seed, parts=parts, opened=opened)
+        except MaskError:
+            await self._tell(wire.COMPLAINT)
+            raise
+        sender.charge()
+        await self._tell(masks.to_bytes(sender.values.astype(np.int64).view(np.uint64) + own))
+        if set(await self._told(len(wire.ACCEPTED))) != {wire.ACCEPTED}:
+            raise ClientError(f"Client {sender.number}: a party did not confirm its values.")
+        return self._channels[0].sent
+
+    async def close(self) -> None:
+        """End all connections."""
+        for channel in self._channels:
+            channel.close()
+        await asyncio.gather(*(channel.wait_closed() for channel in self._channels))
+
+    async def _everywhere(self, step: Callable[[Channel], Awaitable[T]]) -> list[T]:
+        return await _all_or_none([step(channel) for channel in self._channels])
+
+    async def _tell(self, message: bytes) -> None:
+        await self._everywhere(lambda channel: channel.send(message))
+
+    async def _told(self, length: int) -> list[bytes]:
+        return await self._everywhere(lambda channel: _told(self._sender, channel, length))
+
+
+async def _told(sender: Sender, channel: Channel, length: int) -> bytes:
+    message = await channel.receive(length, wire.LEFT_OUT)
+    if message == wire.LEFT_OUT:
+        raise ClientError(
+            f"Client {sender.number}: the parties go on without it: it came or answered too late, had been "
+            "there before, or did not reach all parties. Its values do not count."
+        )
+    return message
+
+
+async def _all_or_none(steps: Sequence[Awaitable[T]]) -> list[T]:
+    """Return the results of steps done at once; if one fails, end the others."""
+    tasks = [asyncio.ensure_future(step) for step in steps]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def check_masks(
+    number: int, own: masks.Words, offsets: masks.Words, seed: bytes, *, parts: int, opened: Sequence[bytes]
+) -> None:
+    """Raise MaskError unless all parties opened the same subset sums, of the client's masks."""
+    count = len(offsets) // parts
+    sums = masks.subset_sums(own, masks.subsets(seed, len(own), count), parts, count)
+    expected = sums + offsets.reshape(count, parts)
+    if set(opened) != {masks.to_bytes(expected.reshape(-1))}:
+        raise MaskError(
+            f"Client {number}: what the parties sent does not fit together; one of them cheats. "
+            "The client's values were not sent."
+        )
+
+
+def _check_terms(sender: Sender, announced: Sequence[JsonObject], expected: JsonObject) -> tuple[int, int]:
+    own = {"protocol": wire.PROTOCOL, "client": sender.number, "values": len(sender.values), **expected}
+    for name, value in own.items():
+        if any(name not in terms or terms[name] != value for terms in announced):
+            raise ClientError(
+                f"Client {sender.number}: the parties run with another {name} than this client was told."
+            )
+    if any(terms != announced[0] for terms in announced):
+        raise _unfit_terms(sender, "do not agree on what they compute")
+    parts = announced[0].get("parts", 0)
+    values = len(sender.values)
+    if not _is_integer(parts) or not 0 < parts <= values or values % parts:
+        raise _unfit_terms(sender, "name a number of parts that does not fit")
+    sums = announced[0].get("sums", 0)
+    if not _is_integer(sums) or not CHECKS <= sums <= MOST_CHECKS:
+        raise _unfit_terms(sender, "name a number of sums that does not fit")
+    return parts, sums
+
+
+def _is_integer(value: JsonValue) -> TypeGuard[int]:
+    """Return whether a value of JSON is an integer; `true` is none, though Python counts it among them."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _unfit_terms(sender: Sender, fault: str) -> ClientError:
+    return ClientError(f"Client {sender.number}: the parties {fault}.")
+
+
+def _add_up(shares: Sequence[bytes]) -> masks.Words:
+    return np.asarray(np.sum([masks.from_bytes(share) for share in shares], axis=0, dtype=np.uint64))
+
+
+@contextmanager
+def sending(
+    senders: Sequence[Sender], servers: Sequence[Server], expected: JsonObject, seconds: float
+) -> Iterator[None]:
+    """Have clients send from this process while parties run."""
+    loop = asyncio.new_event_loop()
+
+    async def send(sender: Sender) -> None:
+        with suppress(ClientError, MaskError):
+            await send_values(sender, servers, expected, seconds)
+
+    async def send_all() -> None:  # at once: parties need all clients at the same time
+        await asyncio.gather(*map(send, senders))
+
+    with closing(loop), ThreadPoolExecutor(1) as pool:
+        task = loop.create_task(send_all())
+        pool.submit(loop.run_until_complete, task)
+        try:
+            yield
+        finally:
+            loop.call_soon_threadsafe(task.cancel)
+
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Invitation:
+    """One client's certificate and key (PEM), the servers, and the run's terms."""
+
+    client: int
+    certificate: str
+    key: str
+    servers: tuple[Server, ...]
+    terms: JsonFields
+
+    async def send(self, values: npt.NDArray[np.int64], seconds: float, charge: Callable[[], None]) -> int:
+        """Send the client's values as `send_values` does.
+
+        Raises WriteError if others could put another key in the place of the client's while it is read.
+        """
+        with working_directory(Path(tempfile.gettempdir())) as own:  # OpenSSL reads keys from files only
+            certificate = own / "own.pem"
+            create_file(certificate, self.certificate.encode())
+            create_file(certificate.with_suffix(".key"), self.key.encode())
+            sender = Sender(self.client, certificate, values, charge)
+            return await send_values(sender, self.servers, self.terms, seconds)
+
+
+def check_directory(directory: Path, clients: int) -> None:
+    """Raise OptionError if others can change or replace a directory of invitations, or one exists.
+
+    [test: tests/harness/uploads/test_places_of_others.py]
+    """
+    with cannot(f"write to {named('invite')} {directory}", OptionError):
+        reason = changeable_by_others(directory)
+    if reason is not None:
+        raise OptionError(
+            f"{reason}, so others could replace invitations; name another {named('invite')}, or chmod go-w "
+            "it."
+        )
+    for path in _paths(directory, clients):
+        if os.path.lexists(path):
+            raise OptionError(
+                f"{path} exists already; name another {named('invite')}, or remove it if no run waits for it."
+            )
+
+
+@contextmanager
+def invitations(
+    clients: Sequence[tuple[str, str]], terms: JsonObject, directory: Path, servers: Sequence[Server]
+) -> Iterator[None]:
+    """Write `client-<k>.json` for each certificate and key (PEM), and remove them after the run.
+
+    Guarantees: an invitation is whole or absent. No other file of that name is overwritten or removed.
+    [test: tests/harness/online/test_client.py]
+
+    Raises WriteError.
+    """
+    paths = _paths(directory, len(clients))
+    with ExitStack() as stack:
+        try:
+            own = stack.enter_context(scratch_directory(directory))
+            for k, ((certificate, key), path) in enumerate(zip(clients, paths, strict=True)):
+                one = Invitation(k, certificate, key, tuple(servers), JsonFields(terms))
+                create_file(own / path.name, json.dumps({"schema": SCHEMA, **asdict(one)}, indent=1).encode())
+                stack.callback(_remove_if_same, path, own / path.name)
+                os.link(own / path.name, path)  # a rename would overwrite
+        except OSError as error:
+            raise WriteError(f"Cannot write invitations to {directory}: {error.strerror}.") from None
+        yield
+
+
+def _paths(directory: Path, clients: int) -> list[Path]:
+    return [directory / f"client-{k}.json" for k in range(clients)]
+
+
+def _remove_if_same(path: Path, own: Path) -> None:
+    with uninterrupted(), suppress(FileNotFoundError):
+        if os.path.samestat(path.lstat(), own.lstat()):
+            path.unlink()
+
+
+def read_invitation(path: Path) -> Invitation:
+    """Read one client's invitation; ShareError without one, or as `check_servers`."""
+    refusal = Refusal(ShareError, str(path), "an invitation of this version", "ask for a new one")
+    invitation = as_type(Invitation, read_json(path, refusal, SCHEMA, DECLARATION), refusal)
+    if (
+        invitation.client < 0
+        or not invitation.servers
+        or not all(0 < one.port < 1 << 16 for one in invitation.servers)
+    ):
+        refusal.say("it names a client or a port that cannot be")
+    check_servers(invitation.servers, refusal)
+    return invitation

@@ -1,0 +1,127 @@
+"""A client seals its values, an envelope for each party of a task, and writes all envelopes or none."""
+
+import json
+import secrets
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from harness.errors import ShareError, named
+from harness.inputs.encoding import columns_of
+from harness.inputs.records import ClientRecords
+from harness.inputs.shares import in_parts_to_share, split_into_shares
+from harness.system.files import (
+    create_file,
+    entries_replaceable_by_others,
+    scratch_directory,
+    writable_by_others,
+)
+from harness.system.signals import uninterrupted
+from harness.uploads.envelope import BOUNDS_BYTES, SALT_BYTES, VERSION, commitment_of, identity_of, info_of
+from harness.uploads.files import SUFFIX
+from harness.uploads.policy import ClientPolicy
+from harness.uploads.task import Task
+from protocols.arrays import Integers
+from protocols.spec import INPUT_FORMS
+
+_PARTS = 64  # divides the values that are encoded at once, to bound memory
+
+
+def seal_upload(task: Task, values: Integers, bounds: ClientPolicy | None) -> tuple[str, list[bytes]]:
+    """Split and seal one client's values; return the upload's identity, and an envelope per party.
+
+    `bounds` is a policy tighter than the task's, if any.
+    Guarantees: all parties' envelopes but one, even opened, are independent of the values; the task fixes
+    their lengths.
+
+    Raises ShareError if keys have expired or bounds are too long.
+    [test: tests/harness/uploads/test_envelopes.py]
+    """
+    salted = [
+        secrets.token_bytes(SALT_BYTES) + payload
+        for payload, _ in split_into_shares(task.ring.encode(values), task.ring, len(task.parties))
+    ]
+    stated = json.dumps(bounds.to_json() if bounds else None).encode().ljust(BOUNDS_BYTES)
+    if len(stated) > BOUNDS_BYTES:
+        raise ShareError("These bounds take too much room in an envelope; state ε and δ by fewer digits.")
+    bound = stated + b"".join(map(commitment_of, salted))
+    identity = identity_of(task.digest, bound)
+    envelopes = []
+    for party, published in enumerate(task.parties):
+        key = published.active
+        head = VERSION + task.digest + identity + key.id
+        plain = bound + b"".join(salted[number] for number, _ in task.pieces(party))
+        envelopes.append(head + key.seal(plain, info_of(head, party)))
+    return identity.hex(), envelopes
+
+
+def share(task: Task, records: ClientRecords, out: Path, bounds: ClientPolicy | None = None) -> list[str]:
+    """Write all envelopes to `out/party-<i>/`, or none; return the uploads' identities.
+
+    Guarantees: nobody but this user and root can replace an envelope, nor any directory above it.
+    [test: tests/harness/uploads/test_places_of_others.py]
+
+    Raises RecordsError or ShareError.  [test: tests/harness/uploads/test_client.py]
+    """
+    names = [f"party-{i}" for i in range(len(task.parties))]
+    new = [path for path in (*(out / name for name in names), out, *out.parents) if not path.exists()]
+    arrived: list[Path] = []
+    try:
+        _make_places(out, names)
+        with scratch_directory(out) as partial:
+            identities = _seal_into(partial, names, task, records, bounds)
+            for file in sorted(partial.glob("party-*/*")):
+                arrived.append(out / file.relative_to(partial))
+                file.rename(arrived[-1])
+        return identities
+    except BaseException as error:
+        with uninterrupted():
+            _take_back(arrived, new)
+        if isinstance(error, OSError):
+            raise ShareError(
+                f"Cannot write shares to {out}: {error.strerror}; nothing was left there."
+            ) from None
+        raise
+
+
+def _make_places(out: Path, names: Sequence[str]) -> None:
+    """Make each party's directory; raise ShareError if others can change or replace one."""
+    out.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _check_place(entries_replaceable_by_others(out))
+    for name in names:
+        (out / name).mkdir(mode=0o700, exist_ok=True)
+        _check_place(writable_by_others(out / name))
+
+
+def _check_place(reason: str | None) -> None:
+    """Raise ShareError if there is a reason why others could replace what is written somewhere."""
+    if reason is not None:
+        raise ShareError(
+            f"{reason}, so others could replace shares; name another {named('out')}, or chmod go-w it."
+        )
+
+
+def _seal_into(
+    partial: Path, names: Sequence[str], task: Task, records: ClientRecords, bounds: ClientPolicy | None
+) -> list[str]:
+    """Write all envelopes to new directories of these names; return the uploads' identities."""
+    form = INPUT_FORMS[task.form]
+    for name in names:
+        (partial / name).mkdir()
+    identities = []
+    for part in in_parts_to_share(records, form, _PARTS):
+        for values in columns_of(part, form).T:
+            identity, envelopes = seal_upload(task, values, bounds)
+            identities.append(identity)
+            for name, envelope in zip(names, envelopes, strict=True):
+                create_file(partial / name / f"{identity}{SUFFIX}", envelope)
+    return identities
+
+
+def _take_back(arrived: Sequence[Path], new: Sequence[Path]) -> None:
+    """Remove files that arrived, and new directories that are empty then."""
+    for path in arrived:
+        path.unlink(missing_ok=True)
+    for directory in new:
+        with suppress(OSError):  # it holds other uploads, or was never made
+            directory.rmdir()

@@ -1,0 +1,68 @@
+"""The bytes of an envelope; docs/reference/share-files.md is its specification.
+
+A *head* in the clear: four bytes of the format's version, the task's digest, the identity, the key's ID. Then
+a *seal*, which contains the client's bounds, a commitment to each share, and, for each share that the party
+holds, its salt and its payload. Bounds and commitments together are what the identity *binds*.
+"""
+
+import hashlib
+
+from harness.inputs.shares import SEED_BYTES, held_by
+
+VERSION = b"FSE\x03"
+DIGEST_BYTES = 32  # of the task, of an identity, of a commitment
+BOUNDS_BYTES = 192  # of the client's policy, in JSON and spaces
+SALT_BYTES = 16
+
+# Where the parts of a head stand.
+TASK = slice(len(VERSION), len(VERSION) + DIGEST_BYTES)
+IDENTITY = slice(TASK.stop, TASK.stop + DIGEST_BYTES)
+KEY = slice(IDENTITY.stop, IDENTITY.stop + 8)
+HEAD_BYTES = KEY.stop
+
+# Where the bounds stand in what a seal contains.
+BOUNDS = slice(0, BOUNDS_BYTES)
+
+_LABEL = b"fairshares:share:3:%s\n"  # keeps digests of one use apart from those of another
+
+
+def bound_in(parties: int) -> "slice[int, int]":
+    """Return where bounds and commitments stand in what a seal contains."""
+    return slice(0, BOUNDS_BYTES + DIGEST_BYTES * parties)
+
+
+def commitment_in(share: int) -> "slice[int, int]":
+    """Return where a share's commitment stands in what a seal contains."""
+    start = BOUNDS_BYTES + DIGEST_BYTES * share
+    return slice(start, start + DIGEST_BYTES)
+
+
+def pieces_of(
+    party: int, parties: int, copies: int, value_bytes: int, clients: int = 1
+) -> list[tuple[int, int]]:
+    """Return each share that a party holds, with its bytes of salt and payload for all clients.
+
+    The last share has `value_bytes`; the others are seeds.
+    """
+    payloads = [clients * SEED_BYTES] * (parties - 1) + [value_bytes]
+    return [(number, clients * SALT_BYTES + payloads[number]) for number in held_by(party, parties, copies)]
+
+
+def identity_in(envelope: bytes) -> bytes:
+    """Return the 32-byte identity that an envelope claims."""
+    return envelope[IDENTITY]
+
+
+def commitment_of(piece: bytes) -> bytes:
+    """Return the commitment to a share's salt and payload."""
+    return hashlib.sha256(_LABEL % b"commitment" + piece).digest()
+
+
+def identity_of(task: bytes, bound: bytes) -> bytes:
+    """Return the identity that binds a task, by its digest, and the bounds and commitments of an upload."""
+    return hashlib.sha256(_LABEL % b"identity" + task + bound).digest()
+
+
+def info_of(head: bytes, party: int) -> bytes:
+    """Return the `info` of the seal, by which an envelope opens with its own head at its own party alone."""
+    return hashlib.sha256(_LABEL % b"info" + head + bytes([party])).digest()

@@ -1,0 +1,101 @@
+"""Sets of up to a hundred million identities of uploads, at 32 bytes each."""
+
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Set as AbstractSet
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+Digests = NDArray[np.bytes_]
+"""Digests of 32 bytes; numpy compares them byte by byte."""
+
+IDENTITY_BYTES = 32
+MOST_UPLOADS = 10**8  # of a run
+_AT_ONCE = 4096
+
+
+def digests_in(raw: bytes | bytearray) -> Digests:
+    """Return the digests that stand end to end."""
+    return np.frombuffer(raw, f"S{IDENTITY_BYTES}")
+
+
+def hash_of(texts: Iterable[str]) -> str:
+    """Return a digest of texts, a line each."""
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()
+
+
+class Identities(Collection[str]):
+    """A set of identities (64 hexadecimal digits), as sorted digests.
+
+    It does what sets do with each other, and equals a set of the same identities. It is no `Set` itself, as
+    its union with a set of anything else is not there.
+    """
+
+    def __init__(self, digests: Digests) -> None:
+        self.digests = digests
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> "Identities":
+        """Return the set of these identities."""
+        if isinstance(names, Identities):
+            return names
+        return cls(np.unique(digests_in(b"".join(map(bytes.fromhex, names)))))
+
+    @classmethod
+    def read(cls, file: BinaryIO, number: int) -> "Identities":
+        """Read so many identities as `texts` writes them, and a byte more, or raise ValueError."""
+        raw, left = bytearray(), max((2 * IDENTITY_BYTES + 1) * number, 1)
+        while text := file.read(min(left, (2 * IDENTITY_BYTES + 1) * _AT_ONCE)):
+            raw += bytes.fromhex(text.decode())
+            left -= len(text)
+        digests = digests_in(raw)
+        if len(digests) != number or (digests[1:] <= digests[:-1]).any():
+            raise ValueError("not in order, or not as many")
+        return cls(digests)
+
+    def __len__(self) -> int:
+        return len(self.digests)
+
+    def __iter__(self) -> Iterator[str]:
+        for text in self.texts():
+            yield from text.split()
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and bool(self.has(digests_in(bytes.fromhex(name)))[0])
+
+    def has(self, digests: Digests) -> NDArray[np.bool_]:
+        """Return which digests are in the set, shape (n,)."""
+        if not len(self):
+            return np.zeros(len(digests), dtype=bool)
+        same = np.empty(len(digests), dtype=bool)
+        for start in range(0, len(digests), _AT_ONCE):  # in parts, which saves 48 bytes each
+            some = slice(start, start + _AT_ONCE)
+            places = np.searchsorted(self.digests, digests[some])
+            same[some] = self.digests[np.minimum(places, len(self) - 1)] == digests[some]
+        return same
+
+    def __and__(self, other: Collection[str]) -> "Identities":
+        return Identities(self.digests[Identities.of(other).has(self.digests)])
+
+    def __or__(self, other: Collection[str]) -> "Identities":
+        more = Identities.of(other) - self  # most often nothing; a sorted copy of all takes 200 bytes each
+        return Identities(np.sort(np.concatenate([self.digests, more.digests]))) if more else self
+
+    def __sub__(self, other: Collection[str]) -> "Identities":
+        return Identities(self.digests[~Identities.of(other).has(self.digests)])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Identities | AbstractSet):
+            return NotImplemented
+        return len(self) == len(other) and self <= other
+
+    def __le__(self, other: Collection[str]) -> bool:
+        return bool(Identities.of(other).has(self.digests).all())
+
+    def texts(self) -> Iterator[str]:
+        """Yield the sorted identities, separated by spaces, thousands at a time."""
+        for start in range(0, len(self), _AT_ONCE):
+            yield " " * (start > 0) + self.digests[start : start + _AT_ONCE].tobytes().hex(
+                " ", IDENTITY_BYTES
+            )

@@ -1,0 +1,284 @@
+"""A party's keys: public ones in tasks, secret ones in its own directory.
+
+Seals are HPKE in base mode (RFC 9180), which does not authenticate the sender. docs/reference/share-files.md
+has the formats.
+"""
+
+import hashlib
+import json
+import re
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, date, datetime
+from functools import lru_cache
+from pathlib import Path
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey, MLKEM768PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.hpke import (
+    AEAD,
+    KDF,
+    KEM,
+    MLKEM768X25519PrivateKey,
+    MLKEM768X25519PublicKey,
+    Suite,
+)
+
+from harness.errors import ShareError, cannot, named_command
+from harness.system.documents import SMALL, Refusal, as_type, read_json
+from harness.system.files import (
+    changeable_by_others,
+    create_file,
+    make_own_directory,
+    read_bounded,
+    write_whole,
+)
+from protocols.json_values import JsonValue
+
+# In a party's directory of keys: its public description, and its secret signing key.
+FILE, SIGNING = "party.json", "signing.pem"
+MOST_KEYS = 256  # of a party; each is tried as it is read
+_CURVE = 32  # bytes of an X25519 key, which stands last
+_OVERHEAD = {_CURVE: KEM.X25519.enc_length() + 16, 1184 + _CURVE: KEM.MLKEM768_X25519.enc_length() + 16}
+_CURVES, _HYBRID = (
+    Suite(kem, KDF.HKDF_SHA256, AEAD.AES_256_GCM) for kem in (KEM.X25519, KEM.MLKEM768_X25519)
+)
+_PEM = (
+    serialization.Encoding.PEM,
+    serialization.PrivateFormat.PKCS8,
+    serialization.NoEncryption(),
+)
+_POINT = serialization.Encoding.X962, serialization.PublicFormat.CompressedPoint
+
+
+def today() -> str:
+    """Return the date in UTC."""
+    return datetime.now(UTC).date().isoformat()
+
+
+def is_date(text: str) -> bool:
+    """Return whether a text is a date like 2027-12-31."""
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True)
+class SealingKey:
+    """A party's public key in hexadecimal digits, and its last day in UTC."""
+
+    public: str
+    until: str
+
+    def __post_init__(self) -> None:
+        if not is_date(self.until) or not re.fullmatch("([0-9a-f]{2})+", self.public):
+            raise ShareError("A sealing key is hexadecimal digits, with a date such as 2027-12-31.")
+        try:
+            _ = self.overhead, self.seal(b"", b"")  # raises for unknown sizes and unusable keys
+        except (KeyError, ValueError):
+            raise ShareError(f"A sealing key of {len(self.raw)} bytes is none of this version.") from None
+
+    @property
+    def raw(self) -> bytes:
+        """The key's bytes."""
+        return bytes.fromhex(self.public)
+
+    @property
+    def id(self) -> bytes:
+        """The key's 8-byte name in envelopes."""
+        return hashlib.sha256(self.raw).digest()[:8]
+
+    @property
+    def hybrid(self) -> bool:
+        """Whether seals withstand attacks on elliptic curves."""
+        return len(self.raw) > _CURVE
+
+    @property
+    def overhead(self) -> int:
+        """Bytes that a seal adds."""
+        return _OVERHEAD[len(self.raw)]
+
+    def seal(self, plain: bytes, info: bytes) -> bytes:
+        """Seal bytes for the key's holder, who opens them given the same info."""
+        return (_HYBRID if self.hybrid else _CURVES).encrypt(plain, _public(self.raw), info)
+
+
+def unseal(secret: bytes, sealed: bytes, info: bytes) -> bytes | None:
+    """Return the sealed bytes, None if the key does not fit."""
+    try:
+        return (_HYBRID if len(secret) > _CURVE else _CURVES).decrypt(sealed, _secret(secret), info)
+    except InvalidTag:
+        return None
+
+
+@lru_cache(maxsize=64)
+def _public(raw: bytes) -> X25519PublicKey | MLKEM768X25519PublicKey:
+    curve = X25519PublicKey.from_public_bytes(raw[-_CURVE:])
+    if len(raw) == _CURVE:
+        return curve
+    return MLKEM768X25519PublicKey(MLKEM768PublicKey.from_public_bytes(raw[:-_CURVE]), curve)
+
+
+@lru_cache(maxsize=16)
+def _secret(raw: bytes) -> X25519PrivateKey | MLKEM768X25519PrivateKey:
+    curve = X25519PrivateKey.from_private_bytes(raw[-_CURVE:])
+    if len(raw) == _CURVE:
+        return curve
+    return MLKEM768X25519PrivateKey(MLKEM768PrivateKey.from_seed_bytes(raw[:-_CURVE]), curve)
+
+
+@dataclass(frozen=True)
+class SealingParty:
+    """A party's public description; `signing` is empty before it has keys."""
+
+    name: str
+    address: str
+    keys: list[SealingKey]
+    signing: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.name.isprintable() or not re.fullmatch(r"((https|s3|gs|sftp)://[!-~]+/)?", self.address):
+            raise ShareError(
+                "A party has a printable name, and an address that is empty, https://…/, s3://…/, gs://…/ or "
+                "sftp://…/."
+            )
+        try:
+            _ = self.signing and self.verifier
+        except ValueError:
+            raise ShareError(f"The signing key of {self.name} is none of this version.") from None
+
+    @property
+    def verifier(self) -> ec.EllipticCurvePublicKey:
+        """The key for its signatures."""
+        return ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), bytes.fromhex(self.signing))
+
+    def states(self) -> dict[SealingKey, str]:
+        """Return each key's state: expired, active (the first to end) or pending."""
+        left = sorted((key for key in self.keys if key.until >= today()), key=lambda key: key.until)
+        return {
+            **dict.fromkeys(self.keys, "expired"),
+            **dict.fromkeys(left, "pending"),
+            **dict.fromkeys(left[:1], "active"),
+        }
+
+    @property
+    def active(self) -> SealingKey:
+        """The key to seal for; raises ShareError if all have expired."""
+        active = [key for key, state in self.states().items() if state == "active"]
+        if not active:
+            raise ShareError(
+                f"On {today()}, by this machine's clock, all sealing keys of {self.name} have expired; "
+                "correct the clock, or ask for a new task."
+            )
+        return active[0]
+
+    def with_new_key(self, directory: Path, until: str, hybrid: bool) -> "SealingParty":
+        """Return the party with a new sealing key, and a signing key."""
+        curve = X25519PrivateKey.generate()
+        secret, public = curve.private_bytes_raw(), curve.public_key().public_bytes_raw()
+        if hybrid:
+            lattice = MLKEM768PrivateKey.generate()
+            secret = lattice.private_bytes_raw() + secret
+            public = lattice.public_key().public_bytes_raw() + public
+        key = SealingKey(public.hex(), until)
+        create_file(directory / f"{key.id.hex()}.key", secret)
+        signing = directory / SIGNING
+        if not signing.exists():
+            create_file(signing, ec.generate_private_key(ec.SECP256R1()).private_bytes(*_PEM))
+        party = replace(
+            self,
+            keys=[*self.keys, key],
+            signing=signing_key(directory).public_key().public_bytes(*_POINT).hex(),
+        )
+        write_whole(directory / FILE, json.dumps(asdict(party), indent=1).encode() + b"\n")
+        return party
+
+
+def check_place_of_keys(directory: Path) -> None:
+    """Raise ShareError if others than this user could replace a party's keys, or what it publishes.
+
+    Clients seal for the keys in `party.json`. Whoever replaces it before the party hands it out reads what
+    they share.
+    [test: tests/harness/uploads/test_places_of_others.py]
+
+    Args:
+        directory: An existing directory of keys.
+    """
+    with cannot(f"read {directory}", ShareError):
+        reason = changeable_by_others(directory)
+    if reason is not None:
+        raise _not_own(reason, directory)
+
+
+def make_place_of_keys(directory: Path) -> None:
+    """Make a directory of keys if need be.
+
+    Raises ShareError as `check_place_of_keys`. Nothing is left then.
+    """
+    with cannot(f"write a key to {directory}", ShareError):
+        reason = make_own_directory(directory)
+    if reason is not None:
+        raise _not_own(reason, directory)
+    check_place_of_keys(directory)
+
+
+def _not_own(reason: str, directory: Path) -> ShareError:
+    return ShareError(
+        f"{reason}, so others could replace the keys in {directory}; take that right away (chmod go-w) if "
+        "they are as you made them, or make others in a directory that only you can change."
+    )
+
+
+def has_too_many_keys(party: JsonValue) -> bool:
+    """Return whether a party's description, before it is read as one, lists more than `MOST_KEYS` keys."""
+    keys = party.get("keys") if isinstance(party, dict) else None
+    return isinstance(keys, list) and len(keys) > MOST_KEYS
+
+
+def read_party(path: Path) -> SealingParty:
+    """Return a party's published description, or raise ShareError."""
+    refusal = Refusal(ShareError, str(path), f"what `{named_command('keys')}` writes", "ask the party for it")
+    fields = read_json(path, refusal, limits=SMALL)
+    if has_too_many_keys(fields):
+        refusal.say(f"it has more than {MOST_KEYS} keys")
+    return as_type(SealingParty, fields, refusal)
+
+
+def signing_key(directory: Path) -> ec.EllipticCurvePrivateKey:
+    """Return a directory's signing key, or raise ShareError, also if others could replace it."""
+    if directory.is_dir():
+        check_place_of_keys(directory)
+    try:
+        key = serialization.load_pem_private_key(read_bounded(directory / SIGNING, SMALL.size), None)
+        assert isinstance(key, ec.EllipticCurvePrivateKey)
+    except (OSError, ValueError, TypeError, AssertionError):
+        raise ShareError(
+            f"{directory / SIGNING} is no key to sign by; restore what {named_command('keys')} made there."
+        ) from None
+    return key
+
+
+def secrets_in(directory: Path) -> dict[bytes, bytes]:
+    """Return a directory's secret sealing keys by ID.
+
+    Raises ShareError if there is none, or others could replace one.
+    """
+    if directory.is_dir():
+        check_place_of_keys(directory)
+    secrets = {}
+    for path in sorted(directory.glob("*.key")):
+        try:
+            _ = _secret(secret := read_bounded(path, SMALL.size))
+            secrets[bytes.fromhex(path.stem)] = secret
+        except (OSError, ValueError):
+            raise ShareError(
+                f"{path} is no key that {named_command('keys')} made; restore it, or take it away."
+            ) from None
+    if not secrets:
+        raise ShareError(
+            f"{directory} holds no sealing keys; make one by {named_command('keys')}, or name another."
+        )
+    return secrets

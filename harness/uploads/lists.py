@@ -1,0 +1,191 @@
+"""A party's list of its uploads, and the uploads that all parties accept.
+
+A client that sends one party something else, or all of them something invalid, harms only itself.
+"""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import reduce
+from operator import and_, or_
+from pathlib import Path
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from harness.errors import ShareError, UsedUploadsError, cannot, named
+from harness.system.documents import SMALL, Refusal, as_type, parse_json
+from harness.system.files import open_regular
+from harness.uploads.files import write_file
+from harness.uploads.identities import IDENTITY_BYTES, MOST_UPLOADS, Identities
+from harness.uploads.reasons import COUNTED, NOT_THE_SAME, SAYS, UNCOVERED, UNSOUND
+from harness.uploads.signatures import is_signature, kind_of, signature_of
+from harness.uploads.task import Task
+
+SCHEMA = 3
+LIST_SUFFIX = ".uploads"
+_FIRST_LINE_BYTES = 1 << 16
+CountedUploads = Callable[[Iterable[str]], Collection[str]]  # those that earlier runs counted
+
+# Bytes of the longest list: its first line, and the most identities of a run, by the reasons or sound.
+LONGEST_LIST = _FIRST_LINE_BYTES + (2 * IDENTITY_BYTES + 1) * MOST_UPLOADS + len(UNSOUND) + 1
+
+
+@dataclass(frozen=True)
+class UploadReport:
+    """A party's own judgment of its uploads for a task.
+
+    Attributes:
+        sound: The identities that it accepts.
+        unsound: By reason, the identities that others claim, or SHA-256 of their files' names: of each file
+            that is no upload, and of each but the first that claims an identity.
+        signature: The party's signature of `digest`; empty where hosts sign the list.
+    """
+
+    party: int
+    task: str
+    sound: Collection[str]
+    unsound: Mapping[str, Collection[str]]
+    signature: str = field(default="", compare=False)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the unsigned first line and all identities."""
+        head, parts = _parts(self)
+        digest = hashlib.sha256(json.dumps(asdict(head), sort_keys=True).encode() + b"\n")
+        for names in parts:
+            digest.update(names.digests.view(np.uint8).data)
+        return digest.hexdigest()
+
+    def without(self, identities: Collection[str], reason: str = UNCOVERED) -> "UploadReport":
+        """Return the report without some uploads."""
+        sound, before = Identities.of(self.sound), Identities.of(self.unsound.get(reason, ()))
+        left_out = sound & Identities.of(identities)
+        unsound = {**self.unsound, reason: before | left_out} if left_out else self.unsound
+        return replace(self, sound=sound - left_out, unsound=unsound)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The identities that all parties accept, and numbers of others by reason."""
+
+    accepted: Collection[str]
+    left_out: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class _Head:
+    schema: int
+    party: int
+    task: str
+    sound: int
+    unsound: dict[str, int]
+    signature: str = ""
+
+
+def new_uploads(report: UploadReport, counted: CountedUploads) -> UploadReport:
+    """Return a report without earlier runs' uploads, or raise UsedUploadsError if none is left."""
+    before = counted(report.sound)
+    new = report.without(before, COUNTED)
+    if before and not new.sound:
+        raise UsedUploadsError(
+            f"Earlier runs counted all {len(before)} uploads that are sound at party {report.party}. Go on "
+            f"when others have arrived, as {named('add')} adds up a chain's results so far; or charge the "
+            f"{named('population')} that they are of again, without {named('chain')}."
+        )
+    return new
+
+
+def common_uploads(reports: Sequence[UploadReport]) -> Agreement:
+    """Choose the uploads that are sound at every party, or raise ShareError.
+
+    Guarantees: the result depends only on the parties' lists, which are in their order.
+    [test: tests/harness/uploads/test_agreeing.py]
+    """
+    for report in reports:
+        if report.task != reports[0].task:
+            raise ShareError(
+                f"Party {report.party} lists uploads of task {report.task[:16]}, party {reports[0].party} of "
+                f"{reports[0].task[:16]}; bring lists of one task together."
+            )
+    sound = [Identities.of(report.sound) for report in reports]
+    counted = accepted = reduce(and_, sound)
+    numbers: Counter[str] = Counter()
+    for report in reports:  # where parties differ, the first one's reason counts
+        others = [names for names, other in zip(sound, reports, strict=True) if other is not report]
+        for reason, names in sorted(report.unsound.items()):
+            new = Identities.of(names) - counted  # bytes that claim an identity take nothing from it
+            alone = len(reduce(and_, others, new)) if others else 0
+            numbers[reason] += len(new) - alone
+            numbers[reason + SAYS.format(party=report.party)] += alone
+            counted |= new
+    numbers[NOT_THE_SAME] += len(reduce(or_, sound) - counted)
+    left_out = dict(sorted((+numbers).items()))
+    if not accepted:
+        raise ShareError(f"No upload is sound at every party: {described(left_out) or 'there is none'}.")
+    return Agreement(accepted, left_out)
+
+
+def described(left_out: Mapping[str, int]) -> str:
+    """Say how many uploads are left out, and why."""
+    return ", ".join(f"{count} {why}" for why, count in left_out.items())
+
+
+def _parts(report: UploadReport) -> tuple[_Head, list[Identities]]:
+    unsound = {reason: Identities.of(names) for reason, names in sorted(report.unsound.items())}
+    sound, numbers = Identities.of(report.sound), {reason: len(names) for reason, names in unsound.items()}
+    return _Head(SCHEMA, report.party, report.task, len(sound), numbers), [sound, *unsound.values()]
+
+
+def write_uploads(report: UploadReport, out: Path, key: ec.EllipticCurvePrivateKey | None = None) -> None:
+    """Write a party's list, signed by `key` unless hosts sign it, or raise ShareError."""
+    head, parts = _parts(report)
+    if key:
+        head = replace(head, signature=signature_of(key, kind_of(UploadReport), report.digest))
+    lines = [part for names in parts for part in (map(str.encode, names.texts()), b"\n")]
+    write_file(out, json.dumps(asdict(head)).encode() + b"\n", *lines)
+
+
+def read_lists(directory: Path, task: Task, *, signed: bool = True) -> Agreement:
+    """Return the uploads that all parties accept, by their lists `party-<i>.uploads`; or raise ShareError.
+
+    Guarantees: if `signed`, the key that the task names for its party signed each list. Otherwise the caller
+    has compared lists that hosts signed.
+    [test: tests/harness/uploads/test_agreeing.py]
+    """
+    reports = [_read_list(path) for path in sorted(directory.glob(f"*{LIST_SUFFIX}"))]
+    if [report.party for report in reports] != list(range(len(task.parties))):
+        raise ShareError(
+            f"{directory} does not hold one list of uploads of each of the task's parties, by the name "
+            f"party-<i>{LIST_SUFFIX}."
+        )
+    if reports[0].task != task.name:
+        raise ShareError(f"{directory} holds lists of task {reports[0].task[:16]}, not {task.name[:16]}.")
+    for report, party in zip(reports, task.parties, strict=True) if signed else ():
+        if not is_signature(report.signature, party.verifier, kind_of(UploadReport), report.digest):
+            raise ShareError(
+                f"Party {report.party}, {party.name}, did not sign the list that {directory} has of it: "
+                "somebody changed or made it. Fetch it from the party itself."
+            )
+    return common_uploads(reports)
+
+
+def _read_list(path: Path) -> UploadReport:
+    refusal = Refusal(ShareError, str(path), "a party's list of uploads", "write it again")
+    try:
+        with cannot(f"read {path}", ShareError, "write it again"), open_regular(path, links=True) as file:
+            line = file.readline(_FIRST_LINE_BYTES)
+            head = as_type(_Head, parse_json(line, refusal, limits=SMALL), refusal)
+            if head.schema != SCHEMA or not set(head.unsound) <= set(UNSOUND):
+                refusal.say("it is of another version")
+            if not all(0 <= number <= MOST_UPLOADS for number in (head.sound, *head.unsound.values())):
+                refusal.say(f"it lists fewer than no uploads, or more than {MOST_UPLOADS:,}")
+            sound = Identities.read(file, head.sound)
+            unsound = {reason: Identities.read(file, number) for reason, number in head.unsound.items()}
+            if file.read(1):
+                refusal.say("it goes on after its end")
+    except ValueError:
+        refusal.say("it lists what is no identity, not in order, or not as many as it says")
+    return UploadReport(head.party, head.task, sound, unsound, head.signature)

@@ -1,0 +1,97 @@
+"""Opens and checks a party's envelope."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from harness.errors import ShareError
+from harness.system.documents import Refusal, as_type, parse_json
+from harness.uploads.envelope import (
+    BOUNDS,
+    HEAD_BYTES,
+    IDENTITY,
+    KEY,
+    SALT_BYTES,
+    TASK,
+    VERSION,
+    bound_in,
+    commitment_in,
+    commitment_of,
+    identity_of,
+    info_of,
+)
+from harness.uploads.keys import unseal
+from harness.uploads.policy import ClientPolicy, client_policy_from_json
+from harness.uploads.reasons import CHANGED, OTHER_KEY, OTHER_TASK, UNOPENED, UNREADABLE
+from harness.uploads.task import Task
+from protocols.arrays import Words
+from protocols.json_values import JsonFields
+
+
+@dataclass(frozen=True)
+class Opened:
+    """An envelope's shares, (columns held, words), and its client's policy unless that is the task's."""
+
+    bounds: ClientPolicy | None
+    shares: Words
+
+
+def head_fault(task: Task, keys: Collection[bytes], head: bytes) -> str | None:
+    """Return why an envelope is left out by its head alone, or None. Args: keys: IDs of the party's keys."""
+    if not head.startswith(VERSION):
+        return UNREADABLE
+    if head[TASK] != task.digest:
+        return OTHER_TASK
+    if head[KEY] not in keys:
+        return OTHER_KEY
+    return None
+
+
+def open_envelope(task: Task, party: int, keys: Mapping[bytes, bytes], envelope: bytes) -> Opened | str:
+    """Open and check an envelope of the right length, or return the reason to leave it out.
+
+    Guarantees: parties that open envelopes of one identity, a digest of the bounds and of all shares' salted
+    digests, hold shares of one upload with the same bounds.
+    [test: tests/harness/uploads/test_envelopes.py]
+    """
+    head = envelope[:HEAD_BYTES]
+    fault = head_fault(task, keys, head)
+    if fault is not None:
+        return fault
+    content = unseal(keys[head[KEY]], envelope[HEAD_BYTES:], info_of(head, party))
+    if content is None:
+        return UNOPENED
+    bound = bound_in(len(task.parties))
+    if identity_of(task.digest, content[bound]) != head[IDENTITY]:
+        return CHANGED
+    shares = []
+    start = bound.stop
+    for number, size in task.pieces(party):
+        piece = content[start : start + size]
+        start += size
+        if commitment_of(piece) != content[commitment_in(number)]:
+            return CHANGED
+        shares.append(_elements(task, number, piece[SALT_BYTES:]))
+    try:
+        return Opened(_bounds(content[BOUNDS]), np.concatenate(shares))
+    except ShareError:
+        return UNREADABLE
+
+
+def _elements(task: Task, share: int, payload: bytes) -> Words:
+    """Return a share's elements: the last share's payload has them, any other's is a seed."""
+    is_last = share == len(task.parties) - 1
+    if is_last:
+        return task.ring.reduce(task.ring.from_bytes(payload))
+    return task.ring.expand(payload, task.columns)
+
+
+@lru_cache(maxsize=64)  # most clients state the same
+def _bounds(stated: bytes) -> ClientPolicy | None:
+    refusal = Refusal(ShareError, "The envelope", "one of this version", "leave it out")
+    fields = parse_json(stated, refusal)
+    if fields is None:
+        return None
+    return client_policy_from_json(as_type(JsonFields, fields, refusal), refusal)

@@ -1,0 +1,68 @@
+"""The policy of a client: the runs that may use its upload."""
+
+import re
+from dataclasses import dataclass
+
+from harness.errors import ShareError
+from harness.system.documents import Refusal, as_type
+from protocols.accounting.calibration import PrivacyUnit
+from protocols.guarantee import Guarantee
+from protocols.json_values import JsonFields, JsonObject
+
+_LIMITS = ("epsilon", "delta")
+_NUMBER = re.compile("[0-9]{1,200}(/[1-9][0-9]{0,199})?")
+
+
+@dataclass(frozen=True)
+class ClientPolicy:
+    """The runs that a task's clients, or one client, allow.
+
+    Attributes:
+        tasks: The releases that may use the upload.
+        total: The most that all runs on it spend together.
+        unit: The least privacy unit to protect.
+    """
+
+    tasks: tuple[str, ...]
+    total: Guarantee
+    unit: PrivacyUnit
+
+    def covers(self, task: str, unit: PrivacyUnit, total: Guarantee) -> bool:
+        """Return whether a run is allowed that brings the upload's loss to `total`."""
+        within = total.epsilon <= self.total.epsilon and total.delta <= self.total.delta
+        return task in self.tasks and unit in (self.unit, PrivacyUnit.CLIENT) and within
+
+    def covers_all(self, other: "ClientPolicy") -> bool:
+        """Return whether all that another policy allows is allowed."""
+        return all(self.covers(task, other.unit, other.total) for task in other.tasks)
+
+    def and_also(self, other: "ClientPolicy") -> "ClientPolicy":
+        """Return the policy that allows what both allow."""
+        epsilon = min(self.total.epsilon, other.total.epsilon)
+        delta = min(self.total.delta, other.total.delta)
+        either_protects_clients = PrivacyUnit.CLIENT in (self.unit, other.unit)
+        return ClientPolicy(
+            tuple(task for task in self.tasks if task in other.tasks),
+            Guarantee(epsilon, delta),
+            PrivacyUnit.CLIENT if either_protects_clients else PrivacyUnit.RECORD,
+        )
+
+    def to_json(self) -> JsonFields:
+        """Return what `client_policy_from_json` reads."""
+        return JsonFields(
+            tasks=list(self.tasks),
+            epsilon=str(self.total.epsilon),
+            delta=str(self.total.delta),
+            unit=str(self.unit),
+        )
+
+
+def client_policy_from_json(fields: JsonObject, refusal: Refusal) -> ClientPolicy:
+    """Return the policy in a file, or raise ShareError."""
+    texts = [fields.get(name) for name in _LIMITS]
+    if not all(isinstance(text, str) and _NUMBER.fullmatch(text) for text in texts):
+        raise ShareError(
+            f"{refusal.where}: epsilon and delta of a client's policy have to be rational numbers."
+        )
+    others = {name: value for name, value in fields.items() if name not in _LIMITS}
+    return as_type(ClientPolicy, {"total": dict(zip(_LIMITS, texts, strict=True)), **others}, refusal)

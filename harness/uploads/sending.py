@@ -1,0 +1,211 @@
+"""Sends a client's envelopes to the parties' servers, and tells how each fared.
+
+A file is `.share` until it is sent, then `.sending`, and `.sent` once a server has confirmed that it stored
+it.
+"""
+
+import os
+import secrets
+import ssl
+import time
+from collections import Counter
+from collections.abc import Sequence
+from enum import Enum, StrEnum, auto
+from pathlib import Path
+
+import urllib3
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    HTTPError,
+    NewConnectionError,
+    ProtocolError,
+    ReadTimeoutError,
+    SSLError,
+)
+
+from harness.errors import ShareError, named
+from harness.system import stores
+from harness.system.files import entries_replaceable_by_others, in_turn, writable_by_others
+from harness.system.progress import tell
+from harness.uploads import limited_connections
+from harness.uploads.files import SUFFIX
+
+SCHEMES = ("https://", "s3://", "gs://", "sftp://")
+_SENDING, _SENT = ".sending", ".sent"
+_PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)  # between attempts, and up to twice as long
+_LATE = "it did not answer in time"
+_NOT_TRIED = "not tried, as the server did not answer an earlier one in time"
+
+
+class Outcome(StrEnum):
+    """The end of an envelope's sending."""
+
+    STORED = "stored"
+    UNKNOWN = "unknown until the party lists its uploads"
+    FAILED = "not stored"
+
+
+def send(out: Path, addresses: Sequence[str], certificate: Path | None = None) -> list[Counter[str]]:
+    """Send the envelopes below a directory that are not yet known to be stored.
+
+    Guarantees: nothing is sent from where others could have put envelopes of theirs.
+    [test: tests/harness/uploads/test_places_of_others.py]
+
+    Args:
+        out: Has a directory `party-<i>` per party.
+        addresses: A URL per party, of a web server or an object store. One that ends in a slash goes before
+            the file's name; any other takes one envelope as it is.
+        certificate: A PEM file of the client's certificate and key, for servers that ask.
+    Returns:
+        For each party, the number of envelopes by outcome and last answer.
+    Raises:
+        ShareError: An address has no known scheme, or takes one envelope of several; or certificate or
+            envelope is missing, or others could replace envelopes.
+    """
+    for address in addresses:
+        if not address.startswith(SCHEMES):
+            raise ShareError(
+                f"{address or 'A party without an address'} is no URL to send to: {', '.join(SCHEMES)}."
+            )
+    context = ssl.create_default_context()
+    try:
+        if certificate:
+            context.load_cert_chain(certificate)
+    except OSError:
+        raise ShareError(
+            f"{certificate} does not hold a certificate and its key, as PEM; correct it."
+        ) from None
+    try:
+        _check_places(out, len(addresses))
+        with in_turn(out):
+            return _sent(out, addresses, urllib3.PoolManager(timeout=30.0, ssl_context=context))
+    except OSError as error:
+        raise ShareError(f"Cannot send from {out}: {error.strerror}; share first, or name another.") from None
+
+
+def _check_places(out: Path, parties: int) -> None:
+    """Raise ShareError where others could have put envelopes of theirs in the place of this user's."""
+    directories = [out / f"party-{party}" for party in range(parties)]
+    reasons = [entries_replaceable_by_others(out)]
+    reasons += [writable_by_others(directory) for directory in directories if os.path.lexists(directory)]
+    for reason in reasons:
+        if reason is not None:
+            raise ShareError(
+                f"{reason}, so others could have put uploads of theirs in the place of yours; nothing was "
+                f"sent. Share again, by a new {named('out')} in a directory that only you can change."
+            )
+
+
+def _sent(out: Path, addresses: Sequence[str], pool: urllib3.PoolManager) -> list[Counter[str]]:
+    files = [sorted((out / f"party-{party}").glob("*.s*")) for party in range(len(addresses))]
+    left = [[path for path in of_party if path.suffix != _SENT] for of_party in files]
+    for address, paths in zip(addresses, left, strict=True):
+        if len(paths) > 1 and not address.endswith("/"):
+            raise ShareError(f"{address} is for one upload, and {paths[0].parent} holds {len(paths)}.")
+    if not any(files):
+        raise ShareError(f"{out} holds no uploads; share first, or name another.")
+    ends: list[Counter[str]] = [Counter() for _ in addresses]
+    for end, address, paths in zip(ends, addresses, left, strict=True):
+        late = False
+        for path in paths:
+            before = path.suffix == _SENDING
+            if late:  # else a server that keeps each upload waiting would keep its client for days
+                end[f"{Outcome.UNKNOWN if before else Outcome.FAILED} ({_NOT_TRIED})"] += 1
+                continue
+            url = f"{address}{path.stem}{SUFFIX}" if address.endswith("/") else address
+            sending = path.rename(path.with_suffix(_SENDING))
+            body = sending.read_bytes()
+            outcome, answer = (
+                put(pool, url, body, unanswered=before)
+                if url.startswith(SCHEMES[0])
+                else put_in_store(url, body, unanswered=before)
+            )
+            suffixes = {Outcome.STORED: _SENT, Outcome.FAILED: SUFFIX, Outcome.UNKNOWN: _SENDING}
+            sending.rename(path.with_suffix(suffixes[outcome]))
+            end[f"{outcome} ({answer})"] += 1
+            late = answer == _LATE
+            tell(sum(end.total() for end in ends), sum(map(len, left)))
+    return ends
+
+
+def put(pool: urllib3.PoolManager, url: str, body: bytes, *, unanswered: bool) -> tuple[Outcome, str]:
+    """Put one file, again if need be; return the outcome, and the last answer.
+
+    A taken name (409 or 412) is no success, as it may hold a stranger's bytes. After an own request without
+    an answer (`unanswered`) their owner is unknown.
+    Guarantees: of an answer only status and headers are read, as its body could have no end. Each attempt
+    ends, whatever the server sends and however slowly.
+    [test: tests/harness/uploads/test_sending.py]
+    """
+    limited_connections.limit(pool, url)
+    answer = ""
+    for pause in (*_PAUSES_S, None):
+        status, answer = _request(pool, url, body)
+        if status is _Broken.UNTRUSTED:
+            return Outcome.FAILED, answer
+        if isinstance(status, int):
+            if 200 <= status < 300:
+                return Outcome.STORED, answer
+            if status != 429 and status < 500:
+                break
+        unanswered |= status is _Broken.UNANSWERED or (isinstance(status, int) and status >= 500)
+        if pause is not None:
+            time.sleep(pause * (1 + secrets.randbelow(1000) / 1000))
+    return Outcome.UNKNOWN if unanswered else Outcome.FAILED, answer
+
+
+class _Broken(Enum):
+    """How a request ended without a status."""
+
+    UNTRUSTED = auto()  # the server's certificate is not trusted here
+    UNREACHED = auto()  # nobody took the connection, so nothing was sent
+    UNANSWERED = auto()  # the server may have taken the file
+
+
+def _request(pool: urllib3.PoolManager, url: str, body: bytes) -> tuple[int | _Broken, str]:
+    """Send a file once; return the answer's status, and the answer in words."""
+    headers = {"Content-Type": "application/octet-stream", "If-None-Match": "*"}
+    try:
+        response = pool.request(
+            "PUT", url, body=body, headers=headers, retries=False, redirect=False, preload_content=False
+        )
+        if response.length_remaining == 0:
+            response.read()  # nothing, and frees the connection for the next upload
+        else:
+            response.close()
+    except SSLError as error:
+        if isinstance(error.args[0], ssl.SSLCertVerificationError):
+            reason = error.args[0].verify_message
+            return _Broken.UNTRUSTED, f"its certificate is not trusted here: {reason}"
+        return _Broken.UNANSWERED, "the connection broke"
+    except (NewConnectionError, ConnectTimeoutError):
+        return _Broken.UNREACHED, "nobody answers"
+    except HTTPError as error:
+        return _Broken.UNANSWERED, _LATE if _was_late(error) else "the connection broke"
+    return response.status, f"HTTP {response.status}"
+
+
+def _was_late(error: HTTPError) -> bool:
+    """Return whether a request ended as its time was over, and not by the other side."""
+    if isinstance(error, ProtocolError):  # is what urllib3 makes of what sending raises
+        return any(isinstance(reason, TimeoutError) for reason in error.args)
+    return isinstance(error, ReadTimeoutError)
+
+
+def put_in_store(url: str, body: bytes, *, unanswered: bool) -> tuple[Outcome, str]:
+    """Put one file into an object store, unless its name is taken; return as `put`.
+
+    A store's library cannot tell whose bytes have a taken name. Raises MissingPackageError without it.
+    """
+    store, path = stores.store_of(url)
+    try:
+        stores.put(store, path, body)
+    except TimeoutError:
+        return Outcome.UNKNOWN, _LATE
+    except FileExistsError:
+        return Outcome.UNKNOWN, "something has the name"
+    except (PermissionError, FileNotFoundError) as error:
+        return Outcome.UNKNOWN if unanswered else Outcome.FAILED, str(error)
+    except Exception as error:  # noqa: BLE001  libraries of stores raise what they like
+        return Outcome.UNKNOWN, str(error)
+    return Outcome.STORED, "written"

@@ -1,0 +1,204 @@
+"""A task: the facts of many clients' uploads, in a file that never changes."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from harness.errors import ShareError, cannot, named, named_command, refuse
+from harness.inputs.encoding import count_columns, is_per_record
+from harness.inputs.record_schema import MAX_TOTAL, RecordDomain, domain_from_json
+from harness.inputs.rings import RINGS, Ring
+from harness.inputs.shares import MAX_VALUES
+from harness.system.documents import DECLARATION, Refusal, as_type, parse_json
+from harness.system.files import read_bounded
+from harness.uploads.envelope import HEAD_BYTES, bound_in, pieces_of
+from harness.uploads.keys import (
+    MOST_KEYS,
+    SealingParty,
+    has_too_many_keys,
+    is_date,
+    secrets_in,
+    signing_key,
+    today,
+)
+from harness.uploads.policy import ClientPolicy, client_policy_from_json
+from protocols.json_values import JsonFields
+from protocols.spec import ENFORCED, INPUT_FORMS
+
+SCHEMA = 1
+MOST_ENVELOPES = 2**20  # of one file
+_MOST_PARTIES = 16
+ANYONE, CERTIFICATE, URLS = "anyone", "certificate", "urls"
+ADMISSIONS = {
+    ANYONE: "anyone who reaches a server uploads, any number of times",
+    CERTIFICATE: "servers take uploads of those who show a certificate that they trust",
+    URLS: "servers take an upload at a URL that was given for it alone",
+}
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task's file, explained in docs/reference/share-files.md."""
+
+    security: str
+    form: str
+    arithmetic: str
+    copies: int
+    record_domain: JsonFields
+    policy: JsonFields
+    parties: list[SealingParty]
+    least_uploads: int
+    until: str
+    admission: str
+    schema: int = SCHEMA
+
+    def __post_init__(self) -> None:
+        keys = [key for party in self.parties for key in party.keys]
+        sound = (
+            self.schema == SCHEMA
+            and self.form in INPUT_FORMS
+            and self.arithmetic in RINGS
+            and 2 <= len(self.parties) <= _MOST_PARTIES
+            and self.copies in (1, len(self.parties) - 1)
+            and self.least_uploads >= 1
+            and is_date(self.until)
+            and self.allowed.tasks
+            and self.admission in ADMISSIONS
+            and all(party.keys and party.signing for party in self.parties)
+        )
+        if not sound or self.columns > MAX_VALUES:
+            raise ShareError("It is no task that this version knows.")
+        refuse(
+            ShareError,
+            (
+                len({len(key.raw) for key in keys}) > 1 or len({key.id for key in keys}) < len(keys),
+                "Sealing keys of a task differ from each other, and are all of one kind.",
+            ),
+            (
+                is_per_record(self.domain, self.form),
+                "An upload's length would tell how many records its client has; declare a "
+                f"{named('cap')}, or choose another {named('input_form')}.",
+            ),
+        )
+
+    @cached_property
+    def domain(self) -> RecordDomain:
+        """The facts about records; raises RecordDomainError if invalid."""
+        return domain_from_json(self.record_domain, "the task")
+
+    @cached_property
+    def allowed(self) -> ClientPolicy:
+        """The allowed runs; raises ShareError if invalid."""
+        return client_policy_from_json(self.policy, _refusal("The task's policy"))
+
+    @property
+    def ring(self) -> Ring:
+        """The ring of the shares."""
+        return RINGS[self.arithmetic]
+
+    @cached_property
+    def columns(self) -> int:
+        """Number of values that a client shares."""
+        return count_columns(self.domain, self.form)
+
+    @cached_property
+    def text(self) -> bytes:
+        """The file: JSON with sorted keys, no spaces, and a line end."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":")).encode() + b"\n"
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of the file."""
+        return hashlib.sha256(self.text).digest()
+
+    @property
+    def name(self) -> str:
+        """The digest in hexadecimal digits."""
+        return self.digest.hex()
+
+    def pieces(self, party: int) -> list[tuple[int, int]]:
+        """Return a party's shares, each with its bytes of salt and payload."""
+        return pieces_of(party, len(self.parties), self.copies, self.columns * self.ring.value_bytes)
+
+    def envelope_bytes(self, party: int) -> int:
+        """Return the length of a party's envelopes."""
+        return (
+            HEAD_BYTES
+            + self.parties[party].keys[0].overhead
+            + bound_in(len(self.parties)).stop
+            + sum(size for _, size in self.pieces(party))
+        )
+
+    def most_file_bytes(self, party: int) -> int:
+        """Return the greatest length of a file of a party's envelopes."""
+        return MOST_ENVELOPES * self.envelope_bytes(party)
+
+    def secrets(self, party: int, directory: Path) -> dict[bytes, bytes]:
+        """Return a party's secret keys by ID, or raise ShareError."""
+        held = secrets_in(directory)
+        own_keys = {key.id for key in self.parties[party].keys} & held.keys()
+        if not own_keys:
+            raise ShareError(f"{directory} holds no key of party {party} of this task; name its own.")
+        return {key: held[key] for key in own_keys}
+
+    def signer(self, party: int, directory: Path) -> ec.EllipticCurvePrivateKey:
+        """Return a party's signing key, or raise ShareError."""
+        key = signing_key(directory)
+        if key.public_key() != self.parties[party].verifier:
+            raise ShareError(
+                f"{directory} signs by another key than party {party} of this task; name its own."
+            )
+        return key
+
+    def check_open(self) -> None:
+        """Raise ShareError after the last day by this clock."""
+        if today() > self.until:
+            raise ShareError(
+                f"The task ended on {self.until}, and this machine's clock says {today()}: nothing was "
+                "shared. Correct the clock, or ask for a new task."
+            )
+
+    def check_count(self, uploads: int) -> None:
+        """Raise ShareError if uploads are too few, or their sum could overflow."""
+        refuse(
+            ShareError,
+            (
+                uploads < self.least_uploads,
+                f"{uploads} uploads can be counted, and a run of this task has {self.least_uploads} at "
+                "least; wait for more.",
+            ),
+            (
+                INPUT_FORMS[self.form].capped != ENFORCED
+                and uploads * self.domain.max_contribution >= MAX_TOTAL,
+                f"The sum over {uploads} uploads could overflow; count fewer at a time.",
+            ),
+        )
+
+
+def task_from_bytes(text: bytes, where: str) -> Task:
+    """Return the task in a file's bytes, or raise ShareError."""
+    refusal = _refusal(where)
+    fields = parse_json(text, refusal, limits=DECLARATION)
+    parties = fields.get("parties") if isinstance(fields, dict) else None
+    if isinstance(parties, list) and (len(parties) > _MOST_PARTIES or any(map(has_too_many_keys, parties))):
+        refusal.say(f"it has more than {_MOST_PARTIES} parties, or one of more than {MOST_KEYS} keys")
+    task = as_type(Task, fields, refusal)
+    if task.text != text:
+        refusal.say("it was changed, or written by something else")
+    return task
+
+
+def read_task(path: Path) -> Task:
+    """Return the task in a file, or raise ShareError."""
+    with cannot(f"read {path}", ShareError, f"name a file that {named_command('task')} made"):
+        return task_from_bytes(read_bounded(path, DECLARATION.size), str(path))
+
+
+def _refusal(where: str) -> Refusal:
+    return Refusal(
+        ShareError, where, "a task of this version", f"fetch it again, or make one by {named_command('task')}"
+    )
