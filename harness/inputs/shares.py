@@ -37,7 +37,7 @@ def split_into_shares(values: Words, ring: Ring, parties: int) -> Iterator[tuple
     The last payload is the elements; the others are seeds.
     Guarantees: any r - 1 of the r shares are uniform and independent of the values, if expanded seeds count
     as random; all r add up to the values.
-    [test: tests/harness/uploads/test_shares.py]
+    [test: tests/harness/inputs/test_shares.py]
     """
     rest = values.reshape(-1, ring.words)
     for _ in range(parties - 1):
